@@ -4,12 +4,12 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { serverEnv } from "../src/cli/testing/server-env.ts";
 import { Fault } from "../src/contract/fault.ts";
-import { MountNamespace } from "../src/host/mount/mount-namespace.ts";
-import { run } from "../src/host/system/command.ts";
-import { DataFolder } from "../src/host/system/data-folder.ts";
-import { Toolbox } from "../src/host/system/toolbox.ts";
 import { isRunning } from "../src/host/testing/outer-network.ts";
-import { LocalAuthority } from "../src/host/tls/local-authority.ts";
+import { run } from "../src/system/command.ts";
+import { DataFolder } from "../src/system/data-folder.ts";
+import { MountNamespace } from "../src/system/mount/mount-namespace.ts";
+import { Toolbox } from "../src/system/toolbox.ts";
+import { LocalAuthority } from "../src/tls/local-authority.ts";
 import { layoutIn, SMALL_IMAGE, writeSmallImage } from "./sandboxes/small-image.ts";
 
 /** Not in memory: disks of sandboxes lie here. */

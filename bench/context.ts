@@ -2,12 +2,12 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../src/contract/fault.ts";
-import { imageFolder } from "../src/host/image/image-folder.ts";
-import { BASE_IMAGE } from "../src/host/setup/base-image.ts";
-import { readShelfReport } from "../src/host/shelf/shelf-report.ts";
-import { DataFolder } from "../src/host/system/data-folder.ts";
-import { Toolbox } from "../src/host/system/toolbox.ts";
 import { authorityFile } from "../src/host/testing/outer-network.ts";
+import { imageFolder } from "../src/images/image-folder.ts";
+import { readPoolReport } from "../src/sandbox/pool/pool-report.ts";
+import { BASE_IMAGE } from "../src/setup/base-image.ts";
+import { DataFolder } from "../src/system/data-folder.ts";
+import { Toolbox } from "../src/system/toolbox.ts";
 import { type Address, READY_SANDBOXES } from "./bench-server.ts";
 import type { Options } from "./options.ts";
 import type { Peer } from "./peers/peer.ts";
@@ -111,7 +111,7 @@ export class Context {
   #counted(): { all: number; booted: number; making: number } {
     const folders = readdirSync(this.data.sandboxesFolder).map((id) => join(this.data.sandboxesFolder, id));
     const booted = folders.filter((path) => existsSync(join(path, "record.json")) && !existsSync(join(path, "disk")));
-    const making = readShelfReport(this.data)?.templates.reduce((sum, each) => sum + each.making, 0) ?? 0;
+    const making = readPoolReport(this.data)?.templates.reduce((sum, each) => sum + each.making, 0) ?? 0;
     return { all: folders.length, booted: booted.length, making };
   }
 }

@@ -2,8 +2,8 @@
 import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { TIMED_MARK } from "../src/work/testing/timed.ts";
-import { PROJECT } from "./house/source-files.ts";
+import { TIMED_MARK } from "../src/base/testing/timed.ts";
+import { PROJECT } from "./conventions/source-files.ts";
 import { expectedMs, recordMs } from "./timings.ts";
 
 /** Several times what the longest of those without a time of their own takes on a busy machine. */

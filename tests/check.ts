@@ -4,7 +4,7 @@
  */
 import { hasPassed, type Outcome } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
-import { PROJECT } from "./house/source-files.ts";
+import { PROJECT } from "./conventions/source-files.ts";
 import { selectOfLane } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
 

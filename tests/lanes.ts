@@ -8,13 +8,13 @@
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
  *
- * A test that holds a bound of time is made with `timed` (src/work/testing/timed.ts). Where files run side by side it
+ * A test that holds a bound of time is made with `timed` (src/base/testing/timed.ts). Where files run side by side it
  * is left out, and played with the lane `performance`; elsewhere nothing runs beside it anyway.
  */
 import { existsSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { Fault } from "../src/contract/fault.ts";
-import { importsOf, PROJECT, readText } from "./house/source-files.ts";
+import { importsOf, PROJECT, readText } from "./conventions/source-files.ts";
 
 /** In the order in which they run. */
 export const LANES = ["check", "root", "sandboxes", "machine", "performance"] as const;
@@ -33,7 +33,7 @@ const WITH_VALUE: ReadonlySet<string> = new Set([
 export function laneOf(path: string): Lane {
   if (path.startsWith("tests/performance/")) return "performance";
   if (/^tests\/(?:functional\/|workloads\/|chaos\/|security\/egress\/)/.test(path)) return "sandboxes";
-  if (path.startsWith("tests/") && !path.startsWith("tests/house/")) return "machine";
+  if (path.startsWith("tests/") && !path.startsWith("tests/conventions/")) return "machine";
   return path.endsWith(".root.test.ts") ? "root" : "check";
 }
 

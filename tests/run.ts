@@ -7,10 +7,10 @@
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { prepare, runscSteps } from "../src/cli/prepare.ts";
-import { installPackages } from "../src/host/setup/packages.ts";
-import { run } from "../src/host/system/command.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
-import { isFound, lookUp } from "../src/host/tls/name-lookup.ts";
+import { installPackages } from "../src/setup/packages.ts";
+import { run } from "../src/system/command.ts";
+import { isFound, lookUp } from "../src/tls/name-lookup.ts";
 import { bunTest, hasPassed, type Outcome, type Way, WORKERS } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneOf, selectTests } from "./lanes.ts";

@@ -2,7 +2,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
-import { run } from "../../src/host/system/command.ts";
+import { run } from "../../src/system/command.ts";
 import type { Context } from "../context.ts";
 import { PeakGrowth } from "../figures/resident-memory.ts";
 import { interleave, type Pairs, summary } from "../figures/samples.ts";

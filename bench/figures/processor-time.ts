@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
-import { CGROUP_ROOT } from "../../src/host/cgroup/cgroups.ts";
-import { processMs } from "../../src/host/thread-times.ts";
+import { CGROUP_ROOT } from "../../src/system/cgroup/cgroups.ts";
+import { processMs } from "../../src/system/thread-times.ts";
 
 /** Of /proc/PID/stat, on every machine that Linux runs on today. For what has ended there is no finer clock. */
 const MS_OF_TICK = 10;

@@ -4,10 +4,16 @@
  */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { EgressPolicy } from "../../src/host/host.ts";
-import { serverNet } from "../../src/host/network/server-net.ts";
-import { fillChains, makeSets, removeSets, type SlotState, verdictMaps } from "../../src/host/network/slot-chains.ts";
-import { run } from "../../src/host/system/command.ts";
+import type { EgressPolicy } from "../../src/contract/internal/host.ts";
+import { serverNet } from "../../src/sandbox/network/server-net.ts";
+import {
+  fillChains,
+  makeSets,
+  removeSets,
+  type SlotState,
+  verdictMaps,
+} from "../../src/sandbox/network/slot-chains.ts";
+import { run } from "../../src/system/command.ts";
 import type { Context } from "../context.ts";
 import { timed } from "../figures/samples.ts";
 import { runBare } from "./program.ts";

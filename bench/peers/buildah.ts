@@ -5,7 +5,7 @@
  */
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
+import { MINIMAL_ENV, run } from "../../src/system/command.ts";
 import type { Context } from "../context.ts";
 import { findPeer, PeerFault } from "./peer.ts";
 

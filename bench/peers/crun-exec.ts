@@ -4,7 +4,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
-import { FILTER_ANNOTATION } from "../../src/host/runtime/crun/compiled-filter.ts";
+import { FILTER_ANNOTATION } from "../../src/sandbox/runtime/crun/compiled-filter.ts";
 import type { Context } from "../context.ts";
 import { runBare } from "./program.ts";
 

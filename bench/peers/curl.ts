@@ -1,6 +1,6 @@
 /** curl as the client of both sides, so that the client costs both the same. */
 import { Fault } from "../../src/contract/fault.ts";
-import { run } from "../../src/host/system/command.ts";
+import { run } from "../../src/system/command.ts";
 
 const TRANSFER_MS = 120_000;
 const SAID = "%{http_code} %{size_download} %{size_upload} %{time_total}";

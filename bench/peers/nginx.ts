@@ -5,9 +5,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
-import { MINIMAL_ENV } from "../../src/host/system/command.ts";
-import type { CertificateFiles } from "../../src/host/tls/certificate.ts";
+import { cgroupTrees } from "../../src/system/cgroup/cgroups.ts";
+import { MINIMAL_ENV } from "../../src/system/command.ts";
+import type { CertificateFiles } from "../../src/tls/certificate.ts";
 import type { Context } from "../context.ts";
 import type { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
 import { findPeer, PeerFault } from "./peer.ts";

@@ -1,6 +1,6 @@
 /** Programs that stand beside ours. One that a row needs is installed; one that cannot be had is named. */
 import { Fault } from "../../src/contract/fault.ts";
-import { installPackages } from "../../src/host/setup/packages.ts";
+import { installPackages } from "../../src/setup/packages.ts";
 
 /** With the Debian package of each. None of them has to be started as a service. */
 const PACKAGES = { podman: "podman", nginx: "nginx-light", buildah: "buildah" } as const;

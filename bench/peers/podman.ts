@@ -4,7 +4,7 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { MINIMAL_ENV } from "../../src/host/system/command.ts";
+import { MINIMAL_ENV } from "../../src/system/command.ts";
 import type { Context } from "../context.ts";
 import { findPeer, PeerFault } from "./peer.ts";
 

@@ -1,6 +1,6 @@
 /** Programs of peers, run with nothing between: no pipes, no shell, only the process itself is timed. */
 import { Fault } from "../../src/contract/fault.ts";
-import { MINIMAL_ENV } from "../../src/host/system/command.ts";
+import { MINIMAL_ENV } from "../../src/system/command.ts";
 
 const PROGRAM_MS = 20_000;
 const MICROSECONDS_OF_MS = 1000;

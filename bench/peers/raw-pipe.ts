@@ -3,7 +3,7 @@ import { closeSync, constants, openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
-import { MINIMAL_ENV, run } from "../../src/host/system/command.ts";
+import { MINIMAL_ENV, run } from "../../src/system/command.ts";
 import type { Context } from "../context.ts";
 
 /** How many bytes came. Bun's own pipes are sockets, so this is a named one. */

@@ -5,8 +5,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
-import { run } from "../../src/host/system/command.ts";
 import { INTERNET_PORTS, SITES } from "../../src/host/testing/outer-network.ts";
+import { run } from "../../src/system/command.ts";
 import { summary } from "../figures/samples.ts";
 import type { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
 import type { Connected, ConnectTask } from "./connect-program.ts";

@@ -4,8 +4,8 @@
  */
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { run } from "../../src/host/system/command.ts";
 import { enterInternet, SITES } from "../../src/host/testing/outer-network.ts";
+import { run } from "../../src/system/command.ts";
 import { makeFile } from "../clients/file-transfer.ts";
 import type { Context } from "../context.ts";
 import { Nginx, speaksTls } from "./nginx.ts";

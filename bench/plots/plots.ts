@@ -93,7 +93,11 @@ async function builds(context: Context): Promise<Named[]> {
 }
 
 async function growth(context: Context): Promise<Named[]> {
-  const [create, list, memory] = [line("create, from the shelf"), line("first page of the list"), line("each sandbox")];
+  const [create, list, memory] = [
+    line("create, from the ready pool"),
+    line("first page of the list"),
+    line("each sandbox"),
+  ];
   const ids: string[] = [];
   try {
     for (const count of context.long ? SANDBOXES_LONG : SANDBOXES) {

@@ -5,13 +5,13 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverFile } from "../../src/cli/down.ts";
+import { slotAddress } from "../../src/contract/address-plan.ts";
 import { Fault } from "../../src/contract/fault.ts";
 import type { NetworkRequest } from "../../src/contract/management/network.ts";
 import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
-import { memoryInUse } from "../../src/host/cgroup/memory-in-use.ts";
-import { slotAddress } from "../../src/host/network/address-plan.ts";
-import { serverNet } from "../../src/host/network/server-net.ts";
-import { readRecord } from "../../src/host/sandbox/sandbox-record.ts";
+import { serverNet } from "../../src/sandbox/network/server-net.ts";
+import { readRecord } from "../../src/sandbox/sandbox-record.ts";
+import { memoryInUse } from "../../src/system/cgroup/memory-in-use.ts";
 import type { Context } from "../context.ts";
 
 const LIFE_SECONDS = 1800;

@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import { Fault } from "../../src/contract/fault.ts";
 import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
 import { DEFINED_READY } from "../../src/control/first-run.ts";
-import { imageBelow, imageFolder } from "../../src/host/image/image-folder.ts";
-import { templateImage } from "../../src/host/setup/template-image.ts";
+import { imageBelow, imageFolder } from "../../src/images/image-folder.ts";
+import { templateImage } from "../../src/setup/template-image.ts";
 import type { Context } from "../context.ts";
 import { sandboxId } from "./creating.ts";
 

@@ -2,7 +2,7 @@
  * A second server, beside the first and on a folder of its own, that keeps no sandbox ready: each of its creates is a
  * boot, however many were asked for before.
  */
-import { freePort } from "../../src/work/testing/free-port.ts";
+import { freePort } from "../../src/base/testing/free-port.ts";
 import { BenchServer } from "../bench-server.ts";
 import { Context } from "../context.ts";
 

@@ -1,9 +1,9 @@
 /** An image of busybox and nothing else, as an OCI layout: what builds begin with on both sides. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Toolbox } from "../../src/host/system/toolbox.ts";
 import { ociImage, writeLayout } from "../../src/host/testing/oci-image.ts";
 import { tar } from "../../src/host/testing/tar.ts";
+import type { Toolbox } from "../../src/system/toolbox.ts";
 
 /** What the server knows it as. */
 export const SMALL_IMAGE = "bench/small";

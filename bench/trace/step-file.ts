@@ -1,6 +1,6 @@
 /** What the server wrote of its steps, and when it has nothing more to do. */
 import { existsSync, readFileSync, statSync } from "node:fs";
-import type { Step } from "../../src/work/steps.ts";
+import type { Step } from "../../src/base/steps.ts";
 
 /** The server writes every tenth of a second. */
 const QUIET_MS = 400;

@@ -1,6 +1,6 @@
 /** Steps as the server writes them, and the table that is made of them. */
 import { describe, expect, test } from "bun:test";
-import type { Step } from "../../src/work/steps.ts";
+import type { Step } from "../../src/base/steps.ts";
 import { parseTraceOptions } from "./options.ts";
 import { traceTable } from "./trace-table.ts";
 

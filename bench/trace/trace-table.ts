@@ -1,5 +1,5 @@
 /** From steps to a table: each within what it is part of, in the order in which they began. */
-import type { Step, Uses } from "../../src/work/steps.ts";
+import type { Step, Uses } from "../../src/base/steps.ts";
 
 /** What the client saw. */
 export interface Exchange {

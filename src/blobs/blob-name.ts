@@ -1,6 +1,7 @@
 /** What a blob may be called: parts of `[a-z0-9_-]`, separated by slashes. So none leads out of a folder. */
 import { Fault } from "../contract/fault.ts";
-import { BLOB_NAME_MAX_CHARS } from "./limits.ts";
+
+const BLOB_NAME_MAX_CHARS = 256;
 
 const NAME = /^[a-z0-9_-]+(?:\/[a-z0-9_-]+)*$/;
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "../work/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { FolderBlobs } from "./folder-blobs.ts";
 
 const SMALL_BYTES = 256 * 1024;

@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ManualClock } from "../base/testing/manual-clock.ts";
+import { untilTrue } from "../base/testing/until.ts";
 import { Fault } from "../contract/fault.ts";
-import { ManualClock } from "../work/testing/manual-clock.ts";
-import { untilTrue } from "../work/testing/until.ts";
 import { FolderBlobs } from "./folder-blobs.ts";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");

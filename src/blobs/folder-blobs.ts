@@ -6,11 +6,16 @@
 import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, unlink, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { Clock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
-import type { Clock } from "../work/clock.ts";
 import { checkedBlobName } from "./blob-name.ts";
 import type { Blobs, StoredBlob } from "./blobs.ts";
-import { BLOB_DISK_FREE_MIN_BYTES, BLOB_DISK_LOOK_BYTES, BLOB_READ_BYTES } from "./limits.ts";
+
+/** Of a blob that is read, so much is in memory. */
+const BLOB_READ_BYTES = 256 * 1024;
+/** Of the disk that blobs lie on, so much stays free: the store and what runs need it more. Looked at so often. */
+const BLOB_DISK_FREE_MIN_BYTES = 1024 ** 3;
+const BLOB_DISK_LOOK_BYTES = 16 * 1024 * 1024;
 
 export class FolderBlobs implements Blobs {
   readonly #incoming: string;

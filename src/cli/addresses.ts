@@ -4,7 +4,9 @@
 import { isIP } from "node:net";
 import { Fault } from "../contract/fault.ts";
 import { ipv4Range, isIpv6Range } from "../contract/ip-range.ts";
-import { DOMAIN_MAX_CHARS } from "./limits.ts";
+
+/** Of a domain; a host name has 253, and before it stand a port, a sandbox's id and what older clients add. */
+const DOMAIN_MAX_CHARS = 180;
 
 export interface Listen {
   hostname: string;

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
-import { templateImage } from "../host/setup/template-image.ts";
+import { templateImage } from "../setup/template-image.ts";
 import type { TemplateOverview } from "../store/templates.ts";
 import { template } from "../store/testing/rows.ts";
 import { stateOf } from "./builtin-templates.ts";

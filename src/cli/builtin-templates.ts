@@ -1,5 +1,7 @@
 /** Templates that come with Sandlot: as control knows them, built ahead at a start or by `sandlot templates build`. */
 import { existsSync } from "node:fs";
+import { systemClock } from "../base/clock.ts";
+import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { createIds } from "../control/access/ids.ts";
@@ -12,18 +14,20 @@ import {
   templateImage,
   templateImageSteps,
   templateVersion,
-} from "../host/setup/template-image.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
+} from "../setup/template-image.ts";
 import type { Build } from "../store/builds.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
-import { systemClock } from "../work/clock.ts";
+import { DataFolder } from "../system/data-folder.ts";
 import { type Config, definitionOf } from "./config.ts";
 import { runningServer } from "./down.ts";
-import { BUILD_LOOK_MS, BUILD_TAKEN_UP_MS } from "./limits.ts";
 import { withStore } from "./own-store.ts";
 import { demandRoot, prepare } from "./prepare.ts";
 import { Progress } from "./progress.ts";
+
+/** How often it is looked how far a build is that a running server does, and how long that server may take to begin. */
+const BUILD_LOOK_MS = 250;
+const BUILD_TAKEN_UP_MS = scaled(60_000);
 
 const LOG_PAGE = 100;
 

@@ -7,8 +7,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { DEFINITIONS } from "../../templates/definitions.ts";
+import { nearest } from "../base/nearest.ts";
 import { Fault } from "../contract/fault.ts";
-import { nearest } from "../work/nearest.ts";
 import { loadConfig } from "./config.ts";
 
 interface Option {

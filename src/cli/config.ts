@@ -3,6 +3,9 @@
  * unknown one is refused, so that a misspelt name never passes for a setting that works. settings.ts has their names.
  */
 import { DEFINITIONS } from "../../templates/definitions.ts";
+import { TIME_FACTOR } from "../base/time-factor.ts";
+import { type AllowedRegistry, parseRegistries } from "../builder/registry/allowed-registries.ts";
+import { type LocalImage, parseLocalImages } from "../builder/registry/local-images.ts";
 import { Fault } from "../contract/fault.ts";
 import { parsePrivateNetworks } from "../contract/private-networks.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
@@ -11,9 +14,6 @@ import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/requ
 import type { BuildLimits } from "../control/builds/build-limits.ts";
 import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
 import type { SandboxQuotas } from "../host/machine-parts.ts";
-import { type AllowedRegistry, parseRegistries } from "../host/registry/allowed-registries.ts";
-import { type LocalImage, parseLocalImages } from "../host/registry/local-images.ts";
-import { TIME_FACTOR } from "../work/time-factor.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
 import { READY_ALL_MAX, READY_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { CONFIG_FILE_VARIABLE, likeliest, SETTINGS, type SettingKey, settingValues, type Value } from "./settings.ts";

@@ -3,7 +3,7 @@ import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Finding } from "../host/doctor/finding.ts";
+import type { Finding } from "../setup/doctor/finding.ts";
 import { markExamined } from "./doctor.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-examined-"));

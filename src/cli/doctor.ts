@@ -2,9 +2,9 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { examine } from "../host/doctor/doctor.ts";
-import { type Finding, findingLines } from "../host/doctor/finding.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
+import { examine } from "../setup/doctor/doctor.ts";
+import { type Finding, findingLines } from "../setup/doctor/finding.ts";
+import { DataFolder } from "../system/data-folder.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./own-store.ts";
 import { currentGuestFolder, demandRoot } from "./prepare.ts";

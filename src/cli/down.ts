@@ -3,12 +3,12 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { removeStaleTrials } from "../host/doctor/checkpoint-trial.ts";
-import { teardown } from "../host/setup/teardown.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
-import { notedServerIn, runningServerIn, serverFileIn } from "../host/system/server-process.ts";
-import { scaled } from "../work/time-factor.ts";
+import { removeStaleTrials } from "../setup/doctor/checkpoint-trial.ts";
+import { teardown } from "../setup/teardown.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { notedServerIn, runningServerIn, serverFileIn } from "../system/server-process.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 

@@ -3,12 +3,12 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { rmSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { systemClock } from "../base/clock.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createApiKey, listApiKeys, revokeApiKey } from "../control/access/keys.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { newDatabaseFolder } from "../store/testing/database-folder.ts";
-import { systemClock } from "../work/clock.ts";
 import { firstApiKey } from "./first-api-key.ts";
 
 let folder: string;

@@ -1,4 +1,6 @@
 /** `sandlot keys …`: what opens the management interface. */
+
+import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
 import { createIds } from "../control/access/ids.ts";
 import {
@@ -13,7 +15,6 @@ import {
 } from "../control/access/keys.ts";
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL } from "../control/first-run.ts";
 import type { Store } from "../store/store.ts";
-import { systemClock } from "../work/clock.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./own-store.ts";
 

@@ -3,16 +3,24 @@
  * or one of `sandlot tls`. Both lead to the same place: a host name PORT-ID.… or the headers of a sandbox mean that
  * sandbox, all else is for the management interface.
  */
+
+import { systemClock } from "../base/clock.ts";
+import { described, type Log } from "../base/log.ts";
+import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Fronts } from "../edge/front/fronts.ts";
-import { LocalAuthority } from "../host/tls/local-authority.ts";
-import { systemClock } from "../work/clock.ts";
-import { described, type Log } from "../work/log.ts";
+import { LocalAuthority } from "../tls/local-authority.ts";
 import type { Listen } from "./addresses.ts";
 import type { TlsAddresses } from "./banner.ts";
 import type { Config } from "./config.ts";
-import { IDLE_SECONDS, PORT_FREE_MS, PORT_LOOK_MS, RENEW_LOOK_EVERY_MS } from "./limits.ts";
+import { IDLE_SECONDS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
+
+/** How often it is looked whether the certificate of `sandlot tls` comes to its end. */
+const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;
+/** How long, and how often, it is looked whether a port is free that processes of a killed server may still have. */
+const PORT_FREE_MS = scaled(1_000);
+const PORT_LOOK_MS = 20;
 
 const HTTPS_PORT = 443;
 

@@ -1,6 +1,7 @@
 /** The `sandlot` command: runs what commands.ts finds, and turns failures into a message and an exit code. */
+
+import { TIME_FACTOR } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { TIME_FACTOR } from "../work/time-factor.ts";
 import { settingValues } from "./settings.ts";
 
 applyTimeFactor();

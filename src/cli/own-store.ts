@@ -3,10 +3,10 @@
  * one.
  */
 import { existsSync } from "node:fs";
+import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
 import { openStore, type Store } from "../store/store.ts";
-import { systemClock } from "../work/clock.ts";
+import { DataFolder } from "../system/data-folder.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";
 

@@ -1,10 +1,10 @@
 /** What `up` and the tests need done first: tools, guest and base image, with progress on the terminal. */
 import { Fault } from "../contract/fault.ts";
-import { guestFolder } from "../host/setup/guest-folder.ts";
-import { runscFolderStep } from "../host/setup/runsc-folder.ts";
-import { setUp } from "../host/setup/setup.ts";
-import type { SetupStep } from "../host/setup/step.ts";
-import { Toolbox } from "../host/system/toolbox.ts";
+import { guestFolder } from "../setup/guest-folder.ts";
+import { runscFolderStep } from "../setup/runsc-folder.ts";
+import { setUp } from "../setup/setup.ts";
+import type { SetupStep } from "../setup/step.ts";
+import { Toolbox } from "../system/toolbox.ts";
 import type { Config } from "./config.ts";
 import { Progress } from "./progress.ts";
 

@@ -3,42 +3,44 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock } from "../base/clock.ts";
+import { described, type Log, stderrLog } from "../base/log.ts";
+import { stepsInto } from "../base/step-file.ts";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
+import { LocalImages } from "../builder/registry/local-images.ts";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
 import { traceControl } from "../control/tracing.ts";
-import { TrustedProxies } from "../edge/client-address.ts";
 import { serveManagement } from "../edge/management-server.ts";
-import { answerFirst } from "../host/answering-first.ts";
-import { removeEdgeCgroups } from "../host/cgroup/edge-memory.ts";
-import { prepareStoreFiles } from "../host/disk/store-files.ts";
+import { TrustedProxies } from "../edge/routing/client-address.ts";
 import { Machine } from "../host/machine.ts";
-import { MountNamespace } from "../host/mount/mount-namespace.ts";
-import { LocalImages } from "../host/registry/local-images.ts";
-import { BASE_IMAGE } from "../host/setup/base-image.ts";
-import { applySettings } from "../host/setup/host-changes.ts";
-import { TemplateImages } from "../host/setup/template-images.ts";
-import { shieldTools } from "../host/system/command.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
-import { outliveOthers } from "../host/system/oom-score.ts";
-import { startTicks } from "../host/system/start-ticks.ts";
 import { traceHost } from "../host/tracing.ts";
+import { prepareStoreFiles } from "../images/disk/store-files.ts";
+import { BASE_IMAGE } from "../setup/base-image.ts";
+import { applySettings } from "../setup/host-changes.ts";
+import { TemplateImages } from "../setup/template-images.ts";
 import { openStore } from "../store/store.ts";
-import { systemClock } from "../work/clock.ts";
-import { described, type Log, stderrLog } from "../work/log.ts";
-import { stepsInto } from "../work/step-file.ts";
+import { removeEdgeCgroups } from "../system/cgroup/edge-memory.ts";
+import { shieldTools } from "../system/command.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { MountNamespace } from "../system/mount/mount-namespace.ts";
+import { outliveOthers } from "../system/oom-score.ts";
+import { startTicks } from "../system/start-ticks.ts";
+import { answerFirst } from "../system/thread-priority.ts";
 import { banner } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
 import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
-import { STEPS_FILE } from "./limits.ts";
 import { Listeners } from "./listeners.ts";
 import { currentGuestFolder, demandRoot } from "./prepare.ts";
+
+/** Steps of what the server does, where the operator has them written to a file: how often, and how much at most. */
+const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
 
 const LINK_SECRET_BYTES = 32;
 
@@ -88,7 +90,7 @@ export async function serve(config: Config): Promise<number> {
     },
   });
   const local = new LocalImages(config.localImages);
-  const chronicle = { allowWebhooksInside: config.allowWebhooksInside };
+  const activity = { allowWebhooksInside: config.allowWebhooksInside };
   const control = createControl({
     store,
     host,
@@ -96,7 +98,7 @@ export async function serve(config: Config): Promise<number> {
     clock: systemClock,
     ids: createIds(),
     log,
-    chronicle,
+    activity,
     builtinsReady: config.readyPerKind,
     definitions,
     builds: config.builds,

@@ -3,8 +3,8 @@
  * docs/configuration.md holds the same table, and a test compares the two. And the text that each has been given.
  */
 import { existsSync, readFileSync } from "node:fs";
+import { nearest } from "../base/nearest.ts";
 import { Fault } from "../contract/fault.ts";
-import { nearest } from "../work/nearest.ts";
 
 interface Setting {
   /** Name in the config file. */

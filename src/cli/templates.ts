@@ -7,15 +7,15 @@ import { Fault } from "../contract/fault.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
 import { setKeptReady, setWall, listTemplates as storedTemplates } from "../control/templates/operator-templates.ts";
-import { type StoredBytes, storedBytes } from "../host/disk/stored-bytes.ts";
-import { MountNamespace } from "../host/mount/mount-namespace.ts";
-import { templateVersion } from "../host/setup/template-image.ts";
-import { shelfMetrics } from "../host/shelf/shelf-metrics.ts";
-import { readShelfReport, type ShelfReport } from "../host/shelf/shelf-report.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
-import { replaceProcess } from "../host/system/syscalls.ts";
+import { type StoredBytes, storedBytes } from "../images/disk/stored-bytes.ts";
+import { poolMetrics } from "../sandbox/pool/pool-metrics.ts";
+import { type PoolReport, readPoolReport } from "../sandbox/pool/pool-report.ts";
+import { templateVersion } from "../setup/template-image.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { MountNamespace } from "../system/mount/mount-namespace.ts";
+import { replaceProcess } from "../system/syscalls.ts";
 import { stateOf } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { READY_MAX } from "./limits.ts";
@@ -57,9 +57,9 @@ export function changeWall(config: Config, name: string, written: string): Promi
 }
 
 export async function metrics({ dataFolder }: Config): Promise<number> {
-  const report = readShelfReport(new DataFolder(dataFolder));
+  const report = readPoolReport(new DataFolder(dataFolder));
   if (report === undefined) throw new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``);
-  console.log(shelfMetrics(report));
+  console.log(poolMetrics(report));
   return 0;
 }
 
@@ -76,12 +76,12 @@ function enterMounts(config: Config, args: readonly string[]): void {
 
 async function listed(store: Store, { dataFolder, definitions }: Config): Promise<string[]> {
   const stored = await storedBytes(dataFolder);
-  const shelf = readShelfReport(new DataFolder(dataFolder));
+  const pool = readPoolReport(new DataFolder(dataFolder));
   const all = await storedTemplates(store);
   const lines = all.map((template) => {
     const definition = definitions.find(({ id }) => id === template.id);
     const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];
-    more.push(...shelved(template, shelf));
+    more.push(...shelved(template, pool));
     return [described(template, { definitions }), ...more, `disk=${shown(stored && bytesOf(template, stored))}`].join(
       "  ",
     );
@@ -109,11 +109,11 @@ function described(template: TemplateOverview, { definitions }: Pick<Config, "de
 }
 
 /** Of a server that runs: how many are ready of how many there should be, and how many creates were served by one. */
-function shelved({ id }: TemplateOverview, shelf: ShelfReport | undefined): string[] {
-  const own = shelf?.templates.find(({ templateId }) => templateId === id);
+function shelved({ id }: TemplateOverview, pool: PoolReport | undefined): string[] {
+  const own = pool?.templates.find(({ templateId }) => templateId === id);
   if (own === undefined) return [];
   const served = own.hits + own.joined;
-  return [`shelf=${own.ready}/${own.target}`, `hits=${served}/${served + own.misses}`];
+  return [`pool=${own.ready}/${own.target}`, `hits=${served}/${served + own.misses}`];
 }
 
 /** Builds may share an image or a checkpoint. */

@@ -5,12 +5,20 @@
  * it carries nothing any more: to be told that it leaves (GOAWAY of HTTP/2) is enough for some clients, the official
  * one among them, to give up what they are being sent.
  */
+
+import type { Clock, Timer } from "../base/clock.ts";
+import { described, type Log } from "../base/log.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Listening } from "../edge/front/fronts.ts";
-import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../host/tls/certificate.ts";
-import type { Clock, Timer } from "../work/clock.ts";
-import { described, type Log } from "../work/log.ts";
-import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS } from "./limits.ts";
+import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../tls/certificate.ts";
+
+/** How often it is looked whether the certificate has changed. */
+export const CERTIFICATE_LOOK_EVERY_MS = 5_000;
+/**
+ * How long a listener whose certificate was replaced goes on at least, for connections that are being made, and how
+ * often it is then looked whether it carries anything.
+ */
+export const LEAVING_LISTENER_MS = 30_000;
 
 interface TlsOptions {
   domain: string;

@@ -2,11 +2,11 @@
  * `sandlot tls`: addresses that a person can open. Makes an authority and a certificate for this machine, unless the
  * operator has a certificate; sees whether names of the domain are found here, and says what clients have to be told.
  */
-import { installPackages } from "../host/setup/packages.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
-import { type CertificateFiles, day, flawOf, namesBelow, readCertificate } from "../host/tls/certificate.ts";
-import { LocalAuthority } from "../host/tls/local-authority.ts";
-import { described, fixOf, isFound, lookUp } from "../host/tls/name-lookup.ts";
+import { installPackages } from "../setup/packages.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { type CertificateFiles, day, flawOf, namesBelow, readCertificate } from "../tls/certificate.ts";
+import { LocalAuthority } from "../tls/local-authority.ts";
+import { described, fixOf, isFound, lookUp } from "../tls/name-lookup.ts";
 import { shellWord, UNSET_URLS } from "./banner.ts";
 import type { Config } from "./config.ts";
 import { demandRoot } from "./prepare.ts";

@@ -1,18 +1,26 @@
 /** `sandlot up`: make sure that everything is there, then become the server, inside its own mount namespace. */
 import { release } from "node:os";
 import { join } from "node:path";
+import { described, stderrLog } from "../base/log.ts";
 import { Fault } from "../contract/fault.ts";
-import { cgroupTrees } from "../host/cgroup/cgroups.ts";
-import { keepInMemory } from "../host/mount/memory-folder.ts";
-import { MountNamespace } from "../host/mount/mount-namespace.ts";
-import { removeGoneServers } from "../host/setup/gone-servers.ts";
-import { DataFolder } from "../host/system/data-folder.ts";
-import { replaceProcess } from "../host/system/syscalls.ts";
-import { described, stderrLog } from "../work/log.ts";
+import { removeGoneServers } from "../setup/gone-servers.ts";
+import { cgroupTrees } from "../system/cgroup/cgroups.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { keepInMemory } from "../system/mount/memory-folder.ts";
+import { MountNamespace } from "../system/mount/mount-namespace.ts";
+import { replaceProcess } from "../system/syscalls.ts";
 import type { Config } from "./config.ts";
 import { examineAndPrint, markExamined } from "./doctor.ts";
-import { FILE_ACCESSES_AT_ONCE_MAX, MEMORY_GIVEN_BACK_EVERY_MS, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
+import { REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
+
+/**
+ * Accesses to files that the server has under way at once. Bun has as many threads for them as there are processors; on
+ * two, a pause that makes its files durable would hold up whatever else looks at a file.
+ */
+const FILE_ACCESSES_AT_ONCE_MAX = 32;
+/** How often the server gives memory back that lies between what it uses. */
+const MEMORY_GIVEN_BACK_EVERY_MS = 5_000;
 
 /** In memory, so that the doctor looks again after a reboot: the kernel may be another. */
 const EXAMINED_FOLDER = "/run/sandlot/examined";

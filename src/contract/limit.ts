@@ -1,7 +1,7 @@
 /**
  * A limit that somebody can run into, as data. Each room lists its own, from the numbers that it enforces, in
  * `published-limits.ts`, or with these numbers where they are few; `sandlot limits --all` and docs/limits.md show them,
- * and tests/house/limit-tests.ts names for each the test that reaches it.
+ * and tests/conventions/limit-tests.ts names for each the test that reaches it.
  */
 
 export interface Limit {

@@ -10,4 +10,4 @@ export const TRANSITION_ROUNDS_MAX = 3;
 export const JSON_DEPTH_MAX = 64;
 
 /** Nothing of logs, metrics, events and deliveries is kept or shown for longer. */
-export const CHRONICLE_KEPT_MS = 7 * 24 * 3600 * 1000;
+export const ACTIVITY_KEPT_MS = 7 * 24 * 3600 * 1000;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { BuildRequest } from "../host/host.ts";
+import type { BuildRequest } from "../contract/internal/host.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 
 const PROGRAM = join(import.meta.dir, "../../node_modules/.bin/e2b");

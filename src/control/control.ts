@@ -3,26 +3,27 @@
  * the store to remember it. `routes.ts` says what can be asked, `lifecycle.ts` what a sandbox goes through. It never
  * touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
  */
+
+import { Background } from "../base/background.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Log } from "../base/log.ts";
 import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";
-import type { Host } from "../host/host.ts";
-import type { VolumeContent } from "../host/volume-content.ts";
+import type { Directory } from "../contract/internal/directory.ts";
+import type { Host } from "../contract/internal/host.ts";
+import type { VolumeContent } from "../contract/internal/volume-content.ts";
 import type { Store } from "../store/store.ts";
-import { Background } from "../work/background.ts";
-import type { Clock } from "../work/clock.ts";
-import type { Log } from "../work/log.ts";
 import type { Client } from "./access/client.ts";
 import type { Ids } from "./access/ids.ts";
 import { RequestBudgets, type RequestRates } from "./access/request-rates.ts";
 import { SignedLinks } from "./access/signed-links.ts";
+import { Activity, type ActivityOptions } from "./activity/activity.ts";
 import { BUILD_LIMITS_DEFAULT, type BuildLimits } from "./builds/build-limits.ts";
 import type { TemplateOf } from "./builds/build-plan.ts";
 import { Builds } from "./builds/builds.ts";
 import { BuiltinBuilds } from "./builds/builtin-builds.ts";
 import { UploadSweep } from "./builds/upload-sweep.ts";
 import { Uploads } from "./builds/uploads.ts";
-import { Chronicle, type ChronicleOptions } from "./chronicle/chronicle.ts";
-import type { Directory } from "./directory.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-listener.ts";
@@ -67,9 +68,9 @@ interface ControlServices {
   clock: Clock;
   ids: Ids;
   log: Log;
-  /** Told what happens to sandboxes, besides the chronicle. */
+  /** Told what happens to sandboxes, besides the activity. */
   listener?: LifecycleListener;
-  chronicle?: ChronicleOptions;
+  activity?: ActivityOptions;
   /** Sandboxes of each built-in template that the host keeps ready; none unless given. */
   builtinsReady?: number;
   /** Templates that come with Sandlot, built when they are asked for; none unless given. */
@@ -104,10 +105,10 @@ const NO_CONTENT: VolumeContent = {
 
 export function createControl(services: ControlServices): Control {
   const { store, host, clock, ids, log, definitions = [] } = services;
-  const chronicle = new Chronicle(services, services.chronicle);
-  const listener = services.listener === undefined ? chronicle : bothListeners(chronicle, services.listener);
+  const activity = new Activity(services, services.activity);
+  const listener = services.listener === undefined ? activity : bothListeners(activity, services.listener);
   const background = new Background(log);
-  const { idleClock = clock } = services.chronicle ?? {};
+  const { idleClock = clock } = services.activity ?? {};
   const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady ?? 0, definitions);
   const privateNetworks = new PrivateNetworks(
     { store, host, clock, idleClock, background, renew: (teamId) => lifecycle.renewEgress(teamId) },
@@ -157,7 +158,7 @@ export function createControl(services: ControlServices): Control {
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.heard(event);
-    chronicle.heard(event);
+    activity.heard(event);
     builds.heard(event);
   });
   let ready = false;
@@ -178,7 +179,7 @@ export function createControl(services: ControlServices): Control {
       lifecycle,
       volumes,
       volumeContent: services.volumeContent ?? NO_CONTENT,
-      chronicle,
+      activity,
       clock,
       ids,
       isReady,
@@ -192,7 +193,7 @@ export function createControl(services: ControlServices): Control {
     isReady,
     volumeOf: (token) => volumes.opened(token),
     // Whoever is told that something happened finds it among the events, also after a crash.
-    recorded: () => chronicle.recorded(),
+    recorded: () => activity.recorded(),
   });
   const underWay = new Set<Promise<Response>>();
 
@@ -216,7 +217,7 @@ export function createControl(services: ControlServices): Control {
       await lifecycle.start();
       await builds.recover();
       await volumes.start();
-      await chronicle.start();
+      await activity.start();
       builtins.start();
       uploadSweep.start();
       privateNetworks.start();
@@ -228,7 +229,7 @@ export function createControl(services: ControlServices): Control {
     async settled() {
       await lifecycle.settled();
       await background.settled();
-      await chronicle.settled();
+      await activity.settled();
     },
     async close() {
       ready = false;
@@ -244,7 +245,7 @@ export function createControl(services: ControlServices): Control {
       await builds.close();
       await lifecycle.close();
       await background.settled();
-      await chronicle.close();
+      await activity.close();
     },
   };
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import type { SandboxKind } from "../host/host.ts";
+import type { SandboxKind } from "../contract/internal/host.ts";
 import { listApiKeys, revokeApiKey } from "./access/keys.ts";
 import { ensureFirstRun } from "./first-run.ts";
 import { kindOf } from "./templates/template-look-up.ts";

@@ -1,11 +1,12 @@
 /**
  * What must exist before the first request: somebody to create things, a team, its key, and a template to start from.
  */
-import type { SandboxKind } from "../host/host.ts";
+
+import type { Clock } from "../base/clock.ts";
+import type { SandboxKind } from "../contract/internal/host.ts";
 import type { FinishedBuild } from "../store/builds.ts";
 import type { Store, Tables } from "../store/store.ts";
 import { GLOBAL_NAMESPACE } from "../store/templates.ts";
-import type { Clock } from "../work/clock.ts";
 import type { Ids } from "./access/ids.ts";
 import { createApiKeyIn } from "./access/keys.ts";
 import type { BuiltinDefinition } from "./templates/builtin-definition.ts";

@@ -1,6 +1,6 @@
 /** Whatever is asked of the management interface, it is answered, and nothing is the server's fault. */
 import { afterAll, beforeAll, expect } from "bun:test";
-import { fuzzText } from "../work/testing/fuzz.ts";
+import { fuzzText } from "../base/testing/fuzz.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 import { WALK } from "./testing/route-walk.ts";
 import { headersOf, makeTenant, type Named, type Tenant } from "./testing/tenant.ts";

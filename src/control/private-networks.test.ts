@@ -1,6 +1,6 @@
 /** What is open to sandboxes of private networks, and how a change reaches those that run. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_LOOK_MS } from "./limits.ts";
+import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_LOOK_MS } from "./private-networks.ts";
 import { BuildCalls } from "./testing/build-calls.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 

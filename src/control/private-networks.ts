@@ -3,13 +3,20 @@
  * operator set for the team. Names are looked up again and again. When what is open to a team changes, its running
  * sandboxes get other rules, and what is closed then is cut.
  */
+
+import type { Background } from "../base/background.ts";
+import type { Clock, Timer } from "../base/clock.ts";
+import type { Host } from "../contract/internal/host.ts";
 import { Ipv4Ranges } from "../contract/ip-range.ts";
 import { type PrivateNetworks as Entries, openedByName, parsePrivateNetworks } from "../contract/private-networks.ts";
-import type { Host } from "../host/host.ts";
 import type { Store } from "../store/store.ts";
-import type { Background } from "../work/background.ts";
-import type { Clock, Timer } from "../work/clock.ts";
-import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_LOOK_MS, PRIVATE_NETWORKS_RENEWALS } from "./limits.ts";
+
+/** So often names of private networks are looked up, and changed limits of teams are noticed. */
+export const PRIVATE_NETWORKS_LOOK_MS = 30_000;
+/** A name without an address keeps those that it had for so long. */
+export const PRIVATE_NAME_KEPT_MS = 10 * 60_000;
+/** In so many rounds after a change all running sandboxes of a team are told. */
+const PRIVATE_NETWORKS_RENEWALS = 3;
 
 interface PrivateServices {
   store: Store;

@@ -19,41 +19,41 @@ import {
   METADATA_MAX_BYTES,
   PAGE_MAX,
 } from "../contract/management/limits.ts";
-import { REQUEST_RATES_DEFAULT } from "./access/request-rates.ts";
-import { BUILD_LIMITS_DEFAULT } from "./builds/build-limits.ts";
 import {
-  ACCESS_TOKENS_PER_USER_MAX,
-  API_KEYS_PER_TEAM_MAX,
   BODIES_MAX_BYTES,
   BODIES_PER_TEAM_MAX_BYTES,
   BODY_BYTES_PER_TEAM_BURST,
   BODY_BYTES_PER_TEAM_PER_SECOND,
-  BUILD_START_WITHIN_MS,
-  BUILD_WITHOUT_UPLOAD_MS,
-  DELIVERIES_WAITING_MAX,
-  DOCKERFILE_INSTRUCTIONS_MAX,
-  DOCKERFILE_MAX_BYTES,
-  EGRESS_CHANGES_WAITING_MAX,
-  LINK_MISSES_MAX,
-  LOG_BYTES_PER_SANDBOX_MAX,
-  LOG_LINES_PER_SANDBOX_MAX,
-  LOG_TEAM_BYTES_PER_SECOND,
-  REQUEST_BODY_MAX_BYTES,
-  REQUEST_BODY_MS,
-  REQUEST_BURST_SECONDS,
-  REQUEST_LARGE_BODY_MAX_BYTES,
-  REQUEST_VALUES_MAX,
-  SNAPSHOTS_PER_TEAM_MAX,
-  STEP_ARGUMENT_MAX_BYTES,
+} from "./access/body-budgets.ts";
+import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys.ts";
+import {
+  REQUEST_RATES_DEFAULT,
   STRANGER_REQUESTS_BURST,
   STRANGER_REQUESTS_PER_SECOND,
-  UPLOADS_AT_ONCE_PER_TEAM,
-  UPLOADS_PER_TEAM_MAX,
-  UPLOADS_PER_TEAM_MAX_BYTES,
-  VOLUME_CONTENTS_PER_TEAM_MAX,
-  WEBHOOKS_PER_TEAM_MAX,
+} from "./access/request-rates.ts";
+import { LINK_MISSES_MAX } from "./access/signed-links.ts";
+import { LOG_TEAM_BYTES_PER_SECOND } from "./activity/team-budgets.ts";
+import { BUILD_LIMITS_DEFAULT } from "./builds/build-limits.ts";
+import { STEP_ARGUMENT_MAX_BYTES } from "./builds/build-steps.ts";
+import { BUILD_START_WITHIN_MS } from "./builds/unstarted-builds.ts";
+import { UPLOADS_AT_ONCE_PER_TEAM, UPLOADS_PER_TEAM_MAX, UPLOADS_PER_TEAM_MAX_BYTES } from "./builds/uploads.ts";
+import { DOCKERFILE_INSTRUCTIONS_MAX, DOCKERFILE_MAX_BYTES } from "./dockerfile/instructions.ts";
+import { REQUEST_BODY_MAX_BYTES } from "./http/dispatch.ts";
+import { REQUEST_VALUES_MAX } from "./http/json-bounds.ts";
+import { REQUEST_BODY_MS } from "./http/request-body.ts";
+import { EGRESS_CHANGES_WAITING_MAX } from "./lifecycle/transitions/egress-changes.ts";
+import {
+  BUILD_WITHOUT_UPLOAD_MS,
+  DELIVERIES_WAITING_MAX,
+  LOG_BYTES_PER_SANDBOX_MAX,
+  LOG_LINES_PER_SANDBOX_MAX,
+  REQUEST_BURST_SECONDS,
+  REQUEST_LARGE_BODY_MAX_BYTES,
 } from "./limits.ts";
+import { SNAPSHOTS_PER_TEAM_MAX } from "./templates/snapshots.ts";
+import { VOLUME_CONTENTS_PER_TEAM_MAX } from "./volumes/content-quota.ts";
 import { VOLUME_BOUNDS_DEFAULT } from "./volumes/volumes.ts";
+import { WEBHOOKS_PER_TEAM_MAX } from "./webhooks/webhooks.ts";
 
 const LATER = "429 with `Retry-After`";
 const NOT_LATER = "429 without `Retry-After`";

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BuildError, type LogEntry, Sandbox, Template, waitForPort } from "e2b";
-import type { BuildRequest } from "../host/host.ts";
+import type { BuildRequest } from "../contract/internal/host.ts";
 import { ControlFixture, NOW } from "./testing/control-fixture.ts";
 
 let f: ControlFixture;

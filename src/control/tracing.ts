@@ -1,7 +1,8 @@
 /** For `sandlot trace`: requests to the management interface, and what they ask the store, are steps from now on. */
+
+import { masked } from "../base/log.ts";
+import { stepsOf } from "../base/steps.ts";
 import type { Store } from "../store/store.ts";
-import { masked } from "../work/log.ts";
-import { stepsOf } from "../work/steps.ts";
 import type { Control } from "./control.ts";
 
 export function traceControl(control: Control, store: Store): void {

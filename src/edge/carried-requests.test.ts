@@ -1,7 +1,7 @@
 /** What a service gets of a request, what the client gets of its answer, and that an end reaches the other side. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
-import { untilTrue } from "../work/testing/until.ts";
+import { untilTrue } from "../base/testing/until.ts";
 import { EdgeProcess, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;

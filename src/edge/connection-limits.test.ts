@@ -1,6 +1,6 @@
 /** Requests, streams and WebSockets of a sandbox, and of a team: so many at once, and one that ends makes room. */
 import { describe, expect, test } from "bun:test";
-import { untilTrue } from "../work/testing/until.ts";
+import { untilTrue } from "../base/testing/until.ts";
 import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 const under = (limits: { perSandbox: number; perTeam: number }) => new EdgeUnderTest({ limits });

@@ -5,38 +5,39 @@
  * management interface.
  *
  *   front/           clients: HTTP/1.1 and HTTP/2  reach            the way to a port, loopback services included
- *   sandbox-address  which sandbox and port        carriage         one exchange over a sandbox-socket
+ *   sandbox-address  which sandbox and port        exchange         one exchange over a sandbox-socket
  *   route-table      where each sandbox is         upgrade          connections that become tunnels, as WebSockets do
  *   places           how much at once              inner-server     the other side: management-server
  *   traffic-token    who is let through            refusal          answers of the edge itself
  *   control-path     what is refused on 49983      process/         the edge in processes of its own
  */
+
+import type { Splice } from "../base/splicing.ts";
 import { Fault } from "../contract/fault.ts";
+import type { Directory } from "../contract/internal/directory.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import type { Directory } from "../control/directory.ts";
-import type { Splice } from "../work/splicing.ts";
-import { answerWith } from "./answer-with.ts";
-import { type Asked, beginCarrying, carry } from "./carriage.ts";
-import { linesTowardsManagement, linesTowardsSandbox } from "./carried-headers.ts";
-import { clientAddress, type TrustedProxies } from "./client-address.ts";
-import { internalPath } from "./control-path.ts";
 import type { ClientRequest } from "./front/client-request.ts";
 import { type InnerDoor, PEER_HEADER, peerLine } from "./inner-server.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
 import { NO_PROXIES } from "./management-server.ts";
-import { OwnPlaces, type Places } from "./places.ts";
-import { answerPreflight, headersAskedFor, preflightOf } from "./preflight.ts";
-import { createReach, type EdgeLog, type Way } from "./reach.ts";
+import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
+import { type Asked, beginCarrying, carry } from "./proxy/exchange.ts";
+import { linesTowardsManagement, linesTowardsSandbox } from "./proxy/forwarded-headers.ts";
+import { answerWith } from "./proxy/respond.ts";
+import type { Dialled } from "./proxy/sandbox-socket.ts";
+import { upgradeOf } from "./proxy/upgrade.ts";
 import { type Refusal, refuse } from "./refusal.ts";
-import { targetOf } from "./request-target.ts";
-import type { Destination, RouteTable } from "./route-table.ts";
-import { addressOf, type Misaddressed, type SandboxAddress } from "./sandbox-address.ts";
-import type { Dialled } from "./sandbox-socket.ts";
-import { signedLinkOf } from "./signed-link.ts";
-import { upgradeOf } from "./upgrade.ts";
+import { clientAddress, type TrustedProxies } from "./routing/client-address.ts";
+import { internalPath } from "./routing/control-path.ts";
+import { answerPreflight, headersAskedFor, preflightOf } from "./routing/preflight.ts";
+import { targetOf } from "./routing/request-target.ts";
+import type { Destination, RouteTable } from "./routing/route-table.ts";
+import { addressOf, type Misaddressed, type SandboxAddress } from "./routing/sandbox-address.ts";
+import { createServiceLookup, type EdgeLog, type Way } from "./routing/service-lookup.ts";
+import { signedLinkOf } from "./routing/signed-link.ts";
 
-export type { EdgeLog } from "./reach.ts";
+export type { EdgeLog } from "./routing/service-lookup.ts";
 
 export interface Edge {
   /** Answers a client's request, for a sandbox or for the management interface. Never throws. */
@@ -53,7 +54,7 @@ interface EdgeServices {
   /** Whose word about the client's address is taken; nobody's unless given. */
   trustedProxies?: TrustedProxies;
   /** How much is carried at once; if not given, as much as is usual. */
-  places?: Places;
+  places?: ConnectionQuota;
   /** Moves long bodies within the kernel; if not given, all are carried here. */
   splice?: Splice;
   /** Bounds the kernel's buffers of connections to sandboxes; if not given, the kernel does as it likes. */
@@ -62,8 +63,8 @@ interface EdgeServices {
 
 export function createEdge(services: EdgeServices): Edge {
   const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
-  const places = services.places ?? new OwnPlaces(EDGE_CONNECTIONS_DEFAULT);
-  const reach = createReach(directory, routes, log);
+  const places = services.places ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
+  const reach = createServiceLookup(directory, routes, log);
 
   function handle(client: ClientRequest): void {
     const target = targetOf(client.target);

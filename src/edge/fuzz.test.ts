@@ -1,11 +1,11 @@
 /** Parsers of the edge: of what clients write about whom they mean, and of what a sandbox answers. */
 import { expect } from "bun:test";
 import { isIP } from "node:net";
-import { fuzzText } from "../work/testing/fuzz.ts";
-import { clientAddress, TrustedProxies } from "./client-address.ts";
-import { internalPath } from "./control-path.ts";
-import { addressOf } from "./sandbox-address.ts";
-import { signedLinkOf } from "./signed-link.ts";
+import { fuzzText } from "../base/testing/fuzz.ts";
+import { clientAddress, TrustedProxies } from "./routing/client-address.ts";
+import { internalPath } from "./routing/control-path.ts";
+import { addressOf } from "./routing/sandbox-address.ts";
+import { signedLinkOf } from "./routing/signed-link.ts";
 
 const ID = "i0123456789abcdefghij";
 

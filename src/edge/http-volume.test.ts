@@ -1,6 +1,6 @@
 /** Much data through the edge: whole, in little memory, and no faster than the slower side takes it. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { untilTrue } from "../work/testing/until.ts";
+import { untilTrue } from "../base/testing/until.ts";
 import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;

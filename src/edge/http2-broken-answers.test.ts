@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { constants } from "node:http2";
 import type net from "node:net";
-import { until } from "../work/testing/until.ts";
+import { until } from "../base/testing/until.ts";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 import {
   DATA,

@@ -1,14 +1,9 @@
 /** Bodies over HTTP/2: whole, as fast as windows allow, and in bounded memory when services do not take them. */
 import { expect, test } from "bun:test";
-import type { Wake } from "../control/directory.ts";
-import { until } from "../work/testing/until.ts";
-import { Http2Connection } from "./front/http2-connection.ts";
-import {
-  EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
-  EDGE_HTTP2_UNTAKEN_MAX_BYTES,
-  EDGE_HTTP2_UNTAKEN_MS,
-  EDGE_HTTP2_WINDOW_BYTES,
-} from "./limits.ts";
+import { until } from "../base/testing/until.ts";
+import type { Wake } from "../contract/internal/directory.ts";
+import { EDGE_HTTP2_FRAMES_AT_ONCE_MAX, Http2Connection } from "./front/http2-connection.ts";
+import { EDGE_HTTP2_UNTAKEN_MAX_BYTES, EDGE_HTTP2_UNTAKEN_MS, EDGE_HTTP2_WINDOW_BYTES } from "./limits.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { DATA, END_STREAM, FrameClient, frame, INITIAL_WINDOW } from "./testing/http2-frames.ts";
 import { untilStill } from "./testing/until-still.ts";

@@ -6,7 +6,12 @@
 import { timingSafeEqual } from "node:crypto";
 import http from "node:http";
 import type { Server } from "bun";
-import { EDGE_IDLE_MS, EDGE_INNER_HEAD_MAX_BYTES, EDGE_REQUEST_BODY_MAX_BYTES } from "./limits.ts";
+import { EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MAX_BYTES } from "./limits.ts";
+
+/** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
+const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
+/** What Bun's own server behind us takes: what the front adds has room. */
+const EDGE_INNER_HEAD_MAX_BYTES = 2 * EDGE_REQUEST_HEAD_MAX_BYTES;
 
 /** The other end of the client's connection. */
 interface Peer {

@@ -1,6 +1,7 @@
 /** The management interface, as the front finds it: behind a server of Bun's, with who the client is. */
-import { clientAddress, isFromProxy, TrustedProxies } from "./client-address.ts";
+
 import { InnerServer } from "./inner-server.ts";
+import { clientAddress, isFromProxy, TrustedProxies } from "./routing/client-address.ts";
 
 interface ManagementServices {
   /** Answers what names no sandbox. */

@@ -1,7 +1,7 @@
 /** Many exchanges at once, and connections whose client or sandbox leaves before they are made. */
 import { describe, expect, test } from "bun:test";
-import { until } from "../work/testing/until.ts";
-import { SandboxSocket } from "./sandbox-socket.ts";
+import { until } from "../base/testing/until.ts";
+import { SandboxSocket } from "./proxy/sandbox-socket.ts";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 test("a connection is closed when the client or the sandbox leaves before it is made", async () => {

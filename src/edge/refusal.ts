@@ -3,7 +3,9 @@
  * both. Clients compare some messages and read members in the order given here.
  */
 import type { ReadHeaders } from "../http1/header-lines.ts";
-import { EDGE_RETRY_AFTER_SECONDS } from "./limits.ts";
+
+/** When to come again to a sandbox that could not be resumed just now. */
+const EDGE_RETRY_AFTER_SECONDS = 5;
 
 export type Refusal =
   | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }

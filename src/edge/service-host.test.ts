@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import net from "node:net";
 import tls from "node:tls";
+import type { RouteAccess } from "../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import type { RouteAccess } from "../control/directory.ts";
 import { closedPort, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
 

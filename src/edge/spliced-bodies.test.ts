@@ -2,12 +2,12 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import net from "node:net";
 import type { Socket } from "bun";
-import type { Splice, Spliced, Way } from "../work/splicing.ts";
-import { until } from "../work/testing/until.ts";
-import { carry } from "./carriage.ts";
+import type { Splice, Spliced, Way } from "../base/splicing.ts";
+import { until } from "../base/testing/until.ts";
 import { Front } from "./front/front.ts";
-import { EDGE_SPLICED_AT_ONCE_MAX, EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
-import { SandboxSocket } from "./sandbox-socket.ts";
+import { EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
+import { carry } from "./proxy/exchange.ts";
+import { EDGE_SPLICED_AT_ONCE_MAX, SandboxSocket } from "./proxy/sandbox-socket.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
 

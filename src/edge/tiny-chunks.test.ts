@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { once } from "node:events";
 import net from "node:net";
-import { until } from "../work/testing/until.ts";
+import { until } from "../base/testing/until.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX } from "./limits.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 

@@ -1,8 +1,8 @@
 /** Requests to a sandbox that is not to be reached just now: they wait, and are then served, refused or cut off. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { untilTrue } from "../base/testing/until.ts";
+import type { Wake, WakeRefusal, WakeRequest } from "../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import type { Wake, WakeRefusal, WakeRequest } from "../control/directory.ts";
-import { untilTrue } from "../work/testing/until.ts";
 import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { until } from "../work/testing/until.ts";
+import { until } from "../base/testing/until.ts";
 import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService } from "./testing/edge-under-test.ts";
 
 /** What the service saw, in order; awaited by the tests. */

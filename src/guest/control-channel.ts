@@ -13,7 +13,6 @@ import {
 } from "../contract/runtime/guest-control.ts";
 import type { Journal } from "./journal/journal.ts";
 import type { LaterPart } from "./later-part.ts";
-import { CONTROL_BODY_MAX_BYTES, RENEWED_AFTER_MS } from "./limits.ts";
 import type { Forwarders } from "./system/forwarder.ts";
 import { collectLater } from "./system/garbage.ts";
 import { kernelUuid } from "./system/kernel-random.ts";
@@ -26,6 +25,10 @@ import { wholeNumber } from "./system/whole-number.ts";
 import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
 import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
+
+/** From the answer to a request to be renewed until the guest ends: the answer is on its way by then. */
+const RENEWED_AFTER_MS = 20;
+const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
 
 const PORT_MAX = 65_535;
 const NEWLINE = 10;

@@ -1,28 +1,20 @@
 /** What clients of the runtime, and programs in a sandbox, can run into in the guest. */
 import { inBytes, type Limit } from "../contract/limit.ts";
 import { SANDBOX_PIDS_MAX } from "../contract/runtime/limits.ts";
-import {
-  COMPOSE_BODY_MAX_BYTES,
-  COMPOSE_SOURCES_MAX,
-  FILE_METADATA_KEY_MAX_BYTES,
-  FILE_METADATA_MAX_BYTES,
-  FORWARD_CONNECTIONS_MAX,
-  FORWARDERS_MAX,
-  GUEST_JSON_STRUCTURE_MAX_BYTES,
-  GUEST_RPC_MESSAGE_MAX_BYTES,
-  INPUT_WAITING_MAX_BYTES,
-  LIST_ENTRIES_MAX,
-  MULTIPART_HEADER_MAX_BYTES,
-  MULTIPART_PARTS_MAX,
-  PATH_MAX_BYTES,
-  POLLING_WATCHERS_MAX,
-  SANDBOX_PIDS_FOR_ROOT,
-  SUBSCRIBER_BUFFER_MAX_BYTES,
-  SUBSCRIBER_STALLED_MS,
-  SUBSCRIBERS_PER_PROCESS_MAX,
-  WATCHER_BUFFER_MAX_BYTES,
-  WATCHERS_MAX,
-} from "./limits.ts";
+import { LIST_ENTRIES_MAX } from "./file-tree/tree.ts";
+import { COMPOSE_BODY_MAX_BYTES, COMPOSE_SOURCES_MAX } from "./files/compose-request.ts";
+import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "./files/file-metadata.ts";
+import { MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "./files/multipart.ts";
+import { WATCHER_BUFFER_MAX_BYTES } from "./filesystem/watching/event-buffer.ts";
+import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "./filesystem/watching/watchers.ts";
+import { PATH_MAX_BYTES } from "./limits.ts";
+import { SUBSCRIBERS_PER_PROCESS_MAX } from "./process/audience.ts";
+import { INPUT_WAITING_MAX_BYTES } from "./process/guest-process.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "./process/precedence.ts";
+import { SUBSCRIBER_BUFFER_MAX_BYTES, SUBSCRIBER_STALLED_MS } from "./process/subscription.ts";
+import { GUEST_RPC_MESSAGE_MAX_BYTES } from "./rpc/rpc.ts";
+import { GUEST_JSON_STRUCTURE_MAX_BYTES } from "./rpc/strict-messages.ts";
+import { FORWARD_CONNECTIONS_MAX, FORWARDERS_MAX } from "./system/forwarder.ts";
 
 export const GUEST_LIMITS: readonly Limit[] = [
   {

@@ -3,11 +3,11 @@ import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Checkpoints } from "./checkpoint/checkpoints.ts";
-import { MANIFEST_FORMAT, type Manifest } from "./checkpoint/manifest.ts";
+import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import { MANIFEST_FORMAT, type Manifest } from "../sandbox/checkpoint/manifest.ts";
+import { type SandboxRecord, writeRecord } from "../sandbox/sandbox-record.ts";
+import { DataFolder } from "../system/data-folder.ts";
 import { guestUses, imageUses } from "./guest-uses.ts";
-import { type SandboxRecord, writeRecord } from "./sandbox/sandbox-record.ts";
-import { DataFolder } from "./system/data-folder.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-uses-"));
 const servers = ["first", "second"].map((name) => new DataFolder(join(folder, name)));

@@ -1,9 +1,10 @@
 /** Which guests and images are needed: by sandboxes and checkpoints of this server, and by sandboxes of others. */
-import type { Checkpoints } from "./checkpoint/checkpoints.ts";
-import type { GuestPages } from "./guest-link/guest-pages.ts";
-import type { GuestUses } from "./image/guest-folders.ts";
-import { recordsIn, recordsOfOthers, type SandboxRecord } from "./sandbox/sandbox-record.ts";
-import type { DataFolder } from "./system/data-folder.ts";
+
+import type { GuestUses } from "../images/guest-folders.ts";
+import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import type { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
+import { recordsIn, recordsOfOthers, type SandboxRecord } from "../sandbox/sandbox-record.ts";
+import type { DataFolder } from "../system/data-folder.ts";
 
 export function guestUses(
   { sandboxesFolder, tag }: DataFolder,

@@ -1,30 +1,30 @@
 /** Opens what a machine is put together from, in this order: each part finds there what it builds on. */
 import { join } from "node:path";
-import { systemClock } from "../work/clock.ts";
-import { stderrLog } from "../work/log.ts";
-import type { BuildOptions } from "./build/open-builds.ts";
-import { Checkpoints } from "./checkpoint/checkpoints.ts";
-import { Disks } from "./disk/disks.ts";
-import type { Wall } from "./host.ts";
-import { cachedImages } from "./image/cached-images.ts";
-import { GuestFolders } from "./image/guest-folders.ts";
-import { imageFolder } from "./image/image-folder.ts";
-import { Images } from "./image/images.ts";
-import { Mounts } from "./mount/mounts.ts";
-import { Network } from "./network/network.ts";
-import { DnsRelay } from "./relay/dns-relay.ts";
-import { EgressRelay } from "./relay/egress-relay.ts";
-import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
-import { RunscRuntime } from "./runtime/runsc/runsc-runtime.ts";
-import { FIRST_WALL, Walls } from "./runtime/walls.ts";
-import { idsNotedIn } from "./sandbox/places.ts";
-import { egressOf, hasUnrecorded, isAlive, recordsIn } from "./sandbox/sandbox-record.ts";
-import type { DataFolder } from "./system/data-folder.ts";
-import { IdRanges } from "./system/id-ranges.ts";
-import { Toolbox } from "./system/toolbox.ts";
-import { raiseUserLimits } from "./system/user-limits.ts";
-import { ProcessedContent } from "./volume/content.ts";
-import { Volumes } from "./volume/volumes.ts";
+import { systemClock } from "../base/clock.ts";
+import { stderrLog } from "../base/log.ts";
+import type { BuildOptions } from "../builder/open-builds.ts";
+import type { Wall } from "../contract/internal/host.ts";
+import { DnsRelay } from "../egress/dns-relay.ts";
+import { EgressRelay } from "../egress/egress-relay.ts";
+import { cachedImages } from "../images/cached-images.ts";
+import { Disks } from "../images/disk/disks.ts";
+import { GuestFolders } from "../images/guest-folders.ts";
+import { imageFolder } from "../images/image-folder.ts";
+import { Images } from "../images/images.ts";
+import { idsNotedIn } from "../sandbox/allocation.ts";
+import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import { Network } from "../sandbox/network/network.ts";
+import { CrunRuntime } from "../sandbox/runtime/crun/crun-runtime.ts";
+import { RunscRuntime } from "../sandbox/runtime/runsc/runsc-runtime.ts";
+import { FIRST_WALL, Runtimes } from "../sandbox/runtime/runtimes.ts";
+import { egressOf, hasUnrecorded, isAlive, recordsIn } from "../sandbox/sandbox-record.ts";
+import { ProcessedContent } from "../sandbox/volume/content.ts";
+import { Volumes } from "../sandbox/volume/volumes.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import { IdRanges } from "../system/id-ranges.ts";
+import { Mounts } from "../system/mount/mounts.ts";
+import { Toolbox } from "../system/toolbox.ts";
+import { raiseUserLimits } from "../system/user-limits.ts";
 
 export interface MachineOptions extends BuildOptions {
   data: DataFolder;
@@ -57,7 +57,7 @@ export interface SandboxQuotas {
 }
 
 interface MachineParts {
-  walls: Walls;
+  walls: Runtimes;
   network: Network;
   ranges: IdRanges;
   disks: Disks;
@@ -88,7 +88,7 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
   await network.open((about) => EgressRelay.open(Object.assign({}, about, { folder: data.runFolder, log: stderrLog })));
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
-  const walls = new Walls(options.wall ?? FIRST_WALL, {
+  const walls = new Runtimes(options.wall ?? FIRST_WALL, {
     crun: await CrunRuntime.open(toolbox, data, mounts),
     runsc: await RunscRuntime.open(options.runsc ?? toolbox.runsc, data),
   });

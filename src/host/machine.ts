@@ -5,21 +5,14 @@
  * by name and removes.
  */
 import { existsSync } from "node:fs";
+import { described, stderrLog } from "../base/log.ts";
+import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
+import type { Builds } from "../builder/builds.ts";
+import type { Layers } from "../builder/layers.ts";
+import { openBuilds } from "../builder/open-builds.ts";
+import type { TemplateSandboxes } from "../builder/template-sandboxes.ts";
 import { Fault } from "../contract/fault.ts";
-import { described, stderrLog } from "../work/log.ts";
-import { OneAtATimeByKey } from "../work/one-at-a-time.ts";
-import type { Builds } from "./build/builds.ts";
-import type { Layers } from "./build/layers.ts";
-import { openBuilds } from "./build/open-builds.ts";
-import type { TemplateSandboxes } from "./build/template-sandboxes.ts";
-import { Processors } from "./cgroup/processors.ts";
-import type { Checkpoints } from "./checkpoint/checkpoints.ts";
-import type { Disks } from "./disk/disks.ts";
-import { GuestJournals } from "./guest-link/guest-journal.ts";
-import { GuestPages } from "./guest-link/guest-pages.ts";
-import { guestUses, imageUses } from "./guest-uses.ts";
 import type {
-  Belongings,
   BuildOutcome,
   BuildRequest,
   CheckpointOptions,
@@ -28,36 +21,44 @@ import type {
   Egress,
   Host,
   HostEvent,
+  Inventory,
   KeptReady,
   PrepareStart,
   ResumeSandbox,
   StoredImages,
   Usage,
-} from "./host.ts";
-import type { GuestFolders } from "./image/guest-folders.ts";
-import type { Images } from "./image/images.ts";
-import { LIVENESS_CHECK_MS } from "./limits.ts";
+} from "../contract/internal/host.ts";
+import type { DnsRelay } from "../egress/dns-relay.ts";
+import type { Disks } from "../images/disk/disks.ts";
+import type { GuestFolders } from "../images/guest-folders.ts";
+import type { Images } from "../images/images.ts";
+import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import { Checkpointing } from "../sandbox/checkpointing.ts";
+import type { Leftovers } from "../sandbox/cleanup.ts";
+import { Endings } from "../sandbox/endings.ts";
+import { GuestJournals } from "../sandbox/guest-link/guest-journal.ts";
+import { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
+import type { Network } from "../sandbox/network/network.ts";
+import { openPool } from "../sandbox/pool/open-pool.ts";
+import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
+import { QueueWatch } from "../sandbox/queue-watch.ts";
+import { retryOnce } from "../sandbox/retry-once.ts";
+import { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
+import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
+import { isAlive, recordsIn, type SandboxRecord } from "../sandbox/sandbox-record.ts";
+import { Starting } from "../sandbox/starting.ts";
+import { UsageMeter } from "../sandbox/usage.ts";
+import type { ProcessedContent } from "../sandbox/volume/content.ts";
+import type { Volumes } from "../sandbox/volume/volumes.ts";
+import { Processors } from "../system/cgroup/processors.ts";
+import type { IdRanges } from "../system/id-ranges.ts";
+import type { Mounts } from "../system/mount/mounts.ts";
+import { guestUses, imageUses } from "./guest-uses.ts";
 import { type MachineOptions, openParts } from "./machine-parts.ts";
-import type { Mounts } from "./mount/mounts.ts";
-import type { Network } from "./network/network.ts";
-import type { DnsRelay } from "./relay/dns-relay.ts";
-import type { Walls } from "./runtime/walls.ts";
-import { Checkpointing } from "./sandbox/checkpointing.ts";
-import type { Remains } from "./sandbox/cleanup.ts";
-import { Endings } from "./sandbox/endings.ts";
-import { QueueWatch } from "./sandbox/queue-watch.ts";
-import { RunningSandboxes } from "./sandbox/running-sandboxes.ts";
-import { isAlive, recordsIn, type SandboxRecord } from "./sandbox/sandbox-record.ts";
-import { withSecondTry } from "./sandbox/second-try.ts";
-import { Starting } from "./sandbox/starting.ts";
-import { UsageMeter } from "./sandbox/usage.ts";
-import { openShelf } from "./shelf/open-shelf.ts";
-import type { ReadyPool } from "./shelf/ready-pool.ts";
-import type { IdRanges } from "./system/id-ranges.ts";
-import type { ProcessedContent } from "./volume/content.ts";
-import type { Volumes } from "./volume/volumes.ts";
 
 export type { MachineOptions } from "./machine-parts.ts";
+
+const LIVENESS_CHECK_MS = 500;
 
 export class Machine implements Host {
   readonly #running: RunningSandboxes;
@@ -78,7 +79,7 @@ export class Machine implements Host {
 
   private constructor(
     readonly options: MachineOptions,
-    readonly walls: Walls,
+    readonly walls: Runtimes,
     readonly network: Network,
     ranges: IdRanges,
     readonly disks: Disks,
@@ -110,17 +111,17 @@ export class Machine implements Host {
       volumes,
       content,
       cgroup: data.cgroup,
-      unmake: (remains) => this.#unmake(remains),
+      unmake: (leftovers) => this.#unmake(leftovers),
     });
     const makers = { ...options, ...places, running: this.#running, starting: this.#starting };
-    this.#pool = openShelf({ ...makers, discard: (id) => this.destroy(id) });
+    this.#pool = openPool({ ...makers, discard: (id) => this.destroy(id) });
     const { sandboxes, layers, builds } = openBuilds({
       ...makers,
       checkpoints,
       checkpointing: this.#checkpointing,
       images,
       volumes,
-      shelf: this.#pool,
+      pool: this.#pool,
       destroy: (id) => this.#discard(id),
     });
     [this.#sandboxes, this.#layers, this.#builds] = [sandboxes, layers, builds];
@@ -149,7 +150,7 @@ export class Machine implements Host {
     this.images.demand(request.kind.image);
     const make = () => this.#make(request);
     const isPlain = request.checkpoint === undefined && request.start === undefined;
-    return await (isPlain ? withSecondTry(make, onFirstFailure) : make());
+    return await (isPlain ? retryOnce(make, onFirstFailure) : make());
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
@@ -170,7 +171,7 @@ export class Machine implements Host {
       await this.#checkpointing.write(running.record, name, options, "stays frozen");
     } catch (cause) {
       this.#running.add(running.record);
-      this.#journals.follow(id, this.#running.welcome(id).guest);
+      this.#journals.follow(id, this.#running.announce(id).guest);
       this.#running.keep(running.record);
       throw cause;
     }
@@ -189,7 +190,7 @@ export class Machine implements Host {
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
         await this.#pool.during(() => this.#starting.fromCheckpoint(request, false));
-        this.#journals.follow(id, this.#running.welcome(id).guest);
+        this.#journals.follow(id, this.#running.announce(id).guest);
       } catch (cause) {
         this.#running.takeOut(id);
         await this.#endings.endById(id);
@@ -253,7 +254,7 @@ export class Machine implements Host {
     return this.#running.get(id)?.guest.address;
   }
 
-  async adopt(keep: Belongings): Promise<Belongings> {
+  async adopt(keep: Inventory): Promise<Inventory> {
     // What was paused a moment ago may still be cleared away.
     await this.#turns.settled();
     await this.walls.recover();
@@ -266,7 +267,7 @@ export class Machine implements Host {
         .catch((error) => complain("a sandbox may stand still: its pause was interrupted", error, record.id));
       kept.set(record.id, record);
       this.#running.add(record);
-      this.#journals.followSoon(record.id, this.#running.welcome(record.id).guest);
+      this.#journals.followSoon(record.id, this.#running.announce(record.id).guest);
       this.#pages
         .hold(record.guestFolder)
         .catch((error) => complain("an earlier guest is not held in memory", error, record.id));
@@ -350,7 +351,7 @@ export class Machine implements Host {
   async #make(request: CreateSandbox): Promise<CreatedSandbox> {
     const made = await this.#sandboxes.create(request);
     try {
-      this.#journals.follow(made.id, this.#running.welcome(made.id).guest, true);
+      this.#journals.follow(made.id, this.#running.announce(made.id).guest, true);
       return made;
     } catch (cause) {
       await this.#discard(made.id);
@@ -365,10 +366,10 @@ export class Machine implements Host {
     );
   }
 
-  async #unmake(remains: Remains): Promise<void> {
+  async #unmake(leftovers: Leftovers): Promise<void> {
     await this.#endings
-      .end(remains)
-      .catch((error) => complain("a sandbox that did not start could not be removed", error, remains.id));
+      .end(leftovers)
+      .catch((error) => complain("a sandbox that did not start could not be removed", error, leftovers.id));
   }
 
   #findLost(): void {

@@ -1,34 +1,25 @@
 /** What programs in a sandbox, and builds, can run into on the machine. */
+
+import { BUILD_VARIABLES_MAX_BYTES } from "../builder/limits.ts";
+import { BUILD_MAX_MS, BUILD_READY_MAX_MS } from "../builder/open-builds.ts";
+import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../builder/registry/manifest.ts";
 import { inBytes, type Limit } from "../contract/limit.ts";
 import { SANDBOX_PIDS_MAX } from "../contract/runtime/limits.ts";
-import {
-  BUILD_MAX_MS,
-  BUILD_READY_MAX_MS,
-  BUILD_VARIABLES_MAX_BYTES,
-  CONNECTIONS_PER_SANDBOX_MAX,
-  CONTENT_LIST_MAX_ENTRIES,
-  DELETED_FILES_MAX,
-  DISK_BYTES_PER_FILE,
-  DISK_FREE_MIN_BYTES,
-  DNS_CONNECTIONS_PER_SANDBOX_MAX,
-  DNS_QUERIES_PER_SANDBOX_MAX,
-  FETCH_LAYERS_MAX,
-  FETCH_MAX_BYTES,
-  IMAGE_LEVELS_MAX,
-  IMAGE_PER_MEMORY_MAX,
-  JOURNAL_BURST_MAX_BYTES,
-  JOURNAL_BYTES_PER_SECOND,
-  QUEUED_PER_SANDBOX_MAX_BYTES,
-  QUEUED_SIGNALS_MAX,
-  QUEUING_SOCKETS_PER_SANDBOX_MAX,
-  RELAY_CONNECTIONS_PER_SANDBOX_MAX,
-  RELAY_HELLO_MS,
-  RELAY_NEW_PER_SECOND,
-  RUN_MAX_MB,
-  SHM_MAX_MB,
-  TERMINALS_PER_SANDBOX_MAX,
-} from "./limits.ts";
-import { OPEN_FILES_WANTED } from "./system/open-files.ts";
+import { DNS_CONNECTIONS_PER_SANDBOX_MAX, DNS_QUERIES_PER_SANDBOX_MAX } from "../egress/dns-relay.ts";
+import { RELAY_CONNECTIONS_PER_SANDBOX_MAX, RELAY_HELLO_MS } from "../egress/limits.ts";
+import { RELAY_NEW_PER_SECOND } from "../egress/program/bounds.ts";
+import { DISK_BYTES_PER_FILE } from "../images/disk/prototypes.ts";
+import { IMAGE_LEVELS_MAX } from "../images/images.ts";
+import { DISK_FREE_MIN_BYTES } from "../images/limits.ts";
+import { JOURNAL_BURST_MAX_BYTES, JOURNAL_BYTES_PER_SECOND } from "../sandbox/guest-link/guest-journal.ts";
+import { IMAGE_PER_MEMORY_MAX } from "../sandbox/limits.ts";
+import { CONNECTIONS_PER_SANDBOX_MAX } from "../sandbox/network/ruleset.ts";
+import { QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "../sandbox/queue-watch.ts";
+import { RUN_MAX_MB, SHM_MAX_MB } from "../sandbox/runtime/crun/image/lasting-memory.ts";
+import { TERMINALS_PER_SANDBOX_MAX } from "../sandbox/runtime/crun/oci-spec.ts";
+import { DELETED_FILES_MAX, QUEUED_SIGNALS_MAX } from "../sandbox/runtime/crun/slow-to-write.ts";
+import { CONTENT_LIST_MAX_ENTRIES } from "../sandbox/volume/program/entries.ts";
+import { OPEN_FILES_WANTED } from "../system/open-files.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -2,26 +2,26 @@
  * For `sandlot trace`: which calls of this room are steps, and what they use of the processors. A class that is not
  * named here is as it was; without a call of `traceHost`, all are.
  */
-import { recordSteps, type Step, stepsOf, type Uses } from "../work/steps.ts";
-import { TemplateSandboxes } from "./build/template-sandboxes.ts";
-import { Checkpoints } from "./checkpoint/checkpoints.ts";
-import { Disks } from "./disk/disks.ts";
-import { GuestClient } from "./guest-link/guest-client.ts";
-import { GuestPages } from "./guest-link/guest-pages.ts";
+import { recordSteps, type Step, stepsOf, type Uses } from "../base/steps.ts";
+import { TemplateSandboxes } from "../builder/template-sandboxes.ts";
+import { Disks } from "../images/disk/disks.ts";
+import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import { Checkpointing } from "../sandbox/checkpointing.ts";
+import { Endings } from "../sandbox/endings.ts";
+import { GuestClient } from "../sandbox/guest-link/guest-client.ts";
+import { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
+import { Network } from "../sandbox/network/network.ts";
+import { Criu } from "../sandbox/runtime/crun/criu.ts";
+import { Crun } from "../sandbox/runtime/crun/crun.ts";
+import { CrunRuntime } from "../sandbox/runtime/crun/crun-runtime.ts";
+import { Starting } from "../sandbox/starting.ts";
+import { UsageMeter } from "../sandbox/usage.ts";
+import { VolumeMounts } from "../sandbox/volume-mounts.ts";
+import type { MountJob } from "../system/mount/mount-job.ts";
+import { Mounts } from "../system/mount/mounts.ts";
+import { Firewall } from "../system/net/nft.ts";
+import { type Thread, threadMs, threads } from "../system/thread-times.ts";
 import { Machine } from "./machine.ts";
-import type { MountJob } from "./mount/mount-job.ts";
-import { Mounts } from "./mount/mounts.ts";
-import { Firewall } from "./network/firewall.ts";
-import { Network } from "./network/network.ts";
-import { Criu } from "./runtime/crun/criu.ts";
-import { Crun } from "./runtime/crun/crun.ts";
-import { CrunRuntime } from "./runtime/crun/crun-runtime.ts";
-import { Checkpointing } from "./sandbox/checkpointing.ts";
-import { Endings } from "./sandbox/endings.ts";
-import { Starting } from "./sandbox/starting.ts";
-import { UsageMeter } from "./sandbox/usage.ts";
-import { VolumeMounts } from "./sandbox/volume-mounts.ts";
-import { type Thread, threadMs, threads } from "./thread-times.ts";
 
 /** As Bun calls the threads that are programs of ours. */
 const WORKER_THREAD = "Worker";

@@ -3,8 +3,8 @@
  * (`testing/slow-reader.ts`), and Node's own server. Nothing may be read in two ways.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { fuzzBytes, Lot } from "../work/testing/fuzz.ts";
-import { SEED } from "../work/testing/seed.ts";
+import { fuzzBytes, Lot } from "../base/testing/fuzz.ts";
+import { SEED } from "../base/testing/seed.ts";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody, chunkAhead } from "./body.ts";
 import { BadHead } from "./head-reader.ts";
 import { RequestHeadReader } from "./request-head.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { createConnection } from "node:net";
-import { untilTrue } from "../work/testing/until.ts";
-import { EXECUTIONS_WAITING_MAX, KEEPALIVE_MS } from "./limits.ts";
+import { untilTrue } from "../base/testing/until.ts";
+import { KEEPALIVE_MS } from "./execution-stream.ts";
+import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
 import { type Line, linesOf, post, type ScriptedServer, scriptedServer } from "./testing/scripted-kernel.ts";
 
 type Fields = Record<string, unknown>;

@@ -4,9 +4,14 @@ import { Fault } from "../contract/fault.ts";
 import type { ExecutionStream } from "./execution-stream.ts";
 import { type Kernel, KernelEnded, type Language } from "./kernel.ts";
 import { HOME_FOLDER, type Kernels } from "./kernels.ts";
-import { EXECUTIONS_WAITING_MAX, INTERRUPT_AGAIN_MS, INTERRUPT_KILL_MS } from "./limits.ts";
+import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
 import { logFailure } from "./log.ts";
 import type { Variables } from "./sandbox-facts.ts";
+
+/** After the first interrupt of a cell whose client has left, when it still runs. */
+export const INTERRUPT_AGAIN_MS = [1_000, 3_000] as const;
+/** Then the kernel is replaced. */
+const INTERRUPT_KILL_MS = 5_000;
 
 interface Execution {
   code: string;

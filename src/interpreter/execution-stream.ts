@@ -1,8 +1,15 @@
 /** The answer to one execution: lines as they come, a keepalive when none do, no more in memory than the bounds say. */
 import type { ServerResponse } from "node:http";
 import type { KernelOutput } from "./kernel.ts";
-import { KEEPALIVE_MS, OUTPUT_HELD_FROM_BYTES, OUTPUT_HELD_TO_BYTES, OUTPUT_WAITING_MAX_BYTES } from "./limits.ts";
+import { KERNEL_MESSAGE_MAX_BYTES, OUTPUT_HELD_FROM_BYTES } from "./limits.ts";
 import { END_LINE, KEEPALIVE_LINE, lineOf } from "./lines.ts";
+
+/** Without another line of its stream. */
+export const KEEPALIVE_MS = 5_000;
+/** until no more than this is left. */
+const OUTPUT_HELD_TO_BYTES = 1024 * 1024;
+/** What goes on to print while the kernel is stopped is left out beyond this. */
+const OUTPUT_WAITING_MAX_BYTES = KERNEL_MESSAGE_MAX_BYTES + OUTPUT_HELD_FROM_BYTES;
 
 export class ExecutionStream {
   /** Aborted when the client leaves before the end. */

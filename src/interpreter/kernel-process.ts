@@ -1,6 +1,9 @@
 /** The process of a kernel, in a session of its own. It goes when the server goes, however that ends. */
 import { writeFileSync } from "node:fs";
-import { KERNEL_LAST_WORDS_MS, KERNEL_LOG_MAX_CHARS } from "./limits.ts";
+import { KERNEL_LAST_WORDS_MS } from "./limits.ts";
+
+/** Of what a kernel writes to its own error output while it starts; shown when it does not. */
+const KERNEL_LOG_MAX_CHARS = 4_000;
 
 /** When memory runs out, the system ends what has the highest score: a kernel, which can be replaced. */
 const OOM_SCORE = 800;

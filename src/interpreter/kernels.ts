@@ -3,9 +3,13 @@
  * the template, and are replaced when no code runs, so that nobody waits for their start.
  */
 import type { Kernel, Language } from "./kernel.ts";
-import { SPARE_REFILL_IDLE_MS, SPARE_REFILL_MAX_MS } from "./limits.ts";
 import { logFailure } from "./log.ts";
 import type { SandboxFacts } from "./sandbox-facts.ts";
+
+/** A used spare is replaced when no code has run for this long, */
+const SPARE_REFILL_IDLE_MS = 1_000;
+/** or after this long, if some always runs. */
+const SPARE_REFILL_MAX_MS = 20_000;
 
 /** Where all kernels begin. */
 export const HOME_FOLDER = "/home/user";

@@ -1,6 +1,8 @@
 /** What goes wrong and is nobody's answer: to the server's error output, which its supervisor keeps. */
-import { described, stderrLog } from "../work/log.ts";
-import { LOG_LINES_MAX } from "./limits.ts";
+import { described, stderrLog } from "../base/log.ts";
+
+/** Of the server's own log, until it is started anew: code in the sandbox can make it say things. */
+const LOG_LINES_MAX = 10_000;
 
 let logged = 0;
 

@@ -13,17 +13,17 @@ export const EXECUTION = z.object({
 
 export const CONTEXT = z.object({ language: z.string().nullish(), cwd: z.string().nullish() });
 
-interface Misfit {
+interface InvalidField {
   type: string;
   loc: (string | number)[];
   msg: string;
 }
 
 /** Answered with 422. */
-export class Misfits extends Error {
-  readonly detail: Misfit[];
+export class InvalidFields extends Error {
+  readonly detail: InvalidField[];
 
-  constructor(detail: Misfit[]) {
+  constructor(detail: InvalidField[]) {
     super("the body does not fit");
     this.detail = detail;
   }
@@ -35,11 +35,11 @@ export async function bodyOf<T>(request: IncomingMessage, schema: z.ZodType<T>):
   try {
     json = JSON.parse(text === "" ? "{}" : text);
   } catch (error) {
-    throw new Misfits([{ type: "json_invalid", loc: ["body"], msg: `JSON decode error: ${String(error)}` }]);
+    throw new InvalidFields([{ type: "json_invalid", loc: ["body"], msg: `JSON decode error: ${String(error)}` }]);
   }
   const { data, error } = schema.safeParse(json, { reportInput: true });
   if (error === undefined) return data;
-  throw new Misfits(
+  throw new InvalidFields(
     error.issues.map(({ path, message, input }) => ({
       type: input === undefined ? "missing" : "type_error",
       loc: ["body", ...path.map((part) => (typeof part === "symbol" ? String(part) : part))],

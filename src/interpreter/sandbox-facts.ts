@@ -1,6 +1,8 @@
 /** What the server asks of the sandbox it runs in: who it is, and its environment variables. */
 import { readFileSync } from "node:fs";
-import { SANDBOX_VARIABLES_MAX_BYTES, SANDBOX_VARIABLES_MS } from "./limits.ts";
+
+const SANDBOX_VARIABLES_MS = 2_000;
+const SANDBOX_VARIABLES_MAX_BYTES = 16 * 1024 * 1024;
 
 const IDENTITY_FILE = "/run/e2b/.E2B_SANDBOX_ID";
 const VARIABLES_URL = "http://127.0.0.1:49983/envs";

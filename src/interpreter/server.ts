@@ -4,9 +4,11 @@ import { Fault } from "../contract/fault.ts";
 import type { Context } from "./context.ts";
 import type { Contexts } from "./contexts.ts";
 import { ExecutionStream } from "./execution-stream.ts";
-import { CONNECTION_IDLE_MS } from "./limits.ts";
 import { logFailure } from "./log.ts";
-import { bodyOf, CONTEXT, EXECUTION, Misfits } from "./requests.ts";
+import { bodyOf, CONTEXT, EXECUTION, InvalidFields } from "./requests.ts";
+
+/** A connection without a request; as long as clients are used to. */
+const CONNECTION_IDLE_MS = 640_000;
 
 const CORS = {
   "Access-Control-Allow-Origin": "*",
@@ -60,7 +62,7 @@ async function answerTo(
     const value = await handler(request, answer, decoded(pattern.exec(path)?.[1] ?? ""));
     if (value !== undefined) say(answer, 200, JSON_HEADERS, JSON.stringify(value));
   } catch (error) {
-    if (error instanceof Misfits) return say(answer, 422, JSON_HEADERS, JSON.stringify({ detail: error.detail }));
+    if (error instanceof InvalidFields) return say(answer, 422, JSON_HEADERS, JSON.stringify({ detail: error.detail }));
     const fault = Fault.from(error);
     if (fault !== error) logFailure("request", error);
     say(answer, fault.status, TEXT, fault.message);

@@ -3,8 +3,9 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { TOKEN_MAX_BYTES } from "./limits.ts";
 import { TOKEN_VARIABLE } from "./servers/run-as-user.ts";
+
+const TOKEN_MAX_BYTES = 4096;
 
 /** Where clients that did not start the gateway read it, as root. */
 const TOKEN_FILE = "/etc/mcp-gateway/.token";

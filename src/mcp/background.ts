@@ -10,10 +10,14 @@ import { parseConfig, type ServerPlan } from "./config.ts";
 import { endFormerGateway, recordGateway } from "./former-gateway.ts";
 import { FrontDoor, MCP_PORT } from "./front-door.ts";
 import { Gateway } from "./gateway.ts";
-import { IDLE_CONNECTION_SECONDS, REQUEST_MAX_BYTES, START_ALL_MS } from "./limits.ts";
+import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { LOG_FILE, LogFile } from "./log-file.ts";
 import { fetchRepository, installRepository } from "./servers/repository.ts";
 import { giveToUser, USER } from "./servers/run-as-user.ts";
+
+/** The client that starts the gateway gives up after 60 s, and then nobody would hear why. */
+export const START_ALL_MS = 55_000;
+const IDLE_CONNECTION_SECONDS = 120;
 
 /** What the process that starts it sends. */
 export interface Settings {

@@ -1,8 +1,7 @@
 /** Every way in which a configuration can be wrong, and what comes of a right one. */
 import { describe, expect, test } from "bun:test";
 import { CATALOGUE, NOT_SERVED } from "./catalogue.ts";
-import { checkNames, parseConfig } from "./config.ts";
-import { SERVERS_MAX } from "./limits.ts";
+import { checkNames, parseConfig, SERVERS_MAX } from "./config.ts";
 
 const parse = (config: unknown) => parseConfig(JSON.stringify(config));
 

@@ -4,8 +4,10 @@
  */
 import { Fault } from "../contract/fault.ts";
 import { CATALOGUE, type CatalogueServer, NOT_SERVED, programOf, type Setting } from "./catalogue.ts";
-import { SERVERS_MAX } from "./limits.ts";
 import { type Repository, repositoryOf } from "./servers/repository.ts";
+
+/** Of one configuration. */
+export const SERVERS_MAX = 64;
 
 /** One server, ready to be started. */
 export interface ServerPlan {

@@ -2,7 +2,10 @@
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
-import { FORMER_GATEWAY_END_MS, FORMER_GATEWAY_LOOK_MS } from "./limits.ts";
+
+/** From SIGTERM until the gateway before this one is gone. */
+const FORMER_GATEWAY_END_MS = 5_000;
+const FORMER_GATEWAY_LOOK_MS = 20;
 
 const PID_FILE = "/run/mcp-gateway.pid";
 /** How the background process of a gateway is called on its command line. */

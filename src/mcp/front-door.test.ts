@@ -1,6 +1,6 @@
 /** Who gets in, and what becomes of requests that belong to no session. */
 import { expect, test } from "bun:test";
-import { SESSIONS_MAX } from "./limits.ts";
+import { SESSIONS_MAX } from "./front-door.ts";
 import { gatewayOfFile, rawSession, stub } from "./testing/gateway-of-file.ts";
 
 const gateway = gatewayOfFile([stub("ann")]);

@@ -3,8 +3,11 @@ import { isInitializeRequest } from "@modelcontextprotocol/sdk/types.js";
 import { type AccessToken, isBearer } from "./access-token.ts";
 import type { Gateway } from "./gateway.ts";
 import { kernelHex } from "./kernel-random.ts";
-import { REQUEST_MAX_BYTES, SESSIONS_MAX } from "./limits.ts";
+import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { Session } from "./session.ts";
+
+/** The one that was idle for longest makes room for another. */
+export const SESSIONS_MAX = 256;
 
 export const MCP_PORT = 50_005;
 const PATH = "/mcp";

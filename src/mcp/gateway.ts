@@ -12,12 +12,19 @@ import {
   type ServerCapabilities,
 } from "@modelcontextprotocol/sdk/types.js";
 import type { ServerPlan } from "./config.ts";
-import { CALL_MS, CALLS_MAX, INSTRUCTIONS_MAX_CHARS, LIST_MS, SUBSCRIPTIONS_MAX } from "./limits.ts";
+import { LIST_MS } from "./limits.ts";
 import { isList, Offers } from "./offers.ts";
 import { RpcError } from "./rpc-error.ts";
 import type { Account } from "./servers/run-as-user.ts";
 import { type ServerListener, StdioServer } from "./servers/stdio-server.ts";
 import type { Call, Greeting, Session } from "./session.ts";
+
+/** Of one call, from the last sign of progress; a client that gives up cancels it before. */
+export const CALL_MS = 3_600_000;
+/** At once, of all sessions. */
+export const CALLS_MAX = 1_024;
+const INSTRUCTIONS_MAX_CHARS = 16_384;
+const SUBSCRIPTIONS_MAX = 4_096;
 
 const CAPABILITIES = ["tools", "prompts", "resources", "logging", "completions"] as const;
 

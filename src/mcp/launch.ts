@@ -2,9 +2,12 @@
 import { Fault } from "../contract/fault.ts";
 import type { Report, Settings } from "./background.ts";
 import { BACKGROUND } from "./former-gateway.ts";
-import { READY_MAX_MS, READY_REPORT_MAX_BYTES } from "./limits.ts";
 import { LOG_FILE } from "./log-file.ts";
 import { endGroup, ownVariables } from "./servers/run-as-user.ts";
+
+/** A little more, for the end of what was begun. */
+const READY_MAX_MS = 58_000;
+const READY_REPORT_MAX_BYTES = 64 * 1024;
 
 export async function launch(settings: Settings): Promise<void> {
   // A session of its own: the command that started it ends, and what it holds open would keep its client waiting.

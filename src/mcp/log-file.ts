@@ -1,6 +1,7 @@
 /** What the gateway and its servers have to say while nobody listens: the last of it, in a file. */
 import { appendFileSync, renameSync, statSync } from "node:fs";
-import { LOG_MAX_BYTES } from "./limits.ts";
+
+const LOG_MAX_BYTES = 1024 * 1024;
 
 export const LOG_FILE = "/var/log/mcp-gateway.log";
 

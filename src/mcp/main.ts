@@ -10,9 +10,10 @@ import { CATALOGUE, programOf } from "./catalogue.ts";
 import { checkNames, isRepository, parseConfig } from "./config.ts";
 import { BACKGROUND } from "./former-gateway.ts";
 import { launch } from "./launch.ts";
-import { TEMPLATE_PULL_MS } from "./limits.ts";
 import { fetchRepository, repositoryOf } from "./servers/repository.ts";
 import { TOKEN_VARIABLE } from "./servers/run-as-user.ts";
+
+const TEMPLATE_PULL_MS = 600_000;
 
 const USAGE = `Usage:
   mcp-gateway --config JSON   serve these servers on port 50005, with the token in ${TOKEN_VARIABLE}

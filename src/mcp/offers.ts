@@ -5,10 +5,13 @@
  */
 import { UriTemplate } from "@modelcontextprotocol/sdk/shared/uriTemplate.js";
 import { ErrorCode, type Result } from "@modelcontextprotocol/sdk/types.js";
-import { LIST_ENTRIES_MAX, LIST_MS, LIST_PAGES_MAX } from "./limits.ts";
+import { LIST_MS } from "./limits.ts";
 import { prefixed, publicNames } from "./public-names.ts";
 import { RpcError } from "./rpc-error.ts";
 import type { StdioServer } from "./servers/stdio-server.ts";
+
+const LIST_PAGES_MAX = 100;
+const LIST_ENTRIES_MAX = 10_000;
 
 type Entry = Record<string, unknown>;
 interface Offer {

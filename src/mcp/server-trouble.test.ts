@@ -4,8 +4,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Gateway } from "./gateway.ts";
-import { MESSAGE_MAX_BYTES, RESTARTS_MAX, UNREAD_NOTIFICATIONS_MAX } from "./limits.ts";
-import { Session } from "./session.ts";
+import { MESSAGE_MAX_BYTES } from "./servers/stdio-process.ts";
+import { RESTARTS_MAX } from "./servers/stdio-server.ts";
+import { Session, UNREAD_NOTIFICATIONS_MAX } from "./session.ts";
 import { callText, gatewayOfFile, rawSession, stub } from "./testing/gateway-of-file.ts";
 
 const gateway = gatewayOfFile([stub("ann"), stub("bob")]);

@@ -13,9 +13,12 @@ import {
   type ServerCapabilities,
   SetLevelRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
-import { REQUEST_MAX_BYTES, UNREAD_NOTIFICATIONS_MAX } from "./limits.ts";
+import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { RpcError } from "./rpc-error.ts";
 import { GATEWAY } from "./servers/stdio-server.ts";
+
+/** Notifications that a client has not read yet; more are dropped. */
+export const UNREAD_NOTIFICATIONS_MAX = 1_024;
 
 /** What the client sees of all servers together when the session begins. */
 export interface Greeting {

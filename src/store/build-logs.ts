@@ -1,6 +1,10 @@
 /** What builds say, entry by entry. An entry's position, from 0, is its place in the log of its build for ever. */
 import { integer, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
-import { BUILD_LOG_ENTRIES_PER_STATEMENT, BUILD_LOG_ENTRY_EXTRA_BYTES } from "./limits.ts";
+
+/** Each takes six of the values that a statement may have. */
+const BUILD_LOG_ENTRIES_PER_STATEMENT = 100;
+/** What an entry of a build's log counts besides its message, so that empty ones are not free. */
+const BUILD_LOG_ENTRY_EXTRA_BYTES = 64;
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 type Level = (typeof LEVELS)[number];

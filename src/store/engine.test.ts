@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openEngine, type Statement, sqlPart } from "./engine.ts";
-import { SQLITE_STATEMENTS_MAX } from "./limits.ts";
+import { SQLITE_STATEMENTS_MAX } from "./sqlite.ts";
 import { bothEngines } from "./testing/engines.ts";
 
 /** How each says, and names, whether it waits for the disk. */

@@ -1,11 +1,12 @@
 /** The two databases behind one small door: SQLite in a file (sqlite.ts), or Postgres. */
 import { SQL } from "bun";
 import { Fault } from "../contract/fault.ts";
-import { POSTGRES_CONNECTIONS_MAX } from "./limits.ts";
 import { openSqlite } from "./sqlite.ts";
 import { type Engine, joined, type Row, type Statement } from "./statement.ts";
 
 export { type Engine, type Outlasts, type Row, type SqlPart, type Statement, sqlPart } from "./statement.ts";
+
+const POSTGRES_CONNECTIONS_MAX = 10;
 
 /** `sqlite:///path/to/file` or `postgres://user@host/database`. */
 export async function openEngine(url: string): Promise<Engine> {

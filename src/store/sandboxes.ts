@@ -6,9 +6,11 @@
  */
 
 import { integer, integerOrNull, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
-import { AUTO_PAUSE_PUT_OFFS_MAX } from "./limits.ts";
 import { shownPaused, shownRunning, underWay } from "./sandbox-conditions.ts";
 import type { SandboxNetwork } from "./sandbox-network.ts";
+
+/** A pause at the end of a timeout that cannot be done is put off so often; then memory is given up. */
+const AUTO_PAUSE_PUT_OFFS_MAX = 3;
 
 export type SandboxState = "running" | "pausing" | "paused" | "resuming" | "snapshotting" | "killing";
 

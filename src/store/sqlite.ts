@@ -4,10 +4,16 @@
  */
 import { type Statement as Compiled, Database } from "bun:sqlite";
 import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
+import { OneAtATime } from "../base/one-at-a-time.ts";
+import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { OneAtATime } from "../work/one-at-a-time.ts";
-import { SQLITE_BUSY_MS, SQLITE_STATEMENTS_MAX, STORE_ROOM_BYTES } from "./limits.ts";
 import { type Engine, joined, type Outlasts, type Result, type Row, type Statement, type Value } from "./statement.ts";
+
+/** Room that the store keeps in its files for when the disk is full. */
+const STORE_ROOM_BYTES = 4 * 1024 * 1024;
+export const SQLITE_BUSY_MS = scaled(5_000);
+/** Compiled statements that are kept; there are about half as many. */
+export const SQLITE_STATEMENTS_MAX = 400;
 
 const DURABLE = "PRAGMA synchronous = FULL";
 const QUICK = "PRAGMA synchronous = NORMAL";

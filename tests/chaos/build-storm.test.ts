@@ -9,8 +9,8 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { SEED } from "../../src/base/testing/seed.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
-import { SEED } from "../../src/work/testing/seed.ts";
 import { base, type Ready, requestOf, run } from "../support/building.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
 import { shell } from "../support/inside.ts";
@@ -96,8 +96,8 @@ class BuildStorm {
       ...(word === "started" ? starting : {}),
     };
     try {
-      const { id, misfit } = await here.machine.create(request);
-      if (misfit !== undefined && this.templates[slot] === template) this.#note(`misfit: ${misfit}`);
+      const { id, mismatch } = await here.machine.create(request);
+      if (mismatch !== undefined && this.templates[slot] === template) this.#note(`mismatch: ${mismatch}`);
       const found = await shell(here.data, id, "cat /home/user/common /home/user/word");
       if (found !== `common\n${word}`) this.#note(`a sandbox of ${word} has ${found}`);
       await here.machine.destroy(id);

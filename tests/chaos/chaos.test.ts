@@ -10,9 +10,9 @@
  * snapshot that kept silent about a process that was lost with CRIU.
  */
 import { describe, expect, test } from "bun:test";
+import { SEED } from "../../src/base/testing/seed.ts";
 import { WALLS, type Wall } from "../../src/contract/wall.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
-import { SEED } from "../../src/work/testing/seed.ts";
 import { LONG } from "../support/long.ts";
 import { foldersOfFile } from "../support/server-of-file.ts";
 import { OPERATIONS, type Operation } from "./operations.ts";

@@ -7,7 +7,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { WALLS } from "../../src/contract/wall.ts";
-import { run } from "../../src/host/system/command.ts";
+import { run } from "../../src/system/command.ts";
 import { LONG } from "../support/long.ts";
 import { MachineOfFile, request } from "../support/machine-of-file.ts";
 import { askService, startService } from "../support/memory-service.ts";

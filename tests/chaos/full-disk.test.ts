@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { prepareStoreFiles } from "../../src/host/disk/store-files.ts";
+import { prepareStoreFiles } from "../../src/images/disk/store-files.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { aSandbox, NOW, template } from "../../src/store/testing/rows.ts";
 import { newDataFolder } from "../support/server.ts";

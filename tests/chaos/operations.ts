@@ -1,7 +1,7 @@
 /** What a scenario interrupts, step by step as it can be seen from outside. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { freezerOf } from "../../src/host/cgroup/freezer.ts";
+import { freezerOf } from "../../src/system/cgroup/freezer.ts";
 import { isWaitingCriu } from "../support/waiting-criu.ts";
 import { type Answer, namesIn, type Stage } from "./stage.ts";
 import type { Victim } from "./victims.ts";

@@ -2,7 +2,7 @@
 import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { attempt, run } from "../../src/host/system/command.ts";
+import { attempt, run } from "../../src/system/command.ts";
 
 const PIECE_MIN_BYTES = 64 * 1024;
 

@@ -4,8 +4,8 @@
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { freezerOf } from "../../src/host/cgroup/freezer.ts";
-import { ANY_INTERFACE } from "../../src/host/network/slot-chains.ts";
+import { ANY_INTERFACE } from "../../src/sandbox/network/slot-chains.ts";
+import { freezerOf } from "../../src/system/cgroup/freezer.ts";
 import { tagOf } from "../support/census.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 

@@ -8,14 +8,14 @@
  * lets it blow for minutes.
  */
 import { describe, expect, test } from "bun:test";
+import { SEED } from "../../src/base/testing/seed.ts";
+import type { Host } from "../../src/contract/internal/host.ts";
 import { WALLS, type Wall } from "../../src/contract/wall.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { type CallRecord, StormModel } from "../../src/control/testing/storm-model.ts";
-import type { Host } from "../../src/host/host.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import type { Sandbox } from "../../src/store/sandboxes.ts";
 import type { Store } from "../../src/store/store.ts";
-import { SEED } from "../../src/work/testing/seed.ts";
 import { census } from "../support/census.ts";
 import { LONG } from "../support/long.ts";
 import { RealServer } from "../support/real-server.ts";

@@ -6,10 +6,10 @@
  */
 import { expect, test } from "bun:test";
 import { Sandbox, Template } from "e2b";
+import { SEED } from "../../src/base/testing/seed.ts";
+import type { BuildRequest, Host } from "../../src/contract/internal/host.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
-import type { BuildRequest, Host } from "../../src/host/host.ts";
 import type { Machine } from "../../src/host/machine.ts";
-import { SEED } from "../../src/work/testing/seed.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
 import { LONG } from "../support/long.ts";
 import { RealServer } from "../support/real-server.ts";

@@ -8,9 +8,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Task } from "../../bench/context.ts";
 import type { Report } from "../../bench/figures/report.ts";
-import { MountNamespace } from "../../src/host/mount/mount-namespace.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
-import { timed } from "../../src/work/testing/timed.ts";
+import { timed } from "../../src/base/testing/timed.ts";
+import { DataFolder } from "../../src/system/data-folder.ts";
+import { MountNamespace } from "../../src/system/mount/mount-namespace.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 
 /** The most that each may be of its floor. Lower a bound when the row has become faster for good; never raise one. */
@@ -29,7 +29,7 @@ const MEASURE = join(import.meta.dir, "../../bench/measure.ts");
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const TEST_MS = 600_000;
 
-/** As users have it, with a shelf that follows demand. */
+/** As users have it, with a ready pool that follows demand. */
 const server = serverOfFile("figures", { SANDLOT_READY_MAX: "128" });
 
 /** Row by row, the ratio, or why there is none. */

@@ -2,7 +2,7 @@
 import { afterAll, expect } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Sandbox } from "e2b";
-import { timed } from "../../src/work/testing/timed.ts";
+import { timed } from "../../src/base/testing/timed.ts";
 import { startListening } from "../support/listening.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";

@@ -5,9 +5,9 @@
 import { expect, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Sandbox } from "e2b";
-import { memoryInUse } from "../../src/host/cgroup/memory-in-use.ts";
-import { recordsIn } from "../../src/host/sandbox/sandbox-record.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
+import { recordsIn } from "../../src/sandbox/sandbox-record.ts";
+import { memoryInUse } from "../../src/system/cgroup/memory-in-use.ts";
+import { DataFolder } from "../../src/system/data-folder.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
 import { LONG } from "../support/long.ts";
 import { startServer, type TestServer } from "../support/server.ts";

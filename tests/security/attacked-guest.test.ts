@@ -6,11 +6,11 @@ import { beforeAll, expect } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { timed } from "../../src/base/testing/timed.ts";
 import { SANDBOX_PIDS_MAX } from "../../src/contract/runtime/limits.ts";
-import { SANDBOX_PIDS_FOR_ROOT } from "../../src/guest/limits.ts";
-import { guestFolder } from "../../src/host/setup/guest-folder.ts";
-import { Toolbox } from "../../src/host/system/toolbox.ts";
-import { timed } from "../../src/work/testing/timed.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "../../src/guest/process/precedence.ts";
+import { guestFolder } from "../../src/setup/guest-folder.ts";
+import { Toolbox } from "../../src/system/toolbox.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { refusalOf, until } from "../support/until.ts";
 

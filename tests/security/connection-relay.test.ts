@@ -1,10 +1,9 @@
 /** Connections of network namespaces in the place of sandboxes, over firewall, relay and the internet of the tests. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import type { EgressPolicy } from "../../src/host/host.ts";
-import { Network } from "../../src/host/network/network.ts";
-import { DnsRelay } from "../../src/host/relay/dns-relay.ts";
-import { EgressRelay } from "../../src/host/relay/egress-relay.ts";
-import { attempt } from "../../src/host/system/command.ts";
+import { stderrLog } from "../../src/base/log.ts";
+import type { EgressPolicy } from "../../src/contract/internal/host.ts";
+import { DnsRelay } from "../../src/egress/dns-relay.ts";
+import { EgressRelay } from "../../src/egress/egress-relay.ts";
 import {
   authorityFile,
   CLOSED_EXAMPLES,
@@ -14,7 +13,8 @@ import {
   OUTSIDE,
   SITES,
 } from "../../src/host/testing/outer-network.ts";
-import { stderrLog } from "../../src/work/log.ts";
+import { Network } from "../../src/sandbox/network/network.ts";
+import { attempt } from "../../src/system/command.ts";
 import { until } from "../support/until.ts";
 import { expectOnly, PluggedNamespaces } from "./plugged-namespaces.ts";
 

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, type Volume } from "e2b";
-import { timed } from "../../src/work/testing/timed.ts";
+import { timed } from "../../src/base/testing/timed.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { VolumesOfServer } from "../support/volumes.ts";
 import { holdAgainstSwaps, statusOf } from "./attacks/swapped-places.ts";

@@ -8,9 +8,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { routes } from "../../src/control/routes/routes.ts";
-import { attempt, run } from "../../src/host/system/command.ts";
 import { enterInternet, MACHINE_ADDRESS } from "../../src/host/testing/outer-network.ts";
-import { makeCertificate } from "../../src/host/tls/testing/certificates.ts";
+import { attempt, run } from "../../src/system/command.ts";
+import { makeCertificate } from "../../src/tls/testing/certificates.ts";
 import { startListening } from "../support/listening.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../support/server.ts";
 

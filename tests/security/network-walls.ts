@@ -7,10 +7,9 @@ import { readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { Sandbox } from "e2b";
+import { timed } from "../../src/base/testing/timed.ts";
+import { gatewayAddress } from "../../src/contract/address-plan.ts";
 import type { Wall } from "../../src/contract/wall.ts";
-import { gatewayAddress } from "../../src/host/network/address-plan.ts";
-import { run } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
 import {
   enterInternet,
   MACHINE_ADDRESS,
@@ -20,7 +19,8 @@ import {
   OUTSIDE_IPV6,
   OUTSIDE_NAME,
 } from "../../src/host/testing/outer-network.ts";
-import { timed } from "../../src/work/testing/timed.ts";
+import { run } from "../../src/system/command.ts";
+import { DataFolder } from "../../src/system/data-folder.ts";
 import { expectReached, giveProbes, reached } from "../support/egress/probing.ts";
 import { startListening } from "../support/listening.ts";
 import { rawRequest } from "../support/raw-request.ts";

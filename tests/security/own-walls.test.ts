@@ -1,5 +1,5 @@
 /**
- * Walls that a process makes for itself: each is there after a pause as before, or cannot be made. Seen before: of a
+ * Runtimes that a process makes for itself: each is there after a pause as before, or cannot be made. Seen before: of a
  * process without the store bypass, with tagged addresses, or without the time stamp counter nothing of it was left
  * after a resume; one with memory that is never both written and run ended the tool that writes it, twice.
  */

@@ -3,11 +3,11 @@ import { expect } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Egress, EgressPolicy } from "../../src/host/host.ts";
-import type { ConnectionRelay } from "../../src/host/network/egress-rules.ts";
-import { Network } from "../../src/host/network/network.ts";
-import { run } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
+import type { Egress, EgressPolicy } from "../../src/contract/internal/host.ts";
+import type { ConnectionRelay } from "../../src/sandbox/network/egress-rules.ts";
+import { Network } from "../../src/sandbox/network/network.ts";
+import { run } from "../../src/system/command.ts";
+import { DataFolder } from "../../src/system/data-folder.ts";
 import { until } from "../support/until.ts";
 
 const PROBE = join(import.meta.dir, "../support/services/probe.py");

@@ -1,7 +1,7 @@
 /** Limits: what one sandbox uses up is its own, and neither the neighbours nor the server notice. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
-import { timed } from "../../src/work/testing/timed.ts";
+import { timed } from "../../src/base/testing/timed.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../support/server.ts";
 import { refusalOf } from "../support/until.ts";
 

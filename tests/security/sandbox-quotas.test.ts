@@ -1,8 +1,8 @@
 /** What one sandbox may take of what all share: it reaches the bound itself, and its neighbour does not notice. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { CONNECTIONS_PER_SANDBOX_MAX } from "../../src/host/limits.ts";
 import { OUTSIDE, UNANSWERED } from "../../src/host/testing/outer-network.ts";
+import { CONNECTIONS_PER_SANDBOX_MAX } from "../../src/sandbox/network/ruleset.ts";
 import { sharedServer } from "../support/shared-server.ts";
 
 const FLOWS_MS = 110_000;

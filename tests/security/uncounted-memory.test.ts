@@ -5,7 +5,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
-import { QUEUED_PER_SANDBOX_MAX_BYTES } from "../../src/host/limits.ts";
+import { QUEUED_PER_SANDBOX_MAX_BYTES } from "../../src/sandbox/queue-watch.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { until } from "../support/until.ts";
 

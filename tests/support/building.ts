@@ -1,8 +1,15 @@
 /** Builds on a machine of a test, and what they said. */
+
+import type {
+  BuildLogEntry,
+  BuildOutcome,
+  BuildRequest,
+  BuildStep,
+  HostEvent,
+} from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
-import type { BuildLogEntry, BuildOutcome, BuildRequest, BuildStep, HostEvent } from "../../src/host/host.ts";
 import type { Machine } from "../../src/host/machine.ts";
-import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
+import { BASE_IMAGE } from "../../src/setup/base-image.ts";
 
 const { id: templateId, ...size } = BASE_TEMPLATE;
 export const base = { ...size, templateId, image: BASE_IMAGE };

@@ -1,5 +1,5 @@
 /** Images as builds make them: what a sandbox of another image has written, kept as one of its own. */
-import type { CreateSandbox } from "../../src/host/host.ts";
+import type { CreateSandbox } from "../../src/contract/internal/host.ts";
 import { shell } from "./inside.ts";
 import { type MachineOfFile, request } from "./machine-of-file.ts";
 

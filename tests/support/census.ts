@@ -4,8 +4,8 @@
  */
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
-import { cgroupTrees } from "../../src/host/cgroup/cgroups.ts";
-import { attempt } from "../../src/host/system/command.ts";
+import { cgroupTrees } from "../../src/system/cgroup/cgroups.ts";
+import { attempt } from "../../src/system/command.ts";
 import { isWaitingCriu } from "./waiting-criu.ts";
 
 interface Census {

@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
-import { GuestClient } from "../../src/host/guest-link/guest-client.ts";
 import type { Machine } from "../../src/host/machine.ts";
-import type { SandboxRecord } from "../../src/host/sandbox/sandbox-record.ts";
-import { run } from "../../src/host/system/command.ts";
-import type { DataFolder } from "../../src/host/system/data-folder.ts";
+import { GuestClient } from "../../src/sandbox/guest-link/guest-client.ts";
+import type { SandboxRecord } from "../../src/sandbox/sandbox-record.ts";
+import { run } from "../../src/system/command.ts";
+import type { DataFolder } from "../../src/system/data-folder.ts";
 
 const UP_WITHIN_MS = 30_000;
 

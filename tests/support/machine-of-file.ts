@@ -4,16 +4,16 @@
  */
 import { afterAll, beforeAll } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
+import type { CreateSandbox } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
-import type { CreateSandbox } from "../../src/host/host.ts";
 import { Machine, type MachineOptions } from "../../src/host/machine.ts";
-import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
-import { guestFolder } from "../../src/host/setup/guest-folder.ts";
-import { applySettings } from "../../src/host/setup/host-changes.ts";
-import { teardown } from "../../src/host/setup/teardown.ts";
-import { attempt } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
-import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { BASE_IMAGE } from "../../src/setup/base-image.ts";
+import { guestFolder } from "../../src/setup/guest-folder.ts";
+import { applySettings } from "../../src/setup/host-changes.ts";
+import { teardown } from "../../src/setup/teardown.ts";
+import { attempt } from "../../src/system/command.ts";
+import { DataFolder } from "../../src/system/data-folder.ts";
+import { Toolbox } from "../../src/system/toolbox.ts";
 import { recordOf } from "./inside.ts";
 import { newDataFolder } from "./server.ts";
 

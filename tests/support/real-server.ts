@@ -5,8 +5,11 @@
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { systemClock } from "../../src/base/clock.ts";
+import { jsonLog } from "../../src/base/log.ts";
 import { FolderBlobs } from "../../src/blobs/folder-blobs.ts";
 import { builtinDefinition } from "../../src/cli/builtin-templates.ts";
+import type { Host } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
 import type { Wall } from "../../src/contract/wall.ts";
@@ -17,21 +20,18 @@ import { ensureFirstRun } from "../../src/control/first-run.ts";
 import { createEdge } from "../../src/edge/edge.ts";
 import { Front } from "../../src/edge/front/front.ts";
 import { serveManagement } from "../../src/edge/management-server.ts";
-import { RouteTable } from "../../src/edge/route-table.ts";
-import type { Host } from "../../src/host/host.ts";
+import { RouteTable } from "../../src/edge/routing/route-table.ts";
 import { Machine } from "../../src/host/machine.ts";
-import { BASE_IMAGE } from "../../src/host/setup/base-image.ts";
-import { guestFolder } from "../../src/host/setup/guest-folder.ts";
-import { applySettings } from "../../src/host/setup/host-changes.ts";
-import { teardown } from "../../src/host/setup/teardown.ts";
-import { TemplateImages } from "../../src/host/setup/template-images.ts";
-import { attempt } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
-import { Toolbox } from "../../src/host/system/toolbox.ts";
 import { serialised } from "../../src/host/testing/serialised-host.ts";
+import { BASE_IMAGE } from "../../src/setup/base-image.ts";
+import { guestFolder } from "../../src/setup/guest-folder.ts";
+import { applySettings } from "../../src/setup/host-changes.ts";
+import { teardown } from "../../src/setup/teardown.ts";
+import { TemplateImages } from "../../src/setup/template-images.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
-import { systemClock } from "../../src/work/clock.ts";
-import { jsonLog } from "../../src/work/log.ts";
+import { attempt } from "../../src/system/command.ts";
+import { DataFolder } from "../../src/system/data-folder.ts";
+import { Toolbox } from "../../src/system/toolbox.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 

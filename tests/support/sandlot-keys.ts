@@ -1,7 +1,7 @@
 /** `sandlot keys …` and other commands beside a server that runs. */
 import { expect } from "bun:test";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
-import { attempt } from "../../src/host/system/command.ts";
+import { attempt } from "../../src/system/command.ts";
 import type { TestServer } from "./server.ts";
 
 const MAIN = `${import.meta.dir}/../../src/cli/main.ts`;

@@ -2,13 +2,13 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { freePort } from "../../src/base/testing/free-port.ts";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
-import { dropImageMarks } from "../../src/host/image/cached-images.ts";
-import { dropGuestMarks } from "../../src/host/image/guest-folders.ts";
-import { run } from "../../src/host/system/command.ts";
-import { DataFolder, dataFolderOf, otherServers } from "../../src/host/system/data-folder.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
-import { freePort } from "../../src/work/testing/free-port.ts";
+import { dropImageMarks } from "../../src/images/cached-images.ts";
+import { dropGuestMarks } from "../../src/images/guest-folders.ts";
+import { run } from "../../src/system/command.ts";
+import { DataFolder, dataFolderOf, otherServers } from "../../src/system/data-folder.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";

@@ -1,7 +1,7 @@
 /** Which of the templates that come with Sandlot a file of tests needs: the folder that it is in says it. */
 import type { Config } from "../../src/cli/config.ts";
-import type { SetupStep } from "../../src/host/setup/step.ts";
-import { templateImageSteps } from "../../src/host/setup/template-image.ts";
+import type { SetupStep } from "../../src/setup/step.ts";
+import { templateImageSteps } from "../../src/setup/template-image.ts";
 import { LONG } from "./long.ts";
 
 const ALL = ["code-interpreter-v1", "mcp-gateway", "desktop"];

@@ -1,5 +1,5 @@
 /** Waits that are bounded, and refusals that are expected. */
-export { until } from "../../src/work/testing/until.ts";
+export { until } from "../../src/base/testing/until.ts";
 
 /** What `promise` was rejected with; fails when it was not. */
 export async function refusalOf(promise: Promise<unknown>): Promise<Error> {

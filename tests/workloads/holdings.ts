@@ -2,7 +2,7 @@
  * What a process may hold. Each is a Python program of its own: `setup` runs before the pause, and `look` (an
  * expression) says before and after it what is there. All of them are paused together, in one sandbox.
  */
-import { TERMINAL_TAKES_BYTES } from "../../src/host/runtime/crun/image/image-terminals.ts";
+import { TERMINAL_TAKES_BYTES } from "../../src/sandbox/runtime/crun/image/image-terminals.ts";
 
 export interface Holding {
   /** As the row in docs/pause.md says it. */

@@ -1,7 +1,7 @@
 /** The root filesystems of the workloads' tests: what agents really run, from Debian. Built once by the test run. */
 import type { Config } from "../../src/cli/config.ts";
-import { debianImageStep } from "../../src/host/setup/base-image.ts";
-import type { SetupStep } from "../../src/host/setup/step.ts";
+import { debianImageStep } from "../../src/setup/base-image.ts";
+import type { SetupStep } from "../../src/setup/step.ts";
 import { LONG } from "../support/long.ts";
 
 const TEST_FILE = "tests/workloads/workloads.test.ts";

@@ -4,8 +4,8 @@
  */
 import { expect } from "bun:test";
 import { Sandbox } from "e2b";
+import type { CreateSandbox } from "../../src/contract/internal/host.ts";
 import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
-import type { CreateSandbox } from "../../src/host/host.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import { census, settledCensus } from "../support/census.ts";
 import { Conversation } from "./conversation.ts";

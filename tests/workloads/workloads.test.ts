@@ -5,15 +5,15 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
+import type { CreateSandbox } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
-import type { CreateSandbox } from "../../src/host/host.ts";
 import { Machine } from "../../src/host/machine.ts";
-import { guestFolder } from "../../src/host/setup/guest-folder.ts";
-import { applySettings } from "../../src/host/setup/host-changes.ts";
-import { teardown } from "../../src/host/setup/teardown.ts";
-import { attempt, run } from "../../src/host/system/command.ts";
-import { DataFolder } from "../../src/host/system/data-folder.ts";
-import { Toolbox } from "../../src/host/system/toolbox.ts";
+import { guestFolder } from "../../src/setup/guest-folder.ts";
+import { applySettings } from "../../src/setup/host-changes.ts";
+import { teardown } from "../../src/setup/teardown.ts";
+import { attempt, run } from "../../src/system/command.ts";
+import { DataFolder } from "../../src/system/data-folder.ts";
+import { Toolbox } from "../../src/system/toolbox.ts";
 import { LONG } from "../support/long.ts";
 import { newDataFolder } from "../support/server.ts";
 import { browsers } from "./browsers.ts";

@@ -2,7 +2,7 @@
  * Many creates at once, of the template of which the server keeps some ready: what is beyond these is booted. And the
  * same without a pause between one and the next, for which nothing can be made ready ahead.
  */
-import { readShelfReport } from "../../../src/host/shelf/shelf-report.ts";
+import { readPoolReport } from "../../../src/sandbox/pool/pool-report.ts";
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
@@ -52,7 +52,7 @@ function burstOf(name: string, count: number, bounds: { atLeast: number; aim: nu
 }
 
 async function untilPrepared({ data }: Context): Promise<void> {
-  const isPrepared = () => readShelfReport(data)?.templates.every(({ ready, target }) => ready >= target) === true;
+  const isPrepared = () => readPoolReport(data)?.templates.every(({ ready, target }) => ready >= target) === true;
   const deadline = performance.now() + PREPARED_MS;
   while (!isPrepared() && performance.now() < deadline) await Bun.sleep(LOOK_MS);
 }

@@ -1,6 +1,6 @@
 /** Large files over HTTP/2, beside HTTP/1.1 over TLS: the same client, listener, certificate and file. */
 import { rm } from "node:fs/promises";
-import { LocalAuthority } from "../../../src/host/tls/local-authority.ts";
+import { LocalAuthority } from "../../../src/tls/local-authority.ts";
 import { LOCAL_DOMAIN } from "../../bench-server.ts";
 import { carryFiles, makeFile } from "../../clients/file-transfer.ts";
 import type { Context } from "../../context.ts";

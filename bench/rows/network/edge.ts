@@ -5,8 +5,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
-import type { CertificateFiles } from "../../../src/host/tls/certificate.ts";
-import { LocalAuthority } from "../../../src/host/tls/local-authority.ts";
+import type { CertificateFiles } from "../../../src/tls/certificate.ts";
+import { LocalAuthority } from "../../../src/tls/local-authority.ts";
 import { LOCAL_DOMAIN } from "../../bench-server.ts";
 import { KeptConnections, type Target } from "../../clients/kept-connections.ts";
 import type { Context } from "../../context.ts";

@@ -2,7 +2,7 @@
  * How long a caller waits until other rules for what may leave a sandbox are enforced, when it is the only one with
  * rules, and among many. Each update changes names and ranges.
  */
-import type { EgressPolicy } from "../../../src/host/host.ts";
+import type { EgressPolicy } from "../../../src/contract/internal/host.ts";
 import type { Context } from "../../context.ts";
 import { interleave, summary, timed } from "../../figures/samples.ts";
 import { BareNft } from "../../peers/bare-nft.ts";

@@ -2,7 +2,7 @@
  * How long a caller waits for copies of a running sandbox, beside CRIU's own part of that: one dump, and as many
  * restores at the parallelism that the server has.
  */
-import { RESTORES_AT_ONCE_MAX } from "../../../src/host/limits.ts";
+import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/limits.ts";
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";

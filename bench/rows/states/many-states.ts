@@ -1,5 +1,6 @@
 /** Many pauses at once and many resumes at once, beside CRIU for the same sandboxes, as many at a time as here. */
-import { CHECKPOINTS_AT_ONCE_MAX, RESTORES_AT_ONCE_MAX } from "../../../src/host/limits.ts";
+import { CHECKPOINTS_AT_ONCE_MAX } from "../../../src/sandbox/checkpointing.ts";
+import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/limits.ts";
 import type { Context } from "../../context.ts";
 import { type Pairs, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";

@@ -8,7 +8,7 @@ import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import { WALLS, type Wall } from "../../../src/contract/wall.ts";
-import { run } from "../../../src/host/system/command.ts";
+import { run } from "../../../src/system/command.ts";
 import type { Context } from "../../context.ts";
 import { type Pairs, timed } from "../../figures/samples.ts";
 import { build } from "../../sandboxes/bench-build.ts";

@@ -1,5 +1,5 @@
 /** Real blobs for tests of the rooms above, in a folder of theirs. */
-import type { Clock } from "../../work/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Blobs } from "../blobs.ts";
 import { FolderBlobs } from "../folder-blobs.ts";
 

@@ -2,12 +2,13 @@
  * The program of a process of the edge. It has no rights but to listen on any port, and nothing to read but what
  * clients and sandboxes send, and what the server tells it on standard input; it ends when that does.
  */
+
+import { boundedLines } from "../../base/bounded-lines.ts";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
-import { boundReceived, boundUnsent, withoutPacing } from "../../host/splice/calls.ts";
-import { Splicer } from "../../host/splice/splicer.ts";
-import { leadToNewest } from "../../host/tls/shared-port.ts";
-import { boundedLines } from "../../work/bounded-lines.ts";
+import { boundReceived, boundUnsent, withoutPacing } from "../../edge/splice/calls.ts";
+import { Splicer } from "../../edge/splice/splicer.ts";
+import { leadToNewest } from "../../tls/shared-port.ts";
 import { spliceProgramBeside } from "./splice-place.ts";
 
 const out = Bun.stdout.writer();

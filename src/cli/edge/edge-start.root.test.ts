@@ -4,13 +4,13 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { getPriority } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../../base/testing/free-port.ts";
+import { until } from "../../base/testing/until.ts";
 import { hostOf, SANDBOX } from "../../edge/testing/edge-under-test.ts";
 import { SELF_SIGNED } from "../../edge/testing/self-signed.ts";
-import { cgroupTrees } from "../../host/cgroup/cgroups.ts";
-import { cgroupOfEdge } from "../../host/cgroup/edge-memory.ts";
-import { run } from "../../host/system/command.ts";
-import { freePort } from "../../work/testing/free-port.ts";
-import { until } from "../../work/testing/until.ts";
+import { cgroupTrees } from "../../system/cgroup/cgroups.ts";
+import { cgroupOfEdge } from "../../system/cgroup/edge-memory.ts";
+import { run } from "../../system/command.ts";
 import { LIMITS, PROCESSES, StartedEdge } from "../testing/started-edge.ts";
 
 const TEST_MS = 120_000;

@@ -2,24 +2,27 @@
 import { chmodSync, chownSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
-import type { Directory } from "../../control/directory.ts";
+import { boundedLines } from "../../base/bounded-lines.ts";
+import type { Directory } from "../../contract/internal/directory.ts";
 import type { InnerDoor } from "../../edge/inner-server.ts";
-import { type ConnectionLimits, EDGE_PROCESS_LINE_MAX_BYTES, EDGE_PROCESSES_MAX } from "../../edge/limits.ts";
+import { type ConnectionLimits, EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcesses } from "../../edge/process/edge-processes.ts";
 import type { StartedProcess } from "../../edge/process/process-hold.ts";
 import { countsBytes, SharedCounts } from "../../edge/process/shared-counts.ts";
-import type { EdgeLog } from "../../edge/reach.ts";
-import { answerFirst } from "../../host/answering-first.ts";
-import { limitEdgeMemory } from "../../host/cgroup/edge-memory.ts";
-import type { DataFolder } from "../../host/system/data-folder.ts";
-import { edgeId } from "../../host/system/id-range.ts";
-import { openFilesMax } from "../../host/system/open-files.ts";
-import { bundleProgram, spawnUnprivileged } from "../../host/system/unprivileged-process.ts";
-import { boundedLines } from "../../work/bounded-lines.ts";
+import type { EdgeLog } from "../../edge/routing/service-lookup.ts";
+import { limitEdgeMemory } from "../../system/cgroup/edge-memory.ts";
+import type { DataFolder } from "../../system/data-folder.ts";
+import { edgeId } from "../../system/id-range.ts";
+import { openFilesMax } from "../../system/open-files.ts";
+import { answerFirst } from "../../system/thread-priority.ts";
+import { bundleProgram, spawnUnprivileged } from "../../system/unprivileged-process.ts";
 import { SPLICE_NAME } from "./splice-place.ts";
 
+/** Processes that carry, of which there are as many as processors. */
+const EDGE_PROCESSES_MAX = 8;
+
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
-const SPLICE_PROGRAM = join(import.meta.dir, "../../host/splice/splice-program.ts");
+const SPLICE_PROGRAM = join(import.meta.dir, "../../edge/splice/splice-program.ts");
 /** Clients of all addresses come, and ports below 1024 are asked for. */
 const CAPABILITY = "net_bind_service";
 /**

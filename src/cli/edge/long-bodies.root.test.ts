@@ -5,8 +5,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import net from "node:net";
+import { until } from "../../base/testing/until.ts";
 import { hostOf } from "../../edge/testing/edge-under-test.ts";
-import { until } from "../../work/testing/until.ts";
 import { StartedEdge } from "../testing/started-edge.ts";
 
 const MIB = 1024 * 1024;

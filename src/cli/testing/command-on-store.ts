@@ -6,12 +6,12 @@ import { afterAll, beforeAll } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { systemClock } from "../../base/clock.ts";
 import { createIds } from "../../control/access/ids.ts";
 import { ensureFirstRun } from "../../control/first-run.ts";
-import { attempt } from "../../host/system/command.ts";
-import { DataFolder } from "../../host/system/data-folder.ts";
 import { openStore, type Store } from "../../store/store.ts";
-import { systemClock } from "../../work/clock.ts";
+import { attempt } from "../../system/command.ts";
+import { DataFolder } from "../../system/data-folder.ts";
 
 const MAIN = join(import.meta.dir, "../main.ts");
 

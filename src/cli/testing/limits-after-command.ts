@@ -5,7 +5,7 @@ process.argv.splice(2, process.argv.length, "help");
 await import("../main.ts");
 
 async function tell(code: number): Promise<void> {
-  const { GUEST_READY_MS } = await import("../../host/limits.ts");
+  const { GUEST_READY_MS } = await import("../../sandbox/guest-link/guest-client.ts");
   console.log(GUEST_READY_MS, process.env.SANDLOT_TIME_FACTOR);
   exit(code);
 }

@@ -1,12 +1,12 @@
 /** An edge and its listeners in this process, in front of a management interface. For tests. */
 
-import { TrustedProxies } from "../../edge/client-address.ts";
 import { createEdge } from "../../edge/edge.ts";
 import { Front } from "../../edge/front/front.ts";
 import type { FrontSettings, Fronts, Listening } from "../../edge/front/fronts.ts";
 import { serveManagement } from "../../edge/management-server.ts";
+import { TrustedProxies } from "../../edge/routing/client-address.ts";
 import { unasked } from "../../edge/testing/unasked.ts";
-import { leadToNewest } from "../../host/tls/shared-port.ts";
+import { leadToNewest } from "../../tls/shared-port.ts";
 
 type Management = Parameters<typeof serveManagement>[0];
 

@@ -1,9 +1,12 @@
 /** Says what limits are in this process, and in a tool that it runs. With an argument: in that tool. */
-import { DELIVERY_MS, KILL_WAIT_MS } from "../../control/limits.ts";
-import { EDGE_PROCESS_START_MS } from "../../edge/limits.ts";
-import { GUEST_READY_MS, RESTORE_STALLED_MS } from "../../host/limits.ts";
-import { run } from "../../host/system/command.ts";
-import { scaled } from "../../work/time-factor.ts";
+
+import { scaled } from "../../base/time-factor.ts";
+import { KILL_WAIT_MS } from "../../control/lifecycle/lifecycle.ts";
+import { DELIVERY_MS } from "../../control/webhooks/webhook-post.ts";
+import { EDGE_PROCESS_START_MS } from "../../edge/process/edge-processes.ts";
+import { GUEST_READY_MS } from "../../sandbox/guest-link/guest-client.ts";
+import { RESTORE_STALLED_MS } from "../../sandbox/runtime/crun/criu.ts";
+import { run } from "../../system/command.ts";
 
 if (process.argv.length > 2) {
   console.log(scaled(1000));

@@ -2,13 +2,13 @@
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Directory, Route, RouteEvent } from "../../control/directory.ts";
+import { freePort } from "../../base/testing/free-port.ts";
+import type { Directory, Route, RouteEvent } from "../../contract/internal/directory.ts";
 import type { ConnectionLimits } from "../../edge/limits.ts";
 import { serveManagement } from "../../edge/management-server.ts";
 import type { EdgeProcesses } from "../../edge/process/edge-processes.ts";
 import { hostOf, SANDBOX } from "../../edge/testing/edge-under-test.ts";
-import { removeEdgeCgroups } from "../../host/cgroup/edge-memory.ts";
-import { freePort } from "../../work/testing/free-port.ts";
+import { removeEdgeCgroups } from "../../system/cgroup/edge-memory.ts";
 import { bundleEdge, startEdge } from "../edge/edge-start.ts";
 
 export const PROCESSES = 3;

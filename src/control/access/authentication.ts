@@ -4,8 +4,11 @@ import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS, UUID } from "../
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
-import { KEY_USE_WRITTEN_EVERY_MS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { hashOf } from "./secrets.ts";
+
+/** The last use of a key is written at most this often. */
+const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 
 export interface Callers {
   /** `X-API-Key: e2b_…`; the user is who made the key, if that is known. */

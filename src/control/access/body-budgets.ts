@@ -2,17 +2,19 @@
  * What the JSON bodies of a team, or of a user, may cost: bytes in memory, also those of all together, and bytes each
  * second, because parsing takes the server's only thread.
  */
+
+import type { Clock } from "../../base/clock.ts";
+import { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Clock } from "../../work/clock.ts";
-import { TokenBucket } from "../../work/token-bucket.ts";
-import {
-  BODIES_MAX_BYTES,
-  BODIES_PER_TEAM_MAX_BYTES,
-  BODIES_RETRY_AFTER_SECONDS,
-  BODY_BYTES_PER_TEAM_BURST,
-  BODY_BYTES_PER_TEAM_PER_SECOND,
-  REQUEST_BUDGETS_MAX,
-} from "../limits.ts";
+import { REQUEST_BUDGETS_MAX } from "../limits.ts";
+
+/** Of bodies that have begun to arrive and whose requests are not answered yet: of one team, and of all. */
+export const BODIES_PER_TEAM_MAX_BYTES = 16 * 1024 * 1024;
+export const BODIES_MAX_BYTES = 64 * 1024 * 1024;
+const BODIES_RETRY_AFTER_SECONDS = 1;
+/** Of the bodies of one team: at once, and each second for good. Parsing them takes the server's only thread. */
+export const BODY_BYTES_PER_TEAM_BURST = 16 * 1024 * 1024;
+export const BODY_BYTES_PER_TEAM_PER_SECOND = 2 * 1024 * 1024;
 
 const FLOW = { burst: BODY_BYTES_PER_TEAM_BURST, perSecond: BODY_BYTES_PER_TEAM_PER_SECOND };
 

@@ -2,6 +2,8 @@
  * Making, listing, renaming and revoking what opens the management interface, for its routes and for the `sandlot keys`
  * command. A secret is shown once, when it is made; what is kept is its hash.
  */
+
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { keyName } from "../../contract/management/api-key.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, UUID } from "../../contract/management/identifiers.ts";
@@ -9,10 +11,13 @@ import { KEY_NAME_MAX_CHARS } from "../../contract/management/limits.ts";
 import type { AccessToken, ApiKey, ListedApiKey, Mask } from "../../store/keys.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
-import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import type { Ids } from "./ids.ts";
 import { hashOf, maskOf } from "./secrets.ts";
+
+/** Every log-in of a user makes one, too. */
+export const API_KEYS_PER_TEAM_MAX = 250;
+export const ACCESS_TOKENS_PER_USER_MAX = 100;
 
 interface KeyServices<S> {
   store: S;

@@ -1,9 +1,9 @@
 /** How many requests somebody may send, and what he is told when there are more. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { ManualClock } from "../../work/testing/manual-clock.ts";
-import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS, STRANGER_REQUESTS_BURST } from "../limits.ts";
+import { ManualClock } from "../../base/testing/manual-clock.ts";
+import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
-import { networkOf, REQUEST_RATES_DEFAULT, RequestBudgets } from "./request-rates.ts";
+import { networkOf, REQUEST_RATES_DEFAULT, RequestBudgets, STRANGER_REQUESTS_BURST } from "./request-rates.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {

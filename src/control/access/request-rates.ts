@@ -4,17 +4,16 @@
  * his address. A valid key is never refused for what others have sent from the same address.
  */
 import { isIPv6 } from "node:net";
+import type { Clock } from "../../base/clock.ts";
+import { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Clock } from "../../work/clock.ts";
-import { TokenBucket } from "../../work/token-bucket.ts";
-import {
-  REQUEST_BUDGETS_MAX,
-  REQUEST_BURST_SECONDS,
-  STRANGER_REQUESTS_BURST,
-  STRANGER_REQUESTS_PER_SECOND,
-} from "../limits.ts";
+import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS } from "../limits.ts";
 import type { Authentication, Callers } from "./authentication.ts";
 import { BodyBudgets } from "./body-budgets.ts";
+
+/** Of one address, without a valid key: at once, and each second for good. */
+export const STRANGER_REQUESTS_BURST = 1_000;
+export const STRANGER_REQUESTS_PER_SECOND = 50;
 
 /** `reads` ask, `changes` do something, `files` are calls about the content of volumes. Requests each second. */
 type RequestKind = "reads" | "changes" | "files";

@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { fileSignature, type SignedLink } from "../../contract/runtime/file-signature.ts";
-import { LINK_MISSES_MAX, LINK_MISSES_WINDOW_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
+import { LINK_MISSES_MAX, LINK_MISSES_WINDOW_MS } from "./signed-links.ts";
 
 let fixture: ControlFixture;
 beforeEach(async () => {

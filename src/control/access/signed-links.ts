@@ -4,11 +4,17 @@
  * told to wait, but a signature that matches is never refused: many clients may share one address.
  */
 import { timingSafeEqual } from "node:crypto";
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { fileSignature, type SignedLink } from "../../contract/runtime/file-signature.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
-import { LINK_CLIENTS_MAX, LINK_MISSES_MAX, LINK_MISSES_WINDOW_MS, LINK_SANDBOXES_MAX } from "../limits.ts";
+
+/** Guesses at signed links: after so many misses in a window, a client waits. */
+export const LINK_MISSES_MAX = 30;
+export const LINK_MISSES_WINDOW_MS = 60_000;
+const LINK_CLIENTS_MAX = 10_000;
+/** How many sandboxes a link is compared with, the newest first. */
+const LINK_SANDBOXES_MAX = 10_000;
 
 interface Misses {
   count: number;

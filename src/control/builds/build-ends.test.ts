@@ -1,9 +1,12 @@
 /** What ends a build before its time, and who waits for whom. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
-import { BUILD_START_WITHIN_MS, BUILD_WITHOUT_UPLOAD_MS, HOUSEKEEPING_EVERY_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
+import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
+import { HOUSEKEEPING_EVERY_MS } from "../templates/housekeeping.ts";
 import { tarOf } from "../testing/archives.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+import { IMAGE_IN_HAND_MS } from "./builds.ts";
+import { BUILD_START_WITHIN_MS } from "./unstarted-builds.ts";
 
 let f: ControlFixture;
 let calls: BuildCalls;

@@ -1,6 +1,6 @@
 /** The log of a build: in order, page by page, bounded, and complete once the build is over. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { CHRONICLE_SWEEP_MS } from "../limits.ts";
+import { ACTIVITY_SWEEP_MS } from "../limits.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 
@@ -107,7 +107,7 @@ test("is removed after a week, and the build is still there", async () => {
   const old = await spoken(3);
   await f.advance(8 * 24 * 3_600_000);
   const young = await spoken(3);
-  await f.idleClock.advance(CHRONICLE_SWEEP_MS, () => f.control.settled());
+  await f.idleClock.advance(ACTIVITY_SWEEP_MS, () => f.control.settled());
   await f.control.settled();
   expect([await allOf(old), await allOf(young)]).toEqual([[], ["line 0", "line 1", "line 2"]]);
   expect(await calls.status(old)).toMatchObject({ status: "ready" });

@@ -1,7 +1,8 @@
 /** Writes what one build says to the store, in its order. What is beyond the bound is left out, and the log says so. */
-import type { BuildLogEntry } from "../../host/host.ts";
+
+import { OneAtATime } from "../../base/one-at-a-time.ts";
+import type { BuildLogEntry } from "../../contract/internal/host.ts";
 import type { Store } from "../../store/store.ts";
-import { OneAtATime } from "../../work/one-at-a-time.ts";
 
 /** Beyond the bound, for the line that says so. */
 const NOTICE_BYTES = 1024;

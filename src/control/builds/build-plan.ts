@@ -1,8 +1,8 @@
 /** What a build is to do, as it was asked for; where it begins is looked up when its turn has come. */
 import { Fault } from "../../contract/fault.ts";
 import { parseImageName } from "../../contract/image-name.ts";
+import type { BuildOrigin, BuildStep, RegistryCredentials, StartCommand } from "../../contract/internal/host.ts";
 import type { ImageRegistry, StartBuild } from "../../contract/management/template-build.ts";
-import type { BuildOrigin, BuildStep, RegistryCredentials, StartCommand } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { parseDockerfile } from "../dockerfile/dockerfile.ts";

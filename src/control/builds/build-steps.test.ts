@@ -2,8 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { RequestedStep } from "../../contract/management/template-build.ts";
-import { STEP_ARGUMENT_MAX_BYTES } from "../limits.ts";
-import { parseSteps } from "./build-steps.ts";
+import { parseSteps, STEP_ARGUMENT_MAX_BYTES } from "./build-steps.ts";
 
 const HASH = "0".repeat(64);
 const step = (type: string, ...args: string[]): RequestedStep => ({ type, args });

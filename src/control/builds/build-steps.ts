@@ -1,10 +1,15 @@
 /** The steps of a request as those of the host, each held to what its type takes. */
 import { Fault } from "../../contract/fault.ts";
+import type { BuildStep } from "../../contract/internal/host.ts";
 import { ENV_TOTAL_MAX_BYTES } from "../../contract/management/limits.ts";
 import type { RequestedStep } from "../../contract/management/template-build.ts";
-import type { BuildStep } from "../../host/host.ts";
-import { STEP_ARGUMENT_MAX_BYTES, STEP_PATH_MAX_BYTES, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { uploadedFilesName } from "./uploads.ts";
+
+/** The kernel starts no process with a longer argument (MAX_ARG_STRLEN); the rest is left for what is put around it. */
+export const STEP_ARGUMENT_MAX_BYTES = 120 * 1024;
+/** PATH_MAX, without the zero at its end. */
+const STEP_PATH_MAX_BYTES = 4095;
 
 const TYPES = "COPY, ADD, RUN, ENV, ARG, WORKDIR and USER";
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;

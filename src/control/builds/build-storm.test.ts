@@ -4,8 +4,8 @@
  * in one way, tags mean ready builds, and the host has nothing left.
  */
 import { expect, test } from "bun:test";
-import type { BuildOutcome } from "../../host/host.ts";
-import { SEED } from "../../work/testing/seed.ts";
+import { SEED } from "../../base/testing/seed.ts";
+import type { BuildOutcome } from "../../contract/internal/host.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture, seededRandom } from "../testing/control-fixture.ts";
 

@@ -1,7 +1,8 @@
 /** Builds as clients see them. */
+
+import type { BuildLogEntry } from "../../contract/internal/host.ts";
 import type { AcceptedTemplate, BuildInfo, BuildLogEntryView } from "../../contract/management/template-build.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
-import type { BuildLogEntry } from "../../host/host.ts";
 import type { Build } from "../../store/builds.ts";
 import type { ListedTemplate } from "../../store/listed-templates.ts";
 import { namesOf } from "../templates/template-visibility.ts";

@@ -6,17 +6,17 @@
  * A build is over once its row says so, which one compare-and-set decides: its result, a failure, a newer start of its
  * template, its template's end or the server's. Whoever else ends later finds it over and cleans up after itself.
  */
+
+import type { Background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import { described, type Log } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
+import type { BuildLogEntry, BuildOutcome, Host, HostEvent } from "../../contract/internal/host.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
-import type { BuildLogEntry, BuildOutcome, Host, HostEvent } from "../../host/host.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import type { Background } from "../../work/background.ts";
-import type { Clock } from "../../work/clock.ts";
-import { described, type Log } from "../../work/log.ts";
 import type { Ids } from "../access/ids.ts";
-import { IMAGE_IN_HAND_MS } from "../limits.ts";
 import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-look-up.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { BuildLog } from "./build-log.ts";
@@ -25,6 +25,9 @@ import { BuildQueue } from "./build-queue.ts";
 import { type BuildRequestOf, type RequestedBuild, requestBuild } from "./build-request.ts";
 import { UnstartedBuilds } from "./unstarted-builds.ts";
 import type { Uploads } from "./uploads.ts";
+
+/** How long the image of a build that has ended is nobody's to remove, whatever was read of the store before. */
+export const IMAGE_IN_HAND_MS = 60_000;
 
 interface BuildServices {
   store: Store;

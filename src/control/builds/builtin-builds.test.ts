@@ -1,8 +1,8 @@
 /** Templates that come with the server: built when somebody asks, one build for all who do. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import type { BuildOutcome, BuildRequest } from "../../host/host.ts";
-import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_BUILTIN_KEPT_MS } from "../limits.ts";
+import type { BuildOutcome, BuildRequest } from "../../contract/internal/host.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
+import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_BUILTIN_KEPT_MS } from "../templates/housekeeping.ts";
 import { setKeptReady } from "../templates/operator-templates.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";

@@ -3,21 +3,28 @@
  * which is told to come again. Whoever asks while one is under way joins it. A build of the version before serves until
  * one of the new version is ready.
  */
+
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
+import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Store } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
-import type { Background } from "../../work/background.ts";
-import type { Clock, Timer } from "../../work/clock.ts";
-import { OneAtATimeByKey } from "../../work/one-at-a-time.ts";
 import type { Ids } from "../access/ids.ts";
-import { BUILTIN_LOOK_MS, BUILTIN_RETRY_AFTER_SECONDS, BUILTIN_SAID_MAX_CHARS } from "../limits.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { TEMPLATE_BUILDING } from "../templates/template-look-up.ts";
 import { DEFAULT_TAG } from "../templates/template-reference.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import type { Builds } from "./builds.ts";
 import { builtinBuild } from "./builtin-request.ts";
+
+/** A build that the operator asks for beside the server is begun after this at the latest. */
+const BUILTIN_LOOK_MS = 2_000;
+/** Who asks for a template that is being built is to come again after this. */
+const BUILTIN_RETRY_AFTER_SECONDS = 5;
+/** Of what the build has said last, in the answer. */
+const BUILTIN_SAID_MAX_CHARS = 200;
 
 interface BuiltinServices {
   store: Store;

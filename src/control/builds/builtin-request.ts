@@ -2,9 +2,10 @@
  * Asking for a build of a template that comes with Sandlot. The request is a row of the store: who makes it need not be
  * the server, which looks for such rows from time to time.
  */
+
+import type { Clock } from "../../base/clock.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
 import type { Ids } from "../access/ids.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { DEFAULT_TAG } from "../templates/template-reference.ts";

@@ -2,11 +2,15 @@
  * Ends builds that were requested and will not be started: each holds one of the few places that a team has for builds
  * that wait. The start of one was refused, or its client has gone away: it neither starts the build nor uploads files.
  */
+
+import type { Clock } from "../../base/clock.ts";
 import type { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
-import { BUILD_START_WITHIN_MS, BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
+import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import type { Uploads } from "./uploads.ts";
+
+/** A build that nobody has started for so long is over: it held a place among those that wait. */
+export const BUILD_START_WITHIN_MS = 2 * 3_600_000;
 
 interface UnstartedServices {
   store: Store;

@@ -1,6 +1,6 @@
 /** Removes uploaded files that no build has used for long, round by round. */
-import type { Background } from "../../work/background.ts";
-import type { Clock, Timer } from "../../work/clock.ts";
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
 import { UPLOADS_SWEEP_MS } from "../limits.ts";
 import type { Uploads } from "./uploads.ts";
 

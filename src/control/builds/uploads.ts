@@ -3,21 +3,21 @@
  * lie among the blobs by team and hash, so that a team sends the same files once, and what nobody has used for a while
  * is removed.
  */
+
+import type { Clock } from "../../base/clock.ts";
+import { Counter } from "../../base/counter.ts";
 import type { Blobs, StoredBlob } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
-import { Tally } from "../../work/tally.ts";
-import {
-  BUILD_WITHOUT_UPLOAD_MS,
-  UPLOAD_LINK_SECONDS,
-  UPLOADS_AT_ONCE_PER_TEAM,
-  UPLOADS_KEPT_MS,
-  UPLOADS_PER_TEAM_MAX,
-  UPLOADS_PER_TEAM_MAX_BYTES,
-} from "../limits.ts";
+import { BUILD_WITHOUT_UPLOAD_MS, UPLOADS_KEPT_MS } from "../limits.ts";
 import { checkedArchive } from "./archive-check.ts";
 import { isSigned, signatureOf, type UploadPermit } from "./upload-signature.ts";
+
+/** Of a request: what a client uploads in it takes as long at most. */
+export const UPLOAD_LINK_SECONDS = 3_600;
+export const UPLOADS_AT_ONCE_PER_TEAM = 32;
+export const UPLOADS_PER_TEAM_MAX = 10_000;
+export const UPLOADS_PER_TEAM_MAX_BYTES = 20 * 1024 ** 3;
 
 const FOLDER = "files";
 const HASH = /^[0-9a-f]{64}$/;
@@ -40,7 +40,7 @@ export class Uploads {
   readonly #services: UploadServices;
   readonly #secret: Uint8Array;
   readonly #maxBytes: number;
-  readonly #underWay = new Tally(UPLOADS_AT_ONCE_PER_TEAM);
+  readonly #underWay = new Counter(UPLOADS_AT_ONCE_PER_TEAM);
   /** How many are under way for each template, and when one was last asked for or over. */
   readonly #activity = new Map<string, { underWay: number; at: number }>();
   /** Of each that is under way. */

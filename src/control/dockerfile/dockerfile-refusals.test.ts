@@ -2,9 +2,9 @@
 /** What is refused, with its line; nothing else is ever thrown, and nothing takes long. */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { DOCKERFILE_INSTRUCTIONS_MAX, DOCKERFILE_MAX_BYTES } from "../limits.ts";
 import { seededRandom } from "../testing/control-fixture.ts";
 import { parse, refusalOf } from "../testing/dockerfiles.ts";
+import { DOCKERFILE_INSTRUCTIONS_MAX, DOCKERFILE_MAX_BYTES } from "./instructions.ts";
 
 describe("is refused with its line:", () => {
   test.each([

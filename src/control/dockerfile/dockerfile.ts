@@ -4,7 +4,7 @@
  * without changing it. `parseDockerfile` throws nothing but Faults of status 400.
  */
 import { Fault } from "../../contract/fault.ts";
-import type { BuildStep } from "../../host/host.ts";
+import type { BuildStep } from "../../contract/internal/host.ts";
 import { fetchCommand, isUrl } from "./added-url.ts";
 import { faultAt, shown } from "./dockerfile-fault.ts";
 import { type Instruction, readInstructions } from "./instructions.ts";

@@ -1,8 +1,8 @@
 /** Dockerfiles of whoever may build. */
 import { expect } from "bun:test";
-import { fuzzText, orRefused } from "../../work/testing/fuzz.ts";
-import { DOCKERFILE_MAX_BYTES } from "../limits.ts";
+import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { parse } from "../testing/dockerfiles.ts";
+import { DOCKERFILE_MAX_BYTES } from "./instructions.ts";
 
 // biome-ignore-start lint/suspicious/noTemplateCurlyInString: it is what people write.
 const SEEDS = [

@@ -4,9 +4,11 @@
  */
 import { DockerfileParser, type Instruction as ParsedInstruction } from "dockerfile-ast";
 import { Fault } from "../../contract/fault.ts";
-import { DOCKERFILE_INSTRUCTIONS_MAX, DOCKERFILE_MAX_BYTES } from "../limits.ts";
 import { faultAt, shown } from "./dockerfile-fault.ts";
 import { splitWords } from "./words.ts";
+
+export const DOCKERFILE_MAX_BYTES = 64 * 1024;
+export const DOCKERFILE_INSTRUCTIONS_MAX = 1_000;
 
 export interface Instruction {
   /** From 1. */

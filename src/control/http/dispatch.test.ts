@@ -1,7 +1,7 @@
 /** What every response has in common, whatever was asked. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { jsonLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
-import { jsonLog } from "../../work/log.ts";
 import { RequestBudgets } from "../access/request-rates.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { createDispatch } from "./dispatch.ts";

@@ -4,10 +4,10 @@
  * line.
  */
 import { Hono } from "hono";
+import type { Clock } from "../../base/clock.ts";
+import { described, type Log, masked } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
-import { described, type Log, masked } from "../../work/log.ts";
 import {
   type Authentication,
   authenticateBearer,
@@ -21,10 +21,13 @@ import type { BodyShare } from "../access/body-budgets.ts";
 import type { Client } from "../access/client.ts";
 import type { Ids } from "../access/ids.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
-import { LOGGED_PATH_MAX_CHARS, REQUEST_BODY_MAX_BYTES } from "../limits.ts";
 import { baseOf } from "./own-address.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
+
+export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
+/** A longer path is cut in log lines. */
+const LOGGED_PATH_MAX_CHARS = 256;
 
 /** What becomes known of a request on its way through. */
 interface Exchange {

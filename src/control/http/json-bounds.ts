@@ -5,7 +5,9 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
-import { REQUEST_VALUES_MAX } from "../limits.ts";
+
+/** Values in a body, each entry of an object or a list counted: what is wrong is noted for each of them. */
+export const REQUEST_VALUES_MAX = 50_000;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;

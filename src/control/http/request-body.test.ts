@@ -1,20 +1,19 @@
 /** What a JSON body may cost, whoever sends it: bytes, values, levels, time, memory. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { fuzzText } from "../../base/testing/fuzz.ts";
 import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
-import { fuzzText } from "../../work/testing/fuzz.ts";
 import {
   BODIES_MAX_BYTES,
   BODIES_PER_TEAM_MAX_BYTES,
   BODY_BYTES_PER_TEAM_BURST,
   BODY_BYTES_PER_TEAM_PER_SECOND,
-  REQUEST_BODY_MAX_BYTES,
-  REQUEST_BODY_MS,
-  REQUEST_LARGE_BODY_MAX_BYTES,
-  REQUEST_VALUES_MAX,
-} from "../limits.ts";
+} from "../access/body-budgets.ts";
+import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
-import { JsonBounds } from "./json-bounds.ts";
+import { REQUEST_BODY_MAX_BYTES } from "./dispatch.ts";
+import { JsonBounds, REQUEST_VALUES_MAX } from "./json-bounds.ts";
+import { REQUEST_BODY_MS } from "./request-body.ts";
 
 const MIB = 1024 * 1024;
 

@@ -2,11 +2,19 @@
  * Reads a JSON body: bounded in size, depth, number of values and time, chunked or not, absent or not. A body of bytes
  * is handed on as it comes.
  */
+
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Clock } from "../../work/clock.ts";
-import { BODY_BUFFER_MIN_BYTES, JSON_BEGINS_WITHIN_BYTES, REQUEST_BODY_MS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { JsonBounds } from "./json-bounds.ts";
 import type { Upload } from "./route.ts";
+
+/** From the moment when the key is checked until the whole body is here. */
+export const REQUEST_BODY_MS = 60_000;
+/** A body is gathered in a buffer that begins with so much and doubles. */
+const BODY_BUFFER_MIN_BYTES = 4 * 1024;
+/** Of a body that says to be a form: where its first bracket is looked for. */
+const JSON_BEGINS_WITHIN_BYTES = 64;
 
 /** A status that only logs show: the client was gone before it could be answered. */
 export const CLIENT_CLOSED_REQUEST = 499;

@@ -5,7 +5,9 @@
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
-import { FIELD_SHOWN_MAX_CHARS, VALIDATION_PROBLEMS_SHOWN, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { FIELD_SHOWN_MAX_CHARS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+
+const VALIDATION_PROBLEMS_SHOWN = 5;
 
 /** How what is parsed was written. */
 interface Source {

@@ -1,12 +1,12 @@
 /** Sandboxes that are paused at the end of their timeout. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { systemClock } from "../../base/clock.ts";
+import { jsonLog } from "../../base/log.ts";
+import { timed } from "../../base/testing/timed.ts";
 import { Fault } from "../../contract/fault.ts";
-import { systemClock } from "../../work/clock.ts";
-import { jsonLog } from "../../work/log.ts";
-import { timed } from "../../work/testing/timed.ts";
 import { createControl } from "../control.ts";
-import { AUTO_PAUSES_AT_ONCE } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+import { AUTO_PAUSES_AT_ONCE } from "./transitions/pausing.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {

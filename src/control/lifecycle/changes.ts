@@ -2,7 +2,7 @@
  * Waiting for a sandbox to come to rest. Watch first, then read the row: a change that is recorded after that read is
  * heard, so nobody has to ask again and again.
  */
-import type { Clock } from "../../work/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 
 export class Changes {
   readonly #clock: Clock;

@@ -3,8 +3,9 @@
  * else may.
  */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { EXPIRY_SLEEP_MAX_MS, TRANSITION_WAIT_MS } from "../limits.ts";
+import { EXPIRY_SLEEP_MAX_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
+import { TRANSITION_WAIT_MS } from "./transition-wait.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { Egress } from "../../host/host.ts";
+import type { Egress } from "../../contract/internal/host.ts";
 import type { SandboxNetwork } from "../../store/sandbox-network.ts";
 import { egressOf } from "./egress.ts";
 

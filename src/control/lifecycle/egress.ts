@@ -1,10 +1,10 @@
 /** What may leave a sandbox, as the host takes it, from what was said about it. */
 import { domainPattern } from "../../contract/domain-pattern.ts";
 import { Fault } from "../../contract/fault.ts";
+import type { Egress, EgressPolicy, Host } from "../../contract/internal/host.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
 import { ALL_ADDRESSES } from "../../contract/management/egress-entry.ts";
 import { readProxyAddress } from "../../contract/management/proxy-address.ts";
-import type { Egress, EgressPolicy, Host } from "../../host/host.ts";
 import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 

@@ -2,25 +2,28 @@
  * What the parts of a sandbox's life share: the services they work with, and the steps that several of them end with.
  */
 
+import { Background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import { described, type Log } from "../../base/log.ts";
+import { QuietPeriod } from "../../base/quiet-period.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Host } from "../../host/host.ts";
+import type { Host } from "../../contract/internal/host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
-import { Background } from "../../work/background.ts";
-import type { Clock } from "../../work/clock.ts";
-import { described, type Log } from "../../work/log.ts";
-import { Lull } from "../../work/lull.ts";
 import type { Ids } from "../access/ids.ts";
-import { EXPIRY_RETRY_MS, REMOVAL_PUT_OFF_MAX_MS } from "../limits.ts";
+import { EXPIRY_RETRY_MS } from "../limits.ts";
 import { Changes } from "./changes.ts";
-import { type CheckpointRemoval, createCheckpointRemoval } from "./checkpoint-removal.ts";
 import type { PrivateRangesOf } from "./egress.ts";
-import { createExpiry, type Expiry } from "./expiry.ts";
 import { type LifecycleListener, NO_LISTENER } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
-import { Reachability } from "./reachability.ts";
-import { SandboxRemoval } from "./sandbox-removal.ts";
-import { StartRepair } from "./start-repair.ts";
+import { Reachability } from "./routes/reachability.ts";
+import { createExpiry, type Expiry } from "./timers/expiry.ts";
+import { type CheckpointRemoval, createCheckpointRemoval } from "./transitions/checkpoint-removal.ts";
+import { SandboxRemoval } from "./transitions/sandbox-removal.ts";
+import { StartRepair } from "./transitions/start-repair.ts";
+
+/** While sandboxes are being resumed, the removal of what others were resumed from is put off, at most for so long. */
+const REMOVAL_PUT_OFF_MAX_MS = 5_000;
 
 export interface LifecycleServices {
   store: Store;
@@ -45,7 +48,7 @@ export class LifecycleCore {
   readonly privateRangesOf: PrivateRangesOf;
   readonly background: Background;
   /** Nobody waits for a sandbox to be resumed. */
-  readonly lull: Lull;
+  readonly quietPeriod: QuietPeriod;
   readonly reachability = new Reachability();
   readonly changes: Changes;
   readonly quota: Quota;
@@ -68,7 +71,7 @@ export class LifecycleCore {
     this.listener = services.listener ?? NO_LISTENER;
     this.privateRangesOf = services.privateRangesOf ?? (async () => []);
     this.background = new Background(services.log);
-    this.lull = new Lull(services.clock, REMOVAL_PUT_OFF_MAX_MS);
+    this.quietPeriod = new QuietPeriod(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
     this.removal = new SandboxRemoval(this);
     this.quota = new Quota({ ...services, runsOn: (teamId) => this.removal.runningOf(teamId) });

@@ -18,23 +18,16 @@
  * leads to a new run takes one of the team's leases before all else (`quota.ts`). `sandbox-status.ts` says what a row
  * means to readers, `recovery.ts` what a start makes of what it finds.
  */
+
+import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { HostEvent } from "../../host/host.ts";
+import type { RouteEvent, Wake, WakeRequest } from "../../contract/internal/directory.ts";
+import type { HostEvent } from "../../contract/internal/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
-import type { RouteEvent, Wake, WakeRequest } from "../directory.ts";
-import { AT_REST_ROUNDS_MAX, KILL_ROUNDS_MAX, KILL_WAIT_MS, WAKE_MIN_SECONDS } from "../limits.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
-import { type BringUp, type BroughtUp, bringUp } from "./bring-up.ts";
-import { capture } from "./capture.ts";
-import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./creation.ts";
-import { type EgressChange, EgressChanges } from "./egress-changes.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
-import { Pausing } from "./pausing.ts";
 import { limitReached } from "./quota.ts";
-import { recover } from "./recovery.ts";
-import { type ResumeOptions, Resuming } from "./resuming.ts";
-import { endWithin, lastEnd, ranTooLong } from "./run-length.ts";
 import {
   beingEnded,
   inTransition,
@@ -44,8 +37,25 @@ import {
   shownState,
   statusOf,
 } from "./sandbox-status.ts";
+import { endWithin, lastEnd, ranTooLong } from "./timers/run-length.ts";
 import { type Attempt, untilSettled, waitLeft } from "./transition-wait.ts";
-import { admit, wakeRefusal } from "./wake.ts";
+import { type BringUp, type BroughtUp, bringUp } from "./transitions/bring-up.ts";
+import { capture } from "./transitions/capture.ts";
+import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./transitions/creation.ts";
+import { type EgressChange, EgressChanges } from "./transitions/egress-changes.ts";
+import { Pausing } from "./transitions/pausing.ts";
+import { recover } from "./transitions/recovery.ts";
+import { type ResumeOptions, Resuming } from "./transitions/resuming.ts";
+import { admit, wakeRefusal } from "./transitions/wake.ts";
+
+/** How long a kill waits for a sandbox that is between two states, and is ended after that. */
+export const KILL_WAIT_MS = scaled(45_000);
+/** That bound when something is to be done with a running sandbox, which others may go on taking in hand. */
+const AT_REST_ROUNDS_MAX = 32;
+/** How often a kill looks again when a new run has begun under its hands. */
+const KILL_ROUNDS_MAX = 16;
+/** What traffic wakes lives at least this long. */
+const WAKE_MIN_SECONDS = 300;
 
 export class Lifecycle {
   readonly #core: LifecycleCore;

@@ -1,8 +1,8 @@
 /** Sandboxes that not everybody reaches: the traffic token, who is told it, and what the edge is told. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { WakeRequest } from "../../contract/internal/directory.ts";
 import type { ForkAnswer } from "../../contract/management/fork.ts";
 import { fileSignature } from "../../contract/runtime/file-signature.ts";
-import type { WakeRequest } from "../directory.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { sandboxesIn } from "../testing/team-calls.ts";
 

@@ -1,15 +1,15 @@
 /** Many want the last leases of a team at the same moment: exactly as many get one as there are, on both engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { SEED } from "../../base/testing/seed.ts";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
-import { SEED } from "../../work/testing/seed.ts";
 import { ControlFixture, type Reply, seededRandom } from "../testing/control-fixture.ts";
 import { callsOfTeam, sandboxesIn } from "../testing/team-calls.ts";
 
 let f: ControlFixture;
 const { limit, create, pause, resume, connect, wake, fork, running, paused, free } = callsOfTeam(() => f);
-const tally = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => status);
+const counter = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => status);
 
 describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
   describe.skipIf(missing)("a race for leases", () => {
@@ -38,7 +38,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
     test("of 50 creates: exactly 10 succeed and 40 are refused", async () => {
       await limit(10);
       watch(seededRandom(7));
-      const replies = tally(await Promise.all(Array.from({ length: 50 }, () => create())));
+      const replies = counter(await Promise.all(Array.from({ length: 50 }, () => create())));
       expect([replies[201]?.length, replies[429]?.length, most]).toEqual([10, 40, 10]);
       expect(f.host.running).toHaveLength(10);
     });
@@ -46,7 +46,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
     test("of as many creates as there are leases: none is refused", async () => {
       await limit(30);
       watch(seededRandom(8));
-      expect(tally(await Promise.all(Array.from({ length: 30 }, () => create())))[201]).toHaveLength(30);
+      expect(counter(await Promise.all(Array.from({ length: 30 }, () => create())))[201]).toHaveLength(30);
     });
 
     test("of creates, resumes, connects, wakes and forks: exactly 12 succeed", async () => {

@@ -4,11 +4,12 @@
  * several tries; unless the host says that it runs on, for then it still takes its share of the machine. What is being
  * paused, resumed or copied holds one, and so does what waits to be paused at its end.
  */
+
+import type { Clock } from "../../base/clock.ts";
+import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
-import { OneAtATimeByKey } from "../../work/one-at-a-time.ts";
 
 export interface Lease extends Disposable {
   /** Whose it is, as soon as that is known and before its row says that it runs: both together are one. */

@@ -1,7 +1,7 @@
 /** A paused sandbox comes back: connect, resume, and what they do on one that is between two states. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import type { ResumeSandbox } from "../../host/host.ts";
+import type { ResumeSandbox } from "../../contract/internal/host.ts";
 import { ControlFixture, NOW, type Reply } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;

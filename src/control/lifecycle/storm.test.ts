@@ -7,10 +7,10 @@
  * have lost, are found in every run. SANDLOT_TEST_SEED chooses the storm, SANDLOT_TEST_STORM_CALLS makes it longer.
  */
 import { describe, expect, test } from "bun:test";
+import { SEED } from "../../base/testing/seed.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
-import { SEED } from "../../work/testing/seed.ts";
 import { ControlFixture, seededRandom } from "../testing/control-fixture.ts";
 import { type CallRecord, StormModel } from "../testing/storm-model.ts";
 import { egressOf } from "./egress.ts";

@@ -1,10 +1,14 @@
 /** Waiting for a sandbox that somebody has in hand: being paused, resumed or copied. Bounded in time and in rounds. */
+
+import { scaled } from "../../base/time-factor.ts";
 import type { Fault } from "../../contract/fault.ts";
 import { TRANSITION_ROUNDS_MAX } from "../../contract/limits.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
-import { TRANSITION_WAIT_MS } from "../limits.ts";
 import type { LifecycleCore } from "./lifecycle-core.ts";
 import { inTransition, type SandboxStatus, statusOf } from "./sandbox-status.ts";
+
+/** How long a call waits for a sandbox that is between two states; TRANSITION_ROUNDS_MAX bounds the changes. */
+export const TRANSITION_WAIT_MS = scaled(60_000);
 
 /** `again`: it has changed under the caller's hands. `wait`: there is nothing to do with it yet. */
 export type Attempt<T> = { done: T } | "again" | "wait";

@@ -1,9 +1,9 @@
 /** Changes of state when the store says that it has failed and has made them all the same, as when it is cut off. */
 import { describe, expect, test } from "bun:test";
+import { untilTrue } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
-import { untilTrue } from "../../work/testing/until.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 

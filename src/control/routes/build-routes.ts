@@ -1,6 +1,6 @@
 /** The routes of template builds, in three generations: asking for one, its files, its start, status and log. */
 import { Fault } from "../../contract/fault.ts";
-import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import {
   acceptedTemplate,
   buildDockerfile,
@@ -179,7 +179,7 @@ export const buildRoutes: readonly Route[] = [
     async handle({ caller, params, query }, { store, clock }) {
       const build = await findOwnBuild(store, caller.team, params, 400);
       const { direction, limit, level } = query;
-      const oldest = clock.now() - CHRONICLE_KEPT_MS;
+      const oldest = clock.now() - ACTIVITY_KEPT_MS;
       const cursor = query.cursor ?? (direction === "forward" ? oldest : Number.MAX_SAFE_INTEGER);
       const entries = await store.buildLogs.readByTime(build.id, { cursor, direction, limit, level });
       return { status: 200, body: { logs: entries.filter(({ at }) => at >= oldest).map(asEntry) } };

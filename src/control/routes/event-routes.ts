@@ -1,6 +1,6 @@
 /** The routes of events. */
 import { z } from "zod";
-import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { listEventsQuery, sandboxEvent } from "../../contract/management/sandbox-event.ts";
 import type { Answer } from "../http/route.ts";
 import { asEvent } from "../webhooks/sandbox-event-view.ts";
@@ -32,18 +32,18 @@ export const eventRoutes: readonly Route[] = [
 ];
 
 async function list(
-  { store, chronicle, clock }: Services,
+  { store, activity, clock }: Services,
   teamId: string,
   sandboxId: string | undefined,
   query: z.infer<typeof listEventsQuery>,
 ): Promise<Answer> {
   // What a caller has seen happen is there when it asks.
-  await chronicle.events.flush();
+  await activity.events.flush();
   const events = await store.sandboxEvents.list({
     teamId,
     sandboxId,
     types: query.types ?? [],
-    since: clock.now() - CHRONICLE_KEPT_MS,
+    since: clock.now() - ACTIVITY_KEPT_MS,
     ascending: query.orderAsc === "true",
     offset: query.offset,
     limit: query.limit,

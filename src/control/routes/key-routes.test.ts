@@ -3,8 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import type { z } from "zod";
 import type { ApiKeyView, createdAccessToken, createdApiKey } from "../../contract/management/api-key.ts";
-import { createAccessToken } from "../access/keys.ts";
-import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "../limits.ts";
+import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX, createAccessToken } from "../access/keys.ts";
 import { ControlFixture, NOW, type Reply } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;

@@ -1,5 +1,5 @@
 /** The routes of logs. Whether a sandbox exists is not asked: its log outlives it, and another team's is empty. */
-import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import {
   type SandboxLogEntry,
   sandboxLogsV1,
@@ -21,11 +21,11 @@ export const logRoutes: readonly Route[] = [
     deprecated: true,
     query: sandboxLogsV1Query,
     success: [{ status: 200, description: "What happened", schema: sandboxLogsV1 }],
-    async handle({ caller, params, query }, { chronicle, clock }) {
-      const lines = await chronicle.logs.read({
+    async handle({ caller, params, query }, { activity, clock }) {
+      const lines = await activity.logs.read({
         teamId: caller.team.id,
         sandboxId: sandboxIdFrom(params.sandboxID ?? ""),
-        from: Math.max(query.start ?? 0, clock.now() - CHRONICLE_KEPT_MS),
+        from: Math.max(query.start ?? 0, clock.now() - ACTIVITY_KEPT_MS),
         to: Number.MAX_SAFE_INTEGER,
         newestFirst: false,
         limit: Math.min(query.limit, LOG_LINES_PER_SANDBOX_MAX),
@@ -40,16 +40,16 @@ export const logRoutes: readonly Route[] = [
     summary: "Logs of a sandbox, from a time on in either direction",
     query: sandboxLogsV2Query,
     success: [{ status: 200, description: "What happened", schema: sandboxLogsV2 }],
-    async handle({ caller, params, query }, { chronicle, clock }) {
-      const oldest = clock.now() - CHRONICLE_KEPT_MS;
+    async handle({ caller, params, query }, { activity, clock }) {
+      const oldest = clock.now() - ACTIVITY_KEPT_MS;
       const isForward = query.direction === "forward";
       // Up to the newest there is, which may be a moment ahead of the clock.
       const cursor = query.cursor ?? (isForward ? oldest : Number.MAX_SAFE_INTEGER);
-      const lines = await chronicle.logs.read({
+      const lines = await activity.logs.read({
         teamId: caller.team.id,
         sandboxId: sandboxIdFrom(params.sandboxID ?? ""),
-        from: Math.max(oldest, isForward ? cursor : query.cursor === undefined ? 0 : cursor - CHRONICLE_KEPT_MS),
-        to: isForward ? cursor + CHRONICLE_KEPT_MS : cursor,
+        from: Math.max(oldest, isForward ? cursor : query.cursor === undefined ? 0 : cursor - ACTIVITY_KEPT_MS),
+        to: isForward ? cursor + ACTIVITY_KEPT_MS : cursor,
         newestFirst: !isForward,
         limit: query.limit,
         level: query.level,

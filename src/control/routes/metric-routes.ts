@@ -33,10 +33,10 @@ export const metricRoutes: readonly Route[] = [
     summary: "Newest metrics of several sandboxes",
     query: newestMetricsQuery,
     success: [{ status: 200, description: "Those that have any", schema: newestMetrics }],
-    async handle({ caller, query }, { chronicle }) {
+    async handle({ caller, query }, { activity }) {
       const sandboxes: Record<string, SandboxMetric> = {};
       for (const id of query.sandbox_ids) {
-        const sample = await chronicle.metrics.newest(caller.team.id, id);
+        const sample = await activity.metrics.newest(caller.team.id, id);
         if (sample !== undefined) sandboxes[id] = asMetric(sample);
       }
       return { status: 200, body: { sandboxes } };
@@ -49,9 +49,9 @@ export const metricRoutes: readonly Route[] = [
     summary: "Metrics of one sandbox over time",
     query: metricsQuery,
     success: [{ status: 200, description: "Oldest first", schema: z.array(sandboxMetric) }],
-    async handle({ caller, params, query }, { chronicle }) {
+    async handle({ caller, params, query }, { activity }) {
       const { from, to } = spanOf(query);
-      const samples = await chronicle.metrics.read(caller.team.id, sandboxIdFrom(params.sandboxID ?? ""), from, to);
+      const samples = await activity.metrics.read(caller.team.id, sandboxIdFrom(params.sandboxID ?? ""), from, to);
       return { status: 200, body: samples.map(asMetric) };
     },
   }),
@@ -63,12 +63,12 @@ export const metricRoutes: readonly Route[] = [
     query: teamMetricsQuery,
     success: [{ status: 200, description: "Oldest first", schema: z.array(teamMetric) }],
     errors: [403],
-    async handle({ caller, params, query }, { chronicle }) {
+    async handle({ caller, params, query }, { activity }) {
       demandOwn(caller.team, params.teamID);
       const { from, to } = spanOf(query);
       // What a caller has seen happen is there when it asks.
-      await chronicle.events.flush();
-      const points = await chronicle.teams.read(caller.team.id, from, to);
+      await activity.events.flush();
+      const points = await activity.teams.read(caller.team.id, from, to);
       return { status: 200, body: points.map(({ at, ...values }) => ({ ...timesOf(at), ...values })) };
     },
   }),
@@ -80,11 +80,11 @@ export const metricRoutes: readonly Route[] = [
     query: highestTeamMetricQuery,
     success: [{ status: 200, description: "Zero when nothing is known of that time", schema: highestTeamMetric }],
     errors: [403],
-    async handle({ caller, params, query }, { chronicle }) {
+    async handle({ caller, params, query }, { activity }) {
       demandOwn(caller.team, params.teamID);
       const { from, to } = spanOf(query);
-      await chronicle.events.flush();
-      const { at, value } = await chronicle.teams.highest(caller.team.id, query.metric, from, to);
+      await activity.events.flush();
+      const { at, value } = await activity.teams.highest(caller.team.id, query.metric, from, to);
       return { status: 200, body: { ...timesOf(at), value } };
     },
   }),

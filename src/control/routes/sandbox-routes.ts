@@ -27,11 +27,11 @@ import {
 import type { Team } from "../../store/people.ts";
 import { isOfficialClient } from "../access/official-client.ts";
 import type { Answer } from "../http/route.ts";
-import { secondsOf } from "../lifecycle/run-length.ts";
+import { secondsOf } from "../lifecycle/timers/run-length.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
-import { listPage, listRunning } from "../lists/sandbox-list.ts";
-import { asCreated, asDetail, asListed } from "../lists/sandbox-view.ts";
 import { findStartable } from "../templates/template-look-up.ts";
+import { listPage, listRunning } from "../views/sandbox-list.ts";
+import { asCreated, asDetail, asListed } from "../views/sandbox-view.ts";
 import { egressIn, networkIn } from "./network-request.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route, type Services } from "./services.ts";

@@ -1,13 +1,13 @@
 /** What the handlers of routes work with, and the makers of routes that work with it. */
 import type { z } from "zod";
-import type { VolumeContent } from "../../host/volume-content.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { VolumeContent } from "../../contract/internal/volume-content.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
 import type { Authentication } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
+import type { Activity } from "../activity/activity.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Uploads } from "../builds/uploads.ts";
-import type { Chronicle } from "../chronicle/chronicle.ts";
 import * as http from "../http/route.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
@@ -28,7 +28,7 @@ export interface Services {
   lifecycle: Lifecycle;
   volumes: Volumes;
   volumeContent: VolumeContent;
-  chronicle: Chronicle;
+  activity: Activity;
   clock: Clock;
   ids: Ids;
   isReady(): boolean;

@@ -4,10 +4,10 @@ import { Fault } from "../../contract/fault.ts";
 import { type ForkAnswer, forkAnswer, forkRequest } from "../../contract/management/fork.ts";
 import { TIMEOUT_DEFAULT_V1_SECONDS } from "../../contract/management/limits.ts";
 import { createSnapshot, listSnapshotsQuery, snapshot } from "../../contract/management/snapshot.ts";
-import { secondsOf } from "../lifecycle/run-length.ts";
-import { asCreated } from "../lists/sandbox-view.ts";
-import { listSnapshots } from "../lists/snapshot-list.ts";
+import { secondsOf } from "../lifecycle/timers/run-length.ts";
 import { makeSnapshot } from "../templates/snapshots.ts";
+import { asCreated } from "../views/sandbox-view.ts";
+import { listSnapshots } from "../views/snapshot-list.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route } from "./services.ts";
 

@@ -15,12 +15,12 @@ import {
   updatedTemplate,
   updateTemplate,
 } from "../../contract/management/template.ts";
-import { listTemplates, pageTemplates, readTemplate } from "../lists/template-list.ts";
-import { asTag } from "../lists/template-view.ts";
 import { findOwnToRead } from "../templates/own-template.ts";
 import { findBuild } from "../templates/template-look-up.ts";
 import { assignTags, removeTags } from "../templates/template-tags.ts";
 import { setVisibility } from "../templates/template-visibility.ts";
+import { listTemplates, pageTemplates, readTemplate } from "../views/template-list.ts";
+import { asTag } from "../views/template-view.ts";
 import { type Route, route } from "./services.ts";
 
 const NEXT_TOKEN = { "X-Next-Token": "Token of the next page; absent on the last" };

@@ -2,6 +2,7 @@
 import { posix } from "node:path";
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
+import type { EntryAttributes, EntryOptions } from "../../contract/internal/volume-content.ts";
 import {
   changeEntry,
   entryQuery,
@@ -9,9 +10,8 @@ import {
   makeEntryQuery,
   volumeEntry,
 } from "../../contract/management/volume.ts";
-import type { EntryAttributes, EntryOptions } from "../../host/volume-content.ts";
 import type { Volume } from "../../store/volumes.ts";
-import { withPlace } from "../volumes/content-places.ts";
+import { withPlace } from "../volumes/content-quota.ts";
 import { type Route, route } from "./services.ts";
 
 const entry = { schema: volumeEntry };

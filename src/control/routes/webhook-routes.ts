@@ -11,7 +11,7 @@ import {
   webhookView,
 } from "../../contract/management/webhook.ts";
 import type { Webhook } from "../../store/webhooks.ts";
-import { listDeliveries } from "../lists/delivery-list.ts";
+import { listDeliveries } from "../views/delivery-list.ts";
 import { statsOf } from "../webhooks/webhook-history.ts";
 import { addWebhook, changeWebhook, demandWebhook } from "../webhooks/webhooks.ts";
 import { type Route, route } from "./services.ts";

@@ -1,12 +1,12 @@
 /** Parsers of what users write: addresses, ranges, names of hosts and of images. */
 import { expect } from "bun:test";
 import { BlockList, isIPv4, isIPv6 } from "node:net";
+import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { DomainPatterns, domainPattern } from "../../contract/domain-pattern.ts";
 import { fullImageName, parseImageName } from "../../contract/image-name.ts";
 import { Ipv4Ranges, ipv4Range, isIpv6Range } from "../../contract/ip-range.ts";
 import { allowProblem, denyProblem } from "../../contract/management/egress-entry.ts";
 import { proxyAddressProblem, readProxyAddress } from "../../contract/management/proxy-address.ts";
-import { fuzzText, orRefused } from "../../work/testing/fuzz.ts";
 
 const RANGES = [
   "1.2.3.4",

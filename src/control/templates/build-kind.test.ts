@@ -1,6 +1,6 @@
 /** A sandbox stays what its build made it, whatever becomes of the template. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import type { SandboxKind } from "../../host/host.ts";
+import type { SandboxKind } from "../../contract/internal/host.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
 

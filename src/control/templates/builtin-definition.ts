@@ -1,5 +1,5 @@
 /** What control has to know of a template that comes with Sandlot; how its root filesystem is made is the host's. */
-import type { StartCommand } from "../../host/host.ts";
+import type { StartCommand } from "../../contract/internal/host.ts";
 
 export interface BuiltinDefinition {
   /** Of its row, the same on every server. */

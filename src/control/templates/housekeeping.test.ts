@@ -1,9 +1,9 @@
 /** What templates leave behind goes, and what somebody needs stays. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { FakeHost } from "../../host/testing/fake-host.ts";
-import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_SNAPSHOT_KEPT_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { storeTemplate } from "../testing/stored-templates.ts";
+import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_SNAPSHOT_KEPT_MS } from "./housekeeping.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {

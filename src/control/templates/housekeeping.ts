@@ -3,17 +3,20 @@
  * taken the tag of, builds of earlier versions of what comes with the server, and builds that nobody starts. From time
  * to time, and soon after something was deleted.
  */
-import type { Host } from "../../host/host.ts";
+
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
+import type { Log } from "../../base/log.ts";
+import type { Host } from "../../contract/internal/host.ts";
 import type { Store } from "../../store/store.ts";
-import type { Background } from "../../work/background.ts";
-import type { Clock, Timer } from "../../work/clock.ts";
-import type { Log } from "../../work/log.ts";
-import {
-  HOUSEKEEPING_EVERY_MS,
-  SUPERSEDED_BUILTIN_KEPT_MS,
-  SUPERSEDED_SNAPSHOT_KEPT_MS,
-  SUPERSEDED_SNAPSHOTS_PER_ROUND,
-} from "../limits.ts";
+
+/** What templates have left behind is looked for so often. */
+export const HOUSEKEEPING_EVERY_MS = 60_000;
+/** A snapshot that a newer one has taken the tag of can be used by its build id for so long. */
+export const SUPERSEDED_SNAPSHOT_KEPT_MS = 86_400_000;
+const SUPERSEDED_SNAPSHOTS_PER_ROUND = 100;
+/** A build of an earlier version of a template that comes with Sandlot can be used by its version for so long. */
+export const SUPERSEDED_BUILTIN_KEPT_MS = 86_400_000;
 
 interface HousekeepingServices {
   store: Store;

@@ -1,12 +1,15 @@
 /** Tells the host which sandboxes to keep ready: of what is built in, and of templates that somebody gave a number. */
-import type { Host, KeptReady } from "../../host/host.ts";
+
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
+import { OneAtATime } from "../../base/one-at-a-time.ts";
+import type { Host, KeptReady } from "../../contract/internal/host.ts";
 import type { Store } from "../../store/store.ts";
-import type { Background } from "../../work/background.ts";
-import type { Clock, Timer } from "../../work/clock.ts";
-import { OneAtATime } from "../../work/one-at-a-time.ts";
-import { KEPT_READY_LOOK_MS } from "../limits.ts";
 import type { BuiltinDefinition } from "./builtin-definition.ts";
 import { kindOf } from "./template-look-up.ts";
+
+/** A number that the operator has set beside the server is noticed after this at the latest. */
+export const KEPT_READY_LOOK_MS = 5_000;
 
 interface ReadyServices {
   store: Store;

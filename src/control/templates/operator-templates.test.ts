@@ -1,9 +1,9 @@
 /** What the operator sets beside the server, and that the server hears of it. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import type { KeptReady } from "../../host/host.ts";
-import { KEPT_READY_LOOK_MS } from "../limits.ts";
+import type { KeptReady } from "../../contract/internal/host.ts";
 import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
+import { KEPT_READY_LOOK_MS } from "./kept-ready.ts";
 import { setKeptReady, setWall } from "./operator-templates.ts";
 
 let f: ControlFixture;

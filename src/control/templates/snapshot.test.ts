@@ -3,8 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { ForkAnswer } from "../../contract/management/fork.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
-import { FORKS_AT_ONCE, SNAPSHOTS_PER_TEAM_MAX } from "../limits.ts";
+import { FORKS_AT_ONCE } from "../lifecycle/transitions/creation.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
+import { SNAPSHOTS_PER_TEAM_MAX } from "./snapshots.ts";
 
 let f: ControlFixture;
 let id: string;

@@ -2,20 +2,23 @@
  * Snapshots: templates that were made of a running sandbox. Each is a build with a checkpoint, under a tag of a
  * template that has a name of the team's, or only an id.
  */
+
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
 import type { Wall } from "../../contract/wall.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
 import type { Callers } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
-import { SNAPSHOTS_PER_TEAM_MAX } from "../limits.ts";
 import { demandVolumes } from "../volumes/volume-mounts.ts";
 import { type OwnName, parseOwnName } from "./own-template.ts";
 import { kindOfSandbox } from "./template-look-up.ts";
 import { DEFAULT_TAG } from "./template-reference.ts";
+
+/** Each is a disk, and most have a memory. */
+export const SNAPSHOTS_PER_TEAM_MAX = 1_000;
 
 interface SnapshotServices {
   store: Store;

@@ -1,8 +1,9 @@
 /** Deleting templates, snapshots among them. */
+
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
 import type { Housekeeping } from "./housekeeping.ts";
 import type { ReadyOrders } from "./kept-ready.ts";
 import { findOwn } from "./own-template.ts";

@@ -1,6 +1,6 @@
 /** From a template's name to the template and the build that a sandbox starts from. */
 import { Fault } from "../../contract/fault.ts";
-import type { SandboxKind } from "../../host/host.ts";
+import type { SandboxKind } from "../../contract/internal/host.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";

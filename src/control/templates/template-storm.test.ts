@@ -5,15 +5,16 @@
  * SANDLOT_TEST_STORM_CALLS makes it longer.
  */
 import { describe, expect, test } from "bun:test";
+import { SEED } from "../../base/testing/seed.ts";
 import { Fault } from "../../contract/fault.ts";
+import type { BuildRequest } from "../../contract/internal/host.ts";
 import type { Template } from "../../contract/management/template.ts";
-import type { BuildRequest } from "../../host/host.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Store } from "../../store/store.ts";
-import { SEED } from "../../work/testing/seed.ts";
-import { HOUSEKEEPING_EVERY_MS, IMAGE_IN_HAND_MS } from "../limits.ts";
+import { IMAGE_IN_HAND_MS } from "../builds/builds.ts";
 import type { Requested } from "../testing/build-calls.ts";
 import { ControlFixture, seededRandom } from "../testing/control-fixture.ts";
+import { HOUSEKEEPING_EVERY_MS } from "./housekeeping.ts";
 
 type Headers = Record<string, string>;
 type Plant = (store: Store) => void;
@@ -180,7 +181,7 @@ class TemplateStorm {
     };
     host.beforeCreate = () => this.#while();
     host.beforeResume = () => this.#while();
-    host.misfitOf = () => (!this.#calm && this.#random() < 0.2 ? "planned misfit" : undefined);
+    host.mismatchOf = () => (!this.#calm && this.#random() < 0.2 ? "planned mismatch" : undefined);
     host.beforePrepareStart = async () => {
       await this.#while();
       if (!this.#calm && this.#random() < 0.2) throw new Fault(503, "planned failure");

@@ -1,8 +1,9 @@
 /** Tags that are given to builds, and taken away, by hand. */
+
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
-import type { Clock } from "../../work/clock.ts";
 import type { ReadyOrders } from "./kept-ready.ts";
 import { findOwn, refuseBlocked } from "./own-template.ts";
 import { findBuild } from "./template-look-up.ts";

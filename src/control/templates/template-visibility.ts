@@ -1,10 +1,11 @@
 /** Who may use a template: its team alone, or everybody; and whether everybody finds it by its bare name. */
+
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { TemplateName } from "../../store/listed-templates.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
-import type { Clock } from "../../work/clock.ts";
 import { findOwn, refuseBlocked } from "./own-template.ts";
 import { isLikeTemplateId } from "./template-reference.ts";
 

@@ -1,7 +1,7 @@
 /** Template builds through the management interface, for tests on a fixture. */
 import { expect } from "bun:test";
+import type { BuildOutcome, BuildRequest } from "../../contract/internal/host.ts";
 import type { BuildInfo } from "../../contract/management/template-build.ts";
-import type { BuildOutcome, BuildRequest } from "../../host/host.ts";
 import type { ControlFixture, Reply } from "./control-fixture.ts";
 
 export interface Requested {

@@ -4,22 +4,22 @@
 import { expect } from "bun:test";
 import { rm } from "node:fs/promises";
 import type { z } from "zod";
+import { jsonLog } from "../../base/log.ts";
+import { ManualClock } from "../../base/testing/manual-clock.ts";
+import { untilTrue } from "../../base/testing/until.ts";
 import type { Blobs } from "../../blobs/blobs.ts";
 import { blobsIn } from "../../blobs/testing/blobs-in.ts";
 import type { Fault } from "../../contract/fault.ts";
+import type { Host } from "../../contract/internal/host.ts";
 import { errorBody } from "../../contract/management/error-body.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
-import type { Host } from "../../host/host.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { emptyVolumes } from "../../host/testing/fake-volume-content.ts";
 import { serialised } from "../../host/testing/serialised-host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";
 import { newDatabaseFolder } from "../../store/testing/database-folder.ts";
-import { jsonLog } from "../../work/log.ts";
-import { ManualClock } from "../../work/testing/manual-clock.ts";
-import { untilTrue } from "../../work/testing/until.ts";
 import { createIds, type FillRandom, type Ids } from "../access/ids.ts";
 import { createApiKey } from "../access/keys.ts";
 import type { BuildLimits } from "../builds/build-limits.ts";
@@ -125,7 +125,7 @@ export class ControlFixture implements AsyncDisposable {
       this.posted.push(message);
       return this.receive(message);
     };
-    const chronicle = { idleClock: this.idleClock, post };
+    const activity = { idleClock: this.idleClock, post };
     const builtinsReady = BUILTINS_READY;
     this.blobs = await blobsIn(`${this.folder}-blobs`, clock);
     const { blobs, buildLimits: builds, privateRanges } = this;
@@ -139,7 +139,7 @@ export class ControlFixture implements AsyncDisposable {
       ids,
       log,
       listener,
-      chronicle,
+      activity,
       builtinsReady,
       definitions: this.definitions,
       builds,

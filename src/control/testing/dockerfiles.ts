@@ -1,7 +1,7 @@
 /** Dockerfiles of tests, and what becomes of them. */
 import { expect } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import type { BuildStep } from "../../host/host.ts";
+import type { BuildStep } from "../../contract/internal/host.ts";
 import { parseDockerfile } from "../dockerfile/dockerfile.ts";
 
 export const parse = (text: string) => parseDockerfile(text, "arm64");

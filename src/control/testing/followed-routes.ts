@@ -1,5 +1,5 @@
 /** What an edge knows of sandboxes that follows the directory; written down as plainly as can be. For tests. */
-import type { Directory, Route } from "../directory.ts";
+import type { Directory, Route } from "../../contract/internal/directory.ts";
 
 export interface FollowedRoute extends Route {
   /** The run is over. */

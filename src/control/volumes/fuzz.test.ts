@@ -1,6 +1,6 @@
 /** Tokens of volumes: whoever changes one has none. */
 import { expect } from "bun:test";
-import { fuzzText, orRefused } from "../../work/testing/fuzz.ts";
+import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { VolumeTokens } from "./volume-tokens.ts";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");

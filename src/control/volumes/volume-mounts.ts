@@ -1,7 +1,7 @@
 /** Where volumes may be mounted in a sandbox, and which. All that is wrong with a request is said at once. */
 import { Fault } from "../../contract/fault.ts";
+import type { VolumeMount as HostMount } from "../../contract/internal/host.ts";
 import { VOLUME_MOUNT_PATH_MAX_CHARS } from "../../contract/management/limits.ts";
-import type { VolumeMount as HostMount } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { untilTrue } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";
-import { untilTrue } from "../../work/testing/until.ts";
-import { VOLUME_TOKEN_MS, VOLUMES_MADE_AT_ONCE } from "../limits.ts";
+import { VOLUME_TOKEN_MS } from "../limits.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
+import { VOLUMES_MADE_AT_ONCE } from "./volumes.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {

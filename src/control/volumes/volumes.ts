@@ -3,30 +3,33 @@
  * deleted is nobody's at once, and what it takes on the machine goes in its own time. What a kill interrupts, the next
  * start finds among the rows.
  */
+
+import type { Background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import { Gate } from "../../base/gate.ts";
+import { described, type Log } from "../../base/log.ts";
+import { RetryQueue } from "../../base/retry-queue.ts";
 import { Fault } from "../../contract/fault.ts";
+import type { Host } from "../../contract/internal/host.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
-import type { Host } from "../../host/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
-import type { Background } from "../../work/background.ts";
-import type { Clock } from "../../work/clock.ts";
-import { Gate } from "../../work/gate.ts";
-import { described, type Log } from "../../work/log.ts";
-import { RetryQueue } from "../../work/retry-queue.ts";
 import type { Ids } from "../access/ids.ts";
-import {
-  VOLUME_MIN_MB,
-  VOLUME_REMOVAL_RETRY_MAX_MS,
-  VOLUME_REMOVAL_RETRY_MIN_MS,
-  VOLUME_REMOVALS_AT_ONCE,
-  VOLUME_USERS_SHOWN,
-  VOLUMES_MADE_AT_ONCE,
-} from "../limits.ts";
-import { ContentPlaces } from "./content-places.ts";
+import { VOLUME_MIN_MB } from "../limits.ts";
+import { ContentQuota } from "./content-quota.ts";
 import { findMounts } from "./volume-mounts.ts";
 import { VolumeTokens } from "./volume-tokens.ts";
+
+/** Sandboxes and snapshots that a refusal names. */
+const VOLUME_USERS_SHOWN = 10;
+/** A volume that could not be removed is tried again after the first of these, doubling up to the second. */
+const VOLUME_REMOVAL_RETRY_MIN_MS = 1_000;
+const VOLUME_REMOVAL_RETRY_MAX_MS = 60_000;
+const VOLUME_REMOVALS_AT_ONCE = 2;
+/** Volumes of all teams that are formatted at once; it takes tools and a device for each. Teams take turns. */
+export const VOLUMES_MADE_AT_ONCE = 4;
 
 export interface VolumeBounds {
   /** Of a volume whose creator does not say. */
@@ -57,7 +60,7 @@ export class Volumes {
   readonly #services: VolumeServices;
   readonly #bounds: VolumeBounds;
   readonly #removal: RetryQueue<string>;
-  readonly #places = new ContentPlaces();
+  readonly #places = new ContentQuota();
   /** Who waits has a row already, of which a team has only so many. */
   readonly #making = new Gate(VOLUMES_MADE_AT_ONCE);
   #tokens: Promise<VolumeTokens> | undefined;

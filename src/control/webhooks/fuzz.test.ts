@@ -1,9 +1,9 @@
 /** Where webhooks must not lead, however it is written. */
 import { expect, test } from "bun:test";
 import { isIP } from "node:net";
+import { fuzzText, Lot, orRefused } from "../../base/testing/fuzz.ts";
+import { SEED } from "../../base/testing/seed.ts";
 import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
-import { fuzzText, Lot, orRefused } from "../../work/testing/fuzz.ts";
-import { SEED } from "../../work/testing/seed.ts";
 import { bareHost, checkedUrl, isInside } from "./webhook-address.ts";
 
 const nobody = { check: () => false };

@@ -4,21 +4,22 @@
  * nobody else's.
  */
 
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { Attempt, Delivery, Webhook } from "../../store/webhooks.ts";
-import type { Background } from "../../work/background.ts";
-import type { Clock, Timer } from "../../work/clock.ts";
-import {
-  DELIVERIES_AT_ONCE,
-  DELIVERIES_PER_TEAM_AT_ONCE,
-  DELIVERIES_PER_WEBHOOK_AT_ONCE,
-  DELIVERY_ATTEMPTS_MAX,
-  DELIVERY_RETRY_MS,
-  DELIVERY_STORE_RETRY_MS,
-  EXPIRY_SLEEP_MAX_MS,
-} from "../limits.ts";
+import { EXPIRY_SLEEP_MAX_MS } from "../limits.ts";
 import { eventMessage } from "./sandbox-event-view.ts";
 import type { PostMessage } from "./webhook-post.ts";
+
+/** Deliveries under way: of all, of one team, to one webhook. A slow receiver holds up nobody but itself. */
+const DELIVERIES_AT_ONCE = 64;
+export const DELIVERIES_PER_TEAM_AT_ONCE = 8;
+export const DELIVERIES_PER_WEBHOOK_AT_ONCE = 2;
+const DELIVERY_ATTEMPTS_MAX = 4;
+export const DELIVERY_RETRY_MS = 10_000;
+/** How long deliveries rest after the store failed. */
+const DELIVERY_STORE_RETRY_MS = 1_000;
 
 interface DeliveryServices {
   store: Store;

@@ -1,12 +1,13 @@
 /** What was sent to a webhook, summed up. */
 import type { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
-import { CHRONICLE_KEPT_MS } from "../../contract/limits.ts";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
 import type { statsQuery, statsView } from "../../contract/management/webhook.ts";
 import type { Store } from "../../store/store.ts";
 import type { Attempt } from "../../store/webhooks.ts";
-import { WEBHOOK_STATS_BUCKET_MS } from "../limits.ts";
+
+const WEBHOOK_STATS_BUCKET_MS = 3_600_000;
 
 const DAY_MS = 24 * 3_600_000;
 
@@ -21,7 +22,7 @@ export async function statsOf(
   if (start > end) throw new Fault(400, "start is after end");
   // Before and after there is nothing to be summed up, and a year has thousands of hours.
   const to = Math.min(end, now);
-  const from = Math.min(Math.max(start, now - CHRONICLE_KEPT_MS), to);
+  const from = Math.min(Math.max(start, now - ACTIVITY_KEPT_MS), to);
   const count = Math.max(1, Math.ceil((to - from) / WEBHOOK_STATS_BUCKET_MS));
   const buckets = Array.from({ length: count }, (_, nth) => {
     return { at: from + nth * WEBHOOK_STATS_BUCKET_MS, total: 0, failed: 0 };

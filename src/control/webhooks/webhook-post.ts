@@ -7,8 +7,12 @@ import { lookup } from "node:dns/promises";
 import { request as plainRequest } from "node:http";
 import { request as secureRequest } from "node:https";
 import { isIP } from "node:net";
-import { DELIVERY_ANSWER_MAX_BYTES, DELIVERY_MS } from "../limits.ts";
 import { bareHost, checkedUrl, isInside } from "./webhook-address.ts";
+
+/** From the look-up of the name to the end of the answer's head. */
+export const DELIVERY_MS = 10_000;
+/** Of an answer's head, and of all that goes before the answer; of its body nothing is read. */
+const DELIVERY_ANSWER_MAX_BYTES = 8 * 1024;
 
 export interface Message {
   url: string;

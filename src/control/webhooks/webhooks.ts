@@ -1,24 +1,26 @@
 /** Making and changing webhooks. */
+
+import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import type { CreateWebhook, UpdateWebhook } from "../../contract/management/webhook.ts";
 import type { Store } from "../../store/store.ts";
 import type { Webhook } from "../../store/webhooks.ts";
-import type { Clock } from "../../work/clock.ts";
 import type { Ids } from "../access/ids.ts";
-import { WEBHOOKS_PER_TEAM_MAX } from "../limits.ts";
 import { checkedUrl } from "./webhook-address.ts";
+
+export const WEBHOOKS_PER_TEAM_MAX = 20;
 
 interface WebhookServices {
   store: Store;
   ids: Ids;
   clock: Clock;
   /** Whether they may lead to addresses that are closed to the outside. */
-  chronicle: { readonly allowsInside: boolean };
+  activity: { readonly allowsInside: boolean };
 }
 
 export async function addWebhook(
-  { store, ids, clock, chronicle }: WebhookServices,
+  { store, ids, clock, activity }: WebhookServices,
   teamId: string,
   request: CreateWebhook,
 ): Promise<Webhook> {
@@ -26,7 +28,7 @@ export async function addWebhook(
     id: ids.uuid(),
     teamId,
     name: request.name,
-    url: checkedUrl(request.url, chronicle.allowsInside).href,
+    url: checkedUrl(request.url, activity.allowsInside).href,
     events: request.events,
     secret: request.signatureSecret,
     enabled: request.enabled ?? true,
@@ -42,12 +44,12 @@ export async function addWebhook(
 }
 
 export async function changeWebhook(
-  { store, chronicle }: Pick<WebhookServices, "store" | "chronicle">,
+  { store, activity }: Pick<WebhookServices, "store" | "activity">,
   teamId: string,
   id: string | undefined,
   request: UpdateWebhook,
 ): Promise<Webhook> {
-  const url = request.url == null ? undefined : checkedUrl(request.url, chronicle.allowsInside).href;
+  const url = request.url == null ? undefined : checkedUrl(request.url, activity.allowsInside).href;
   return store.transaction(async (tables) => {
     const before = await demandWebhook(tables, teamId, id);
     const webhook: Webhook = {

@@ -4,21 +4,15 @@ import { connect as connectHttp2 } from "node:http2";
 import net from "node:net";
 import { text } from "node:stream/consumers";
 import type { Socket } from "bun";
+import { untilTrue } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";
-import { untilTrue } from "../../work/testing/until.ts";
-import {
-  EDGE_CLOSE_MS,
-  EDGE_EARLY_MAX_BYTES,
-  EDGE_IDLE_MS,
-  EDGE_REQUEST_HEAD_MAX_BYTES,
-  EDGE_REQUEST_HEAD_MS,
-  EDGE_UNWANTED_BODY_MAX_BYTES,
-} from "../limits.ts";
+import { EDGE_CLOSE_MS, EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import { untilStill } from "../testing/until-still.ts";
 import type { BodySink, ClientRequest } from "./client-request.ts";
 import { Front } from "./front.ts";
-import { Http1Connection } from "./http1-connection.ts";
+import { EDGE_EARLY_MAX_BYTES, Http1Connection } from "./http1-connection.ts";
+import { EDGE_UNWANTED_BODY_MAX_BYTES } from "./http1-request.ts";
 
 let front: Front;
 let handle: (request: ClientRequest) => void;

@@ -3,12 +3,15 @@
  * drop bodies of GET and HEAD unseen, and makes objects of every request that most of them have no use for.
  */
 import type { Socket, SocketHandler, TCPSocketListener, TLSOptions } from "bun";
-import { EDGE_IDLE_LOOK_EVERY_MS, EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
+import { EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
 import type { ClientRequest } from "./client-request.ts";
 import { Http1Connection, type Http1Owner } from "./http1-connection.ts";
 import { Http2Connection } from "./http2-connection.ts";
 import { Http2Sessions } from "./http2-sessions.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
+
+/** So often connections are looked at for both. */
+const EDGE_IDLE_LOOK_EVERY_MS = 2_000;
 
 interface FrontOptions {
   hostname: string;

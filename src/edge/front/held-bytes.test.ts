@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HELD_MAX_BYTES, EDGE_HELD_MIN_BYTES } from "../limits.ts";
-import { HeldBytes } from "./held-bytes.ts";
+import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HELD_MIN_BYTES } from "../limits.ts";
+import { EDGE_HELD_MAX_BYTES, HeldBytes } from "./held-bytes.ts";
 
 const MOST = EDGE_ANSWER_WAITING_MAX_BYTES;
 

@@ -3,7 +3,10 @@
  * as half of what is left of it: one alone gets a third of the budget, and its share shrinks while others hold much.
  * Above its share, each of its connections may hold only little.
  */
-import { EDGE_HELD_MAX_BYTES, EDGE_HELD_MIN_BYTES } from "../limits.ts";
+import { EDGE_HELD_MIN_BYTES } from "../limits.ts";
+
+/** Of all requests and answers of a process that wait for peers that do not take them. */
+export const EDGE_HELD_MAX_BYTES = 96 * 1024 * 1024;
 
 let total = 0;
 

@@ -8,12 +8,10 @@ import { BadHead } from "../../http1/head-reader.ts";
 import { RequestHeadReader } from "../../http1/request-head.ts";
 import {
   EDGE_CLOSE_MS,
-  EDGE_EARLY_MAX_BYTES,
   EDGE_KEEPALIVE_MS,
   EDGE_REQUEST_HEAD_MAX_BYTES,
   EDGE_REQUEST_HEAD_MAX_LINES,
   EDGE_REQUEST_HEAD_MS,
-  EDGE_UNWANTED_BYTES_MAX,
 } from "../limits.ts";
 import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText } from "./head-text.ts";
@@ -22,6 +20,11 @@ import { Http1Request, type RequestConnection } from "./http1-request.ts";
 import { Reading } from "./reading.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
+
+/** Of what comes behind a request that is still being answered; above it, the client is held back. */
+export const EDGE_EARLY_MAX_BYTES = 64 * 1024;
+/** The same of a connection that ends: bytes are dropped unread, then left with the kernel until the client leaves. */
+const EDGE_UNWANTED_BYTES_MAX = 16 * 1024 * 1024;
 
 /** Whose connection it is. */
 export interface Http1Owner {

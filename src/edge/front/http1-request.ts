@@ -1,15 +1,13 @@
 /** One request over HTTP/1.1 and its answer. */
 import { type Body, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import type { RequestHead } from "../../http1/request-head.ts";
-import {
-  EDGE_CHUNKS_AT_ONCE_MAX,
-  EDGE_JOINED_PIECE_MAX_BYTES,
-  EDGE_SPLICED_MIN_BYTES,
-  EDGE_UNWANTED_BODY_MAX_BYTES,
-} from "../limits.ts";
+import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
 import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
 import type { HeldBytes } from "./held-bytes.ts";
+
+/** Of a body that nobody wants, read on so that its client sees the answer; one that is longer ends its connection. */
+export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
 
 type Bytes = Buffer<ArrayBuffer>;
 

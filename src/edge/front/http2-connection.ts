@@ -7,7 +7,6 @@ import type { Socket } from "bun";
 import {
   EDGE_ANSWER_WAITING_MAX_BYTES,
   EDGE_HELD_MIN_BYTES,
-  EDGE_HTTP2_FRAMES_AT_ONCE_MAX,
   EDGE_HTTP2_UNTAKEN_MAX_BYTES,
   EDGE_HTTP2_UNTAKEN_MS,
   EDGE_HTTP2_WINDOW_BYTES,
@@ -25,6 +24,9 @@ import {
   writeFrameHead,
 } from "./http2-frames.ts";
 import { Reading } from "./reading.ts";
+
+/** Of one connection, in one turn: each takes some microseconds, whatever it carries. */
+export const EDGE_HTTP2_FRAMES_AT_ONCE_MAX = 64;
 
 type Bytes = Buffer<ArrayBuffer>;
 

@@ -1,6 +1,6 @@
 /** What becomes of the frames of a client, however their bytes come. */
 import { expect, test } from "bun:test";
-import { fuzzBytes } from "../../work/testing/fuzz.ts";
+import { fuzzBytes } from "../../base/testing/fuzz.ts";
 import { frame } from "../testing/http2-frames.ts";
 import { type FrameTaker, Http2Frames } from "./http2-frames.ts";
 

@@ -3,16 +3,14 @@
  * checked as strictly, since its headers become lines of HTTP/1.1 behind us.
  */
 import { constants, createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
-import {
-  EDGE_HTTP2_STREAMS_MAX,
-  EDGE_HTTP2_WINDOW_BYTES,
-  EDGE_REQUEST_HEAD_MAX_BYTES,
-  EDGE_REQUEST_HEAD_MAX_LINES,
-} from "../limits.ts";
+import { EDGE_HTTP2_WINDOW_BYTES, EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES } from "../limits.ts";
 import type { ClientRequest } from "./client-request.ts";
 import type { Http2Connection } from "./http2-connection.ts";
 import { headOf } from "./http2-head.ts";
 import { Http2Request } from "./http2-request.ts";
+
+/** Requests at once on one connection of HTTP/2. */
+const EDGE_HTTP2_STREAMS_MAX = 256;
 
 /** No DATA follows. */
 const END_STREAM = 1;

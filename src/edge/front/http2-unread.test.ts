@@ -1,7 +1,7 @@
 /** A client of HTTP/2 that asks again and again and takes no answers. The frames are its own: clients take answers. */
 import { expect, test } from "bun:test";
+import { untilTrue } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";
-import { untilTrue } from "../../work/testing/until.ts";
 import { FrameClient, frame, HEADERS } from "../testing/http2-frames.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import { untilStill } from "../testing/until-still.ts";

@@ -1,8 +1,7 @@
 /** Connections that are read in turns: a fake for each, and the real event loop. */
 import { expect, test } from "bun:test";
-import { until } from "../../work/testing/until.ts";
-import { EDGE_SHORT_BODY_MAX_BYTES, EDGE_TURN_MS } from "../limits.ts";
-import { Reading } from "./reading.ts";
+import { until } from "../../base/testing/until.ts";
+import { EDGE_SHORT_BODY_MAX_BYTES, EDGE_TURN_MS, Reading } from "./reading.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 

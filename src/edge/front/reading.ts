@@ -3,7 +3,11 @@
  * when they have had their time, what else has come waits for the next turn, first come, first served, and those
  * connections are not read meanwhile. So a flood of bytes slows itself down, and holds up short requests no longer.
  */
-import { EDGE_SHORT_BODY_MAX_BYTES, EDGE_TURN_MS } from "../limits.ts";
+
+/** So long all long pieces together may hold up a turn of the event loop; the others wait for the next one. */
+export const EDGE_TURN_MS = 1;
+/** A request, and an answer, waits for no turn until so much of it has come. */
+export const EDGE_SHORT_BODY_MAX_BYTES = 64 * 1024;
 
 type Bytes = Buffer<ArrayBuffer>;
 

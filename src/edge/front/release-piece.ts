@@ -2,7 +2,9 @@
  * A piece of a body that has been passed on would wait for JavaScript's collector, which lets tens of MiB gather before
  * it comes.
  */
-import { EDGE_RELEASED_PIECE_MIN_BYTES } from "../limits.ts";
+
+/** A smaller piece is not worth the work of freeing it by hand. */
+const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
 
 /**
  * Frees the memory of a piece at once: of its whole buffer, of which nobody else may hold any part. Only for a piece

@@ -1,10 +1,11 @@
 /** What the server and a process of the edge call each other for: plain data in and out. */
-import type { Directory } from "../../control/directory.ts";
-import type { Step } from "../../work/steps.ts";
+
+import type { Step } from "../../base/steps.ts";
+import type { Directory } from "../../contract/internal/directory.ts";
 import type { FrontSettings } from "../front/fronts.ts";
 import type { InnerDoor } from "../inner-server.ts";
 import type { ConnectionLimits } from "../limits.ts";
-import type { PlacedEvent } from "../route-table.ts";
+import type { PlacedEvent } from "../routing/route-table.ts";
 
 /** What the server calls in the process. */
 export interface ProcessCalls {

@@ -2,18 +2,18 @@
  * The edge as a process of its own has it: its routes come by calls of the server, and what it has to ask goes there.
  * Bytes between clients and sandboxes pass through this process alone.
  */
-import type { Splice } from "../../work/splicing.ts";
-import { recordSteps } from "../../work/steps.ts";
-import { TrustedProxies } from "../client-address.ts";
+import type { Splice } from "../../base/splicing.ts";
+import { recordSteps } from "../../base/steps.ts";
 import { createEdge, type Edge } from "../edge.ts";
 import { Front } from "../front/front.ts";
 import { EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
-import { RouteTable } from "../route-table.ts";
-import type { SocketBuffers } from "../sandbox-socket.ts";
+import type { SocketBuffers } from "../proxy/sandbox-socket.ts";
+import { TrustedProxies } from "../routing/client-address.ts";
+import { RouteTable } from "../routing/route-table.ts";
 import type { ProcessCalls, ProcessSettings, ServerCalls } from "./calls.ts";
 import { Channel } from "./channel.ts";
 import { SharedCounts } from "./shared-counts.ts";
-import { SharedPlaces } from "./shared-places.ts";
+import { SharedQuota } from "./shared-quota.ts";
 
 /** What only who starts the process can do. */
 interface Surroundings {
@@ -96,7 +96,7 @@ export class EdgeProcess {
       management,
       log: (message, context) => void channel.call("log", message, toldOf(context)).catch(() => undefined),
       trustedProxies: new TrustedProxies(trustedProxies),
-      places: new SharedPlaces(counts, process, processes, limits),
+      places: new SharedQuota(counts, process, processes, limits),
       splice: this.#splice,
       buffers: this.#sockets,
     });

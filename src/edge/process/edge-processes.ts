@@ -4,22 +4,24 @@
  * one is told everything. An address is another sandbox's only when all of them have said that they carry nothing
  * there, or are gone.
  */
-import type { Directory } from "../../control/directory.ts";
-import { beginStep, isRecording } from "../../work/steps.ts";
+
+import { beginStep, isRecording } from "../../base/steps.ts";
+import { scaled } from "../../base/time-factor.ts";
+import type { Directory } from "../../contract/internal/directory.ts";
 import type { FrontSettings, Fronts, Listening } from "../front/fronts.ts";
 import type { InnerDoor } from "../inner-server.ts";
-import {
-  type ConnectionLimits,
-  EDGE_PROCESS_PING_MS,
-  EDGE_PROCESS_RESTART_MAX_MS,
-  EDGE_PROCESS_START_MS,
-} from "../limits.ts";
-import type { EdgeLog } from "../reach.ts";
+import { type ConnectionLimits, EDGE_PROCESS_PING_MS } from "../limits.ts";
+import type { EdgeLog } from "../routing/service-lookup.ts";
 import type { ProcessCalls, ServerCalls } from "./calls.ts";
 import { toldLine } from "./channel.ts";
 import { NumberedRoutes } from "./numbered-routes.ts";
 import { ProcessHold, type StartedProcess } from "./process-hold.ts";
 import type { SharedCounts } from "./shared-counts.ts";
+
+/** From its start until it listens and knows where all sandboxes are. */
+export const EDGE_PROCESS_START_MS = scaled(60_000);
+/** One that cannot be started is tried again, after longer and longer pauses up to this. */
+const EDGE_PROCESS_RESTART_MAX_MS = 5_000;
 
 interface EdgeOptions {
   /** How many. */

@@ -2,9 +2,9 @@
  * Routes as they are told to the processes of the edge: each with the numbers under which these count together. Who
  * begins late is told all of them.
  */
-import type { Route, RouteEvent } from "../../control/directory.ts";
+import type { Route, RouteEvent } from "../../contract/internal/directory.ts";
 import { EDGE_COUNTS_MAX } from "../limits.ts";
-import type { PlacedEvent, PlacedRoute } from "../route-table.ts";
+import type { PlacedEvent, PlacedRoute } from "../routing/route-table.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 
 interface Numbered {

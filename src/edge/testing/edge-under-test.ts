@@ -2,17 +2,17 @@
  * A real server with the edge in it, a table with one sandbox at 127.0.0.1, and raw sockets to speak to it. For tests.
  */
 import net from "node:net";
+import type { Splice } from "../../base/splicing.ts";
+import { freePort } from "../../base/testing/free-port.ts";
+import type { Directory, RouteAccess } from "../../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import type { Directory, RouteAccess } from "../../control/directory.ts";
-import type { Splice } from "../../work/splicing.ts";
-import { freePort } from "../../work/testing/free-port.ts";
-import { TrustedProxies } from "../client-address.ts";
 import { createEdge, type Edge } from "../edge.ts";
 import { Front } from "../front/front.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import { serveManagement } from "../management-server.ts";
-import { OwnPlaces } from "../places.ts";
-import { type Destination, RouteTable } from "../route-table.ts";
+import { LocalQuota } from "../proxy/connection-quota.ts";
+import { TrustedProxies } from "../routing/client-address.ts";
+import { type Destination, RouteTable } from "../routing/route-table.ts";
 import { SELF_SIGNED } from "./self-signed.ts";
 
 export const SANDBOX = "i0123456789abcdefghij";
@@ -48,7 +48,7 @@ export class EdgeUnderTest implements AsyncDisposable {
     const log = (message: string) => this.logged.push(message);
     const management = this.#management.door;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
-    const places = limits && { places: new OwnPlaces(limits) };
+    const places = limits && { places: new LocalQuota(limits) };
     this.#edge = createEdge({ ...services, ...places, ...rest });
     this.place();
     this.#front = new Front({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });

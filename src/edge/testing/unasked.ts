@@ -1,5 +1,5 @@
 /** Services of an edge that no request is for. For tests. */
-import type { Directory } from "../../control/directory.ts";
+import type { Directory } from "../../contract/internal/directory.ts";
 
 export function unasked() {
   const asked = () => Promise.reject(new Error("nobody asks"));

@@ -12,7 +12,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
-import { timed } from "../../work/testing/timed.ts";
+import { timed } from "../../base/testing/timed.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { type CopyPart, copyPart } from "./append-file.ts";
 import { compose } from "./compose.ts";

@@ -2,7 +2,9 @@
  * The body of POST /files/compose, read and checked in itself. Whether the files are there is not asked here.
  */
 import { Fault } from "../../contract/fault.ts";
-import { COMPOSE_BODY_MAX_BYTES, COMPOSE_SOURCES_MAX } from "../limits.ts";
+
+export const COMPOSE_BODY_MAX_BYTES = 4 * 1024 * 1024;
+export const COMPOSE_SOURCES_MAX = 10_000;
 
 interface ComposeRequest {
   sources: string[];

@@ -6,15 +6,16 @@ import type { Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { FILE_READ_CHUNK_BYTES } from "../limits.ts";
+import { NOTHING_THERE } from "../file-tree/tree.ts";
 import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
-import { NOTHING_THERE } from "../tree/tree.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
 import { contentDisposition, sniffType, typeByName } from "./content-headers.ts";
 import { linksInACircle } from "./write-failure.ts";
+
+const FILE_READ_CHUNK_BYTES = 256 * 1024;
 
 const CONDITIONAL_HEADERS = ["range", "if-modified-since", "if-none-match", "if-range"];
 

@@ -3,9 +3,13 @@
  * files that come with them.
  */
 import { Fault } from "../../contract/fault.ts";
-import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "../limits.ts";
 import { METADATA_PREFIX, type Metadata } from "../system/extended-attributes.ts";
 import { quote } from "../system/quote.ts";
+
+/** What a name of an extended attribute leaves for a key behind `user.e2b.`. */
+export const FILE_METADATA_KEY_MAX_BYTES = 246;
+/** All keys with their prefixes and all values of one upload. */
+export const FILE_METADATA_MAX_BYTES = 4096;
 
 const HEADER_PREFIX = "x-metadata-";
 const PRINTABLE = /^[\x20-\x7e]*$/;

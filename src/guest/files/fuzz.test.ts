@@ -3,13 +3,12 @@ import { afterAll, expect } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fuzzBytes, fuzzText, orRefused, orRefusedLater } from "../../work/testing/fuzz.ts";
-import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
+import { fuzzBytes, fuzzText, orRefused, orRefusedLater } from "../../base/testing/fuzz.ts";
 import { Accounts } from "../users/accounts.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { parseRange } from "./byte-range.ts";
 import { readComposeRequest } from "./compose-request.ts";
-import { parseBoundary, readParts } from "./multipart.ts";
+import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_PARTS_MAX, parseBoundary, readParts } from "./multipart.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-fuzz-"));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -3,8 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { UPLOAD_PIECE_OVERHEAD_BYTES, UPLOAD_WAITING_MAX_BYTES } from "../limits.ts";
-import { GatheredWrites } from "./gathered-writes.ts";
+import { GatheredWrites, UPLOAD_PIECE_OVERHEAD_BYTES, UPLOAD_WAITING_MAX_BYTES } from "./gathered-writes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gathered-"));
 afterAll(() => rmSync(folder, { recursive: true }));

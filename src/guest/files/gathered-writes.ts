@@ -6,8 +6,12 @@
  * guest's processor time with it, 380 and 390 with this, in turns.
  */
 import type { FileHandle } from "node:fs/promises";
-import { UPLOAD_PIECE_OVERHEAD_BYTES, UPLOAD_WAITING_MAX_BYTES } from "../limits.ts";
 import { discard } from "../system/garbage.ts";
+
+/** Of one upload, while others of its bytes are being written; above it, the client is held back. */
+export const UPLOAD_WAITING_MAX_BYTES = 512 * 1024;
+/** Counted for each piece that waits besides its bytes: a body of many parts may consist of tiny ones. */
+export const UPLOAD_PIECE_OVERHEAD_BYTES = 128;
 
 export class GatheredWrites {
   readonly #file: FileHandle;

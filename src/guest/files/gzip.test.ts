@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { constants, gunzipSync, inflateRawSync } from "node:zlib";
-import { timed } from "../../work/testing/timed.ts";
+import { timed } from "../../base/testing/timed.ts";
 import { gzip } from "./gzip.ts";
 
 const CHUNK_BYTES = 256 * 1024;

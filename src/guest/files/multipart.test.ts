@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
-import { parseBoundary, readParts } from "./multipart.ts";
+import { MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX, parseBoundary, readParts } from "./multipart.ts";
 
 async function* inPieces(body: Buffer, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < body.length; at += size) yield body.subarray(at, at + size);

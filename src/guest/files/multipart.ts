@@ -8,8 +8,11 @@
  * or none without an error, ignores `filename*`, and hangs on content that begins like the delimiter.
  */
 import { Fault } from "../../contract/fault.ts";
-import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "../limits.ts";
 import { quote } from "../system/quote.ts";
+
+export const MULTIPART_HEADER_MAX_BYTES = 64 * 1024;
+export const MULTIPART_BOUNDARY_MAX_BYTES = 70;
+export const MULTIPART_PARTS_MAX = 10_000;
 
 interface Part {
   name: string | undefined;

@@ -7,10 +7,10 @@ import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, readlink, stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
+import { ensureDirectory } from "../file-tree/tree.ts";
 import { type Metadata, replaceMetadata } from "../system/extended-attributes.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
-import { ensureDirectory } from "../tree/tree.ts";
 import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";
@@ -33,7 +33,7 @@ const FILE_MODE = 0o666;
 type Resolve = (path: string, field?: string) => string;
 
 /** What every file of one request gets. */
-interface Belongings {
+interface Inventory {
   owner: Account;
   metadata: Metadata;
 }
@@ -46,13 +46,13 @@ export async function upload(
   resolve: Resolve,
   owner: Account,
 ): Promise<UploadedFile[]> {
-  const belongings = { owner, metadata: parseMetadata(request.headers) };
+  const inventory = { owner, metadata: parseMetadata(request.headers) };
   const type = request.headers.get("content-type") ?? "";
   if (/^application\/octet-stream\s*(;|$)/i.test(type)) {
     if (path === null || path === "") throw new Fault(400, "an octet-stream upload needs the path parameter");
-    return [await writeFile(resolve(path), decodedBody(request), belongings)];
+    return [await writeFile(resolve(path), decodedBody(request), inventory)];
   }
-  if (/^multipart\//i.test(type)) return writeParts(request, parseBoundary(type), path, resolve, belongings);
+  if (/^multipart\//i.test(type)) return writeParts(request, parseBoundary(type), path, resolve, inventory);
   throw new Fault(400, `uploads are application/octet-stream or multipart/form-data, not ${quote(type || "untyped")}`);
 }
 
@@ -61,7 +61,7 @@ async function writeParts(
   boundary: string,
   path: string | null,
   resolve: Resolve,
-  belongings: Belongings,
+  inventory: Inventory,
 ): Promise<UploadedFile[]> {
   const written = new Map<string, UploadedFile>();
   for await (const part of readParts(decodedBody(request), boundary)) {
@@ -70,7 +70,7 @@ async function writeParts(
     if (!given) throw new Fault(400, "a file part has no filename and the request has no path parameter");
     const target = resolve(given, path ? "path" : "filename");
     if (written.has(target)) throw new Fault(400, `two parts of this upload are for the same path ${quote(target)}`);
-    written.set(target, await writeFile(target, part.content, belongings));
+    written.set(target, await writeFile(target, part.content, inventory));
   }
   return [...written.values()];
 }
@@ -94,15 +94,15 @@ async function* decodedBody(request: Request): AsyncGenerator<Uint8Array> {
 async function writeFile(
   path: string,
   content: AsyncIterable<Uint8Array>,
-  belongings: Belongings,
+  inventory: Inventory,
 ): Promise<UploadedFile> {
   demandNameable(path);
   try {
-    await ensureDirectory(dirname(path), belongings.owner);
+    await ensureDirectory(dirname(path), inventory.owner);
     const { file, createdAt } = await openForWriting(path);
     await using handle = file;
-    const { stored } = await fill({ file: handle, path, createdAt }, content, belongings);
-    const { metadata } = belongings;
+    const { stored } = await fill({ file: handle, path, createdAt }, content, inventory);
+    const { metadata } = inventory;
     const kept = stored && Object.keys(metadata).length > 0 ? { metadata } : {};
     return { name: basename(path), path, type: "file", ...kept };
   } catch (thrown) {
@@ -120,7 +120,7 @@ interface Opened {
 async function fill(
   { file, path, createdAt }: Opened,
   content: AsyncIterable<Uint8Array>,
-  { owner, metadata }: Belongings,
+  { owner, metadata }: Inventory,
 ): Promise<{ stored: boolean }> {
   const present = await file.stat({ bigint: true });
   // It was one when it was looked at, and something else may have taken its name before it was opened.

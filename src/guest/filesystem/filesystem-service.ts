@@ -4,11 +4,11 @@
  */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
+import { type Entry, readEntry } from "../file-tree/entry.ts";
+import { describe, list, makeDirectory, move, remove } from "../file-tree/tree.ts";
 import { notingFiles } from "../journal/file-notes.ts";
 import type { Journal } from "../journal/journal.ts";
 import { callUser } from "../rpc/rpc.ts";
-import { type Entry, readEntry } from "../tree/entry.ts";
-import { describe, list, makeDirectory, move, remove } from "../tree/tree.ts";
 import type { Accounts } from "../users/accounts.ts";
 import { resolvePath } from "../users/paths.ts";
 import type { SettingsKeeper } from "../users/settings.ts";

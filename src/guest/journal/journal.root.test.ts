@@ -2,9 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { CONTROL_SECRET_HEADER, type JournalMessage } from "../../contract/runtime/guest-control.ts";
 import { JOURNAL_LINE_MAX_BYTES } from "../../contract/runtime/limits.ts";
-import { JOURNAL_KEPT_MAX_BYTES } from "../limits.ts";
 import { RunningGuest, SECRET } from "../testing/running-guest.ts";
-import { Journal } from "./journal.ts";
+import { JOURNAL_KEPT_MAX_BYTES, Journal } from "./journal.ts";
 
 interface Heard {
   journal?: string;

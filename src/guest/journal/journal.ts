@@ -11,8 +11,13 @@ import {
   JOURNAL_LINE_MAX_BYTES,
   JOURNAL_TEXT_MAX_CHARS,
 } from "../../contract/runtime/limits.ts";
-import { JOURNAL_GATHER_MS, JOURNAL_KEPT_MAX_BYTES, JOURNAL_PIECE_MAX_BYTES } from "../limits.ts";
 import { kernelUuid } from "../system/kernel-random.ts";
+
+/** What the guest keeps of its journal for a host that does not listen; the oldest entries go first. */
+export const JOURNAL_KEPT_MAX_BYTES = 512 * 1024;
+/** Entries of so long go together; whoever caused them does not wait. */
+const JOURNAL_GATHER_MS = 1;
+const JOURNAL_PIECE_MAX_BYTES = 64 * 1024;
 
 export type Fields = Record<string, string | number | undefined>;
 

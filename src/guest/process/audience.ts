@@ -1,11 +1,12 @@
 /**
  * All listeners of one process. Each gets every chunk that is read while it listens, and none gets what came before.
  */
-import { SUBSCRIBERS_PER_PROCESS_MAX } from "../limits.ts";
 import { discard } from "../system/garbage.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { OutputKind, OutputPiece } from "./output-envelopes.ts";
 import { type ProcessEventInit, Subscription, type SubscriptionBounds } from "./subscription.ts";
+
+export const SUBSCRIBERS_PER_PROCESS_MAX = 128;
 
 export class Audience {
   readonly #listeners = new Set<Subscription>();

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onFirstUse } from "../../work/c-library.ts";
+import { onFirstUse } from "../../base/c-library.ts";
 import { type Command, demandEntry, directCommand, findSetpriv, setprivCommand } from "./command.ts";
 
 const PR_GET_DUMPABLE = 3;

@@ -7,11 +7,15 @@
 import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { endianness } from "node:os";
 import { join } from "node:path";
-import { PROGRAM_HEAD_BYTES, SYSTEM_REASON_MAX_CHARS } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import type { Carrier, Exit, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import type { OutputKind } from "./output-envelopes.ts";
+
+/** What is read of a file that could not be executed: the kernel looks at as much for an interpreter. */
+const PROGRAM_HEAD_BYTES = 256;
+/** The system's text for an error, such as "No such file or directory". */
+const SYSTEM_REASON_MAX_CHARS = 256;
 
 const HELPER = "setpriv: ";
 /** What the C library searches when there is no PATH. */

@@ -3,21 +3,25 @@
  * every connection: it ends by itself, by a signal, or when its lifetime is over.
  */
 
+import { OneAtATime } from "../../base/one-at-a-time.ts";
 import type { Fault } from "../../contract/fault.ts";
-import { OneAtATime } from "../../work/one-at-a-time.ts";
-import {
-  INPUT_WAITING_MAX_BYTES,
-  OUTPUT_AFTER_SIGNAL_MAX_BYTES,
-  OUTPUT_CHUNK_MAX_BYTES,
-  OUTPUT_DRAIN_AFTER_SIGNAL_MS,
-  TERMINAL_CHUNK_MAX_BYTES,
-} from "../limits.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import { Audience } from "./audience.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";
 import type { ProcessTexts } from "./start-texts.ts";
 import { SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
+
+const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
+const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
+export const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
+/**
+ * After a signalled process is gone while a descendant holds its pipes: how long output is still read, and again as
+ * long while some waits in the pipes,
+ */
+export const OUTPUT_DRAIN_AFTER_SIGNAL_MS = 250;
+/** up to this much. A pipe holds less, so more than this is a descendant's. */
+const OUTPUT_AFTER_SIGNAL_MAX_BYTES = 4 * 1024 * 1024;
 
 type InputKind = "stdin" | "pty";
 

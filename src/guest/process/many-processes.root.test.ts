@@ -1,6 +1,6 @@
 /** Many processes of one daemon, and what they leave behind: a hundred at once, tags that several bear, orphans. */
 import { expect, test } from "bun:test";
-import { timed } from "../../work/testing/timed.ts";
+import { timed } from "../../base/testing/timed.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
 

@@ -3,9 +3,8 @@ import { describe, expect, jest, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { StartResponseSchema } from "../../contract/runtime/wire/process/process_pb.ts";
-import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_MS } from "../limits.ts";
 import { envelopeOf } from "../testing/running-guest.ts";
-import { EnvelopeWriter, type OutputPiece } from "./output-envelopes.ts";
+import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_MS, EnvelopeWriter, type OutputPiece } from "./output-envelopes.ts";
 
 const outputEnvelopes = (pieces: readonly OutputPiece[], codec: "json" | "proto") =>
   new EnvelopeWriter().write(pieces, codec);

@@ -1,7 +1,12 @@
 /** Output of processes as the wire has it: the bytes that the protocol library would make of it, in both encodings. */
-import { ENVELOPES_KEPT_MIN_BYTES, ENVELOPES_KEPT_MS, GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
+import { GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import type { Codec } from "../rpc/shortcut.ts";
 import { noteGarbage } from "../system/garbage.ts";
+
+/** The memory that longer ones are written to is kept for the next. */
+export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
+/** It is let go when none was written for so long: a stream may be silent for hours. */
+export const ENVELOPES_KEPT_MS = 500;
 
 export type OutputKind = "stdout" | "stderr" | "pty";
 

@@ -1,7 +1,7 @@
 /** Output of real processes through real pipes: whole and in order at every pace, in large pieces where it flows. */
 import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
-import { until } from "../../work/testing/until.ts";
+import { until } from "../../base/testing/until.ts";
 import { OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
 import { readOutput } from "./output-reading.ts";
 import { openPipe, setNonBlocking } from "./system-calls.ts";

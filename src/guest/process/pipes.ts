@@ -6,7 +6,7 @@
 import { closeSync, existsSync, fchownSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
-import { INPUT_SLICE_MAX_BYTES, OUTPUTS_HANDED_OVER_MAX } from "../limits.ts";
+import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
 import { logError } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
@@ -14,6 +14,9 @@ import type { Command } from "./command.ts";
 import { readOutput } from "./output-reading.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
 import { openPipe, setBlocking, setNonBlocking, waitingInPipe } from "./system-calls.ts";
+
+/** Of processes that go on while the guest is renewed; a process of its own reads each. */
+const OUTPUTS_HANDED_OVER_MAX = 256;
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
   const ends = new PipeEnds(command);

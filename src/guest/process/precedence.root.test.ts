@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
-import { SANDBOX_PIDS_FOR_ROOT } from "../limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { ProcessCalls, shell } from "../testing/process-calls.ts";
 import { basic, RunningGuest } from "../testing/running-guest.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "./precedence.ts";
 
 const guest = await guestOfFile();
 const processes = new ProcessCalls(guest);

@@ -7,10 +7,12 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
 import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
-import { SANDBOX_PIDS_FOR_ROOT } from "../limits.ts";
 import { logError, logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { keepPriorityToOneself, lowerProcessesMax, setNiceness } from "./system-calls.ts";
+
+/** Of SANDBOX_PIDS_MAX, one ordinary user's processes never take the last few: root needs them to end a fork bomb. */
+export const SANDBOX_PIDS_FOR_ROOT = 256;
 
 /** What the files of a process say when there is none any more, before and after it was waited for. */
 const OVER: ReadonlySet<string> = new Set(["ENOENT", "ESRCH"]);

@@ -4,11 +4,13 @@
  */
 
 import type { ProcessSelector } from "../../contract/runtime/wire/process/process_pb.ts";
-import { EXIT_RETENTION_MS, EXITS_RETAINED_MAX } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import type { EndEvent } from "./outcome.ts";
+
+export const EXIT_RETENTION_MS = 30_000;
+const EXITS_RETAINED_MAX = 1024;
 
 interface PastProcess {
   pid: number;

@@ -1,13 +1,13 @@
 /** What is taken for a flow, on real pipes, with a clock of our own. */
 import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
+import { OUTPUT_GATHER_MS } from "../limits.ts";
 import {
   OUTPUT_FLOWS_AFTER_READS,
   OUTPUT_FLOWS_AGAIN_AFTER_READS,
-  OUTPUT_GATHER_MS,
   PIPES_LARGE_MAX,
-} from "../limits.ts";
-import { ReadingPace } from "./reading-pace.ts";
+  ReadingPace,
+} from "./reading-pace.ts";
 import { openPipe } from "./system-calls.ts";
 
 class Pipe implements Disposable {

@@ -2,14 +2,16 @@
  * Tells output that flows from output that comes now and then. A process that prints without a pause gets a larger
  * pipe: without one there is nothing to win, for one of the usual size is full in no time.
  */
-import {
-  OUTPUT_FLOWS_AFTER_READS,
-  OUTPUT_FLOWS_AGAIN_AFTER_READS,
-  OUTPUT_GATHER_MS,
-  PIPE_LARGE_BYTES,
-  PIPES_LARGE_MAX,
-} from "../limits.ts";
+import { OUTPUT_GATHER_MS } from "../limits.ts";
 import { resizePipe } from "./system-calls.ts";
+
+/** The output of a process flows when it was read so often without a wait. */
+export const OUTPUT_FLOWS_AFTER_READS = 16;
+/** One that has flowed before does so again after so many. */
+export const OUTPUT_FLOWS_AGAIN_AFTER_READS = 4;
+/** What fits into that pipe, and how many processes have one: a quarter of what a user may have in pipes. */
+const PIPE_LARGE_BYTES = 1024 * 1024;
+export const PIPES_LARGE_MAX = 16;
 
 /** Of all processes together: the kernel lets a user have only so much in pipes. */
 let largePipes = 0;

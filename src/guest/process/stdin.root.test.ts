@@ -1,6 +1,6 @@
 /** Input of processes of a real daemon: order, end, backpressure and bounded memory. */
 import { describe, expect, test } from "bun:test";
-import { untilTrue } from "../../work/testing/until.ts";
+import { untilTrue } from "../../base/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
 import { envelope, envelopes, type StreamedEvent } from "../testing/running-guest.ts";

@@ -6,15 +6,18 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../contract/fault.ts";
 import type { ProcessEventSchema } from "../../contract/runtime/wire/process/process_pb.ts";
-import {
-  OUTPUT_TOGETHER_MAX_BYTES,
-  SUBSCRIBER_BUFFER_MAX_BYTES,
-  SUBSCRIBER_CHUNK_OVERHEAD_BYTES,
-  SUBSCRIBER_OVERFILL_MAX_BYTES,
-  SUBSCRIBER_STALLED_MS,
-} from "../limits.ts";
+import { OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { OutputPiece } from "./output-envelopes.ts";
+
+export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
+/** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */
+const SUBSCRIBER_CHUNK_OVERHEAD_BYTES = 128;
+/**
+ * A source that cannot be stopped in time may overfill a listener's buffer by this much before the listener is dropped.
+ */
+const SUBSCRIBER_OVERFILL_MAX_BYTES = 2 * 1024 * 1024;
+export const SUBSCRIBER_STALLED_MS = 30_000;
 
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
 

@@ -4,7 +4,7 @@
  */
 import { FFIType, ptr } from "bun:ffi";
 import { statSync } from "node:fs";
-import { callResult, onFirstUse, SystemError } from "../../work/c-library.ts";
+import { callResult, onFirstUse, SystemError } from "../../base/c-library.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 

@@ -14,8 +14,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import { ACCOUNT_FILE_MAX_BYTES, ACCOUNT_LOCK_EVERY_MS, ACCOUNT_LOCK_MS } from "../limits.ts";
 import { systemCode } from "../system/rpc-fault.ts";
+
+/** How long another program may hold the account files, and how often that is looked at. */
+const ACCOUNT_LOCK_MS = 15_000;
+const ACCOUNT_LOCK_EVERY_MS = 50;
+const ACCOUNT_FILE_MAX_BYTES = 16 * 1024 * 1024;
 
 /** In the order in which they are locked, with the mode of one that is made. */
 const FILES = { passwd: 0o644, group: 0o644, shadow: 0o640, gshadow: 0o640 } as const;

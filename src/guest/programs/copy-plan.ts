@@ -2,15 +2,14 @@
  * What becomes of each entry of an archive, settled before anything is written: where it goes below the target, or why
  * the whole archive is refused. Names are the client's, relative to its context.
  */
-import {
-  NAME_MAX_BYTES,
-  PATH_MAX_BYTES,
-  UNPACK_DEPTH_MAX,
-  UNPACK_ENTRIES_MAX,
-  UNPACK_NAMES_MAX_BYTES,
-} from "../limits.ts";
+import { NAME_MAX_BYTES, PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { type EntryHeader, refused } from "./archive.ts";
+
+/** What is unpacked for a template: entries, the bytes of their names together, folders inside each other. */
+export const UNPACK_ENTRIES_MAX = 300_000;
+const UNPACK_NAMES_MAX_BYTES = 64 * 1024 * 1024;
+export const UNPACK_DEPTH_MAX = 256;
 
 /** What begins a pattern in a part of a path, for every client that matches patterns. */
 const PATTERN = /[*?[\]{}]|[@!+]\(/;

@@ -3,7 +3,7 @@ import { afterAll, expect } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fuzzBytes, orRefusedLater } from "../../work/testing/fuzz.ts";
+import { fuzzBytes, orRefusedLater } from "../../base/testing/fuzz.ts";
 import { file, folder, gnuLongName, pax, symlink, tar } from "../testing/raw-tar.ts";
 import { Archive } from "./archive.ts";
 

@@ -18,7 +18,6 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { UNPACK_DEPTH_MAX } from "../limits.ts";
 import {
   END,
   file,
@@ -31,6 +30,7 @@ import {
   symlink,
   tar,
 } from "../testing/raw-tar.ts";
+import { UNPACK_DEPTH_MAX } from "./copy-plan.ts";
 import { unpack } from "./unpack.ts";
 
 let lab: string;

@@ -17,10 +17,12 @@ import {
 import { join } from "node:path";
 import type { ProvisionRequest } from "../../contract/runtime/guest-programs.ts";
 import { buildFile, hosts, profile } from "../../contract/runtime/image-files.ts";
-import { OPENED_FOLDERS_MAX } from "../limits.ts";
 import { AccountFiles } from "./account-files.ts";
 import { ensureAccount, shell } from "./add-user.ts";
 import { allowSudo } from "./sudo.ts";
+
+/** Folders below /usr/local that are opened to everybody. */
+const OPENED_FOLDERS_MAX = 100_000;
 
 const BASH = "/bin/bash";
 const ROOT = ["root", "x", "0", "0", "root", "/root"];

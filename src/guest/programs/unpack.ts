@@ -20,13 +20,24 @@ import {
 } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { UnpackRequest } from "../../contract/runtime/guest-programs.ts";
-import { UNPACK_OVERHEAD_MAX_BYTES, UNPACK_TRIES_MAX } from "../limits.ts";
+import { UNPACK_OVERHEAD_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { Archive, type ArchiveEntry, refused } from "./archive.ts";
 import { CopyPlan, type Placed } from "./copy-plan.ts";
 import { HeldFolders, type Ownership } from "./held-folders.ts";
-import { absolutePath, demandAccount, isFolder, ownershipOf, type Place, parseMode, resolvePlace } from "./places.ts";
+import {
+  absolutePath,
+  demandAccount,
+  isFolder,
+  ownershipOf,
+  type Place,
+  parseMode,
+  resolvePlace,
+} from "./target-paths.ts";
+
+/** How often a place is cleared for a file when somebody else puts something there at the same moment. */
+const UNPACK_TRIES_MAX = 3;
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
 /** Of what an archive says, no rights to become somebody else: those are for who asks for them by a mode. */

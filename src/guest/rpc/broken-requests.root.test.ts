@@ -4,11 +4,11 @@
  */
 import { afterEach, describe, expect, test } from "bun:test";
 import type { JsonValue } from "@bufbuild/protobuf";
-import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
 import { ENCODINGS, type Encoding, encode } from "../testing/encodings.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { type RawAnswer, type RawOptions, rawExchange, rawRequest } from "../testing/raw-exchange.ts";
 import { envelopeOf, frames } from "../testing/running-guest.ts";
+import { GUEST_RPC_MESSAGE_MAX_BYTES } from "./rpc.ts";
 
 const START = "process.Process/Start";
 const STAT = "filesystem.Filesystem/Stat";

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import type { JsonValue } from "@bufbuild/protobuf";
-import { SEED } from "../../work/testing/seed.ts";
+import { SEED } from "../../base/testing/seed.ts";
 import { describeMethod, ENCODINGS, encode } from "../testing/encodings.ts";
 import { rawExchange } from "../testing/raw-exchange.ts";
 import { Dice, mutate, type PlainRequest } from "../testing/request-mutations.ts";

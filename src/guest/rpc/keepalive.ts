@@ -1,5 +1,7 @@
 /** How often a stream without news says that it is still there. */
-import { KEEPALIVE_DEFAULT_SECONDS, KEEPALIVE_MAX_SECONDS } from "../limits.ts";
+
+export const KEEPALIVE_DEFAULT_SECONDS = 90;
+const KEEPALIVE_MAX_SECONDS = 86_400;
 
 export function keepaliveMs(headers: Headers): number {
   const text = headers.get("keepalive-ping-interval") ?? "";

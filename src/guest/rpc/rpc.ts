@@ -18,7 +18,6 @@ import { Fault } from "../../contract/fault.ts";
 import { INT32_MAX } from "../../contract/limits.ts";
 import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../contract/runtime/wire/process/process_pb.ts";
-import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../limits.ts";
 import { noteGarbage } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import type { Account } from "../users/accounts.ts";
@@ -26,6 +25,8 @@ import { toConnectError } from "./connect-errors.ts";
 import { endOfStream } from "./envelopes.ts";
 import { Shortcut } from "./shortcut.ts";
 import { knownEnvelopes, retoldErrors, strictJson } from "./strict-messages.ts";
+
+export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
 
 const TIMEOUT_HEADER = "connect-timeout-ms";
 const BINARY_STREAM = "application/connect+proto";

@@ -6,9 +6,12 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, type UniversalServerResponse } from "@connectrpc/connect/protocol";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
-import { GUEST_JSON_STRUCTURE_MAX_BYTES, MESSAGE_MAX_CHARS } from "../limits.ts";
+import { MESSAGE_MAX_CHARS } from "../limits.ts";
 import { boundedMessage } from "../system/quote.ts";
 import { END_OF_STREAM_FLAG, endOfStream } from "./envelopes.ts";
+
+/** Outside of its strings a JSON message takes many times its size in memory once it is parsed. */
+export const GUEST_JSON_STRUCTURE_MAX_BYTES = 4 * 1024 * 1024;
 
 const ENVELOPE_HEAD_BYTES = 5;
 const COMPRESSED_FLAG = 0x01;

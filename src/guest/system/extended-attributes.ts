@@ -4,9 +4,11 @@
  * link.
  */
 import { FFIType, ptr } from "bun:ffi";
-import { callResult, cString, onFirstUse, SystemError } from "../../work/c-library.ts";
-import { ENTRY_METADATA_MAX_BYTES } from "../limits.ts";
+import { callResult, cString, onFirstUse, SystemError } from "../../base/c-library.ts";
 import { logError } from "./log.ts";
+
+/** Programs may have put more at a file than an upload can; what is beyond this is not shown. */
+const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
 
 export const METADATA_PREFIX = "user.e2b.";
 export type Metadata = Readonly<Record<string, string>>;

@@ -1,9 +1,8 @@
 /** Forwarders carry bytes from outside to services that listen on a loopback address only. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { timed } from "../../work/testing/timed.ts";
-import { FORWARD_CONNECTIONS_MAX, FORWARDERS_MAX } from "../limits.ts";
-import { Forwarders } from "./forwarder.ts";
+import { timed } from "../../base/testing/timed.ts";
+import { FORWARD_CONNECTIONS_MAX, FORWARDERS_MAX, Forwarders } from "./forwarder.ts";
 
 let service: Server;
 let onConnection: (socket: Socket) => void;

@@ -5,9 +5,13 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { Fault } from "../../contract/fault.ts";
-import { FORWARD_CONNECTIONS_MAX, FORWARD_IDLE_MS, FORWARD_PROBE_MS, FORWARDERS_MAX } from "../limits.ts";
 import { logError } from "./log.ts";
 import { systemCode } from "./rpc-fault.ts";
+
+export const FORWARDERS_MAX = 256;
+export const FORWARD_CONNECTIONS_MAX = 1024;
+const FORWARD_PROBE_MS = 1_000;
+const FORWARD_IDLE_MS = 60_000;
 
 const LOOPBACK_ADDRESSES = ["127.0.0.1", "::1"];
 /** Connections of which one side went away. */

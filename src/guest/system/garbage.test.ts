@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { answer, type GuestServices } from "../front-door.ts";
-import { GARBAGE_WAITS_MS } from "../limits.ts";
 import { SettingsKeeper } from "../users/settings.ts";
+import { GARBAGE_WAITS_MS } from "./garbage.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-garbage-"));
 afterEach(() => rmSync(folder, { recursive: true, force: true }));

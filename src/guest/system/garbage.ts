@@ -3,7 +3,13 @@
  * Inside of a small sandbox the guest's garbage is the user's memory, so it is freed by hand where that is safe, and
  * collected after every so many bytes where it is not.
  */
-import { DISCARDED_PIECE_MIN_BYTES, GARBAGE_MAX_BYTES, GARBAGE_WAITS_MS } from "../limits.ts";
+
+/** Bytes carried between two collections of the guest's garbage. */
+const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
+/** What requests leave is collected after so long. */
+export const GARBAGE_WAITS_MS = 30_000;
+/** A smaller piece is not worth the work of freeing it by hand. */
+const DISCARDED_PIECE_MIN_BYTES = 16 * 1024;
 
 let sinceLastCollection = 0;
 let isDue = false;

@@ -6,10 +6,9 @@ import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
-import { MEMINFO_EVERY_MS } from "../limits.ts";
 import { ProcessCalls, shell } from "../testing/process-calls.ts";
 import { RunningGuest } from "../testing/running-guest.ts";
-import { MeminfoFile } from "./meminfo-file.ts";
+import { MEMINFO_EVERY_MS, MeminfoFile } from "./meminfo-file.ts";
 
 const MIB = 1024 * 1024;
 const folder = mkdtempSync(`${tmpdir()}/sandlot-memory-`);

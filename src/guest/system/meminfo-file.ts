@@ -6,8 +6,10 @@
  */
 import { closeSync, ftruncateSync, openSync, utimesSync, writeSync } from "node:fs";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
-import { MEMINFO_EVERY_MS } from "../limits.ts";
 import { logError } from "./log.ts";
+
+/** What a sandbox shows of its memory is measured at most this often. */
+export const MEMINFO_EVERY_MS = 1_000;
 
 export class MeminfoFile {
   readonly #path: string | undefined;

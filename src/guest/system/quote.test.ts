@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { MESSAGE_MAX_CHARS, QUOTED_MAX_CHARS } from "../limits.ts";
-import { boundedMessage, quote } from "./quote.ts";
+import { MESSAGE_MAX_CHARS } from "../limits.ts";
+import { boundedMessage, QUOTED_MAX_CHARS, quote } from "./quote.ts";
 
 test("a short text is quoted as a whole", () => {
   expect(quote('a "b"\n')).toBe('"a \\"b\\"\\n"');

@@ -2,7 +2,10 @@
  * A client's text inside of a message. However much the client sent, a message repeats no more of it than a reader
  * needs to recognise it. Every message that shows what a client sent goes through here.
  */
-import { MESSAGE_MAX_CHARS, QUOTED_MAX_CHARS } from "../limits.ts";
+import { MESSAGE_MAX_CHARS } from "../limits.ts";
+
+/** Of a text that a client sent, so much is repeated in a message about it. */
+export const QUOTED_MAX_CHARS = 100;
 
 /** In quotation marks, with its first characters only and its length when it is long. */
 export function quote(text: string, mark: `"` | "'" = '"'): string {

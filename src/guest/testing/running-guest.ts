@@ -7,8 +7,8 @@ import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { createFetchClient } from "@connectrpc/connect/protocol";
 import { createTransport } from "@connectrpc/connect/protocol-connect";
+import { freePort } from "../../base/testing/free-port.ts";
 import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/runtime/guest-control.ts";
-import { freePort } from "../../work/testing/free-port.ts";
 
 const NOBODY = 65_534;
 const LISTENS_WITHIN_MS = 30_000;

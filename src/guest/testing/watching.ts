@@ -4,7 +4,7 @@
  */
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { freePort } from "../../work/testing/free-port.ts";
+import { freePort } from "../../base/testing/free-port.ts";
 import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
 
 interface WatchRequest {

@@ -4,8 +4,8 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { untilTrue } from "../../base/testing/until.ts";
 import { SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";
-import { untilTrue } from "../../work/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { envelope, RunningGuest, SECRET } from "../testing/running-guest.ts";
 

@@ -4,7 +4,7 @@
  * its own.
  */
 import { join } from "node:path";
-import { Toolbox } from "../system/toolbox.ts";
+import { Toolbox } from "../../system/toolbox.ts";
 import type { EDITS } from "./spec-edits.ts";
 
 export class EditingToolbox extends Toolbox {

@@ -4,10 +4,7 @@
  */
 
 import { Fault } from "../../contract/fault.ts";
-import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import type { LogLine } from "../../contract/sandbox-log.ts";
 import type {
-  Belongings,
   BuildLogEntry,
   BuildOutcome,
   BuildRequest,
@@ -17,6 +14,7 @@ import type {
   Egress,
   Host,
   HostEvent,
+  Inventory,
   KeptReady,
   PrepareStart,
   Reachable,
@@ -24,7 +22,9 @@ import type {
   StoredImages,
   Usage,
   VolumeMount,
-} from "../host.ts";
+} from "../../contract/internal/host.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import type { LogLine } from "../../contract/sandbox-log.ts";
 import { builtAs, FakeImages } from "./fake-images.ts";
 import { FakeNames } from "./fake-names.ts";
 import { scatteredId } from "./scattered-id.ts";
@@ -67,7 +67,7 @@ export class FakeHost implements Host {
   /** What comes of a build that is not cancelled meanwhile; by default an image of its own, without a checkpoint. */
   buildAs: (request: BuildRequest) => Promise<BuildOutcome> = async (request) => builtAs(request);
   /** Why the checkpoint of a create does not fit; only where a start command can run instead. */
-  misfitOf: (request: CreateSandbox) => string | undefined = () => undefined;
+  mismatchOf: (request: CreateSandbox) => string | undefined = () => undefined;
   beforePrepareStart: (request: PrepareStart) => Promise<void> = async () => undefined;
   beforeRemoveCheckpoint: (name: string) => Promise<void> = async () => undefined;
   beforeCreateVolume: (name: string) => Promise<void> = async () => undefined;
@@ -106,13 +106,13 @@ export class FakeHost implements Host {
     return this.#withRoom(async () => {
       await this.beforeCreate(request);
       this.images.demand(request.kind.image);
-      const misfit = this.#misfit(request);
+      const mismatch = this.#mismatch(request);
       const { checkpoint } = request;
-      const from = checkpoint === undefined || misfit !== undefined ? undefined : this.#checkpoint(checkpoint);
+      const from = checkpoint === undefined || mismatch !== undefined ? undefined : this.#checkpoint(checkpoint);
       const id = scatteredId(++this.#made);
       this.#demandVolumes(from, request, true);
       this.#enter(id, { request, ...this.#contents(from, true) });
-      return misfit === undefined ? { id } : { id, misfit };
+      return mismatch === undefined ? { id } : { id, mismatch };
     });
   }
 
@@ -169,7 +169,7 @@ export class FakeHost implements Host {
     return undefined;
   }
 
-  async adopt(keep: Belongings): Promise<Belongings> {
+  async adopt(keep: Inventory): Promise<Inventory> {
     for (const id of [...this.#running.keys()]) if (!keep.sandboxes.includes(id)) this.#takeOut(id);
     for (const name of this.#checkpoints.keys()) if (!keep.checkpoints.includes(name)) this.#checkpoints.delete(name);
     for (const id of this.#running.keys()) this.listener({ kind: "reachable", ...reachable(id) });
@@ -365,10 +365,10 @@ export class FakeHost implements Host {
     }
   }
 
-  #misfit(request: CreateSandbox): string | undefined {
+  #mismatch(request: CreateSandbox): string | undefined {
     const { checkpoint, start } = request;
     if (checkpoint === undefined || start === undefined) return undefined;
-    return this.misfitOf(request) ?? (this.#checkpoints.has(checkpoint) ? undefined : "there is no such checkpoint");
+    return this.mismatchOf(request) ?? (this.#checkpoints.has(checkpoint) ? undefined : "there is no such checkpoint");
   }
 
   #checkpoint(name: string): Checkpoint {

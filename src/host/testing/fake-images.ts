@@ -1,6 +1,6 @@
 /** The images of a host that only remembers. Those that it began with are built in and never go. */
 import { Fault } from "../../contract/fault.ts";
-import type { BuildOutcome, BuildRequest } from "../host.ts";
+import type { BuildOutcome, BuildRequest } from "../../contract/internal/host.ts";
 
 export class FakeImages {
   /** Of builds whose outcome may not be written down yet: kept until named. A test empties it, as time does. */

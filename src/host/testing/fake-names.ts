@@ -1,7 +1,7 @@
 /** Where names lead on the fake host. */
 import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
+import type { LookedUp } from "../../contract/internal/host.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
-import type { LookedUp } from "../host.ts";
 
 const CLOSED = new Ipv4Ranges(CLOSED_IPV4.map(({ range }) => range));
 

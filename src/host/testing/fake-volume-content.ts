@@ -1,6 +1,6 @@
 /** Volumes that are empty, whatever is done to them: for tests of who may look into which. */
 import { Fault } from "../../contract/fault.ts";
-import type { VolumeContent, VolumeEntry } from "../volume-content.ts";
+import type { VolumeContent, VolumeEntry } from "../../contract/internal/volume-content.ts";
 
 const AT = "2027-01-15T08:00:00.000Z";
 

@@ -1,7 +1,7 @@
 /** What the internet of the tests shows who it is with: an authority, and its word for every name and address. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { run } from "../system/command.ts";
+import { run } from "../../system/command.ts";
 import { NAMES } from "./internet-names.ts";
 import { INTERNET_ADDRESSES } from "./outer-network.ts";
 

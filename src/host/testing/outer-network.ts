@@ -6,7 +6,7 @@
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { attempt, run } from "../system/command.ts";
+import { attempt, run } from "../../system/command.ts";
 
 export const MACHINE_ADDRESS = "203.0.113.2";
 /** On the machine's own LAN: closed to sandboxes although no list of private ranges has it. */

@@ -1,7 +1,7 @@
 /** That the wire of tests carries faults and plain data, and nothing else. */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import type { CheckpointOptions, CreateSandbox, Host, HostEvent } from "../host.ts";
+import type { CheckpointOptions, CreateSandbox, Host, HostEvent } from "../../contract/internal/host.ts";
 import { FakeHost } from "./fake-host.ts";
 import { serialised } from "./serialised-host.ts";
 

@@ -3,9 +3,10 @@
  * between two machines. What JSON would change on the way is an error here, so that nobody comes to rely on a closure
  * or a map. Control's own tests run on it, and the contract of hosts is tested through it.
  */
+
+import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
-import { described } from "../../work/log.ts";
-import type { Host, HostEvent } from "../host.ts";
+import type { Host, HostEvent } from "../../contract/internal/host.ts";
 
 export function serialised(host: Host): Host {
   return {

@@ -1,7 +1,7 @@
 /** Changes to the description of a sandbox, by name. Pure: a description in, another out. */
 import { readFileSync } from "node:fs";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
-import type { ociSpec } from "../runtime/crun/oci-spec.ts";
+import type { ociSpec } from "../../sandbox/runtime/crun/oci-spec.ts";
 
 type Spec = ReturnType<typeof ociSpec>;
 type Edit = (spec: Spec) => unknown;

@@ -1,10 +1,12 @@
 /** The three sockets of a kernel that a client without input needs, and requests over them. */
 import { writeFile } from "node:fs/promises";
-import { KERNEL_ASK_AGAIN_MS } from "../limits.ts";
 import { freshId } from "../random.ts";
 import { framesOf, type Received, received, type Session } from "./message.ts";
 import { KernelSocket } from "./socket.ts";
 import type { Message } from "./zmtp.ts";
+
+/** Between two questions whether a new kernel hears and is heard. */
+const KERNEL_ASK_AGAIN_MS = 200;
 
 /** Sockets are files whose names end with these. */
 const PORTS = { shell: 1, iopub: 2, stdin: 3, control: 4, hb: 5 } as const;

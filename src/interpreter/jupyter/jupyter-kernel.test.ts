@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { untilTrue } from "../../work/testing/until.ts";
+import { untilTrue } from "../../base/testing/until.ts";
 import { KernelProcess } from "../kernel-process.ts";
 import { JupyterKernel, type JupyterLanguage } from "./jupyter-kernel.ts";
 

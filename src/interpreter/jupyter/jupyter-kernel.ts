@@ -4,12 +4,17 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput } from "../kernel.ts";
 import type { KernelProcess } from "../kernel-process.ts";
-import { KERNEL_CHORE_MS, KERNEL_EXIT_MS, KERNEL_LAST_WORDS_MS, KERNEL_START_MS } from "../limits.ts";
+import { KERNEL_LAST_WORDS_MS, KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
 import { freshId } from "../random.ts";
 import { KernelConnection } from "./connection.ts";
 import type { Received } from "./message.ts";
 import { outputsOf } from "./outputs.ts";
+
+/** For what the server itself has a kernel do, such as setting a variable. */
+const KERNEL_CHORE_MS = 20_000;
+/** A kernel that was told to end by its own cell. */
+const KERNEL_EXIT_MS = 5_000;
 
 /** What differs from language to language. */
 export interface JupyterLanguage {

@@ -2,11 +2,15 @@
  * The process that kernels of Python are forked from, see `sandlot_kernel/seed.py`: what every kernel loads is loaded
  * there once. It goes with the server, and kernels go with it.
  */
+
+import { boundedLines } from "../../base/bounded-lines.ts";
 import { Fault } from "../../contract/fault.ts";
-import { boundedLines } from "../../work/bounded-lines.ts";
 import { KERNEL_VARIABLES, KernelProcess, LastWords } from "../kernel-process.ts";
-import { KERNEL_START_MS, SEED_LINE_MAX_BYTES } from "../limits.ts";
+import { KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
+
+/** Of what the process that kernels are forked from says: a number or two. */
+const SEED_LINE_MAX_BYTES = 1_024;
 
 interface Said {
   for?: number;

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { untilTrue } from "../../work/testing/until.ts";
+import { untilTrue } from "../../base/testing/until.ts";
 import { KernelSocket } from "./socket.ts";
 import { greeting, type Message, message, ready } from "./zmtp.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { Frames } from "./frames.ts";
-import { FRAME_MAX_BYTES } from "./limits.ts";
+import { FRAME_MAX_BYTES, Frames } from "./frames.ts";
 
 const TOKEN = "0123-token";
 

@@ -5,7 +5,11 @@
  * part, and a unit separator. JSON has neither of the separators in it, and nobody prints the token by accident. A
  * message of which the end is missing, because its runner was interrupted, is dropped.
  */
-import { FRAME_MAX_BYTES, MESSAGE_MAX_CHARS } from "./limits.ts";
+
+/** Of one part of a message: a pipe takes as much as this in one piece, whoever else writes into it. */
+export const FRAME_MAX_BYTES = 4_096;
+/** Of a message, such as a picture. What is larger is left out. */
+const MESSAGE_MAX_CHARS = 256 * 1024 * 1024;
 
 const END = 0x1f;
 const [WHOLE, FIRST, LAST] = Buffer.from(":<>");

@@ -3,7 +3,7 @@
  * fail in every script.
  */
 import { ptr } from "bun:ffi";
-import { callResult, onFirstUse, SystemError } from "../../work/c-library.ts";
+import { callResult, onFirstUse, SystemError } from "../../base/c-library.ts";
 
 const O_CLOEXEC = 0o2000000;
 

@@ -1,11 +1,10 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
-import { untilTrue } from "../../work/testing/until.ts";
+import { untilTrue } from "../../base/testing/until.ts";
 import { KernelEnded, type KernelOutput } from "../kernel.ts";
 import { bash } from "./bash/language.ts";
-import { RUNNER_LAST_WORDS_MS } from "./limits.ts";
 import { tellOutput } from "./outputs.ts";
-import { Runner, type RunnerMessage } from "./runner.ts";
+import { RUNNER_LAST_WORDS_MS, Runner, type RunnerMessage } from "./runner.ts";
 import { run } from "./testing/cells.ts";
 import { chunkPieces } from "./text.ts";
 

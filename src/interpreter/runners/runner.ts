@@ -9,9 +9,17 @@ import { Fault } from "../../contract/fault.ts";
 import { KernelEnded } from "../kernel.ts";
 import { preferForOom } from "../kernel-process.ts";
 import { Frames } from "./frames.ts";
-import { RUNNER_LAST_WORDS_MS, RUNNER_REST_MS, RUNNER_START_MS, START_LOG_MAX_CHARS } from "./limits.ts";
 import { openPipe } from "./pipe.ts";
 import type { TextPieces } from "./text.ts";
+
+/** Node takes a tenth of a second to start, a JVM one, and a minute where many start at once on a busy machine. */
+const RUNNER_START_MS = 90_000;
+/** After a cell is over: until what it wrote to its own error output has been read. */
+const RUNNER_REST_MS = 10_000;
+/** What a runner has ended with is in its pipes; what it has started may hold them open for ever. */
+export const RUNNER_LAST_WORDS_MS = 2_000;
+/** Of what a runner that does not start has said. */
+const START_LOG_MAX_CHARS = 4_000;
 
 interface RunnerProgram {
   argv: readonly string[];

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { LINE_MAX_CHARS } from "./limits.ts";
-import { chunkPieces, linePieces } from "./text.ts";
+import { chunkPieces, LINE_MAX_CHARS, linePieces } from "./text.ts";
 
 test("lines are told one by one, however they come", () => {
   const told: string[] = [];

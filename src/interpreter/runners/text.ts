@@ -1,5 +1,9 @@
 /** Bytes of a program as text, in the pieces in which it is told. */
-import { LINE_MAX_CHARS, LINE_REST_MS } from "./limits.ts";
+
+/** Text without a line end is told after this time, so that somebody sees the dots of a progress bar. */
+const LINE_REST_MS = 100;
+/** A line that is longer is told in parts. */
+export const LINE_MAX_CHARS = 1024 * 1024;
 
 export interface TextPieces {
   take(bytes: Uint8Array): void;

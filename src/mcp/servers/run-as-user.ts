@@ -3,7 +3,9 @@
  * clients run as, each in a session of its own, and they end when the gateway does, however it ends.
  */
 import { lchown } from "node:fs/promises";
-import { STDERR_KEPT_BYTES } from "../limits.ts";
+
+/** The last of what a server says on standard error, for error messages. */
+const STDERR_KEPT_BYTES = 4096;
 
 export interface Account {
   name: string;

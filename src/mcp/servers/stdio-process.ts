@@ -2,8 +2,16 @@
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { Fault } from "../../contract/fault.ts";
-import { INPUT_WAITING_MAX_BYTES, LAST_WORDS_MS, MESSAGE_MAX_BYTES, SERVER_END_MS } from "../limits.ts";
 import { endGroup, LastWords, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
+
+/** From the end of a server until its standard error is, too; what it left behind may hold that. */
+const LAST_WORDS_MS = 1_000;
+/** From SIGTERM to SIGKILL. */
+const SERVER_END_MS = 2_000;
+/** A message of a server: one line. One that sends more is ended. */
+export const MESSAGE_MAX_BYTES = 32 * 1024 * 1024;
+/** Of requests that a server has not read yet. */
+const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
 
 const NEWLINE = 10;
 

@@ -14,10 +14,18 @@ import {
 } from "@modelcontextprotocol/sdk/types.js";
 import { Fault } from "../../contract/fault.ts";
 import type { ServerPlan } from "../config.ts";
-import { RESTART_DELAY_MS, RESTART_PAUSE_MS, RESTART_WINDOW_MS, RESTARTS_MAX, SERVER_START_MS } from "../limits.ts";
 import { RpcError } from "../rpc-error.ts";
 import type { Account } from "./run-as-user.ts";
 import { StdioProcess } from "./stdio-process.ts";
+
+/** Until one server has answered `initialize`. */
+const SERVER_START_MS = 50_000;
+/** A server that ends is started again at once, then later and later … */
+const RESTART_DELAY_MS = 100;
+/** … and after so many ends within the window it rests until somebody calls it after the pause. */
+export const RESTARTS_MAX = 5;
+export const RESTART_WINDOW_MS = 60_000;
+export const RESTART_PAUSE_MS = 30_000;
 
 export const GATEWAY = { name: "mcp-gateway", version: "1.0.0" };
 

@@ -6,7 +6,7 @@ import { existsSync } from "node:fs";
 import { chown, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "../../work/testing/free-port.ts";
+import { freePort } from "../../base/testing/free-port.ts";
 import { openStore } from "../store.ts";
 
 const COMMAND_MS = 120_000;

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeCertificate } from "../../../src/host/tls/testing/certificates.ts";
+import { makeCertificate } from "../../../src/tls/testing/certificates.ts";
 import { sandlotTls } from "../../support/programs/sandlot-tls.ts";
 import { newDataFolder } from "../../support/server.ts";
 

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { TRACED } from "../../../bench/trace/options.ts";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { run } from "../../../src/host/system/command.ts";
+import { run } from "../../../src/system/command.ts";
 
 const PROGRAM = join(import.meta.dir, "../../../src/cli/main.ts");
 const TRACE_MS = 240_000;

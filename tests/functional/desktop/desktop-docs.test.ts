@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { run } from "../../../src/host/system/command.ts";
-import { PROJECT, readText } from "../../house/source-files.ts";
+import { run } from "../../../src/system/command.ts";
+import { PROJECT, readText } from "../../conventions/source-files.ts";
 import { printedEnv } from "../../support/programs/printed-env.ts";
 import { desktopServer } from "../../support/screen/desktop.ts";
 

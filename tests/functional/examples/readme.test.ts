@@ -1,6 +1,6 @@
 /** The programs of README.md run as they are, in a fresh clone, with the lines that the server prints. */
 import { expect, test } from "bun:test";
-import { readText } from "../../house/source-files.ts";
+import { readText } from "../../conventions/source-files.ts";
 import { FreshClone } from "../../support/programs/fresh-clone.ts";
 import { printedEnv } from "../../support/programs/printed-env.ts";
 import { leftOn, sharedServer } from "../../support/shared-server.ts";

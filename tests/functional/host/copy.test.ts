@@ -1,7 +1,7 @@
 /** How copies of a sandbox that goes on are made, on the real machine. What they share with it: workloads.test.ts. */
 import { describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { Line, recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { askService, startService } from "../../support/memory-service.ts";

@@ -1,6 +1,6 @@
 /** CRIU must only ever see a sandbox's own cgroups: told nothing, it copies those of the whole machine. */
 import { expect, test } from "bun:test";
-import { controllerLines } from "../../../src/host/runtime/crun/criu-config.ts";
+import { controllerLines } from "../../../src/sandbox/runtime/crun/criu-config.ts";
 
 test("with v1 and hybrid layouts the controllers are named, without named trees and the unified one", () => {
   const hybrid = "9:name=systemd:/\n8:pids:/\n2:cpu,cpuacct:/x\n0::/\n";

@@ -4,16 +4,17 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { Counter } from "../../../src/base/counter.ts";
 import {
   DNS_CONNECTIONS_PER_SANDBOX_MAX,
   DNS_QUERIES_PER_SANDBOX_MAX,
   DNS_QUERY_MAX_BYTES,
-} from "../../../src/host/limits.ts";
-import { DnsRelay, firstNameserver } from "../../../src/host/relay/dns-relay.ts";
-import { dnsMessages, framed } from "../../../src/host/relay/dns-stream.ts";
-import { EgressJudge } from "../../../src/host/relay/egress-judge.ts";
-import { answerHead, dnsQuery } from "../../../src/host/relay/testing/dns-query.ts";
-import { Tally } from "../../../src/work/tally.ts";
+  DnsRelay,
+  firstNameserver,
+} from "../../../src/egress/dns-relay.ts";
+import { dnsMessages, framed } from "../../../src/egress/dns-stream.ts";
+import { EgressJudge } from "../../../src/egress/egress-judge.ts";
+import { answerHead, dnsQuery } from "../../../src/egress/testing/dns-query.ts";
 import { until } from "../../support/until.ts";
 
 const RELAY = "127.0.9.1";
@@ -293,8 +294,8 @@ test("the first name server of the machine is asked", () => {
 });
 
 test("each has its own share, and gets a place back when one is done", () => {
-  const tally = new Tally(2);
-  expect([tally.add("a"), tally.add("a"), tally.add("a"), tally.add("b")]).toEqual([true, true, false, true]);
-  tally.remove("a");
-  expect([tally.add("a"), tally.add("a")]).toEqual([true, false]);
+  const counter = new Counter(2);
+  expect([counter.add("a"), counter.add("a"), counter.add("a"), counter.add("b")]).toEqual([true, true, false, true]);
+  counter.remove("a");
+  expect([counter.add("a"), counter.add("a")]).toEqual([true, false]);
 });

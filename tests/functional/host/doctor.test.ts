@@ -2,8 +2,8 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { imageFolder } from "../../../src/host/image/image-folder.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { imageFolder } from "../../../src/images/image-folder.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { CACHE } from "../../support/machine-of-file.ts";
 import { newDataFolder, startServer, tearDownServer } from "../../support/server.ts";
 

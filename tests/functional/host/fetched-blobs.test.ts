@@ -2,10 +2,9 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ManualClock } from "../../../src/base/testing/manual-clock.ts";
 import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
-import { CACHED_BLOBS_KEPT_MS } from "../../../src/host/limits.ts";
-import { BlobCache } from "../../../src/host/registry/blob-cache.ts";
-import { ManualClock } from "../../../src/work/testing/manual-clock.ts";
+import { BlobCache, CACHED_BLOBS_KEPT_MS } from "../../../src/builder/registry/blob-cache.ts";
 
 const TEXT = "a layer";
 const blob = {

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { untilTrue } from "../../../src/base/testing/until.ts";
 import { CONTROL_SECRET_HEADER } from "../../../src/contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
-import { untilTrue } from "../../../src/work/testing/until.ts";
 import { recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, utimesSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
-import { run } from "../../../src/host/system/command.ts";
-import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { guestFolder } from "../../../src/setup/guest-folder.ts";
+import { run } from "../../../src/system/command.ts";
+import { Toolbox } from "../../../src/system/toolbox.ts";
 import { CACHE, MachineOfFile, request } from "../../support/machine-of-file.ts";
 
 const subject = new MachineOfFile("guest-folders");

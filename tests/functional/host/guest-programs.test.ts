@@ -6,7 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { lstatSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { guestProgram, type ProvisionRequest } from "../../../src/contract/runtime/guest-programs.ts";
-import { GuestCommands } from "../../../src/host/guest-link/guest-commands.ts";
+import { GuestCommands } from "../../../src/sandbox/guest-link/guest-commands.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
 import { ForeignRoot } from "../../support/programs/foreign-root.ts";

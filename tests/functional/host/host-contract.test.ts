@@ -5,20 +5,27 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { Fault } from "../../../src/contract/fault.ts";
+import type {
+  BuildRequest,
+  CreateSandbox,
+  Endpoint,
+  Host,
+  HostEvent,
+  SandboxKind,
+} from "../../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
-import { parseList } from "../../../src/host/cgroup/processors.ts";
-import type { BuildRequest, CreateSandbox, Endpoint, Host, HostEvent, SandboxKind } from "../../../src/host/host.ts";
-import { imageFolder } from "../../../src/host/image/image-folder.ts";
 import { Machine } from "../../../src/host/machine.ts";
-import { BASE_IMAGE, shiftOwners } from "../../../src/host/setup/base-image.ts";
-import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
-import { applySettings } from "../../../src/host/setup/host-changes.ts";
-import { teardown } from "../../../src/host/setup/teardown.ts";
-import { attempt } from "../../../src/host/system/command.ts";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { Toolbox } from "../../../src/host/system/toolbox.ts";
 import { FakeHost } from "../../../src/host/testing/fake-host.ts";
 import { serialised } from "../../../src/host/testing/serialised-host.ts";
+import { imageFolder } from "../../../src/images/image-folder.ts";
+import { BASE_IMAGE, shiftOwners } from "../../../src/setup/base-image.ts";
+import { guestFolder } from "../../../src/setup/guest-folder.ts";
+import { applySettings } from "../../../src/setup/host-changes.ts";
+import { teardown } from "../../../src/setup/teardown.ts";
+import { parseList } from "../../../src/system/cgroup/processors.ts";
+import { attempt } from "../../../src/system/command.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
+import { Toolbox } from "../../../src/system/toolbox.ts";
 import { demandReady, requestOf, run } from "../../support/building.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, startPython } from "../../support/inside.ts";

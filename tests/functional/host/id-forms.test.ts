@@ -5,9 +5,9 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, lstatSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeFolder } from "../../../src/host/sandbox/places.ts";
-import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
-import { HOST_ID_FIRST, ID_COUNT, type IdForm } from "../../../src/host/system/id-range.ts";
+import { makeFolder } from "../../../src/sandbox/allocation.ts";
+import { BASE_IMAGE } from "../../../src/setup/base-image.ts";
+import { HOST_ID_FIRST, ID_COUNT, type IdForm } from "../../../src/system/id-range.ts";
 import { buildImage, requestOf } from "../../support/built-image.ts";
 import { recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { BuildRequest } from "../../../src/host/host.ts";
+import type { BuildRequest } from "../../../src/contract/internal/host.ts";
 import { build, demandReady, requestOf, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";

@@ -1,6 +1,7 @@
 /** What builds and sandboxes leave on disks: as much as a bound says, and nothing at all where there is no room. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { DISK_BYTES_PER_FILE, DISK_FREE_MIN_BYTES, DISK_SMALL_MB } from "../../../src/host/limits.ts";
+import { DISK_BYTES_PER_FILE, DISK_SMALL_MB } from "../../../src/images/disk/prototypes.ts";
+import { DISK_FREE_MIN_BYTES } from "../../../src/images/limits.ts";
 import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
 import { build, demandReady, requestOf, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";

@@ -4,9 +4,9 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Fault } from "../../../src/contract/fault.ts";
 import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
-import { freezerOf } from "../../../src/host/cgroup/freezer.ts";
-import { STALL_CHECK_MS } from "../../../src/host/limits.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { STALL_CHECK_MS } from "../../../src/sandbox/runtime/crun/stall-watch.ts";
+import { freezerOf } from "../../../src/system/cgroup/freezer.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell, startPython } from "../../support/inside.ts";
 import { CACHE, MachineOfFile, request } from "../../support/machine-of-file.ts";
@@ -160,10 +160,10 @@ describe("a resume", () => {
   test("is refused before anything is touched when the checkpoint does not fit; its disk alone still starts", async () => {
     const { id } = await here.machine.create(request);
     await shell(here.data, id, "echo kept > /home/file");
-    await here.machine.pause(id, "misfit", { memory: true });
-    const manifest = join(here.dataFolder, "disks/checkpoints/misfit/manifest.json");
+    await here.machine.pause(id, "mismatch", { memory: true });
+    const manifest = join(here.dataFolder, "disks/checkpoints/mismatch/manifest.json");
     const written = readFileSync(manifest, "utf8");
-    const resume = (memory: boolean) => here.machine.resume({ ...request, id, checkpoint: "misfit", memory });
+    const resume = (memory: boolean) => here.machine.resume({ ...request, id, checkpoint: "mismatch", memory });
     const changes: [Record<string, unknown>, RegExp][] = [
       [{ architecture: "pdp11" }, /written on pdp11/],
       [{ criu: "99.0" }, /CRIU 99\.0/],
@@ -186,7 +186,7 @@ describe("a resume", () => {
     writeFileSync(manifest, written);
     await resume(true);
     await here.machine.destroy(id);
-    await here.machine.removeCheckpoint("misfit");
+    await here.machine.removeCheckpoint("mismatch");
   });
 
   test("of a checkpoint that has decayed on disk is refused", async () => {

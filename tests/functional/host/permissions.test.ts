@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { HOST_ID_FIRST } from "../../../src/host/system/id-range.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
+import { HOST_ID_FIRST } from "../../../src/system/id-range.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
 
 interface Entry {

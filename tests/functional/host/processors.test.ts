@@ -1,6 +1,6 @@
 /** Sandboxes take turns on the machine's processors. */
 import { expect, test } from "bun:test";
-import { Processors, parseList } from "../../../src/host/cgroup/processors.ts";
+import { Processors, parseList } from "../../../src/system/cgroup/processors.ts";
 
 test("lists are read as the kernel writes them", () => {
   expect(parseList("0-3,5,8-9\n")).toEqual([0, 1, 2, 3, 5, 8, 9]);

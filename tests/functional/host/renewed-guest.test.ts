@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { GuestClient } from "../../../src/host/guest-link/guest-client.ts";
-import { GuestCommands } from "../../../src/host/guest-link/guest-commands.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { GuestClient } from "../../../src/sandbox/guest-link/guest-client.ts";
+import { GuestCommands } from "../../../src/sandbox/guest-link/guest-commands.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { ask, recordOf, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 

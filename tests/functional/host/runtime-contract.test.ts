@@ -15,26 +15,26 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { untilTrue } from "../../../src/base/testing/until.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { WALLS, type Wall } from "../../../src/contract/wall.ts";
-import { freeze, freezerOf, isFrozen, processesBelow } from "../../../src/host/cgroup/freezer.ts";
-import { removeCgroups } from "../../../src/host/cgroup/removal.ts";
-import { imageFolder } from "../../../src/host/image/image-folder.ts";
-import { Mounts } from "../../../src/host/mount/mounts.ts";
-import { CrunRuntime } from "../../../src/host/runtime/crun/crun-runtime.ts";
-import { RunscRuntime } from "../../../src/host/runtime/runsc/runsc-runtime.ts";
-import type { CheckpointRequest, CreatedWalls, NewSandbox, Runtime } from "../../../src/host/runtime/runtime.ts";
-import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
-import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
-import { attempt, run } from "../../../src/host/system/command.ts";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { HOST_ID_FIRST, SHARED_IDS } from "../../../src/host/system/id-range.ts";
-import { startTicks } from "../../../src/host/system/start-ticks.ts";
-import { Toolbox } from "../../../src/host/system/toolbox.ts";
-import { untilTrue } from "../../../src/work/testing/until.ts";
+import { imageFolder } from "../../../src/images/image-folder.ts";
+import { CrunRuntime } from "../../../src/sandbox/runtime/crun/crun-runtime.ts";
+import { RunscRuntime } from "../../../src/sandbox/runtime/runsc/runsc-runtime.ts";
+import type { CheckpointRequest, CreatedContainer, NewSandbox, Runtime } from "../../../src/sandbox/runtime/runtime.ts";
+import { BASE_IMAGE } from "../../../src/setup/base-image.ts";
+import { guestFolder } from "../../../src/setup/guest-folder.ts";
+import { freeze, freezerOf, isFrozen, processesBelow } from "../../../src/system/cgroup/freezer.ts";
+import { removeCgroups } from "../../../src/system/cgroup/removal.ts";
+import { attempt, run } from "../../../src/system/command.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
+import { HOST_ID_FIRST, SHARED_IDS } from "../../../src/system/id-range.ts";
+import { Mounts } from "../../../src/system/mount/mounts.ts";
+import { startTicks } from "../../../src/system/start-ticks.ts";
+import { Toolbox } from "../../../src/system/toolbox.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
@@ -145,7 +145,7 @@ function sandbox(id: string): NewSandbox {
 }
 
 /** Writes nothing beside the memory, and has all the room it needs. */
-function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedWalls): CheckpointRequest {
+function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedContainer): CheckpointRequest {
   const images = mkdtempSync(join(folder, `${id}-images-`));
   const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
   return { id, pid, cgroup, folder: own, images, mounts, bounds, whileStopped: async () => undefined };
@@ -189,7 +189,7 @@ describe.each(WALLS)("%s", (name) => {
     return !isFrozen(cgroup) && (await processStates(id)).length > 0 && (await wall.goesOn(id));
   }
 
-  async function running(id: string): Promise<NewSandbox & CreatedWalls> {
+  async function running(id: string): Promise<NewSandbox & CreatedContainer> {
     const asked = sandbox(id);
     const made = await runtime.create(asked);
     await runtime.start(id, made.pid);
@@ -416,8 +416,8 @@ describe.each(WALLS)("%s", (name) => {
 
     promise("an image fits where it was written, and one of unknown origin nowhere", () => {
       const facts = JSON.parse(JSON.stringify(runtime.imageFacts));
-      expect(runtime.misfit(facts)).toBeUndefined();
-      expect(runtime.misfit({})).toBeString();
+      expect(runtime.mismatch(facts)).toBeUndefined();
+      expect(runtime.mismatch({})).toBeString();
       expect(runtime.holdsConnections([])).toBe(false);
     });
   });

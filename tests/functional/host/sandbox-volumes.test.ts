@@ -12,10 +12,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { CreateSandbox } from "../../../src/host/host.ts";
-import { deviceOf } from "../../../src/host/mount/loop-devices.ts";
-import { mountPointsIn } from "../../../src/host/mount/mount-namespace.ts";
-import { HOST_ID_FIRST } from "../../../src/host/system/id-range.ts";
+import type { CreateSandbox } from "../../../src/contract/internal/host.ts";
+import { HOST_ID_FIRST } from "../../../src/system/id-range.ts";
+import { deviceOf } from "../../../src/system/mount/loop-devices.ts";
+import { mountPointsIn } from "../../../src/system/mount/mount-namespace.ts";
 import { ask, recordOf, shell, startPython } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 

@@ -1,9 +1,9 @@
 /** Sandboxes on images of several layers, as builds that begin with other builds make them. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { IMAGE_LEVELS_MAX } from "../../../src/host/limits.ts";
-import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
-import { run } from "../../../src/host/system/command.ts";
+import { IMAGE_LEVELS_MAX } from "../../../src/images/images.ts";
+import { BASE_IMAGE } from "../../../src/setup/base-image.ts";
+import { run } from "../../../src/system/command.ts";
 import { buildImage, requestOf, withDiskAfter } from "../../support/built-image.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";

@@ -2,8 +2,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { CreateSandbox, StartCommand } from "../../../src/host/host.ts";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
+import type { CreateSandbox, StartCommand } from "../../../src/contract/internal/host.ts";
 import { base, build, demandReady, env, type Ready, requestOf, run, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, shell } from "../../support/inside.ts";
@@ -48,11 +48,13 @@ function creation({ image, defaultUser, defaultWorkdir, envVars, checkpoint }: R
   return { kind, start, envVars, accessTokens: [], egress: "closed", ...(checkpoint === null ? {} : { checkpoint }) };
 }
 
-async function answerOf(request: CreateSandbox): Promise<{ answer: string; misfit: string | undefined; name: string }> {
-  const { id, misfit } = await here.machine.create(request);
+async function answerOf(
+  request: CreateSandbox,
+): Promise<{ answer: string; mismatch: string | undefined; name: string }> {
+  const { id, mismatch } = await here.machine.create(request);
   try {
     const answer = await ask(here.machine, id, SERVICE_PORT);
-    return { answer, misfit, name: await shell(here.data, id, "cat /etc/machine-id") };
+    return { answer, mismatch, name: await shell(here.data, id, "cat /etc/machine-id") };
   } finally {
     await here.machine.destroy(id);
   }
@@ -69,7 +71,7 @@ describe("what a start command started", () => {
     expect(one?.answer).toMatch(/^[0-9a-f]{16} user \/srv\/app kept$/);
     expect(two?.answer).toBe(one?.answer);
     expect(one?.name).not.toBe(two?.name);
-    expect(answers.map(({ misfit }) => misfit)).toEqual([undefined, undefined]);
+    expect(answers.map(({ mismatch }) => mismatch)).toEqual([undefined, undefined]);
 
     const checkpoints = await here.machine.checkpoints.list();
     const again = await build(here.machine, requestOf(steps, { start }));
@@ -131,7 +133,7 @@ describe("what a start command started", () => {
     writeFileSync(manifest, JSON.stringify({ ...rest, memory: { ...memory, kernel: "99.1.0" } }));
     const request = creation(ready);
     const fresh = await answerOf(request);
-    expect(fresh.misfit).toMatch(/Linux 99\.1\.0/);
+    expect(fresh.mismatch).toMatch(/Linux 99\.1\.0/);
     expect(fresh.answer).toEndWith(" user /srv/app kept");
     expect((await answerOf(request)).answer).not.toBe(fresh.answer);
     const { start: _, ...without } = request;
@@ -141,7 +143,7 @@ describe("what a start command started", () => {
     await here.machine.prepareStart({ name: "anew", kind, envVars, start });
     const [one, two] = await Promise.all([1, 2].map(() => answerOf({ ...request, checkpoint: "anew" })));
     expect(one?.answer).toBe(two?.answer);
-    expect(one?.misfit).toBeUndefined();
+    expect(one?.mismatch).toBeUndefined();
     await here.machine.removeCheckpoint("anew");
     const rebuilt = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
     expect(rebuilt.image).toBe(ready.image);
@@ -158,7 +160,7 @@ describe("what a start command started", () => {
     ]);
     const one = await answerOf(creation(ready));
     expect(one.answer).toEndWith(" user /srv/app kept");
-    expect(one.misfit).toBeUndefined();
+    expect(one.mismatch).toBeUndefined();
     expect((await answerOf(creation(ready))).answer).not.toBe(one.answer);
   });
 });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Template, waitForPort } from "e2b";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { shell } from "../../support/inside.ts";
 import { RealServer } from "../../support/real-server.ts";
 import { newDataFolder } from "../../support/server.ts";

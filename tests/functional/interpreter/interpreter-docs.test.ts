@@ -3,10 +3,10 @@ import { expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inBytes } from "../../../src/contract/limit.ts";
-import { run } from "../../../src/host/system/command.ts";
 import * as limits from "../../../src/interpreter/limits.ts";
-import { tableRows } from "../../house/markdown.ts";
-import { PROJECT, readText } from "../../house/source-files.ts";
+import { run } from "../../../src/system/command.ts";
+import { tableRows } from "../../conventions/markdown.ts";
+import { PROJECT, readText } from "../../conventions/source-files.ts";
 import { printedEnv } from "../../support/programs/printed-env.ts";
 import { templateServer } from "../../support/template-server.ts";
 

@@ -2,8 +2,8 @@
 import { beforeAll, expect, test } from "bun:test";
 import type { Result } from "@e2b/code-interpreter";
 import { inBytes } from "../../../src/contract/limit.ts";
-import { tableRows } from "../../house/markdown.ts";
-import { readText } from "../../house/source-files.ts";
+import { tableRows } from "../../conventions/markdown.ts";
+import { readText } from "../../conventions/source-files.ts";
 import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
 
 const interpreter = interpreterOfFile();

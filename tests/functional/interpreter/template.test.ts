@@ -2,7 +2,7 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 

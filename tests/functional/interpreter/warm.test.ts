@@ -1,7 +1,7 @@
 /** Kernels run before anybody asks: neither the first code of a sandbox nor a new context waits for one to start. */
 import { expect } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { interpreterOfFile, leave } from "../../support/interpreter/interpreter-of-file.ts";
 import { templateServer } from "../../support/template-server.ts";
 

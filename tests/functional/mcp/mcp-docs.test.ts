@@ -1,7 +1,7 @@
 /** The example in docs/mcp.md does what the page says, word for word. */
 import { expect, test } from "bun:test";
-import { run } from "../../../src/host/system/command.ts";
-import { PROJECT, readText } from "../../house/source-files.ts";
+import { run } from "../../../src/system/command.ts";
+import { PROJECT, readText } from "../../conventions/source-files.ts";
 import { printedEnv } from "../../support/programs/printed-env.ts";
 import { templateServer } from "../../support/template-server.ts";
 

@@ -1,6 +1,5 @@
 /** The internet of the tests answers in every way at every address, so that silence comes from a wall. */
 import { expect, test } from "bun:test";
-import { run } from "../../../src/host/system/command.ts";
 import {
   authorityFile,
   CLOSED_EXAMPLES,
@@ -11,6 +10,7 @@ import {
   OUTSIDE,
   SITES,
 } from "../../../src/host/testing/outer-network.ts";
+import { run } from "../../../src/system/command.ts";
 import { until } from "../../support/until.ts";
 
 const ca = authorityFile(String(process.env.SANDLOT_TEST_RUN));

@@ -1,8 +1,8 @@
 /** The examples in docs/network.md print what the page says. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { run } from "../../../src/host/system/command.ts";
-import { readText } from "../../house/source-files.ts";
+import { run } from "../../../src/system/command.ts";
+import { readText } from "../../conventions/source-files.ts";
 import { printedEnv } from "../../support/programs/printed-env.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 

@@ -1,7 +1,7 @@
 /** Restart and crash: sandboxes that run are found again, everything else is gone, the store is right. */
 import { expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { census, NOTHING, settledCensus, tagOf } from "../../support/census.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";

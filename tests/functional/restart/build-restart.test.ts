@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Template } from "e2b";
-import { attempt } from "../../../src/host/system/command.ts";
 import { ociImage, writeLayout } from "../../../src/host/testing/oci-image.ts";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
 import { tar } from "../../../src/host/testing/tar.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { newDataFolder, startServer, type TestServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";

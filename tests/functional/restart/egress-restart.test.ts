@@ -5,8 +5,8 @@
  */
 import { expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { NAME_SERVER, OUTSIDE, SITES } from "../../../src/host/testing/outer-network.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
 import { exchange, expectReached, giveProbes, reached } from "../../support/egress/probing.ts";
 import { Sending } from "../../support/egress/sending.ts";
 import { shell } from "../../support/inside.ts";

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { run } from "../../../src/host/system/command.ts";
+import { run } from "../../../src/system/command.ts";
 
 export class FrozenDisk {
   private constructor(readonly folder: string) {}

@@ -1,7 +1,7 @@
 /** Paused sandboxes outlive everything but their data folder. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { startServer, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";

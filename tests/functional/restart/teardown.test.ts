@@ -1,7 +1,7 @@
 /** Ends a server whose sandboxes still run, where its disks are mounted in the mount namespace of whoever ends it. */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { until } from "../../support/until.ts";
 

@@ -5,8 +5,8 @@
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { freezerOf, processesBelow } from "../../../src/host/cgroup/freezer.ts";
-import type { SandboxRecord } from "../../../src/host/sandbox/sandbox-record.ts";
+import type { SandboxRecord } from "../../../src/sandbox/sandbox-record.ts";
+import { freezerOf, processesBelow } from "../../../src/system/cgroup/freezer.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { recordOf, startPython } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Volume } from "e2b";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { tagOf } from "../../support/census.ts";
 import { startServer, type TestServer, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";

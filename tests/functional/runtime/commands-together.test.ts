@@ -1,7 +1,7 @@
 /** Commands that several clients follow, that outlive their client, that run out of time, or that are many. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, TimeoutError } from "e2b";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 

@@ -1,7 +1,7 @@
 /** Parts joined inside of a real sandbox, and what the sandbox says of itself meanwhile. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 

@@ -6,10 +6,19 @@ import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { Filesystem } from "../../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../../src/contract/runtime/wire/process/process_pb.ts";
-import { LINK_MISSES_MAX } from "../../../src/control/limits.ts";
-import * as limits from "../../../src/guest/limits.ts";
-import { tableRows } from "../../house/markdown.ts";
-import { readText } from "../../house/source-files.ts";
+import { LINK_MISSES_MAX } from "../../../src/control/access/signed-links.ts";
+import { LIST_ENTRIES_MAX } from "../../../src/guest/file-tree/tree.ts";
+import { COMPOSE_BODY_MAX_BYTES, COMPOSE_SOURCES_MAX } from "../../../src/guest/files/compose-request.ts";
+import { FILE_METADATA_KEY_MAX_BYTES, FILE_METADATA_MAX_BYTES } from "../../../src/guest/files/file-metadata.ts";
+import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../../src/guest/filesystem/watching/watchers.ts";
+import { SUBSCRIBERS_PER_PROCESS_MAX } from "../../../src/guest/process/audience.ts";
+import { INPUT_WAITING_MAX_BYTES } from "../../../src/guest/process/guest-process.ts";
+import { EXIT_RETENTION_MS } from "../../../src/guest/process/process-table.ts";
+import { SUBSCRIBER_STALLED_MS } from "../../../src/guest/process/subscription.ts";
+import { KEEPALIVE_DEFAULT_SECONDS } from "../../../src/guest/rpc/keepalive.ts";
+import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../../../src/guest/rpc/rpc.ts";
+import { tableRows } from "../../conventions/markdown.ts";
+import { readText } from "../../conventions/source-files.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { codeHeadings, difference, runnablePage } from "./documented-calls.ts";
 
@@ -52,19 +61,19 @@ describe("the page", () => {
   const mib = (bytes: number) => `${bytes / 1024 / 1024} MiB`;
   const spaced = (count: number) => String(count).replace(/\B(?=(\d{3})+$)/g, " ");
   test.each([
-    `A message has at most ${mib(limits.GUEST_RPC_MESSAGE_MAX_BYTES)}`,
-    `${limits.KEEPALIVE_DEFAULT_SECONDS} if absent`,
-    `a key of at most ${limits.FILE_METADATA_KEY_MAX_BYTES} bytes, ${limits.FILE_METADATA_MAX_BYTES} bytes together`,
+    `A message has at most ${mib(GUEST_RPC_MESSAGE_MAX_BYTES)}`,
+    `${KEEPALIVE_DEFAULT_SECONDS} if absent`,
+    `a key of at most ${FILE_METADATA_KEY_MAX_BYTES} bytes, ${FILE_METADATA_MAX_BYTES} bytes together`,
     `more than ${LINK_MISSES_MAX} links in a minute`,
-    `At most ${spaced(limits.COMPOSE_SOURCES_MAX)} sources`,
-    `413 for a body above ${mib(limits.COMPOSE_BODY_MAX_BYTES)}`,
-    `takes nothing for ${limits.SUBSCRIBER_STALLED_MS / 1000} seconds`,
-    `when ${mib(limits.INPUT_WAITING_MAX_BYTES)} are waiting`,
-    `For ${limits.EXIT_RETENTION_MS / 1000} seconds after the end of a process`,
-    `At most ${limits.SUBSCRIBERS_PER_PROCESS_MAX} listen to one process`,
-    `At most ${spaced(limits.LIST_ENTRIES_MAX)} entries`,
-    `when there are ${limits.WATCHERS_MAX} watchers`,
-    `at most ${limits.POLLING_WATCHERS_MAX} such watchers`,
+    `At most ${spaced(COMPOSE_SOURCES_MAX)} sources`,
+    `413 for a body above ${mib(COMPOSE_BODY_MAX_BYTES)}`,
+    `takes nothing for ${SUBSCRIBER_STALLED_MS / 1000} seconds`,
+    `when ${mib(INPUT_WAITING_MAX_BYTES)} are waiting`,
+    `For ${EXIT_RETENTION_MS / 1000} seconds after the end of a process`,
+    `At most ${SUBSCRIBERS_PER_PROCESS_MAX} listen to one process`,
+    `At most ${spaced(LIST_ENTRIES_MAX)} entries`,
+    `when there are ${WATCHERS_MAX} watchers`,
+    `at most ${POLLING_WATCHERS_MAX} such watchers`,
   ])("has the limit: %s", (sentence) => {
     expect(markdown.replace(/\s+/g, " ")).toContain(sentence);
   });

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { inPlaceOfGuest } from "../../support/impostor.ts";
 import { startServer, type TestServer } from "../../support/server.ts";

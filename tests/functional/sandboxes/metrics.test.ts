@@ -4,7 +4,7 @@
  */
 import { describe, expect } from "bun:test";
 import { Sandbox } from "e2b";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";

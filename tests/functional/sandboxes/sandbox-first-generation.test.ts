@@ -3,7 +3,7 @@
  * it.
  */
 import { expect, test } from "bun:test";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();

@@ -1,7 +1,7 @@
 /** A sandbox from its creation to its end, as the official client sees it. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
-import { timed } from "../../../src/work/testing/timed.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 

@@ -51,7 +51,7 @@ describe("nothing there", () => {
   });
 });
 
-/** All spellings: src/edge/control-path.test.ts and src/edge/reach.test.ts. */
+/** All spellings: src/edge/routing/control-path.test.ts and src/edge/routing/service-lookup.test.ts. */
 const CONTROL_TARGETS = ["/control/ping", "//control%2fping", "/init", "/files/%2e%2e/freeze"];
 
 describe("control paths of the runtime", () => {

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { RateLimitError, Sandbox, type SandboxOpts } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;

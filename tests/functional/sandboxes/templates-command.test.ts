@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Sandbox } from "e2b";
 import type { TemplateDefinition } from "../../../src/contract/template-definition.ts";
-import { belowFile, imageFolder } from "../../../src/host/image/image-folder.ts";
-import { templateImage } from "../../../src/host/setup/template-image.ts";
+import { belowFile, imageFolder } from "../../../src/images/image-folder.ts";
+import { templateImage } from "../../../src/setup/template-image.ts";
 import { RealServer } from "../../support/real-server.ts";
 import { newDataFolder } from "../../support/server.ts";
 

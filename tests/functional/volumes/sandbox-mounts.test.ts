@@ -1,7 +1,7 @@
 /** Volumes in sandboxes, through the official client: mounted, shared, kept, and not deleted under anybody's feet. */
 import { describe, expect, test } from "bun:test";
 import { Sandbox, Volume } from "e2b";
-import { untilTrue } from "../../../src/work/testing/until.ts";
+import { untilTrue } from "../../../src/base/testing/until.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { VolumesOfServer } from "../../support/volumes.ts";
 

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { run } from "../../../src/host/system/command.ts";
+import { run } from "../../../src/system/command.ts";
 import { printedEnv } from "../../support/programs/printed-env.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 

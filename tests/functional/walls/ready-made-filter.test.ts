@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const LIFE = { timeoutMs: 600_000 };

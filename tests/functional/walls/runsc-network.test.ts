@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";
-import { SANDBOX_ADDRESS } from "../../../src/host/network/address-plan.ts";
+import { SANDBOX_ADDRESS } from "../../../src/contract/address-plan.ts";
 import {
   INTERNET_PORTS,
   MUST_BE_CLOSED,

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type FilesystemEvent, Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { run } from "../../../src/host/system/command.ts";
+import { run } from "../../../src/system/command.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { leaveAndFollow } from "../../support/processes/left-command.ts";
 import { startServer, type TestServer } from "../../support/server.ts";

@@ -6,7 +6,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { WALLS, type Wall } from "../../../src/contract/wall.ts";
-import { PROJECT } from "../../house/source-files.ts";
+import { PROJECT } from "../../conventions/source-files.ts";
 import { ATTACKS, type Attack } from "./attacks.ts";
 
 const LIVES = ["booted", "resumed", "forked", "from a snapshot"] as const;

@@ -20,7 +20,7 @@ const KERNEL: Attack[] = [
     underRunsc: "gVisor's kernel has no modules and requests none from the machine's",
     tests: [
       [
-        "src/host/doctor/wall-checks.test.ts",
+        "src/setup/doctor/wall-checks.test.ts",
         "rare protocols that the kernel loads when asked are told of, and nothing that machines use",
       ],
     ],
@@ -83,7 +83,7 @@ const KERNEL: Attack[] = [
     underRunsc: "ids belong to gVisor's kernel, which runs with the sandbox's own id range",
     tests: [
       [WALLS_TEST, "set-uid programs work inside, so sudo does"],
-      ["src/host/mount/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
+      ["src/images/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
       ["tests/security/counters/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
   },
@@ -166,7 +166,7 @@ const RESOURCES: Attack[] = [
         "a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded",
       ],
       ["tests/security/hostile-guest.test.ts", "a %s flood in answer to the host's question does not grow the server"],
-      ["src/host/guest-link/guest-journal.test.ts", "that floods is cut off, and the server does not grow by it"],
+      ["src/sandbox/guest-link/guest-journal.test.ts", "that floods is cut off, and the server does not grow by it"],
       ["tests/functional/host/build.test.ts", "output that has no end is dropped when the log is full, and held back"],
     ],
   },
@@ -177,13 +177,10 @@ const RESOURCES: Attack[] = [
     tests: [
       ["src/guest/filesystem/watching/watching-limits.root.test.ts", "are told as what they are"],
       [
-        "src/host/relay/program/relay-limits.test.ts",
+        "src/egress/program/relay-limits.test.ts",
         "a sandbox has so many connections and no more; one that ends makes room",
       ],
-      [
-        "src/host/relay/program/relay-limits.test.ts",
-        "who does not say in time whom it is for is cut, however it dawdles",
-      ],
+      ["src/egress/program/relay-limits.test.ts", "who does not say in time whom it is for is cut, however it dawdles"],
       [
         "tests/functional/volumes/volume-content.test.ts",
         "a download that nobody reads to its end holds up none after it",
@@ -193,7 +190,7 @@ const RESOURCES: Attack[] = [
         "tests/security/sandbox-quotas.test.ts",
         "connections to the outside are bounded, and the neighbour has its own",
       ],
-      ["tests/house/limits.test.ts", "is reached by a test, and no other is named"],
+      ["tests/conventions/limits.test.ts", "is reached by a test, and no other is named"],
     ],
   },
   {
@@ -204,7 +201,7 @@ const RESOURCES: Attack[] = [
       [FETCH, "that would grow without end fill no more than a disk of their own"],
       ["src/guest/files/files.root.test.ts", "256 MiB out of a small gzip body"],
       ["src/control/builds/uploads.test.ts", "what is too large without having said so"],
-      ["src/host/registry/manifest.test.ts", "what is no image, or too large a one, is refused with the reason"],
+      ["src/builder/registry/manifest.test.ts", "what is no image, or too large a one, is refused with the reason"],
     ],
   },
 ];

@@ -18,7 +18,7 @@ const FILES: Attack[] = [
     name: "Links that lead the server out of a sandbox or a volume",
     tests: [
       [WALLS_TEST, "symlinks lead to the sandbox's own files, whoever reads them"],
-      ["src/host/volume/content.root.test.ts", "no path leaves the volume"],
+      ["src/sandbox/volume/content.root.test.ts", "no path leaves the volume"],
     ],
   },
   {
@@ -39,7 +39,7 @@ const FILES: Attack[] = [
       [ARCHIVES, "there are at least fifty"],
       [FETCH, "stay within the image"],
       [FETCH, "with %s are refused"],
-      ["src/host/registry/fuzz.test.ts", "a manifest is an image of bounded size, leads to another, or is refused"],
+      ["src/builder/registry/fuzz.test.ts", "a manifest is an image of bounded size, leads to another, or is refused"],
     ],
   },
   {
@@ -79,7 +79,7 @@ const FILES: Attack[] = [
     number: 26,
     name: "Checkpoints that were changed, or come from a tenant",
     tests: [
-      ["src/host/checkpoint/image-files.test.ts", "%s is refused when a bit of it is another"],
+      ["src/sandbox/checkpoint/image-files.test.ts", "%s is refused when a bit of it is another"],
       ["tests/functional/host/pause.test.ts", "of a checkpoint that has decayed on disk is refused"],
     ],
     behindRunsc: [
@@ -136,7 +136,7 @@ const NET: Attack[] = [
       ["tests/security/egress/tightening.test.ts", "are cut by rules that deny just where they lead"],
       ["tests/security/egress/life.test.ts", "rules that were changed hold over a pause as the last update left them"],
       [RESTORED, "a fork, and a sandbox resumed twice, without internet access have none"],
-      ["src/host/relay/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
+      ["src/egress/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
     ],
     behindRunsc: [["tests/functional/walls/runsc-network.test.ts", "is held by its rules"]],
   },
@@ -147,7 +147,7 @@ const NET: Attack[] = [
     tests: [
       ["src/edge/raw-requests.test.ts", "a request whose length is ambiguous is refused and not forwarded"],
       ["src/edge/raw-requests.test.ts", "an absolute target leads nowhere but to the host's sandbox"],
-      ["src/edge/sandbox-address.test.ts", "a sandbox is named wrongly"],
+      ["src/edge/routing/sandbox-address.test.ts", "a sandbox is named wrongly"],
       [
         "tests/functional/sandboxes/sandbox-url-refusals.test.ts",
         "%s is 404 for every method, with the token or without",
@@ -161,7 +161,7 @@ const NET: Attack[] = [
     either: true,
     name: "Traffic tokens and signed links: changed, old, of another sandbox, guessed",
     tests: [
-      ["src/edge/traffic-token.test.ts", "a request to a port of a private sandbox"],
+      ["src/edge/routing/traffic-token.test.ts", "a request to a port of a private sandbox"],
       ["tests/functional/runtime/file-urls.test.ts", "a changed link opens nothing"],
       ["tests/functional/runtime/file-urls.test.ts", "a link to one sandbox opens no other"],
       [
@@ -194,7 +194,7 @@ const NET: Attack[] = [
     name: "Unbounded outgoing connections and traffic",
     tests: [
       [
-        "src/host/network/ruleset.test.ts",
+        "src/sandbox/network/ruleset.test.ts",
         "closes every closed range, what the machine is on, and all other sandboxes, whatever a policy says",
       ],
       [
@@ -246,7 +246,7 @@ const TENANCY: Attack[] = [
     tests: [
       ["src/control/http/dispatch.test.ts", "has one line for each request: who, what, how it went; and no secret"],
       ["src/control/lifecycle/private-sandbox.test.ts", "is in no list, read, log line or event"],
-      ["src/host/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
+      ["src/builder/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
       [COPIES, "neither the secret nor its like is in what they were made from"],
       [WALLS_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
       ["tests/security/secrets.test.ts", "none is in an answer, an error, a log of a sandbox or of a build, or a list"],
@@ -275,7 +275,7 @@ const TENANCY: Attack[] = [
     either: true,
     name: "Builds: their isolation, their cache, layers of another team",
     tests: [
-      ["src/host/build/layer-key.test.ts", "whatever differs, differs in the key"],
+      ["src/builder/layer-key.test.ts", "whatever differs, differs in the key"],
       [
         "tests/functional/host/build.test.ts",
         "are run again for another owner, on another disk, or when they are to be",
@@ -291,7 +291,7 @@ const TENANCY: Attack[] = [
     number: 40,
     either: true,
     name: "Files of shared layers changed through a kernel vulnerability; merged pages; sibling threads",
-    tests: [["src/host/doctor/wall-checks.test.ts", "merged pages and holes of the processors are told of"]],
+    tests: [["src/setup/doctor/wall-checks.test.ts", "merged pages and holes of the processors are told of"]],
     open: "layers are not verified: a vulnerability that writes to the page cache of a template's files affects all its sandboxes until the pages are evicted",
   },
 ];

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
 import { recordOf } from "../../support/inside.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 

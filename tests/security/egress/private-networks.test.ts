@@ -1,7 +1,7 @@
 /** Private networks that the operator has opened: what opens with them, and what stays closed whatever they contain. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox, Template } from "e2b";
-import type { EgressPolicy } from "../../../src/host/host.ts";
+import type { EgressPolicy } from "../../../src/contract/internal/host.ts";
 import {
   CLOSED_EXAMPLES,
   enterInternet,

@@ -1,9 +1,8 @@
 /** Packets against the rules of single sandboxes, and against changes of them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import type { Egress, EgressPolicy } from "../../../src/host/host.ts";
-import { DnsRelay } from "../../../src/host/relay/dns-relay.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import type { Egress, EgressPolicy } from "../../../src/contract/internal/host.ts";
+import { DnsRelay } from "../../../src/egress/dns-relay.ts";
 import {
   INTERNET_PORTS,
   MACHINE_ADDRESS,
@@ -12,6 +11,7 @@ import {
   OUTSIDE,
   SITES,
 } from "../../../src/host/testing/outer-network.ts";
+import { attempt } from "../../../src/system/command.ts";
 import { LONG } from "../../support/long.ts";
 import { until } from "../../support/until.ts";
 import { expectOnly, PluggedNamespaces, reachedBy } from "../plugged-namespaces.ts";

@@ -8,9 +8,9 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";
-import { run } from "../../../src/host/system/command.ts";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
 import { NAME_SERVER, OUTSIDE, SITES } from "../../../src/host/testing/outer-network.ts";
+import { run } from "../../../src/system/command.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
 import { expectReached, giveProbes, newMark, reached, timesAsked, timesSeen } from "../../support/egress/probing.ts";
 import { Sending } from "../../support/egress/sending.ts";
 import { LONG } from "../../support/long.ts";

@@ -1,8 +1,8 @@
 /** Builds on a machine of its own until it is killed. Prints what the build says, and `done` at its end. */
 import { Machine } from "../../../src/host/machine.ts";
-import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { guestFolder } from "../../../src/setup/guest-folder.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
+import { Toolbox } from "../../../src/system/toolbox.ts";
 
 const [dataPath = "", cacheFolder = "", request = ""] = process.argv.slice(2);
 const machine = await Machine.open({

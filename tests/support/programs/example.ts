@@ -1,5 +1,5 @@
 /** Runs a program of `examples` as its README says: in a fresh clone, with what the server printed for the shell. */
-import { readText } from "../../house/source-files.ts";
+import { readText } from "../../conventions/source-files.ts";
 import type { TestServer } from "../server.ts";
 import { FreshClone } from "./fresh-clone.ts";
 import { printedEnv } from "./printed-env.ts";

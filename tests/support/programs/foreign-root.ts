@@ -6,9 +6,9 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symli
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { GUEST_MOUNT, guestProgram } from "../../../src/contract/runtime/guest-programs.ts";
-import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
-import { attempt } from "../../../src/host/system/command.ts";
-import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { guestFolder } from "../../../src/setup/guest-folder.ts";
+import { attempt } from "../../../src/system/command.ts";
+import { Toolbox } from "../../../src/system/toolbox.ts";
 import { CACHE } from "../machine-of-file.ts";
 
 const ENTER = [

@@ -5,7 +5,7 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { PROJECT, readText } from "../../house/source-files.ts";
+import { PROJECT, readText } from "../../conventions/source-files.ts";
 
 interface Lock {
   packages: Record<string, { dev?: boolean; devOptional?: boolean }>;

@@ -1,10 +1,10 @@
 /** Resumes one sandbox on a machine of its own and prints what its service says. */
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { Machine } from "../../../src/host/machine.ts";
-import { BASE_IMAGE } from "../../../src/host/setup/base-image.ts";
-import { guestFolder } from "../../../src/host/setup/guest-folder.ts";
-import { DataFolder } from "../../../src/host/system/data-folder.ts";
-import { Toolbox } from "../../../src/host/system/toolbox.ts";
+import { BASE_IMAGE } from "../../../src/setup/base-image.ts";
+import { guestFolder } from "../../../src/setup/guest-folder.ts";
+import { DataFolder } from "../../../src/system/data-folder.ts";
+import { Toolbox } from "../../../src/system/toolbox.ts";
 import { ask } from "../inside.ts";
 
 const [dataPath = "", cacheFolder = "", id = "", checkpoint = "", port = ""] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 /** `sandlot tls` on the data folder of a server, before it is started. */
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
-import { attempt } from "../../../src/host/system/command.ts";
+import { attempt } from "../../../src/system/command.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
 

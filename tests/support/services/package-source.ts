@@ -7,8 +7,8 @@ import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { run } from "../../../src/host/system/command.ts";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
+import { run } from "../../../src/system/command.ts";
 import { startFileServer } from "./registry.ts";
 
 /** Of its own for each file: files run side by side in one network. */

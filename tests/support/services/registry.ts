@@ -1,8 +1,8 @@
 /** What serves images and packages on the internet of the tests; also a registry that does what none must. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { run } from "../../../src/host/system/command.ts";
 import { enterInternet } from "../../../src/host/testing/outer-network.ts";
+import { run } from "../../../src/system/command.ts";
 import { until } from "../until.ts";
 
 interface Running extends AsyncDisposable {

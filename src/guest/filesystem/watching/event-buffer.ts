@@ -5,14 +5,16 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../../contract/fault.ts";
 import { EventType, type FilesystemEventSchema } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
-import {
-  WATCHER_BUFFER_MAX_BYTES,
-  WATCHER_ENTRY_OVERHEAD_BYTES,
-  WATCHER_EVENT_OVERHEAD_BYTES,
-  WATCHER_TAKE_EVENTS,
-  WATCHERS_BUFFERS_MAX_BYTES,
-} from "../../limits.ts";
 import { refuse } from "../../system/rpc-fault.ts";
+
+/** Events that a client has not taken yet: of one watcher, and of all together. */
+export const WATCHER_BUFFER_MAX_BYTES = 16 * 1024 * 1024;
+const WATCHERS_BUFFERS_MAX_BYTES = 64 * 1024 * 1024;
+/** Counted for each event, and for its entry, besides their texts. */
+const WATCHER_EVENT_OVERHEAD_BYTES = 256;
+const WATCHER_ENTRY_OVERHEAD_BYTES = 1024;
+/** Events on their way from a watcher's buffer to its stream. */
+const WATCHER_TAKE_EVENTS = 64;
 
 export type FilesystemEventInit = MessageInitShape<typeof FilesystemEventSchema> & { name: string; type: EventType };
 

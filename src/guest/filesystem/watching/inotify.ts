@@ -3,7 +3,7 @@
  * descriptor of theirs delivers. A wrong descriptor number is not caught by anybody, so it never leaves this file.
  */
 import { closeSync } from "node:fs";
-import { callResult, cString, onFirstUse, SystemError } from "../../../work/c-library.ts";
+import { callResult, cString, onFirstUse, SystemError } from "../../../base/c-library.ts";
 
 const IN_CLOEXEC = 0o2000000;
 const IN_NONBLOCK = 0o4000;

@@ -5,11 +5,16 @@
  */
 import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
-import { WATCH_DEPTH_MAX, WATCH_DISCOVERIES_MAX, WATCHED_DIRECTORIES_MAX } from "../../limits.ts";
 import { logError } from "../../system/log.ts";
 import { refuse, systemCode } from "../../system/rpc-fault.ts";
 import type { Inotify } from "./inotify.ts";
 import type { Place, WatchedDirectory, WatchedTree } from "./watched-tree.ts";
+
+const WATCHED_DIRECTORIES_MAX = 65_536;
+/** While a new directory is looked into, each level above it is held open. */
+const WATCH_DEPTH_MAX = 256;
+/** Found in a directory that has appeared. As many events fill the buffer of a watcher. */
+const WATCH_DISCOVERIES_MAX = 65_536;
 
 /** The root may be given as a link; below it links are not followed. */
 const ROOT_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;

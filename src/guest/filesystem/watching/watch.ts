@@ -4,12 +4,12 @@
  */
 import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";
-import { LIST_STAT_PARALLEL, WATCHER_CATCH_UP_MS } from "../../limits.ts";
+import { type Entry, readEntry } from "../../file-tree/entry.ts";
+import { describe } from "../../file-tree/tree.ts";
+import { LIST_STAT_PARALLEL } from "../../limits.ts";
 import { logError } from "../../system/log.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse, systemCode } from "../../system/rpc-fault.ts";
-import { type Entry, readEntry } from "../../tree/entry.ts";
-import { describe } from "../../tree/tree.ts";
 import type { Accounts } from "../../users/accounts.ts";
 import type { EventBuffer } from "./event-buffer.ts";
 import { leavesEntry } from "./event-kinds.ts";
@@ -18,6 +18,9 @@ import { IN, Inotify } from "./inotify.ts";
 import { mountsLeftOut, refuseNetworkMount } from "./mounts.ts";
 import { Surveyor } from "./surveyor.ts";
 import { WatchedTree } from "./watched-tree.ts";
+
+/** How long `GetWatcherEvents` waits for events that the kernel has queued and the daemon has not read yet. */
+const WATCHER_CATCH_UP_MS = 2_000;
 
 export interface WatchOptions {
   recursive: boolean;

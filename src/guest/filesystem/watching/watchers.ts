@@ -8,13 +8,16 @@
  *
  * This file counts all watches, and keeps those that live on between calls.
  */
-import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
 import { kernelBytes } from "../../system/kernel-random.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
 import { BufferBudget, EventBuffer } from "./event-buffer.ts";
 import { Watch, type WatchOptions } from "./watch.ts";
+
+/** Each has an inotify instance of its own. The first bounds streams and polling watchers together. */
+export const WATCHERS_MAX = 256;
+export const POLLING_WATCHERS_MAX = 128;
 
 const ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 const ID_LENGTH = 20;

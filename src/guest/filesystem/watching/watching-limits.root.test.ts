@@ -6,9 +6,8 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { timed } from "../../../work/testing/timed.ts";
-import { untilTrue } from "../../../work/testing/until.ts";
-import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "../../limits.ts";
+import { timed } from "../../../base/testing/timed.ts";
+import { untilTrue } from "../../../base/testing/until.ts";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { envelope, envelopes } from "../../testing/running-guest.ts";
 import {
@@ -20,6 +19,7 @@ import {
   shown,
   WrappedGuest,
 } from "../../testing/watching.ts";
+import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "./watchers.ts";
 
 /** For tests that do a lot, on a machine that has a lot to do. */
 const LONG_MS = 120_000;

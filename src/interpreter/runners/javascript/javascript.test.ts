@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until, untilTrue } from "../../../work/testing/until.ts";
+import { until, untilTrue } from "../../../base/testing/until.ts";
 import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";
 import { javascriptRunner } from "../testing/javascript-runner.ts";

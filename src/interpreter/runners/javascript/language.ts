@@ -7,12 +7,15 @@ import { Fault } from "../../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
 import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { freshId } from "../../random.ts";
-import { LEFT_LOOP_MS, RUNNER_CHORE_MS } from "../limits.ts";
+import { RUNNER_CHORE_MS } from "../limits.ts";
 import { interruptible, tellOutput } from "../outputs.ts";
 import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
 import { chunkPieces } from "../text.ts";
 import { CellSyntaxError, type Script, scriptOf } from "./cell.ts";
 import { INSPECTABLE, LoopBreaker } from "./loop-breaker.ts";
+
+/** For a kernel whose last cell was interrupted to say that it hears, try after try; then it is replaced. */
+const LEFT_LOOP_MS = [2_000, 6_000] as const;
 
 interface Place {
   node: string;

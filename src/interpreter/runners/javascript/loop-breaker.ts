@@ -6,7 +6,11 @@
  * of its own, and knows how to end whatever runs. It is switched on for that alone, at an address that only the sandbox
  * itself reaches. Node does that once, so the connection is kept.
  */
-import { BREAK_LOOP_AFTER_MS, SIGNAL_AFTER_MS } from "../limits.ts";
+
+/** A cell that has not heard by then that it was interrupted is sent a signal. */
+const SIGNAL_AFTER_MS = 50;
+/** And if it has not ended by then, it is stopped in a harder way. */
+const BREAK_LOOP_AFTER_MS = 500;
 
 export const INSPECTABLE = ["--inspect-port=127.0.0.1:0"] as const;
 

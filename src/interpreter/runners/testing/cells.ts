@@ -1,6 +1,7 @@
 /** Cells in a kernel of a test, and what they say. */
+
+import { INTERRUPT_AGAIN_MS } from "../../context.ts";
 import type { Kernel, KernelOutput } from "../../kernel.ts";
-import { INTERRUPT_AGAIN_MS } from "../../limits.ts";
 
 interface CellSaid {
   stdout: string[];

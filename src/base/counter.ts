@@ -1,0 +1,20 @@
+/** Counts what each of many has under way, and says when one has enough. */
+export class Counter {
+  readonly #counts = new Map<string, number>();
+
+  constructor(readonly most: number) {}
+
+  /** False: this one has as many as it may. */
+  add(who: string): boolean {
+    const count = this.#counts.get(who) ?? 0;
+    if (count >= this.most) return false;
+    this.#counts.set(who, count + 1);
+    return true;
+  }
+
+  remove(who: string): void {
+    const count = (this.#counts.get(who) ?? 0) - 1;
+    if (count > 0) this.#counts.set(who, count);
+    else this.#counts.delete(who);
+  }
+}

@@ -1,0 +1,55 @@
+import { expect, test } from "bun:test";
+import { setImmediate } from "node:timers/promises";
+import { QuietPeriod } from "./quiet-period.ts";
+import { ManualClock } from "./testing/manual-clock.ts";
+
+const MAX_MS = 100;
+
+/** A few turns of the loop: whatever can go on by itself has done so. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await setImmediate();
+}
+
+function rush() {
+  const clock = new ManualClock(0);
+  const quietPeriod = new QuietPeriod(clock, MAX_MS);
+  let came = 0;
+  const wait = () => void quietPeriod.come().then(() => came++);
+  const begin = () => {
+    const end = Promise.withResolvers<void>();
+    const done = quietPeriod.during(() => end.promise);
+    return { end, done };
+  };
+  return { clock, quietPeriod, begin, wait, came: () => came };
+}
+
+test("what nobody waits for begins at once while nothing else is under way", async () => {
+  const { wait, came, clock } = rush();
+  wait();
+  await settle();
+  expect([came(), clock.timers]).toEqual([1, 0]);
+});
+
+test("it waits for the last that somebody waits for, also for what is begun meanwhile and what fails", async () => {
+  const { begin, wait, came, clock } = rush();
+  const first = begin();
+  wait();
+  const second = begin();
+  first.end.reject(new Error("failed"));
+  await expect(first.done).rejects.toThrow("failed");
+  await settle();
+  expect(came()).toBe(0);
+  second.end.resolve();
+  await settle();
+  expect([came(), clock.timers]).toEqual([1, 0]);
+});
+
+test("it is not put off for longer than was said", async () => {
+  const { begin, wait, came, clock } = rush();
+  begin();
+  wait();
+  await clock.advance(MAX_MS - 1, settle);
+  expect(came()).toBe(0);
+  await clock.advance(1, settle);
+  expect(came()).toBe(1);
+});

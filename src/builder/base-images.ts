@@ -1,0 +1,167 @@
+/**
+ * The images that builds begin with, fetched and made what the interface promises of every sandbox. Both are done once
+ * for an image, by programs of ours alone: nothing of the image is run.
+ */
+
+import { scaled } from "../base/time-factor.ts";
+import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../contract/address-plan.ts";
+import { HOSTNAME } from "../contract/hostname.ts";
+import type { Egress, SandboxKind } from "../contract/internal/host.ts";
+import { GUEST_MOUNT } from "../contract/runtime/guest-programs.ts";
+import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import type { Checkpointing } from "../sandbox/checkpointing.ts";
+import type { Network } from "../sandbox/network/network.ts";
+import type { FetchOptions } from "./build-options.ts";
+import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
+import { FETCH_STALLED_MS } from "./limits.ts";
+import { BlobCache } from "./registry/blob-cache.ts";
+import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
+import {
+  type FetchedImage,
+  type FetchFor,
+  type FetchRequest,
+  type FetchSandbox,
+  ImageFetcher,
+} from "./registry/image-fetcher.ts";
+import { MACHINE_BUNDLES } from "./registry/machine-authorities.ts";
+
+/** The sandbox in which an image is fetched. Its disk holds the layers as they come, and what is unpacked of them. */
+const FETCH_CPU_COUNT = 2;
+const FETCH_MEMORY_MB = 1024;
+const FETCH_DISK_MB = 24 * 1024;
+const PROVISION_DISK_MB = 1024;
+/** A registry that has not said what a name leads to by then does not answer. */
+const FETCH_QUESTION_MS = scaled(60_000);
+
+interface BaseImagesParts {
+  sandboxes: SandboxSource;
+  network: Network;
+  checkpoints: Checkpoints;
+  checkpointing: Checkpointing;
+  images: {
+    has(name: string): boolean;
+    demandMountPoints(name: string, guest: string): void;
+    add(
+      name: string,
+      made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal },
+    ): Promise<void>;
+  };
+  /** Where it is written down what is known about fetched images. */
+  notesFolder: string;
+  /** What provides the programs. */
+  guestFolder: string;
+  options: Partial<FetchOptions>;
+}
+
+/** The account that sandboxes have, whatever their image. */
+const USER = "user";
+
+export class BaseImages {
+  readonly #parts: BaseImagesParts;
+  readonly #fetcher: ImageFetcher;
+
+  constructor(parts: BaseImagesParts) {
+    this.#parts = parts;
+    const {
+      templates = {},
+      local = {},
+      registries = [],
+      authorities = MACHINE_BUNDLES,
+      blobs,
+      questionMaxMs = FETCH_QUESTION_MS,
+      stalledMaxMs = FETCH_STALLED_MS,
+    } = parts.options;
+    this.#fetcher = new ImageFetcher({
+      boot: (signal) => this.#bootFetching(signal),
+      images: parts.images,
+      folder: parts.notesFolder,
+      templates,
+      local,
+      registries,
+      authorities,
+      questionMaxMs,
+      stalledMaxMs,
+      cache: blobs === undefined ? undefined : new BlobCache(blobs),
+    });
+  }
+
+  /** Fault 400 when the name is none, 422 when it cannot be had. The user and folder are those of the interface. */
+  async fetch(request: FetchRequest, need: FetchFor): Promise<FetchedImage> {
+    const fetched = await this.#fetcher.fetch(request, need);
+    if (fetched.isProvisioned) return fetched;
+    const provision = (name: string) => this.#provision(fetched, name, need.signal);
+    return { ...fetched, image: await this.#fetcher.once(this.#nameOf(fetched), need, provision) };
+  }
+
+  /** Removes what is kept of registries and was not used lately. */
+  async collect(): Promise<void> {
+    await this.#fetcher.collect();
+  }
+
+  /** Another guest may have other promises to keep. */
+  #nameOf({ image }: FetchedImage): string {
+    const { guestFolder } = this.#parts;
+    return `p${new Bun.CryptoHasher("sha256")
+      .update(JSON.stringify([image, guestFolder]))
+      .digest("hex")
+      .slice(0, 40)}`;
+  }
+
+  async #provision({ image }: FetchedImage, name: string, signal: AbortSignal): Promise<void> {
+    this.#parts.images.demandMountPoints(image, GUEST_MOUNT);
+    await using sandbox = await this.#boot({ image, diskSizeMB: PROVISION_DISK_MB }, "closed", signal);
+    await sandbox.program("provision", {
+      user: USER,
+      hostname: HOSTNAME,
+      address: SANDBOX_ADDRESS,
+      nameserver: NAMESERVER_ADDRESS,
+      build: null,
+    });
+    await this.#withDisk(sandbox, (disk) => this.#parts.images.add(name, { parent: image, disk, signal }));
+  }
+
+  async #bootFetching(signal: AbortSignal): Promise<FetchSandbox> {
+    const sandbox = await this.#boot(
+      { image: FETCH_IMAGE, diskSizeMB: this.#parts.options.diskSizeMB ?? FETCH_DISK_MB },
+      "open",
+      signal,
+    );
+    return {
+      commands: sandbox.commands,
+      open: (ways) => this.#parts.network.grant(sandbox.record.slot, ways),
+      traffic: () => this.#parts.network.traffic(sandbox.record.slot) ?? 0,
+      withDisk: (use) => this.#withDisk(sandbox, use),
+      [Symbol.asyncDispose]: () => sandbox[Symbol.asyncDispose](),
+    };
+  }
+
+  async #boot(
+    { image, diskSizeMB }: Pick<SandboxKind, "image" | "diskSizeMB">,
+    egress: Egress,
+    signal: AbortSignal,
+  ): Promise<BuildSandbox> {
+    const kind: SandboxKind = {
+      templateId: image,
+      image,
+      cpuCount: FETCH_CPU_COUNT,
+      memoryMB: FETCH_MEMORY_MB,
+      diskSizeMB,
+      defaultUser: "root",
+      defaultWorkdir: "/",
+    };
+    const { sandboxes } = this.#parts;
+    return await BuildSandbox.of(sandboxes, (opened) => sandboxes.boot(opened), { kind, envVars: {}, egress }, signal);
+  }
+
+  /** A clone of it, which is needed for a moment. */
+  async #withDisk({ record }: BuildSandbox, use: (disk: string) => Promise<void>): Promise<void> {
+    const { checkpoints, checkpointing } = this.#parts;
+    const name = `disk-${record.id}`;
+    await checkpointing.write(record, name, { memory: false, temporary: true }, "goes on");
+    try {
+      await use(checkpoints.read(name).folder.disk);
+    } finally {
+      await checkpoints.remove(name);
+    }
+  }
+}

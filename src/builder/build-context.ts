@@ -1,0 +1,51 @@
+/** What a step finds besides the disk: who it runs as, where, and with which variables. Pure. */
+import { join, normalize } from "node:path/posix";
+import { Fault } from "../contract/fault.ts";
+import { BUILD_VARIABLES_MAX_BYTES } from "./limits.ts";
+import { expand, PATH_DEFAULT } from "./variables.ts";
+
+export interface BuildContext {
+  user: string;
+  /** Of that user. */
+  home: string;
+  workdir: string;
+  envVars: Record<string, string>;
+}
+
+/** What `$VAR` means in an argument of a step. */
+export function variablesOf({ user, home, envVars }: BuildContext): Record<string, string> {
+  return { PATH: PATH_DEFAULT, HOME: home, USER: user, LOGNAME: user, ...envVars };
+}
+
+/** All values see the variables as they were before the step. */
+export function withVariables(
+  context: BuildContext,
+  added: readonly (readonly [name: string, value: string])[],
+): BuildContext {
+  const before = variablesOf(context);
+  const envVars = { ...context.envVars };
+  for (const [name, value] of added) envVars[demandName(name)] = expand(value, before);
+  const bytes = Object.entries(envVars).reduce((sum, [name, value]) => sum + Buffer.byteLength(name + value), 0);
+  if (bytes > BUILD_VARIABLES_MAX_BYTES) {
+    throw new Fault(
+      422,
+      `the variables have ${bytes} bytes together; at most ${BUILD_VARIABLES_MAX_BYTES} are possible`,
+    );
+  }
+  return { ...context, envVars };
+}
+
+/** Where a path of a step leads: relative to the working directory, and `~` to the home. */
+export function placeOf(context: BuildContext, given: string): string {
+  const path = expand(given, variablesOf(context));
+  if (path.includes("\0")) throw new Fault(422, `the path ${JSON.stringify(path)} contains a NUL byte`);
+  if (path === "~" || path.startsWith("~/")) return normalize(`${context.home}/${path.slice(2)}`);
+  return path.startsWith("/") ? normalize(path) : join(context.workdir || "/", path);
+}
+
+function demandName(name: string): string {
+  if (name === "" || /[=\0]/.test(name)) {
+    throw new Fault(422, `${JSON.stringify(name.slice(0, 100))} cannot name a variable`);
+  }
+  return name;
+}

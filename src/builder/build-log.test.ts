@@ -1,0 +1,90 @@
+/** What becomes of a command's output: lines, in their order, and no more than a log may have. */
+import { expect, test } from "bun:test";
+import { ManualClock } from "../base/testing/manual-clock.ts";
+import type { BuildLogEntry } from "../contract/internal/host.ts";
+import { BUILD_LOG_GATHER_BYTES, BUILD_LOG_GATHER_MS, BUILD_TAIL_MAX_CHARS, BuildLog } from "./build-log.ts";
+import { BUILD_LOG_LINE_MAX_CHARS } from "./limits.ts";
+import { OutputLines } from "./output-lines.ts";
+
+function linesOf(...chunks: (string | Uint8Array)[]): string[] {
+  const said: string[] = [];
+  const lines = new OutputLines((line) => said.push(line));
+  for (const chunk of chunks) lines.add(typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk);
+  lines.end();
+  return said;
+}
+
+const long = "x".repeat(BUILD_LOG_LINE_MAX_CHARS);
+const euro = new TextEncoder().encode("€");
+
+test.each([
+  ["whole lines", ["a\nb\n"], ["a", "b"]],
+  ["a line in pieces", ["a", "b", "c\nd"], ["abc", "d"]],
+  ["empty lines", ["\n\na\n"], ["", "", "a"]],
+  ["lines of Windows", ["a\r\nb\r", "\nc\r\n"], ["a", "b", "c"]],
+  ["what draws over itself", ["1%\r2", "%\r", "3%\ndone"], ["3%", "done"]],
+  ["a zero", ["a\0b\n"], ["a\ufffdb"]],
+  ["a character in pieces", [euro.subarray(0, 1), euro.subarray(1), "\n"], ["€"]],
+  ["half a character at the end", [euro.subarray(0, 2)], ["\ufffd"]],
+  ["a line without an end", [`${long}a`, "b\n"], [long, "ab"]],
+  ["a long line", [`${long}${long}\n`], [long, long]],
+  ["nothing", [], []],
+])("%s", (_, chunks, lines) => {
+  expect(linesOf(...chunks)).toEqual(lines);
+});
+
+function logWith(maxBytes: number) {
+  const clock = new ManualClock(1_000);
+  const told: (readonly BuildLogEntry[])[] = [];
+  return { clock, told, log: new BuildLog((entries) => told.push(entries), maxBytes, clock) };
+}
+
+test("entries are gathered for a moment and told in their order", async () => {
+  const { clock, told, log } = logWith(1_000);
+  log.say("info", null, "one");
+  await log.output("1").take(new TextEncoder().encode("two\n"));
+  expect(told).toEqual([]);
+  await clock.advance(BUILD_LOG_GATHER_MS, async () => undefined);
+  log.say("debug", "2", "three");
+  log.flush();
+  log.flush();
+  expect(told).toEqual([
+    [
+      { at: 1_000, level: "info", message: "one", step: null },
+      { at: 1_000, level: "info", message: "two", step: "1" },
+    ],
+    [{ at: 1_000 + BUILD_LOG_GATHER_MS, level: "debug", message: "three", step: "2" }],
+  ]);
+});
+
+test("much is told at once, and not gathered", () => {
+  const { told, log } = logWith(1_000);
+  log.say("info", null, "x".repeat(BUILD_LOG_GATHER_BYTES));
+  expect(told.length).toBe(1);
+});
+
+test("output beyond the bound is dropped with one line that says so; the build's own words are not", async () => {
+  const { told, log } = logWith(300);
+  const output = log.output("1");
+  for (let round = 0; round < 5; round++) await output.take(new TextEncoder().encode(`${"x".repeat(100)}\n`));
+  await log.output("2").take(new TextEncoder().encode("more\n"));
+  log.say("error", "2", "it failed");
+  log.flush();
+  expect(told.flat().map(({ level, message }) => `${level} ${message.slice(0, 20)}`)).toEqual([
+    `info ${"x".repeat(20)}`,
+    `info ${"x".repeat(20)}`,
+    "warn The log has 300 byte",
+    "error it failed",
+  ]);
+  expect(output.end()).toEndWith("x");
+});
+
+test("the last lines are kept for the message of a failure", async () => {
+  const { log } = logWith(1_000_000);
+  const output = log.output("1");
+  const many = Array.from({ length: BUILD_TAIL_MAX_CHARS }, (_, at) => `line ${at}`);
+  await output.take(new TextEncoder().encode(many.join("\n")));
+  const tail = output.end();
+  expect(tail.length).toBeLessThanOrEqual(BUILD_TAIL_MAX_CHARS);
+  expect(tail).toEndWith(`line ${BUILD_TAIL_MAX_CHARS - 2}\nline ${BUILD_TAIL_MAX_CHARS - 1}`);
+});

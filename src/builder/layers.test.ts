@@ -1,0 +1,74 @@
+/** A layer that is written anew: the one before it is there until the other is whole. */
+import { afterAll, beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import { MANIFEST_FORMAT, type Manifest } from "../sandbox/checkpoint/manifest.ts";
+import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
+import { Layers } from "./layers.ts";
+
+const KEY = "c0b5";
+const record = { id: "sandbox" } as SandboxRecord;
+const folder = mkdtempSync(join(tmpdir(), "sandlot-layers-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let checkpoints: Checkpoints;
+let layers: Layers;
+let beforeItIsWhole: () => Promise<void>;
+
+beforeEach(() => {
+  checkpoints = new Checkpoints(mkdtempSync(join(folder, "of-one-test-")));
+  beforeItIsWhole = async () => undefined;
+  layers = new Layers(checkpoints, {
+    async write(_record, name, { note }) {
+      const draft = checkpoints.begin(name);
+      writeFileSync(draft.disk, "");
+      checkpoints.describe(draft, { format: MANIFEST_FORMAT, kind: {}, note: note?.(draft) } as Manifest);
+      await beforeItIsWhole().catch(async (cause) => {
+        await checkpoints.remove(name);
+        throw cause;
+      });
+      await checkpoints.commit(name, draft, false);
+    },
+  });
+});
+
+const write = (workdir: string) =>
+  layers.write(record, KEY, {
+    context: { user: "user", home: "", workdir, envVars: {} },
+    owner: "team",
+    before: undefined,
+  });
+const workdirOf = () => layers.hold(KEY, async ({ context }) => context.workdir);
+
+// Seen to fail: a build that was cancelled took the layer with it that another was about to begin with.
+test("one that cannot be written leaves the one before it to a build that is about to begin with it", async () => {
+  await write("/before");
+  beforeItIsWhole = async () => {
+    throw new Error("cancelled");
+  };
+  const writing = write("/after");
+  const beginning = workdirOf();
+  expect(await writing.catch(String)).toBe("Error: cancelled");
+  expect(await beginning).toBe("/before");
+  expect(readdirSync(checkpoints.folder)).toEqual([KEY]);
+});
+
+test("one that is whole takes the place of the one before it, which is found until then", async () => {
+  await write("/before");
+  beforeItIsWhole = async () => expect(layers.find(KEY)?.context.workdir).toBe("/before");
+  await write("/after");
+  expect(await workdirOf()).toBe("/after");
+  expect(readdirSync(checkpoints.folder)).toEqual([KEY]);
+});
+
+test("one that has not got its name yet is neither counted nor collected; what a killed server left of it goes", async () => {
+  await write("/before");
+  await checkpoints.rename(KEY, `${KEY}-draft`);
+  await layers.collect({ layersMaxBytes: 0, layersKeptMs: 0 }, () => true);
+  expect(await layers.bytes()).toBe(0);
+  expect(readdirSync(checkpoints.folder)).toEqual([`${KEY}-draft`]);
+  await layers.recover();
+  expect(readdirSync(checkpoints.folder)).toEqual([]);
+});

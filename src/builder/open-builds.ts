@@ -1,0 +1,109 @@
+/** Puts together what builds are made of. */
+
+import { join } from "node:path";
+import type { Blobs } from "../blobs/blobs.ts";
+import { Fault } from "../contract/fault.ts";
+import type { Disks } from "../images/disk/disks.ts";
+import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import { Checkpointing } from "../sandbox/checkpointing.ts";
+import type { Network } from "../sandbox/network/network.ts";
+import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
+import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
+import type { Starting } from "../sandbox/starting.ts";
+import type { Volumes } from "../sandbox/volume/volumes.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import { BaseImages } from "./base-images.ts";
+import type { BuildBounds, BuildImages } from "./build-job.ts";
+import type { BuiltinImages, FetchOptions } from "./build-options.ts";
+import { Builds } from "./builds.ts";
+import { Layers } from "./layers.ts";
+import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
+import { BuildResults } from "./results.ts";
+import { type TemplatePool, TemplateSandboxes } from "./template-sandboxes.ts";
+
+/** What a build may take, unless the operator says otherwise. */
+export const BUILD_MAX_MS = 3_600_000;
+const BUILD_LOG_MAX_BYTES = 10 * 1024 * 1024;
+export const BUILD_READY_MAX_MS = 600_000;
+/** A start command without a command that says when it is ready is given so long. */
+export const BUILD_READY_DEFAULT_MS = 20_000;
+/** Layers that the next builds may begin with: in all, and how long one is kept that none began with. */
+export const LAYERS_MAX_BYTES = 20 * 1024 ** 3;
+export const LAYERS_KEPT_MS = 7 * 24 * 3_600_000;
+
+/** What the operator says about builds. */
+export interface BuildOptions {
+  /** Where the files are that builds copy. */
+  files?: Pick<Blobs, "open">;
+  /** Where images are fetched from. */
+  fetching?: Partial<FetchOptions>;
+  /** Absent: no template comes with this machine. */
+  builtinImages?: BuiltinImages;
+  /** What a build may take; each has a default. */
+  builds?: Partial<BuildBounds>;
+}
+
+const BOUNDS: BuildBounds = {
+  maxMs: BUILD_MAX_MS,
+  readyMaxMs: BUILD_READY_MAX_MS,
+  readyDefaultMs: BUILD_READY_DEFAULT_MS,
+  logMaxBytes: BUILD_LOG_MAX_BYTES,
+  layersMaxBytes: LAYERS_MAX_BYTES,
+  layersKeptMs: LAYERS_KEPT_MS,
+};
+
+const NO_FILES: Pick<Blobs, "open"> = {
+  open: (name) => Promise.reject(new Fault(404, `there is no file ${JSON.stringify(name)}`)),
+};
+
+const NO_BUILTINS: BuiltinImages = {
+  make: (template) => Promise.reject(new Fault(404, `no template ${JSON.stringify(template)} comes with this machine`)),
+  current: () => [],
+};
+
+interface MachineParts extends BuildOptions {
+  data: DataFolder;
+  guestFolder: string;
+  network: Network;
+  disks: Disks;
+  walls: Runtimes;
+  checkpoints: Checkpoints;
+  checkpointing: Checkpointing;
+  starting: Starting;
+  running: RunningSandboxes;
+  images: BuildImages;
+  volumes: Volumes;
+  pool: TemplatePool;
+  destroy(id: string): Promise<void>;
+}
+
+export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes; layers: Layers; builds: Builds } {
+  const { disks, running } = parts;
+  // For as long as the server runs, whether it fetches anything or not.
+  if (parts.fetching !== undefined) parts.images.hold(FETCH_IMAGE);
+  const bounds = { ...BOUNDS, ...parts.builds };
+  const sandboxes = new TemplateSandboxes({ ...parts, bounds });
+  const written = new Checkpoints(disks.layersFolder);
+  const layers = new Layers(written, new Checkpointing({ ...parts, checkpoints: written }));
+  const results = new BuildResults(disks.resultsFolder);
+  const bases = new BaseImages({
+    ...parts,
+    sandboxes,
+    notesFolder: join(parts.data.path, "fetched-images"),
+    options: parts.fetching ?? {},
+  });
+  const builds = new Builds(
+    {
+      ...parts,
+      bases,
+      builtins: parts.builtinImages ?? NO_BUILTINS,
+      bounds,
+      sandboxes,
+      layers,
+      results,
+      files: parts.files ?? NO_FILES,
+    },
+    (id, entries) => running.tell({ kind: "build-log", id, entries }),
+  );
+  return { sandboxes, layers, builds };
+}

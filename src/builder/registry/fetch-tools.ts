@@ -1,0 +1,175 @@
+/**
+ * The two tools in a sandbox that fetches an image: skopeo asks the registry and copies, umoci unpacks. What they read
+ * is a stranger's; so are their answers, if one of them was taken over. Credentials lie in memory inside the sandbox,
+ * in a file for root, never on a disk or a command line, and are gone before anything is unpacked.
+ */
+import { Fault } from "../../contract/fault.ts";
+import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
+import { FETCH_COPY_MS, FETCH_DOCUMENT_MAX_BYTES, FETCH_SAID_MAX_CHARS, FETCH_UNPACK_MS } from "../limits.ts";
+import { imageArchitecture } from "./manifest.ts";
+import type { RegistryLogin } from "./registry-login.ts";
+import { complaintOf } from "./tool-complaint.ts";
+
+/** The root filesystem of such a sandbox, which set-up makes. Bumped when what is in it changes. */
+export const FETCH_IMAGE = "fetch-1";
+
+/** Below this folder of the sandbox's disk everything is kept. */
+const FOLDER = "/fetch";
+/** Where the image ends up, as `upper` of the disk has it. */
+export const UNPACKED = "fetch/root";
+const LAYOUT = `${FOLDER}/layout`;
+const TAG = "image";
+/** Beside those of the sandbox's own image: the tools read every file of that folder. */
+const AUTHORITIES_FILE = "/etc/ssl/certs/machine.crt";
+/** In memory. */
+const LOGIN_FILE = "/run/fetch/login.json";
+const GO_ENV = { HOME: "/root", PATH: "/usr/bin", TMPDIR: FOLDER };
+
+/** Where an image comes from, in the words of skopeo. */
+export interface Source {
+  reference: string;
+  /** False: without TLS, as the operator allows it for this registry. */
+  tls: boolean;
+}
+
+export class FetchTools {
+  readonly #commands: GuestCommands;
+  readonly #questionMaxMs: number;
+  readonly #signal: AbortSignal;
+  #secrets: readonly string[] = [];
+
+  constructor(commands: GuestCommands, questionMaxMs: number, signal: AbortSignal) {
+    this.#commands = commands;
+    this.#questionMaxMs = questionMaxMs;
+    this.#signal = signal;
+  }
+
+  async logIn(registry: string, { username, password }: RegistryLogin): Promise<void> {
+    const auth = Buffer.from(`${username}:${password}`).toString("base64");
+    this.#secrets = [password, auth];
+    await this.write(LOGIN_FILE, JSON.stringify({ auths: { [registry]: { auth } } }));
+  }
+
+  async logOut(): Promise<void> {
+    await this.write(LOGIN_FILE, "{}");
+  }
+
+  /** Makes the tools accept what these certificates have signed, besides what they accept anyway. */
+  async trust(authorities: string | undefined): Promise<void> {
+    if (authorities !== undefined) await this.write(AUTHORITIES_FILE, authorities);
+  }
+
+  /** What the registry says about an image, as it says it. */
+  async ask({ reference, tls }: Source): Promise<string> {
+    const options = ["--raw", `--tls-verify=${tls}`, ...this.#login("--authfile", "--no-creds")];
+    const { output } = await this.#run(
+      ["/usr/bin/skopeo", "inspect", ...options, reference],
+      this.#questionMaxMs,
+      FETCH_DOCUMENT_MAX_BYTES,
+    );
+    return output;
+  }
+
+  /** Fetches what is not there yet. What `stalled` is aborted with is why it failed. */
+  async copy({ reference, tls }: Source, stalled?: AbortSignal): Promise<void> {
+    const isRemote = reference.startsWith("docker://");
+    const options = [
+      "--quiet",
+      // Else it packs what comes without end as fast as it comes, and the disk is never full.
+      "--dest-oci-accept-uncompressed-layers",
+      "--override-os=linux",
+      `--override-arch=${imageArchitecture()}`,
+      ...(isRemote ? [`--src-tls-verify=${tls}`, ...this.#login("--src-authfile", "--src-no-creds")] : []),
+    ];
+    await this.#run(
+      ["/usr/bin/skopeo", "copy", ...options, reference, `oci:${LAYOUT}:${TAG}`],
+      FETCH_COPY_MS,
+      0,
+      stalled,
+    );
+  }
+
+  async unpack(): Promise<void> {
+    const argv = ["/usr/bin/umoci", "raw", "unpack", "--image", `${LAYOUT}:${TAG}`, `/${UNPACKED}`] as const;
+    await this.#run(argv, FETCH_UNPACK_MS, 0);
+  }
+
+  /** An image whose only layer is this archive. */
+  async pack(archive: string): Promise<void> {
+    const image = ["--image", `${LAYOUT}:${TAG}`];
+    await this.#run(["/usr/bin/umoci", "init", "--layout", LAYOUT], this.#questionMaxMs, 0);
+    await this.#run(["/usr/bin/umoci", "new", ...image], this.#questionMaxMs, 0);
+    await this.#run(["/usr/bin/umoci", "raw", "add-layer", ...image, archive], FETCH_COPY_MS, 0);
+  }
+
+  async hasBlob(digest: string): Promise<boolean> {
+    return await this.#commands.exists(placeOf(digest), this.#signal);
+  }
+
+  async putBlob(digest: string, content: ReadableStream<Uint8Array>): Promise<void> {
+    await this.#commands.upload(placeOf(digest), "root", content, this.#signal);
+  }
+
+  async readBlob(digest: string): Promise<ReadableStream<Uint8Array>> {
+    return await this.#commands.download(placeOf(digest), this.#signal);
+  }
+
+  async readDocument(digest: string): Promise<string> {
+    return await this.#commands.readText(placeOf(digest), FETCH_DOCUMENT_MAX_BYTES, this.#signal);
+  }
+
+  /** The configuration of the image that `copy` brought, which may be of another form than it had. */
+  async readConfig(): Promise<string> {
+    const argv = ["/usr/bin/skopeo", "inspect", "--config", "--raw", `oci:${LAYOUT}:${TAG}`] as const;
+    return (await this.#run(argv, this.#questionMaxMs, FETCH_DOCUMENT_MAX_BYTES)).output;
+  }
+
+  async write(path: string, content: string | ReadableStream<Uint8Array>): Promise<void> {
+    const stream = typeof content === "string" ? new Response(content).body : content;
+    if (stream !== null) await this.#commands.upload(path, "root", stream, this.#signal);
+  }
+
+  #login(withFile: string, without: string): string[] {
+    return this.#secrets.length === 0 ? [without] : [withFile, LOGIN_FILE];
+  }
+
+  async #run(
+    argv: readonly [string, ...string[]],
+    timeoutMs: number,
+    outputMaxBytes: number,
+    stalled?: AbortSignal,
+  ): Promise<{ output: string }> {
+    const late = AbortSignal.timeout(timeoutMs);
+    const pieces: Uint8Array[] = [];
+    let bytes = 0;
+    let said = "";
+    const take = (chunk: Uint8Array, from: "stdout" | "stderr") => {
+      if (from === "stderr") said = (said + Buffer.from(chunk).toString()).slice(-FETCH_SAID_MAX_CHARS);
+      else if (outputMaxBytes > 0) {
+        bytes += chunk.length;
+        if (bytes > outputMaxBytes) throw new Fault(422, `the answer is longer than ${outputMaxBytes} bytes`);
+        pieces.push(chunk);
+      }
+    };
+    const command = { argv, user: "root", cwd: "/", envVars: GO_ENV };
+    try {
+      const end = await this.#commands.run(
+        command,
+        take,
+        AbortSignal.any([this.#signal, late, ...(stalled ? [stalled] : [])]),
+      );
+      if (end.exitCode === 0) return { output: Buffer.concat(pieces).toString() };
+      const how = end.signal === "" ? "" : `the tool got ${end.signal}`;
+      throw new Fault(422, complaintOf(said || how, this.#secrets));
+    } catch (cause) {
+      this.#signal.throwIfAborted();
+      stalled?.throwIfAborted();
+      if (late.aborted) throw new Fault(422, `it took longer than ${timeoutMs / 1000} s`);
+      throw cause;
+    }
+  }
+}
+
+function placeOf(digest: string): string {
+  return `${LAYOUT}/blobs/${digest.replace(":", "/")}`;
+}

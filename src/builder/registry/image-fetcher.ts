@@ -1,0 +1,312 @@
+/**
+ * Fetches the image that a build begins with, in a sandbox of its own that runs two tools and no code of any tenant:
+ *
+ *   login → what the name leads to → blobs that are here → the others → unpacked → an image of this machine
+ *
+ * The registry is asked with the credentials of this build each time, also for an image that is here: what it answers
+ * is what they may read. An image is named by where it came from and the digest of its manifest, so one that nothing
+ * has changed about is not unpacked again.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { Fault } from "../../contract/fault.ts";
+import { fullImageName, type ImageName, parseImageName } from "../../contract/image-name.ts";
+import type { RegistryCredentials } from "../../contract/internal/host.ts";
+import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
+import { type AllowedRegistry, type Way, waysTo } from "./allowed-registries.ts";
+import type { BlobCache } from "./blob-cache.ts";
+import { FetchTools, type Source, UNPACKED } from "./fetch-tools.ts";
+import { type LocalImage, LocalImages } from "./local-images.ts";
+import { provide } from "./local-source.ts";
+import { machineAuthorities } from "./machine-authorities.ts";
+import { type Blob, readConfig, readManifest } from "./manifest.ts";
+import { registryLogin } from "./registry-login.ts";
+
+export interface FetchRequest {
+  image: string;
+  credentials: RegistryCredentials | null;
+}
+
+export interface FetchedImage {
+  /** Its name on this machine. */
+  image: string;
+  /** What its configuration sets. Its user and working folder do not count: a template has those of the interface. */
+  envVars: Record<string, string>;
+  /** Whether it has what the interface promises of every sandbox. */
+  isProvisioned: boolean;
+}
+
+/** A sandbox with the tools, of which nobody else knows. */
+export interface FetchSandbox extends AsyncDisposable {
+  commands: GuestCommands;
+  /** Lets it through to these addresses, which are closed to others. */
+  open(ways: readonly Way[]): Promise<void>;
+  /** How many bytes it has sent and received. */
+  traffic(): number;
+  /** What it has written to its disk, for as long as `use` takes. */
+  withDisk(use: (disk: string) => Promise<void>): Promise<void>;
+}
+
+interface FetcherParts {
+  boot(signal: AbortSignal): Promise<FetchSandbox>;
+  images: {
+    has(name: string): boolean;
+    add(name: string, made: { parent: null; disk: string; folder: string; signal: AbortSignal }): Promise<void>;
+  };
+  /** Where it is written down what is known about fetched images. */
+  folder: string;
+  /** Images of built-in templates, by the templates' names. */
+  templates: Readonly<Record<string, string>>;
+  local: Readonly<Record<string, LocalImage>>;
+  registries: readonly AllowedRegistry[];
+  /** Files with certificates; the first that is there counts. */
+  authorities: readonly string[];
+  cache: BlobCache | undefined;
+  /** How long a registry may take to say what a name leads to. */
+  questionMaxMs: number;
+  /** And to send nothing of a blob. */
+  stalledMaxMs: number;
+}
+
+type Say = (message: string) => void;
+
+/** Who needs an image. */
+export interface FetchFor {
+  signal: AbortSignal;
+  say: Say;
+  /** From now on this image, which need not be there yet, is not collected for as long as it is needed. */
+  hold(image: string): void;
+}
+
+/** An image that is here has one name on this machine, wherever it is asked for. */
+const MANIFEST_STEPS_MAX = 3;
+
+export class ImageFetcher {
+  readonly #parts: FetcherParts;
+  readonly #local: LocalImages;
+  readonly #turns = new OneAtATimeByKey();
+
+  constructor(parts: FetcherParts) {
+    this.#parts = parts;
+    this.#local = new LocalImages(parts.local);
+    mkdirSync(parts.folder, { recursive: true, mode: 0o700 });
+  }
+
+  /** Fault 400 when the name is none, 422 when it cannot be had, with the reason. */
+  async fetch({ image, credentials }: FetchRequest, need: FetchFor): Promise<FetchedImage> {
+    const { signal } = need;
+    const name = parseImageName(image);
+    const local = this.#local.find(name);
+    if (local?.kind === "template") return this.#template(local.place, image);
+    const login =
+      local === undefined && credentials !== null ? await registryLogin(credentials, Date.now()) : undefined;
+    await using sandbox = await this.#parts.boot(signal);
+    const tools = new FetchTools(sandbox.commands, this.#parts.questionMaxMs, signal);
+    try {
+      if (local?.kind === "registry") {
+        // The credentials are not for this one.
+        return await this.#fromRegistry(parseImageName(local.place), sandbox, tools, need);
+      }
+      if (local !== undefined) return await this.#fromHere(local, name, sandbox, tools, need);
+      if (login !== undefined) await tools.logIn(name.registry, login);
+      return await this.#fromRegistry(name, sandbox, tools, need);
+    } catch (cause) {
+      signal.throwIfAborted();
+      if (cause instanceof Fault && cause.status === 422 && !cause.message.startsWith("the image ")) {
+        throw new Fault(422, `the image ${fullImageName(name)} could not be fetched: ${cause.message}`, { cause });
+      }
+      throw cause;
+    }
+  }
+
+  #template(template: string, image: string): FetchedImage {
+    const found = this.#parts.templates[template];
+    if (found !== undefined) return { image: found, envVars: {}, isProvisioned: true };
+    throw new Fault(422, `the image ${image} stands for the template "${template}", which this machine does not have`);
+  }
+
+  async #fromRegistry(
+    name: ImageName,
+    sandbox: FetchSandbox,
+    tools: FetchTools,
+    need: FetchFor,
+  ): Promise<FetchedImage> {
+    const { signal, say } = need;
+    const { registry, repository } = name;
+    const tls = await this.#openWay(registry, sandbox, tools);
+    if (tls) await tools.trust(await machineAuthorities(this.#parts.authorities));
+    const at = (digest: string): Source => ({ reference: `docker://${registry}/${repository}@${digest}`, tls });
+    const found = await follow(name, (digest) =>
+      tools.ask(digest === null ? { reference: `docker://${fullImageName(name)}`, tls } : at(digest)),
+    );
+    const key = imageKey("registry", `${registry}/${repository}`, found.digest);
+    say(`Image ${fullImageName(name)} is ${found.digest}`);
+    await this.once(key, need, async () => {
+      const blobs = [found.config, ...found.layers];
+      const scope = `${registry}/${repository}`;
+      const missing = await this.#putCached(scope, blobs, tools, say);
+      try {
+        await this.#whileItMoves(sandbox, (stalled) => tools.copy(at(found.digest), stalled));
+      } finally {
+        // Also those that came before something went wrong.
+        await this.#keep(scope, missing, tools, signal);
+      }
+      await tools.logOut();
+      await this.#finish(key, name, sandbox, tools, need);
+    });
+    return this.#known(key);
+  }
+
+  async #fromHere(
+    local: LocalImage,
+    name: ImageName,
+    sandbox: FetchSandbox,
+    tools: FetchTools,
+    need: FetchFor,
+  ): Promise<FetchedImage> {
+    const { signal, say } = need;
+    const image = fullImageName(name);
+    say(`Image ${image} is taken from this machine`);
+    const { digest, put } = await provide(local, image, tools, signal);
+    const key = imageKey(local.kind, local.place, digest);
+    await this.once(key, need, async () => {
+      await put();
+      await this.#finish(key, name, sandbox, tools, need);
+    });
+    return this.#known(key);
+  }
+
+  async #finish(
+    key: string,
+    name: ImageName,
+    sandbox: FetchSandbox,
+    tools: FetchTools,
+    { signal, say }: FetchFor,
+  ): Promise<void> {
+    const { envVars } = readConfig(await tools.readConfig(), fullImageName(name));
+    say("Unpacking the image");
+    await tools.unpack();
+    // First, since an image without it would be of no use.
+    await this.#note(key, envVars);
+    await sandbox.withDisk((disk) => this.#parts.images.add(key, { parent: null, disk, folder: UNPACKED, signal }));
+  }
+
+  /** Removes blobs that were not used lately, and what is known about images that are gone. */
+  async collect(): Promise<void> {
+    await this.#parts.cache?.collect();
+    for (const file of await readdir(this.#parts.folder)) {
+      const name = file.split(".")[0] ?? "";
+      // One that is just being made is written down before it is there.
+      await this.#turns.run(name, async () => {
+        if (!this.#parts.images.has(name)) await rm(join(this.#parts.folder, file), { force: true });
+      });
+    }
+  }
+
+  /** Aborts what waits for bytes that do not come. */
+  async #whileItMoves(sandbox: FetchSandbox, work: (stalled: AbortSignal) => Promise<void>): Promise<void> {
+    const { stalledMaxMs } = this.#parts;
+    const stalled = new AbortController();
+    let before = -1;
+    const watch = setInterval(() => {
+      const now = sandbox.traffic();
+      if (now === before) {
+        stalled.abort(new Fault(422, `its registry sent nothing for ${stalledMaxMs / 1000} s`));
+      }
+      before = now;
+    }, stalledMaxMs);
+    try {
+      await work(stalled.signal);
+    } finally {
+      clearInterval(watch);
+    }
+  }
+
+  /** Makes an image unless it is here, one at a time of each name. Answers the name. */
+  async once(name: string, { hold }: FetchFor, make: (name: string) => Promise<void>): Promise<string> {
+    // First: it may be here, and about to be collected.
+    hold(name);
+    await this.#turns.run(name, async () => {
+      if (!this.#parts.images.has(name)) await make(name);
+    });
+    return name;
+  }
+
+  #known(key: string): FetchedImage {
+    const { envVars } = JSON.parse(readFileSync(this.#noteOf(key), "utf8")) as Pick<FetchedImage, "envVars">;
+    return { image: key, envVars, isProvisioned: false };
+  }
+
+  async #note(key: string, envVars: Record<string, string>): Promise<void> {
+    const path = this.#noteOf(key);
+    writeFileSync(`${path}.unfinished`, JSON.stringify({ envVars }), { mode: 0o600 });
+    await rename(`${path}.unfinished`, path);
+  }
+
+  #noteOf(key: string): string {
+    return join(this.#parts.folder, `${key}.json`);
+  }
+
+  /** Answers whether the registry speaks TLS. */
+  async #openWay(registry: string, sandbox: FetchSandbox, tools: FetchTools): Promise<boolean> {
+    const allowed = this.#parts.registries.find(({ name }) => name === registry);
+    if (allowed === undefined) return true;
+    const { host, ways } = await waysTo(allowed);
+    await sandbox.open(ways);
+    // The sandbox must not ask somebody else where the registry is.
+    const lines = ["127.0.0.1 localhost", ...ways.map(({ address }) => `${address} ${host}`)];
+    await tools.write("/etc/hosts", `${lines.join("\n")}\n`);
+    return allowed.tls;
+  }
+
+  /** Answers those that have to be fetched. */
+  async #putCached(scope: string, blobs: readonly Blob[], tools: FetchTools, say: Say): Promise<Blob[]> {
+    const missing: Blob[] = [];
+    for (const blob of new Map(blobs.map((each) => [each.digest, each])).values()) {
+      const cached = await this.#parts.cache?.find(scope, blob);
+      if (cached === undefined) missing.push(blob);
+      else await tools.putBlob(blob.digest, cached);
+    }
+    const bytes = missing.reduce((sum, blob) => sum + blob.bytes, 0);
+    say(`Fetching ${missing.length} of ${blobs.length} blobs, ${Math.ceil(bytes / 1024 ** 2)} MiB`);
+    return missing;
+  }
+
+  async #keep(scope: string, blobs: readonly Blob[], tools: FetchTools, signal: AbortSignal): Promise<void> {
+    const { cache } = this.#parts;
+    if (cache === undefined || signal.aborted) return;
+    for (const blob of blobs) {
+      const isThere = await tools.hasBlob(blob.digest).catch(() => false);
+      if (isThere) await cache.keep(scope, blob, await tools.readBlob(blob.digest));
+    }
+    await cache.collect();
+  }
+}
+
+/** From a name to the image for this machine, over a list of images if there is one. */
+async function follow(
+  name: ImageName,
+  ask: (digest: string | null) => Promise<string>,
+): Promise<{ digest: string; config: Blob; layers: readonly Blob[] }> {
+  const image = fullImageName(name);
+  let digest = name.digest;
+  for (let step = 0; step < MANIFEST_STEPS_MAX; step++) {
+    const text = await ask(digest);
+    const actual = `sha256:${new Bun.CryptoHasher("sha256").update(text).digest("hex")}`;
+    if (digest !== null && digest !== actual) {
+      throw new Fault(422, `the image ${image} cannot be used: its registry sent ${actual} for ${digest}`);
+    }
+    const found = readManifest(text, image);
+    if (found.kind === "image") return { digest: actual, config: found.config, layers: found.layers };
+    digest = found.digest;
+  }
+  throw new Fault(422, `the image ${image} cannot be used: it is a list of lists of lists`);
+}
+
+/** Names of images have no dots or slashes. */
+function imageKey(kind: string, place: string, digest: string): string {
+  const hash = new Bun.CryptoHasher("sha256").update(JSON.stringify([kind, place, digest])).digest("hex");
+  return `f${hash.slice(0, 40)}`;
+}

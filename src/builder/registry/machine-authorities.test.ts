@@ -1,0 +1,24 @@
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { FETCH_AUTHORITIES_MAX_BYTES, machineAuthorities } from "./machine-authorities.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-authorities-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const [none, first, second] = ["none", "first", "second"].map((name) => join(folder, name)) as [string, string, string];
+
+test("the first bundle that is there counts, as it is now", async () => {
+  writeFileSync(first, "1");
+  writeFileSync(second, "2");
+  expect(await machineAuthorities([none])).toBeUndefined();
+  expect(await machineAuthorities([none, first, second])).toBe("1");
+  writeFileSync(first, "changed");
+  expect(await machineAuthorities([none, first, second])).toBe("changed");
+});
+
+test("what is no bundle is not trusted, and is no reason to fail", async () => {
+  truncateSync(second, FETCH_AUTHORITIES_MAX_BYTES + 1);
+  expect(await machineAuthorities([second])).toBeUndefined();
+  expect(await machineAuthorities([folder])).toBeUndefined();
+});

@@ -1,0 +1,24 @@
+/** A step as a log shows it. */
+import type { BuildStep } from "../contract/internal/host.ts";
+import { BUILD_COMMAND_SHOWN_CHARS } from "./limits.ts";
+
+export function shown(step: BuildStep): string {
+  switch (step.type) {
+    case "run":
+      return `RUN ${shortened(step.command)}`;
+    case "copy":
+      return `COPY ${shortened(step.source)} ${shortened(step.target)}`;
+    case "env":
+      // Values may be secrets; names are not.
+      return `ENV ${shortened(step.variables.map(([name]) => name).join(" "))}`;
+    case "workdir":
+      return `WORKDIR ${shortened(step.path)}`;
+    case "user":
+      return `USER ${shortened(step.name)}`;
+  }
+}
+
+export function shortened(text: string): string {
+  const line = text.replaceAll("\0", "\ufffd");
+  return line.length > BUILD_COMMAND_SHOWN_CHARS ? `${line.slice(0, BUILD_COMMAND_SHOWN_CHARS)}…` : line;
+}

@@ -1,0 +1,104 @@
+/** What each kind of step does, in a sandbox that runs. Each answers the context for the next. */
+import { Fault } from "../contract/fault.ts";
+import type { BuildStep } from "../contract/internal/host.ts";
+import { type BuildContext, placeOf, variablesOf, withVariables } from "./build-context.ts";
+import type { CommandOutput } from "./build-log.ts";
+import type { BuildSandbox } from "./build-sandbox.ts";
+import { expand } from "./variables.ts";
+
+/** Uploaded archives by name. */
+export interface UploadedFiles {
+  /** Fault 404 if there is none. */
+  open(name: string): Promise<ReadableStream<Uint8Array>>;
+}
+
+interface StepSurroundings {
+  sandbox: BuildSandbox;
+  files: UploadedFiles;
+  output: CommandOutput;
+}
+
+type DiskStep = Exclude<BuildStep, { type: "env" }>;
+
+export function isDiskStep(step: BuildStep): step is DiskStep {
+  return step.type !== "env";
+}
+
+/** A step that needs no sandbox. */
+export function afterEnv(step: Extract<BuildStep, { type: "env" }>, context: BuildContext): BuildContext {
+  return withVariables(context, step.variables);
+}
+
+/** Fault 422 in words for whoever wrote the step. */
+export async function runStep(
+  step: DiskStep,
+  context: BuildContext,
+  surroundings: StepSurroundings,
+): Promise<BuildContext> {
+  switch (step.type) {
+    case "run":
+      return await runCommand(step, context, surroundings);
+    case "copy":
+      return await copy(step, context, surroundings);
+    case "workdir":
+      return await makeWorkdir(step, context, surroundings);
+    case "user":
+      return await becomeUser(step, context, surroundings);
+  }
+}
+
+async function runCommand(
+  { command, user }: Extract<BuildStep, { type: "run" }>,
+  context: BuildContext,
+  { sandbox, output }: StepSurroundings,
+): Promise<BuildContext> {
+  await sandbox.shell(command, { ...context, user: user ?? context.user }, output);
+  return context;
+}
+
+async function copy(
+  { files: name, source, target, owner, mode }: Extract<BuildStep, { type: "copy" }>,
+  context: BuildContext,
+  { sandbox, files }: StepSurroundings,
+): Promise<BuildContext> {
+  const variables = variablesOf(context);
+  // At the root, because any folder might be missing, and would be in the image if it were made.
+  const archive = `/.sandlot-upload-${crypto.randomUUID()}`;
+  await sandbox.commands.upload(archive, "root", await files.open(name), sandbox.signal);
+  await sandbox.program("unpack", {
+    archive,
+    source: expand(source, variables),
+    target: expand(target, variables),
+    workdir: context.workdir,
+    user: context.user,
+    owner,
+    mode,
+  });
+  return context;
+}
+
+async function makeWorkdir(
+  { path }: Extract<BuildStep, { type: "workdir" }>,
+  context: BuildContext,
+  { sandbox }: StepSurroundings,
+): Promise<BuildContext> {
+  const workdir = placeOf(context, path);
+  await sandbox.commands.makeFolder(workdir, context.user, sandbox.signal);
+  return { ...context, workdir };
+}
+
+async function becomeUser(
+  { name, sudo }: Extract<BuildStep, { type: "user" }>,
+  context: BuildContext,
+  { sandbox }: StepSurroundings,
+): Promise<BuildContext> {
+  const said = await sandbox.program("add-user", { name: expand(name, variablesOf(context)), sudo });
+  const user = demandUserName(said.split("\n").at(-1) ?? "");
+  return { ...context, user, home: (await sandbox.homeOf(user)) ?? "/" };
+}
+
+/** It becomes the template's default user, and root in the sandbox may have put anything in the guest's place. */
+function demandUserName(name: string): string {
+  if (/^[\w.][\w.$-]{0,63}$/.test(name)) return name;
+  throw new Fault(502, "the sandbox's runtime did not report the current user: another program took its place");
+}

@@ -1,0 +1,102 @@
+/**
+ * `$VAR` and `${VAR}` in the arguments of steps, as Docker has them: also `${VAR:-word}`, `${VAR:+word}` and
+ * `${VAR:?word}`, without the colon where an empty variable counts as set, and `\$` for the sign itself. Words have
+ * variables like the text around them. Commands are not substituted. A variable that nobody set is empty.
+ */
+import { Fault } from "../contract/fault.ts";
+import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_NESTED_MAX } from "./limits.ts";
+
+/** What every process has, whatever the steps say. */
+export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const PLAIN = /\$([A-Za-z_]\w*)/y;
+const BRACED = /\$\{([A-Za-z_]\w*)(?:(:?)([-+?]))?/y;
+
+/** Fault 422 when the result is longer than any variable can be: a few steps could double a value without end. */
+export function expand(text: string, variables: Readonly<Record<string, string>>): string {
+  return new Expansion(text, variables).between(0, text.length, 0);
+}
+
+class Expansion {
+  readonly #text: string;
+  readonly #variables: Readonly<Record<string, string>>;
+  readonly #closings: ReadonlyMap<number, number>;
+  #bytes = 0;
+
+  constructor(text: string, variables: Readonly<Record<string, string>>) {
+    this.#text = text;
+    this.#variables = variables;
+    this.#closings = closingsIn(text);
+  }
+
+  between(begin: number, end: number, depth: number): string {
+    let result = "";
+    let at = begin;
+    while (at < end) {
+      const sign = this.#text.indexOf("$", at);
+      const isEscaped = sign > at && this.#text[sign - 1] === "\\";
+      const plainEnd = sign < 0 || sign >= end ? end : isEscaped ? sign - 1 : sign;
+      result += this.#counted(this.#text.slice(at, plainEnd));
+      if (plainEnd === end) break;
+      const [meaning, next] = isEscaped ? [this.#counted("$"), sign + 1] : this.#reference(sign, depth);
+      result += meaning;
+      at = next;
+    }
+    return result;
+  }
+
+  /** What it means, and where it ends. A sign that begins no reference is a sign. */
+  #reference(at: number, depth: number): [meaning: string, end: number] {
+    const plain = matchAt(PLAIN, this.#text, at);
+    if (plain !== null) return [this.#counted(this.#valueOf(plain[1] ?? "") ?? ""), at + plain[0].length];
+    const braced = matchAt(BRACED, this.#text, at);
+    const closing = this.#closings.get(at);
+    const wordAt = at + (braced?.[0].length ?? 0);
+    if (braced === null || closing === undefined || (braced[3] === undefined && wordAt !== closing)) {
+      return [this.#counted("$"), at + 1];
+    }
+    if (depth >= BUILD_VARIABLES_NESTED_MAX) {
+      throw new Fault(422, `variables are nested deeper than ${BUILD_VARIABLES_NESTED_MAX} levels`);
+    }
+    const [, name = "", colon, rule] = braced;
+    const value = this.#valueOf(name);
+    const isSet = value !== undefined && (colon !== ":" || value !== "");
+    const word = () => this.between(wordAt, closing, depth + 1);
+    if (rule === "?" && !isSet) throw new Fault(422, `$${name} is not set: ${word()}`);
+    if (rule === "+") return [isSet ? word() : "", closing + 1];
+    return [rule === "-" && !isSet ? word() : this.#counted(value ?? ""), closing + 1];
+  }
+
+  #valueOf(name: string): string | undefined {
+    return Object.hasOwn(this.#variables, name) ? this.#variables[name] : undefined;
+  }
+
+  #counted(piece: string): string {
+    this.#bytes += Buffer.byteLength(piece);
+    if (this.#bytes <= BUILD_VALUE_MAX_BYTES) return piece;
+    throw new Fault(
+      422,
+      `${JSON.stringify(this.#text.slice(0, 100))} has more than ${BUILD_VALUE_MAX_BYTES} bytes with its variables put in`,
+    );
+  }
+}
+
+/** Where each `${` is closed, by where it begins: in one pass, as what is never closed must not be looked at twice. */
+function closingsIn(text: string): Map<number, number> {
+  const closings = new Map<number, number>();
+  const open: number[] = [];
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === "\\" && text[at + 1] === "$") at++;
+    else if (text[at] === "$" && text[at + 1] === "{") open.push(at++);
+    else if (text[at] === "}") {
+      const begin = open.pop();
+      if (begin !== undefined) closings.set(begin, at);
+    }
+  }
+  return closings;
+}
+
+function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
+  pattern.lastIndex = at;
+  return pattern.exec(text);
+}

@@ -1,0 +1,171 @@
+/**
+ * What is remembered of sandboxes beyond their rows: logs, metrics, events, and who is told of them. It listens to the
+ * life cycle as its listener and to sandboxes through the host, and keeps everybody else from waiting for it.
+ */
+
+import { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
+import type { Log } from "../../base/log.ts";
+import type { Host, HostEvent } from "../../contract/internal/host.ts";
+import type { Measurable } from "../../store/metric-blocks.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
+import type { Store } from "../../store/store.ts";
+import type { Ids } from "../access/ids.ts";
+import type { LifecycleEvent, LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
+import { ACTIVITY_SWEEP_MS } from "../limits.ts";
+import { WebhookDeliveries } from "../webhooks/webhook-deliveries.ts";
+import { type PostMessage, webhookPost } from "../webhooks/webhook-post.ts";
+import { sweepActivity } from "./activity-sweep.ts";
+import { MetricSamples } from "./metric-samples.ts";
+import { SandboxEventRecord } from "./sandbox-event-record.ts";
+import { SandboxLogs } from "./sandbox-logs.ts";
+import { TeamActivities } from "./team-activity.ts";
+
+export interface ActivityOptions {
+  /** Timers of what nobody waits for; the clock's own unless a test wants to move them apart. */
+  idleClock?: Clock;
+  /** Webhooks may lead to addresses inside. */
+  allowWebhooksInside?: boolean;
+  post?: PostMessage;
+}
+
+interface ActivityServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  ids: Ids;
+  log: Log;
+}
+
+const WORDS: Record<LifecycleEvent, string> = {
+  created: "Sandbox created",
+  killed: "Sandbox killed",
+  paused: "Sandbox paused",
+  resumed: "Sandbox resumed",
+  updated: "Sandbox updated",
+  checkpointed: "Sandbox checkpointed",
+};
+
+export class Activity implements LifecycleListener {
+  readonly logs: SandboxLogs;
+  readonly metrics: MetricSamples;
+  readonly events: SandboxEventRecord;
+  readonly teams: TeamActivities;
+  readonly allowsInside: boolean;
+  readonly #deliveries: WebhookDeliveries;
+  readonly #background: Background;
+  readonly #posting: Background;
+  readonly #services: ActivityServices & { idleClock: Clock };
+  #sweep: Timer | undefined;
+
+  constructor(services: ActivityServices, options: ActivityOptions = {}) {
+    const { idleClock = services.clock, allowWebhooksInside: allowInside = false } = options;
+    const background = new Background(services.log);
+    const shared = { ...services, idleClock, background };
+    this.allowsInside = allowInside;
+    this.#posting = new Background(services.log);
+    this.logs = new SandboxLogs(shared);
+    this.teams = new TeamActivities(services);
+    this.metrics = new MetricSamples({ ...shared, onPass: (running) => this.#checkTeams(running) });
+    const post = options.post ?? webhookPost({ allowInside });
+    this.#deliveries = new WebhookDeliveries({ ...shared, posting: this.#posting, post });
+    this.events = new SandboxEventRecord({
+      ...shared,
+      onRecorded: () => this.#deliveries.wake(),
+      recordActivity: (tables, changes) => this.teams.record(tables, changes),
+    });
+    this.#background = background;
+    this.#services = { ...services, idleClock };
+  }
+
+  /** What sandboxes say. Never waits. */
+  heard(event: HostEvent): void {
+    if (event.kind === "log-waits") {
+      this.#background.run("a sandbox's log could not be followed", () => this.#sayWhere(event.id));
+    } else if (event.kind === "log") {
+      const { id, lines, position } = event;
+      const { host } = this.#services;
+      const taken = this.logs.take(id, lines, position ?? undefined);
+      // A host that cannot be told asks again.
+      void (taken ? host.hearLog(id, position) : host.putOffLog(id)).catch(() => undefined);
+    } else if (event.kind === "trouble") {
+      this.#background.run("trouble of a sandbox could not be logged", async () => {
+        const sandbox = await this.#services.store.sandboxes.byId(event.id);
+        if (sandbox !== undefined) this.warn(sandbox, event.message);
+      });
+    }
+  }
+
+  tell(event: LifecycleEvent, sandbox: Sandbox, note?: string): void {
+    const words = note === undefined ? WORDS[event] : `${WORDS[event]}: ${note}`;
+    const fields = { logger: "sandbox", event_type: `sandbox.lifecycle.${event}`, execution_id: sandbox.executionId };
+    this.logs.append(sandbox, "info", words, fields);
+    this.events.note(event, sandbox, note, this.teams.tell(event, sandbox));
+    if (event === "created" || event === "resumed") this.metrics.welcome(sandbox);
+    if (event === "killed" || event === "paused") this.metrics.dismiss(sandbox.id);
+    if (event === "killed") this.logs.noteEnd(sandbox.id);
+  }
+
+  warn(sandbox: Sandbox, message: string): void {
+    this.logs.append(sandbox, "warn", message, { logger: "sandbox", execution_id: sandbox.executionId });
+  }
+
+  /** Resolves when all events so far are recorded, or cannot be for now; then they are later. */
+  async recorded(): Promise<void> {
+    await this.events.flush().catch(() => undefined);
+  }
+
+  /** Samples, sweeps, and delivers what a stop has interrupted. */
+  async start(): Promise<void> {
+    await this.recorded();
+    await this.teams.start();
+    this.metrics.start();
+    this.#deliveries.wake();
+    this.#sweepLater();
+  }
+
+  /** Resolves once no background work is under way. */
+  async settled(): Promise<void> {
+    await this.#background.settled();
+    await this.#posting.settled();
+    await this.#background.settled();
+  }
+
+  /** Writes what waits. Deliveries under way are made again after the next start. */
+  async close(): Promise<void> {
+    this.#sweep?.cancel();
+    this.#deliveries.close();
+    const waiting = [this.events.close(), this.logs.close(), this.metrics.close()];
+    await Promise.allSettled(waiting);
+    await this.#background.settled();
+  }
+
+  #checkTeams(running: readonly Measurable[]): void {
+    for (const change of this.teams.check(running)) this.events.noteChange(change);
+  }
+
+  async #sayWhere(id: string): Promise<void> {
+    const { host } = this.#services;
+    const position = await this.logs.positionOf(id).then(
+      (known) => known ?? null,
+      () => undefined,
+    );
+    // Not recorded yet, or the store is away.
+    if (position === undefined) await host.putOffLog(id);
+    else await host.hearLog(id, position);
+  }
+
+  #sweepLater(): void {
+    const { store, clock, idleClock } = this.#services;
+    this.#sweep = idleClock.after(ACTIVITY_SWEEP_MS, () => {
+      this.#background.run("old logs, metrics and events not removed", async () => {
+        try {
+          this.logs.tidy();
+          await sweepActivity(store, clock.now());
+        } finally {
+          this.#sweepLater();
+        }
+      });
+    });
+  }
+}

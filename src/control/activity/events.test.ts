@@ -1,0 +1,398 @@
+/** Events of sandboxes, and webhooks that hear of them. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
+import { FakeHost } from "../../host/testing/fake-host.ts";
+import { bothEngines } from "../../store/testing/engines.ts";
+import { ACTIVITY_SWEEP_MS, DELIVERIES_WAITING_MAX } from "../limits.ts";
+import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+import {
+  DELIVERIES_PER_TEAM_AT_ONCE,
+  DELIVERIES_PER_WEBHOOK_AT_ONCE,
+  DELIVERY_RETRY_MS,
+} from "../webhooks/webhook-deliveries.ts";
+import { WEBHOOKS_PER_TEAM_MAX } from "../webhooks/webhooks.ts";
+
+interface Event {
+  id: string;
+  type: string;
+  timestamp: string;
+  sandboxId: string;
+  sandboxExecutionId: string;
+  sandboxTemplateId: string;
+  sandboxBuildId: string;
+  sandboxTeamId: string;
+  eventData: { sandbox_metadata: Record<string, string>; execution?: Record<string, unknown>; note?: string };
+}
+
+interface Webhook {
+  id: string;
+  url: string;
+  enabled: boolean;
+}
+
+interface Deliveries {
+  data: { eventId: string; eventType: string; sandboxId: string; attempts: Record<string, unknown>[] }[];
+  nextCursor: string | null;
+}
+
+const CREATED = "sandbox.lifecycle.created";
+const KILLED = "sandbox.lifecycle.killed";
+const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED, KILLED], signatureSecret: "s3cret" };
+
+for (const { title, missing, fresh } of bothEngines()) {
+  describe.skipIf(missing)(title, () => {
+    let f: ControlFixture;
+    beforeEach(async () => {
+      f = await ControlFixture.open(new FakeHost(), await fresh());
+    });
+    afterEach(() => f[Symbol.asyncDispose]());
+
+    const settle = (ms = 1_000) => f.passBy(ms);
+
+    /** Lets what is to be delivered be delivered, while some of it never comes to an end. */
+    async function whileStuck(isSo: () => boolean): Promise<void> {
+      await f.idleClock.advance(200, () => Bun.sleep(1));
+      const deadline = performance.now() + 20_000;
+      while (!isSo() && performance.now() < deadline) await Bun.sleep(1);
+    }
+
+    async function events(path = "", headers: Record<string, string> = {}): Promise<Event[]> {
+      const reply = await f.call("GET", `/events/sandboxes${path}`, undefined, headers);
+      expect(reply.status).toBe(200);
+      return reply.body as unknown as Event[];
+    }
+
+    async function addHook(changes: Record<string, unknown> = {}): Promise<Webhook> {
+      const reply = await f.call("POST", "/events/webhooks", { ...hook, ...changes });
+      expect(reply.status).toBe(201);
+      return reply.body as unknown as Webhook;
+    }
+
+    async function deliveries(id: string, query = ""): Promise<Deliveries> {
+      const reply = await f.call("GET", `/events/webhooks/${id}/deliveries${query}`);
+      expect(reply.status).toBe(200);
+      return reply.body as unknown as Deliveries;
+    }
+
+    describe("events", () => {
+      test("tell what happened, to what, in which run, newest first", async () => {
+        const id = await f.create({ metadata: { a: "b" }, timeout: 60 });
+        await f.advance(5_000);
+        await f.call("DELETE", `/sandboxes/${id}`);
+        const [killed, created] = await events();
+        expect(created).toMatchObject({
+          type: CREATED,
+          version: "v2",
+          timestamp: new Date(NOW).toISOString(),
+          sandboxId: id,
+        });
+        expect(created?.eventData).toEqual({ sandbox_metadata: { a: "b" } });
+        expect(killed).toMatchObject({ type: KILLED, sandboxId: id, sandboxTeamId: f.firstRun.teamId });
+        expect(killed?.sandboxExecutionId).toBe(created?.sandboxExecutionId ?? "");
+        expect(killed?.sandboxTemplateId).toBe("basetemplate00000000");
+        expect(killed?.eventData.execution).toEqual({
+          started_at: new Date(NOW).toISOString(),
+          vcpu_count: 2,
+          memory_mb: 1024,
+          execution_time: 5000,
+        });
+      });
+
+      test("are recorded before whoever made them happen is answered", async () => {
+        const recorded = async () => {
+          const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset: 0, limit: 100 };
+          return (await f.store.sandboxEvents.list({ ...all, teamId: f.firstRun.teamId })).map(({ type }) => type);
+        };
+        const id = await f.create({ timeout: 60 });
+        expect(await recorded()).toEqual([CREATED]);
+        await f.call("DELETE", `/sandboxes/${id}`);
+        expect(await recorded()).toEqual([CREATED, KILLED]);
+      });
+
+      test("a run that is paused has lasted until the pause began, also when it is killed later", async () => {
+        const id = await f.create({ timeout: 60 });
+        await f.advance(5_000);
+        f.host.beforePause = () => f.clock.advance(3_000, async () => undefined);
+        await f.call("POST", `/sandboxes/${id}/pause`);
+        await f.advance(60_000);
+        await f.call("DELETE", `/sandboxes/${id}`);
+        const lasted = (await events()).map(({ eventData }) => eventData.execution?.execution_time);
+        expect(lasted).toEqual([5_000, 5_000, undefined]);
+      });
+
+      // Seen to fail: all of its metadata was stored again with each new timeout.
+      test("do not repeat metadata that is long", async () => {
+        const id = await f.create({ metadata: { long: "x".repeat(32 * 1024) }, timeout: 60 });
+        await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 90 });
+        const [updated, created] = await events();
+        for (const event of [updated, created]) {
+          expect(event?.eventData).toMatchObject({ sandbox_metadata: {}, metadata_left_out: true });
+        }
+        expect((await f.call("GET", `/sandboxes/${id}`)).body).toMatchObject({
+          metadata: { long: expect.any(String) },
+        });
+      });
+
+      test("are there as soon as what they tell of, and survive a restart", async () => {
+        const id = await f.create();
+        expect(await events(`/${id}`)).toHaveLength(1);
+        await f.create();
+        await f.restart();
+        expect(await events()).toHaveLength(2);
+      });
+
+      test("are asked for by sandbox, type, order, page and team", async () => {
+        const [one, two] = [await f.create(), await f.create()];
+        await f.call("DELETE", `/sandboxes/${one}`);
+        expect((await events(`/${one}?orderAsc=true`)).map(({ type }) => type)).toEqual([CREATED, KILLED]);
+        expect((await events(`?types=${KILLED}`)).map(({ sandboxId }) => sandboxId)).toEqual([one]);
+        expect(await events(`?types=${KILLED}&types=${CREATED}`)).toHaveLength(3);
+        expect((await events("?limit=1&offset=1&orderAsc=true")).map(({ sandboxId }) => sandboxId)).toHaveLength(1);
+        const other = { "X-API-Key": await f.anotherTeam("other") };
+        expect(await events("", other)).toEqual([]);
+        expect(await events(`/${two}`, other)).toEqual([]);
+      });
+
+      test.each(["limit=0", "limit=101", "offset=-1", "orderAsc=maybe", "types=sandbox.exploded"])(
+        "refuse %s",
+        async (query) => {
+          expect((await f.call("GET", `/events/sandboxes?${query}`)).status).toBe(400);
+        },
+      );
+
+      test("are ten to a page unless asked otherwise, and gone after a week", async () => {
+        for (let nth = 0; nth < 12; nth++) await f.create({ timeout: 3600 });
+        expect(await events()).toHaveLength(10);
+        await f.advance(ACTIVITY_KEPT_MS + 3_600_001);
+        expect(await events(`?types=${CREATED}`)).toEqual([]);
+        await f.idleClock.advance(ACTIVITY_SWEEP_MS, () => f.control.settled());
+        expect(await f.store.sandboxEvents.removeBefore(Number.MAX_SAFE_INTEGER, 100)).toBe(0);
+      });
+    });
+
+    describe("webhooks", () => {
+      test("are made, read, changed and deleted, and never show their secret", async () => {
+        const made = await addHook();
+        expect(made).toMatchObject({ name: "mine", url: hook.url, enabled: true, events: hook.events });
+        expect(JSON.stringify(made)).not.toContain("s3cret");
+        const changed = await f.call("PATCH", `/events/webhooks/${made.id}`, {
+          enabled: false,
+          url: "http://x.example/",
+        });
+        expect(changed.body as unknown).toEqual({ ...made, enabled: false, url: "http://x.example/" });
+        expect((await f.call("GET", "/events/webhooks")).body as unknown).toEqual([changed.body]);
+        const gone = await f.call("DELETE", `/events/webhooks/${made.id}`);
+        expect([gone.status, gone.headers.get("content-length")]).toEqual([200, "0"]);
+        expect((await f.call("GET", `/events/webhooks/${made.id}`)).status).toBe(404);
+        expect((await f.call("DELETE", `/events/webhooks/${made.id}`)).status).toBe(404);
+      });
+
+      test("are the team's own, and bounded in number", async () => {
+        const { id } = await addHook();
+        const other = { "X-API-Key": await f.anotherTeam("other") };
+        for (const [method, path] of [
+          ["GET", ""],
+          ["PATCH", ""],
+          ["DELETE", ""],
+          ["GET", "/deliveries"],
+          ["GET", "/stats"],
+        ] as const) {
+          const body = method === "PATCH" ? {} : undefined;
+          expect((await f.call(method, `/events/webhooks/${id}${path}`, body, other)).status).toBe(404);
+        }
+        for (let nth = 1; nth < WEBHOOKS_PER_TEAM_MAX; nth++) await addHook();
+        const refused = await f.call("POST", "/events/webhooks", hook);
+        expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, null]);
+        expect((await f.call("POST", "/events/webhooks", hook, other)).status).toBe(201);
+        expect((await f.call("GET", "/events/webhooks/not-a-uuid")).status).toBe(400);
+      });
+
+      test.each([
+        ["a url inside", { url: "http://127.0.0.1:9/" }],
+        ["a password", { url: "https://a:b@x.example/" }],
+        ["another scheme", { url: "ftp://x.example/" }],
+        ["no events", { events: [] }],
+        ["an unknown event", { events: ["sandbox.lifecycle.bored"] }],
+        ["no secret", { signatureSecret: "" }],
+        ["no name", { name: "" }],
+        ["a long url", { url: `https://x.example/${"x".repeat(3000)}` }],
+      ])("%s is refused", async (_what, changes) => {
+        expect((await f.call("POST", "/events/webhooks", { ...hook, ...changes })).status).toBe(400);
+        const { id } = await addHook();
+        expect((await f.call("PATCH", `/events/webhooks/${id}`, changes)).status).toBe(400);
+      });
+    });
+
+    describe("deliveries", () => {
+      test("are signed, in snake_case, of the wanted types, to the enabled ones of the team", async () => {
+        const wanting = await addHook({ events: [KILLED] });
+        await addHook({ url: "https://off.example/", enabled: false });
+        const other = { "X-API-Key": await f.anotherTeam("other") };
+        await f.call("POST", "/events/webhooks", { ...hook, url: "https://theirs.example/" }, other);
+        const id = await f.create({ metadata: { a: "b" } });
+        await f.call("DELETE", `/sandboxes/${id}`);
+        await settle();
+        expect(f.posted.map(({ url }) => url)).toEqual([hook.url]);
+        const { headers = {}, body = "" } = f.posted[0] ?? {};
+        const [killed] = await events(`/${id}?types=${KILLED}`);
+        expect(JSON.parse(body)).toMatchObject({
+          id: killed?.id,
+          type: KILLED,
+          sandbox_id: id,
+          sandbox_team_id: f.firstRun.teamId,
+          timestamp: killed?.timestamp,
+          event_data: killed?.eventData,
+          sandbox_execution_id: killed?.sandboxExecutionId,
+          sandbox_template_id: killed?.sandboxTemplateId,
+        });
+        const digest = new Bun.CryptoHasher("sha256").update(`s3cret${body}`).digest("base64").replaceAll("=", "");
+        expect(headers).toMatchObject({
+          "e2b-webhook-id": wanting.id,
+          "e2b-signature-version": "v1",
+          "e2b-signature": digest,
+        });
+        const { data } = await deliveries(wanting.id);
+        expect(data[0]?.attempts).toHaveLength(1);
+        expect(data[0]?.attempts[0]).toMatchObject({ success: true, statusCode: 200, error: null });
+        expect(data[0]?.attempts[0]?.deliveryId).toBe(headers["e2b-delivery-id"]);
+      });
+
+      test("are tried again three times, ten seconds apart, and then given up", async () => {
+        const { id } = await addHook({ events: [CREATED] });
+        const tries: number[] = [];
+        f.receive = async () => {
+          tries.push(f.clock.now());
+          if (tries.length === 2) throw new Error("the connection failed: ECONNREFUSED");
+          return 500;
+        };
+        await f.create({ timeout: 3600 });
+        await settle(60_000);
+        expect(tries).toHaveLength(4);
+        const gaps = tries.slice(1).map((time, nth) => time - (tries[nth] ?? 0));
+        for (const gap of gaps) expect(Math.abs(gap - DELIVERY_RETRY_MS)).toBeLessThanOrEqual(1_000);
+        const { data } = await deliveries(id, "?deliveryStatus=failed");
+        expect(data[0]?.attempts.map(({ statusCode, error }) => [statusCode, error])).toEqual([
+          [500, "answered 500"],
+          [null, "the connection failed: ECONNREFUSED"],
+          [500, "answered 500"],
+          [500, "answered 500"],
+        ]);
+        expect(new Set(f.posted.map(({ headers }) => headers["e2b-delivery-id"])).size).toBe(1);
+        const stats = (await f.call("GET", `/events/webhooks/${id}/stats`)).body as unknown as Record<string, number>;
+        expect(stats).toMatchObject({ total: 4, failed: 4 });
+      });
+
+      test("are summed up in buckets of exactly an hour", async () => {
+        const { id } = await addHook({ events: [CREATED] });
+        f.receive = async () => (f.posted.length === 1 ? 200 : 400);
+        await f.create({ timeout: 36_000 });
+        await settle(60_000);
+        const statsOf = async (query: string) => {
+          const { body } = await f.call("GET", `/events/webhooks/${id}/stats${query}`);
+          return body as unknown as { buckets: { timestamp: string; total: number }[]; total: number };
+        };
+        const day = await statsOf("");
+        const times = day.buckets.map(({ timestamp }) => Date.parse(timestamp));
+        expect(times).toHaveLength(24);
+        expect(new Set(times.slice(1).map((time, nth) => time - (times[nth] ?? 0)))).toEqual(new Set([3_600_000]));
+        expect(f.clock.now() - (times[0] ?? 0)).toBe(24 * 3_600_000);
+        expect([day.total, day.buckets.at(-1)?.total]).toEqual([1, 1]);
+        // Of more than is kept there are no more buckets.
+        const ever = await statsOf("?start=1970-01-01T00:00:00Z&end=2999-01-01T00:00:00Z");
+        expect([ever.buckets.length, ever.total]).toEqual([7 * 24, 1]);
+        const past = await statsOf("?start=1970-01-01T00:00:00Z&end=1970-01-02T00:00:00Z");
+        expect([past.buckets.length, past.total]).toEqual([1, 0]);
+      });
+
+      test("that were recorded are made after a crash, at least once", async () => {
+        await addHook({ events: [CREATED] });
+        const stuck = Promise.withResolvers<number>();
+        f.receive = () => stuck.promise;
+        await f.create({ timeout: 3600 });
+        await whileStuck(() => f.posted.length === 1);
+        f.receive = async () => 200;
+        // Nobody waits for the one under way, and nobody hears how it went.
+        await f.restart();
+        stuck.resolve(200);
+        await settle();
+        expect(f.posted.length).toBeGreaterThanOrEqual(2);
+        expect(new Set(f.posted.map(({ headers }) => headers["e2b-delivery-id"])).size).toBe(1);
+      });
+
+      test("to a receiver that hangs hold up nobody else", async () => {
+        const slow = Promise.withResolvers<number>();
+        const slowUrls = ["a", "b", "c"].map((name) => `https://slow-${name}.example/`);
+        for (const url of slowUrls) await addHook({ url, events: [CREATED] });
+        await addHook({ url: "https://quick.example/", events: [CREATED] });
+        f.receive = ({ url }) => (url.includes("slow") ? slow.promise : Promise.resolve(200));
+        const sentTo = (url: string) => f.posted.filter((posted) => posted.url === url).length;
+        const sent = () => ["https://quick.example/", ...slowUrls].map(sentTo);
+        const wanted = [10, ...slowUrls.map(() => DELIVERIES_PER_WEBHOOK_AT_ONCE)];
+        for (let nth = 0; nth < 10; nth++) await f.create({ timeout: 3600 });
+        await whileStuck(() => Bun.deepEquals(sent(), wanted));
+        expect(sent()).toEqual(wanted);
+        expect(slowUrls.length * DELIVERIES_PER_WEBHOOK_AT_ONCE).toBeLessThan(DELIVERIES_PER_TEAM_AT_ONCE);
+        slow.resolve(200);
+        await settle(5_000);
+        expect(f.posted).toHaveLength(40);
+      });
+
+      test("beyond what may wait are recorded as failed, not sent", async () => {
+        const { id } = await addHook({ events: [CREATED] });
+        for (let nth = 0; nth < DELIVERIES_WAITING_MAX; nth++) {
+          await f.store.webhooks.addDelivery({
+            id: `d${nth}`,
+            webhookId: id,
+            eventId: "none",
+            eventType: CREATED,
+            sandboxId: "i",
+            eventAt: NOW,
+            status: "pending",
+            nextAt: NOW + 3_600_000,
+            attempts: [],
+          });
+        }
+        await f.create();
+        await settle();
+        expect(f.posted).toEqual([]);
+        const { data } = await deliveries(id);
+        expect(data[0]?.attempts[0]?.error).toContain("still wait");
+      });
+
+      test("wait no longer when the webhook is switched off or deleted", async () => {
+        const { id } = await addHook({ events: [CREATED] });
+        f.receive = async () => 500;
+        await f.create({ timeout: 3600 });
+        await settle();
+        await f.call("PATCH", `/events/webhooks/${id}`, { enabled: false });
+        await settle(60_000);
+        expect(f.posted).toHaveLength(1);
+        await f.call("DELETE", `/events/webhooks/${id}`);
+        expect(await f.store.webhooks.waiting()).toEqual([]);
+      });
+
+      test("are listed page by page", async () => {
+        const { id } = await addHook({ events: [CREATED] });
+        const made: string[] = [];
+        for (let nth = 0; nth < 5; nth++) {
+          made.push(await f.create({ timeout: 3600 }));
+          await f.advance(1);
+        }
+        await settle();
+        const seen: string[] = [];
+        let cursor: string | null = "";
+        while (cursor !== null) {
+          const page: Deliveries = await deliveries(
+            id,
+            `?limit=2&orderAsc=true${cursor === "" ? "" : `&cursor=${cursor}`}`,
+          );
+          seen.push(...page.data.map(({ sandboxId }) => sandboxId));
+          cursor = page.nextCursor;
+        }
+        expect(seen).toEqual(made);
+        expect((await f.call("GET", `/events/webhooks/${id}/deliveries?cursor=nonsense`)).status).toBe(400);
+        expect((await deliveries(id, `?start=${new Date(NOW + 3).toISOString()}`)).data).toHaveLength(2);
+      });
+    });
+  });
+}

@@ -1,0 +1,234 @@
+/**
+ * Measures every sandbox that runs, all in one pass, and remembers the samples. The newest block of each lies in memory
+ * and is written every minute, when it is full, and when the sandbox stops; a crash loses what was measured since.
+ */
+
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
+import { OneAtATime } from "../../base/one-at-a-time.ts";
+import type { Host, Usage } from "../../contract/internal/host.ts";
+import type { Measurable, MetricBlock, Sample } from "../../store/metric-blocks.ts";
+import type { Store } from "../../store/store.ts";
+import { METRIC_EVERY_MS } from "../limits.ts";
+import { stepOf, thinned } from "./metric-thinning.ts";
+
+/** A new sandbox is measured first after this. */
+const METRIC_FIRST_MS = 1_000;
+/** Samples lie together in blocks of so long, which are written so often. */
+export const METRIC_BLOCK_MS = 600_000;
+const METRIC_WRITE_MS = 60_000;
+const METRIC_BLOCKS_PER_WRITE = 32;
+
+interface Measured {
+  facts: Measurable;
+  cpuUsedMs: number;
+  at: number;
+  block: MetricBlock | undefined;
+  isWritten: boolean;
+}
+
+interface MetricServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  idleClock: Clock;
+  background: Background;
+  /** What runs by its rows, at each pass. */
+  onPass(running: readonly Measurable[]): void;
+}
+
+const MIB = 1024 * 1024;
+
+export class MetricSamples {
+  readonly #services: MetricServices;
+  readonly #measured = new Map<string, Measured>();
+  /** To be written, and then forgotten. */
+  #finished: MetricBlock[] = [];
+  #newcomers = new Map<string, Measurable>();
+  #timers: Timer[] = [];
+  #lastWriteAt = 0;
+  /** Measuring and writing wait between their steps; one at a time, they find what they left. */
+  readonly #turns = new OneAtATime();
+  #closed = false;
+
+  constructor(services: MetricServices) {
+    this.#services = services;
+  }
+
+  start(): void {
+    this.#lastWriteAt = this.#services.clock.now();
+    this.#repeat();
+  }
+
+  /** A sandbox has begun to run: its first sample comes soon, whenever the next pass is. Never waits. */
+  welcome(sandbox: { id: string; teamId: string; cpuCount: number; memoryMB: number }): void {
+    const { id, teamId, cpuCount, memoryMB } = sandbox;
+    const isFirst = this.#newcomers.size === 0;
+    this.#newcomers.set(id, { id, teamId, cpuCount, memoryMB });
+    if (!isFirst) return;
+    this.#after(0, async () => {
+      const newcomers = [...this.#newcomers.values()];
+      this.#newcomers = new Map();
+      await this.#begin(newcomers);
+      this.#after(METRIC_FIRST_MS, () => this.#sample(newcomers));
+    });
+  }
+
+  /** A sandbox runs no more. Never waits. */
+  dismiss(sandboxId: string): void {
+    this.#newcomers.delete(sandboxId);
+    const measured = this.#measured.get(sandboxId);
+    this.#measured.delete(sandboxId);
+    if (measured?.block === undefined || measured.isWritten) return;
+    this.#finished.push(measured.block);
+    this.#after(0, () => this.#write());
+  }
+
+  /** Samples from `from` to `to`, both inclusive; all that there are where one is undefined. */
+  async read(teamId: string, sandboxId: string, from: number | undefined, to: number | undefined): Promise<Sample[]> {
+    const first = from === undefined ? 0 : from - METRIC_BLOCK_MS;
+    const last = to ?? Number.MAX_SAFE_INTEGER;
+    const blocks = new Map<number, MetricBlock>();
+    for (const block of await this.#services.store.metricBlocks.between(teamId, sandboxId, first, last)) {
+      blocks.set(block.blockAt, block);
+    }
+    for (const block of this.#unwritten(teamId, sandboxId)) blocks.set(block.blockAt, block);
+    const samples = [...blocks.values()]
+      .flatMap((block) => block.samples)
+      .filter(({ at }) => at >= (from ?? 0) && at <= last)
+      .sort((a, b) => a.at - b.at);
+    const span = (to ?? samples.at(-1)?.at ?? 0) - (from ?? samples[0]?.at ?? 0);
+    const step = stepOf(span);
+    return step === METRIC_EVERY_MS ? samples : thinned(samples, step);
+  }
+
+  async newest(teamId: string, sandboxId: string): Promise<Sample | undefined> {
+    const unwritten = this.#unwritten(teamId, sandboxId).at(-1)?.samples.at(-1);
+    return unwritten ?? (await this.#services.store.metricBlocks.newest(teamId, sandboxId))?.samples.at(-1);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const timer of this.#timers) timer.cancel();
+    await this.#turns.run(() => this.#write());
+  }
+
+  #unwritten(teamId: string, sandboxId: string): MetricBlock[] {
+    const current = this.#measured.get(sandboxId)?.block;
+    return [...this.#finished, ...(current === undefined ? [] : [current])].filter(
+      (block) => block.sandboxId === sandboxId && block.teamId === teamId,
+    );
+  }
+
+  #repeat(): void {
+    this.#after(METRIC_EVERY_MS, async () => {
+      try {
+        await this.#pass();
+      } finally {
+        this.#repeat();
+      }
+    });
+  }
+
+  async #pass(): Promise<void> {
+    const { store, clock, onPass } = this.#services;
+    const running = await store.metricBlocks.measurable();
+    onPass(running);
+    const ids = new Set(running.map(({ id }) => id));
+    for (const id of [...this.#measured.keys()]) if (!ids.has(id)) this.dismiss(id);
+    const isDue = (facts: Measurable) => {
+      const last = this.#measured.get(facts.id);
+      return last !== undefined && clock.now() - last.at >= METRIC_EVERY_MS / 2;
+    };
+    await this.#sample(running.filter(isDue));
+    // Such as those that ran before the server did.
+    for (const facts of running) if (!this.#measured.has(facts.id)) this.welcome(facts);
+    if (clock.now() - this.#lastWriteAt >= METRIC_WRITE_MS) await this.#write();
+  }
+
+  /** Where the counters of these stand now. */
+  async #begin(newcomers: readonly Measurable[]): Promise<void> {
+    const times = await this.#services.host.processorTimes(newcomers.map(({ id }) => id));
+    const at = this.#services.clock.now();
+    for (const facts of newcomers) {
+      const cpuUsedMs = times[facts.id];
+      const before = this.#measured.get(facts.id);
+      if (cpuUsedMs === undefined) continue;
+      const block = before?.block;
+      this.#measured.set(facts.id, {
+        facts,
+        cpuUsedMs,
+        at,
+        block,
+        isWritten: before?.isWritten ?? true,
+      });
+    }
+  }
+
+  async #sample(sandboxes: readonly Measurable[]): Promise<void> {
+    const usages = await this.#services.host.measure(sandboxes.map(({ id }) => id));
+    const at = this.#services.clock.now();
+    for (const { id } of sandboxes) {
+      const [measured, usage] = [this.#measured.get(id), usages[id]];
+      if (measured === undefined || usage === undefined) continue;
+      await this.#keep(measured, sampleOf(measured, usage, at));
+      measured.cpuUsedMs = usage.cpuUsedMs;
+      measured.at = at;
+    }
+  }
+
+  async #keep(measured: Measured, sample: Sample): Promise<void> {
+    const blockAt = Math.floor(sample.at / METRIC_BLOCK_MS) * METRIC_BLOCK_MS;
+    if (measured.block?.blockAt !== blockAt) {
+      if (measured.block !== undefined && !measured.isWritten) this.#finished.push(measured.block);
+      const { id: sandboxId, teamId } = measured.facts;
+      // There may be one, of a run or a server before, and it may not be written yet.
+      const unwritten = this.#finished.find((block) => block.sandboxId === sandboxId && block.blockAt === blockAt);
+      const begun = unwritten ?? (await this.#services.store.metricBlocks.at(sandboxId, blockAt));
+      measured.block = begun ?? { sandboxId, teamId, blockAt, stepMs: METRIC_EVERY_MS, samples: [] };
+    }
+    measured.block.samples.push(sample);
+    measured.isWritten = false;
+  }
+
+  async #write(): Promise<void> {
+    const { store, clock } = this.#services;
+    this.#lastWriteAt = clock.now();
+    const current = [...this.#measured.values()].filter(({ block, isWritten }) => block !== undefined && !isWritten);
+    const finished = this.#finished;
+    const blocks = [...finished, ...current.flatMap(({ block }) => block ?? [])];
+    for (let at = 0; at < blocks.length; at += METRIC_BLOCKS_PER_WRITE) {
+      await store.transaction(async (tables) => {
+        for (const block of blocks.slice(at, at + METRIC_BLOCKS_PER_WRITE)) await tables.metricBlocks.put(block);
+      }, "server");
+    }
+    this.#finished = this.#finished.filter((block) => !finished.includes(block));
+    for (const measured of current) measured.isWritten = true;
+  }
+
+  #after(delayMs: number, work: () => Promise<void>): void {
+    if (this.#closed) return;
+    const timer = this.#services.idleClock.after(delayMs, () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+      this.#services.background.run("metrics not taken", () => this.#turns.run(work));
+    });
+    this.#timers.push(timer);
+  }
+}
+
+/** Counters that were set back (a sandbox that was restored) count as idle. */
+function sampleOf({ facts, cpuUsedMs, at: since }: Measured, usage: Usage, at: number): Sample {
+  const available = (at - since) * facts.cpuCount;
+  const percent = available <= 0 ? 0 : (100 * (usage.cpuUsedMs - cpuUsedMs)) / available;
+  const { memUsed, memCache, diskUsed, diskTotal } = usage;
+  return {
+    at,
+    cpuCount: facts.cpuCount,
+    cpuUsedPct: Math.round(Math.min(100, Math.max(0, percent)) * 100) / 100,
+    memTotal: facts.memoryMB * MIB,
+    memUsed,
+    memCache,
+    diskUsed,
+    diskTotal,
+  };
+}

@@ -1,0 +1,329 @@
+/** Logs of sandboxes through the management interface. */
+import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
+import type { LogLine } from "../../contract/sandbox-log.ts";
+import { ACTIVITY_SWEEP_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
+import { ControlFixture, NOW } from "../testing/control-fixture.ts";
+import { LOG_WAITING_MAX_LINES } from "./sandbox-logs.ts";
+import { LOG_TEAM_BURST_MAX_BYTES } from "./team-budgets.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+interface Entry {
+  timestamp: string;
+  level: string;
+  message: string;
+  fields: Record<string, string>;
+}
+
+async function entries(id: string, query = "", headers: Record<string, string> = {}): Promise<Entry[]> {
+  const reply = await f.call("GET", `/v2/sandboxes/${id}/logs${query}`, undefined, headers);
+  expect(reply.status).toBe(200);
+  return (reply.body as unknown as { logs: Entry[] }).logs;
+}
+
+async function firstGeneration(id: string, query = "") {
+  const reply = await f.call("GET", `/sandboxes/${id}/logs${query}`);
+  expect(reply.status).toBe(200);
+  return reply.body as unknown as { logs: { timestamp: string; line: string }[]; logEntries: Entry[] };
+}
+
+const texts = (logs: Entry[]) => logs.map(({ message }) => message);
+const line = (message: string, at = NOW, level: LogLine["level"] = "info"): LogLine => ({
+  at,
+  level,
+  message,
+  fields: { logger: "process" },
+});
+
+/** As the host does it: asks where it was, then tells. */
+async function say(id: string, lines: LogLine[], position = "j:1"): Promise<boolean> {
+  await f.host.askLog(id);
+  return f.host.say(id, lines, position);
+}
+
+describe("what is in a log", () => {
+  test("why its connections fail, as the host tells it; of a sandbox that is gone, nothing", async () => {
+    const id = await f.create();
+    const message = "egress proxy p.test: has no address";
+    for (const each of [id, "i0"]) f.host.listener({ kind: "trouble", id: each, message });
+    await f.control.settled();
+    expect((await entries(id)).filter(({ level }) => level === "warn")).toMatchObject([{ message }]);
+  });
+
+  test("the sandbox's life and what its guest tells, oldest first in the first generation", async () => {
+    const id = await f.create({ metadata: { secret: "of-metadata" }, envVars: { A: "of-variables" } });
+    f.clock.advance(10, async () => undefined);
+    await say(id, [line("Process started", NOW + 5), line("Process ended", NOW + 6)]);
+    await f.call("DELETE", `/sandboxes/${id}`);
+    const { logs, logEntries } = await firstGeneration(id);
+    expect(texts(logEntries).slice(0, 3)).toEqual(["Sandbox created", "Process started", "Process ended"]);
+    expect(texts(logEntries)[3]).toStartWith("Sandbox killed");
+    expect(logEntries[0]?.fields).toMatchObject({ logger: "sandbox", event_type: "sandbox.lifecycle.created" });
+    expect(logs.map(({ timestamp }) => timestamp)).toEqual(logEntries.map(({ timestamp }) => timestamp));
+    const parsed = logs.map((log) => JSON.parse(log.line));
+    expect(parsed[1]).toEqual({ level: "info", message: "Process started", logger: "process" });
+    expect(JSON.stringify(logs)).not.toMatch(/of-metadata|of-variables/);
+  });
+
+  test("nothing for another team, nothing of a sandbox that never was", async () => {
+    const id = await f.create();
+    await say(id, [line("private")]);
+    const other = { "X-API-Key": await f.anotherTeam("other") };
+    expect(await entries(id, "", other)).toEqual([]);
+    expect(await entries("inever00000000000000")).toEqual([]);
+    expect((await f.call("GET", "/v2/sandboxes/NOT-AN-ID/logs")).status).toBe(400);
+  });
+
+  test("that an automatic pause had to be put off, and why", async () => {
+    f.host.beforePause = async () => {
+      throw new Fault(422, "process 7 (io_uring) cannot be kept");
+    };
+    const id = await f.create({ timeout: 30, autoPause: true });
+    await f.advance(30_000);
+    const warnings = await entries(id, "?level=warn");
+    expect(texts(warnings).join()).toContain("process 7 (io_uring) cannot be kept");
+    expect(warnings[0]?.fields.logger).toBe("sandbox");
+  });
+
+  test("it outlives the sandbox, a restart, and ends after seven days", async () => {
+    const id = await f.create({ timeout: 30 });
+    await f.advance(30_000);
+    await f.restart();
+    expect(texts(await entries(id, "?direction=forward"))).toHaveLength(2);
+    await f.advance(ACTIVITY_KEPT_MS);
+    expect(texts(await entries(id))).toHaveLength(1);
+    await f.advance(30_001);
+    expect(await entries(id)).toEqual([]);
+    await f.idleClock.advance(ACTIVITY_SWEEP_MS, () => f.control.settled());
+    expect(await f.store.sandboxLogs.extentOf(id)).toEqual({ lines: 0, bytes: 0, lastAt: 0 });
+  });
+});
+
+describe("how a log is asked for", () => {
+  test("newest first unless forward, from a cursor on, up to a limit", async () => {
+    const id = await f.create();
+    await f.advance(100);
+    await say(
+      id,
+      [1, 2, 3, 4].map((nth) => line(`l${nth}`, NOW + nth * 10)),
+    );
+    expect(texts(await entries(id, "?limit=2"))).toEqual(["l4", "l3"]);
+    expect(texts(await entries(id, `?cursor=${NOW + 20}`))).toEqual(["l2", "l1", "Sandbox created"]);
+    expect(texts(await entries(id, `?cursor=${NOW + 20}&direction=forward`))).toEqual(["l2", "l3", "l4"]);
+    expect(texts(await entries(id, "?direction=forward&limit=2"))).toEqual(["Sandbox created", "l1"]);
+    expect(await entries(id, "?limit=0")).toEqual([]);
+    expect(texts((await firstGeneration(id, `?start=${NOW + 31}`)).logEntries)).toEqual(["l4"]);
+    expect((await firstGeneration(id, "?limit=1")).logs).toHaveLength(1);
+  });
+
+  test("from any time of 64 bits on", async () => {
+    const id = await f.create();
+    const farthest = "9223372036854775807";
+    expect(await entries(id, `?cursor=${farthest}`)).toEqual([]);
+    expect(await entries(id, `?cursor=${farthest}&direction=forward`)).toEqual([]);
+    expect((await firstGeneration(id, `?start=${farthest}`)).logs).toEqual([]);
+    const metrics = await f.call("GET", `/sandboxes/${id}/metrics?start=${farthest}&end=${farthest}`);
+    expect([metrics.status, metrics.body]).toEqual([200, expect.arrayContaining([])]);
+  });
+
+  test("by level and by a part of the message, taken literally", async () => {
+    const id = await f.create();
+    await say(id, [line("100% a", NOW, "debug"), line("lower", NOW, "warn"), line("Lower", NOW, "error")]);
+    expect(texts(await entries(id, "?level=warn&direction=forward"))).toEqual(["lower", "Lower"]);
+    expect(texts(await entries(id, "?search=%25%20"))).toEqual(["100% a"]);
+    expect(texts(await entries(id, "?search=Low&direction=forward"))).toEqual(["Lower"]);
+  });
+
+  test.each([
+    "limit=1001",
+    "limit=-1",
+    "direction=up",
+    "level=fatal",
+    `search=${"x".repeat(257)}`,
+    "cursor=-1",
+    "cursor=x",
+  ])("refuses %s", async (query) => {
+    expect((await f.call("GET", `/v2/sandboxes/i1/logs?${query}`)).status).toBe(400);
+  });
+
+  test.each(["start=-1", "limit=-1", "limit=1.5"])("the first generation refuses %s", async (query) => {
+    expect((await f.call("GET", `/sandboxes/i1/logs?${query}`)).status).toBe(400);
+  });
+});
+
+describe("a reader that follows", () => {
+  test("misses nothing, however the guest's clock stands", async () => {
+    const id = await f.create();
+    const seen: string[] = [];
+    let start = 0;
+    const poll = async () => {
+      const { logs } = await firstGeneration(id, `?start=${start}`);
+      seen.push(...logs.map((log) => JSON.parse(log.line).message));
+      const last = logs.at(-1);
+      if (last !== undefined) start = Date.parse(last.timestamp) + 1;
+    };
+    await poll();
+    for (let nth = 0; nth < 20; nth++) {
+      // Now, long ago, and all in the same millisecond.
+      await say(id, [line(`a${nth}`), line(`b${nth}`, NOW - 3_600_000), line(`c${nth}`)], `j:${nth}`);
+      await poll();
+    }
+    expect(seen.toSorted()).toEqual(
+      [
+        "Sandbox created",
+        ...["a", "b", "c"].flatMap((letter) => Array.from({ length: 20 }, (_, n) => `${letter}${n}`)),
+      ].toSorted(),
+    );
+    expect(new Set(seen).size).toBe(seen.length);
+  });
+});
+
+describe("towards the host", () => {
+  test("the position is that of the newest lines taken, also after a restart", async () => {
+    const id = await f.create();
+    expect(await f.host.askLog(id)).toBeNull();
+    expect(await say(id, [line("a")], "journal:7")).toBe(true);
+    expect(await f.host.askLog(id)).toBe("journal:7");
+    expect(await f.host.say(id, [line("own")], null)).toBe(true);
+    await f.restart();
+    expect(await f.host.askLog(id)).toBe("journal:7");
+  });
+
+  test("lines of a sandbox that is not recorded yet are not taken", async () => {
+    expect(await f.host.say("inew", [line("early")], "j:1")).toBe(false);
+    expect(await f.host.askLog("inew")).toBeUndefined();
+  });
+
+  test("what was said last is kept when it comes after the end", async () => {
+    const id = await f.create();
+    await f.host.askLog(id);
+    await f.call("DELETE", `/sandboxes/${id}`);
+    expect(await f.host.say(id, [line("last words")], "j:2")).toBe(true);
+    expect(texts(await entries(id))).toContain("last words");
+  });
+
+  test("a flood is dropped and counted, and a store that fails loses nothing of the rest", async () => {
+    const id = await f.create();
+    await f.host.askLog(id);
+    const many = Array.from({ length: LOG_WAITING_MAX_LINES + 10 }, (_, nth) => line(`l${nth}`));
+    expect(await f.host.say(id, many, "j:9")).toBe(true);
+    expect(await f.host.say(id, [line("more")], "j:10")).toBe(false);
+    expect(texts(await entries(id, "?limit=1"))[0]).toMatch(/^11 lines were dropped/);
+    expect(await f.host.say(id, [line("more")], "j:10")).toBe(true);
+  });
+
+  test("a store that fails for a moment loses nothing", async () => {
+    const id = await f.create();
+    await say(id, [line("a")]);
+    const { transaction } = f.store;
+    f.store.transaction = () => Promise.reject(new Error("the disk is full"));
+    await f.idleClock.advance(1_000, () => f.control.settled());
+    expect(f.logLines.join("\n")).toContain("logs not written");
+    f.store.transaction = transaction;
+    await say(id, [line("b")], "j:2");
+    await f.idleClock.advance(2_000, () => f.control.settled());
+    expect(texts(await entries(id, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
+  });
+
+  // Seen to fail: nothing more was written of this log, nor of others that were written with it.
+  test("one that fails when it has written goes on with what comes next", async () => {
+    const id = await f.create();
+    await say(id, [line("a")]);
+    const { transaction } = f.store;
+    f.store.transaction = async (...args) => {
+      await transaction.apply(f.store, args);
+      throw new Error("the connection is lost");
+    };
+    await f.idleClock.advance(1_000, () => f.control.settled());
+    expect(f.logLines.join("\n")).toContain("logs not written");
+    f.store.transaction = transaction;
+    await say(id, [line("b")], "j:2");
+    await f.idleClock.advance(5_000, () => f.control.settled());
+    await f.advance(10);
+    // At least once.
+    expect(new Set(texts(await entries(id, "?direction=forward")))).toEqual(new Set(["Sandbox created", "a", "b"]));
+  });
+
+  // Seen to fail: those behind the one that was too long were to be written again, which the store refused for good.
+  test("one that cannot remove the oldest of a long log writes nothing twice", async () => {
+    const [long, short] = [await f.create(), await f.create()];
+    const many = Array.from({ length: 4000 }, () => line("x"));
+    for (let lines = many.length; lines <= LOG_LINES_PER_SANDBOX_MAX; lines += many.length) {
+      await say(long, many, `j:${lines}`);
+      await f.idleClock.advance(1_000, () => f.control.settled());
+    }
+    await say(long, [...many, line("y")], "k:1");
+    await say(short, [line("a")]);
+    using failing = spyOn(f.store.sandboxLogs, "removeOldest").mockRejectedValue(new Error("the store is away"));
+    await f.idleClock.advance(1_000, () => f.control.settled());
+    expect(failing).toHaveBeenCalled();
+    failing.mockRestore();
+    await say(short, [line("b")], "j:2");
+    await f.idleClock.advance(5_000, () => f.control.settled());
+    await f.advance(10);
+    expect(texts(await entries(short, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
+  });
+
+  test("a team that floods is held back, another is not", async () => {
+    const ids = [await f.create(), await f.create(), await f.create(), await f.create()];
+    const other = { "X-API-Key": await f.anotherTeam("other") };
+    const theirs = (await f.call("POST", "/sandboxes", { templateID: "base", timeout: 60 }, other)).body.sandboxID;
+    const piece = Array.from({ length: 1000 }, () => line("x".repeat(1000)));
+    const pour = async (id: string) => {
+      await f.idleClock.advance(1_000, () => f.control.settled());
+      return say(id, piece);
+    };
+    const taken: boolean[] = [];
+    for (let nth = 0; nth < 24; nth++) taken.push(await pour(ids[nth % 4] ?? ""));
+    const bytes = taken.filter(Boolean).length * Buffer.byteLength(JSON.stringify(piece));
+    expect(taken.at(-1)).toBe(false);
+    expect(bytes).toBeLessThanOrEqual(LOG_TEAM_BURST_MAX_BYTES);
+    expect(bytes).toBeGreaterThan(LOG_TEAM_BURST_MAX_BYTES / 2);
+    expect(await pour(theirs)).toBe(true);
+    await f.advance(10_000);
+    expect(await pour(ids[0] ?? "")).toBe(true);
+  });
+
+  test("after a close nothing more is taken: the guest keeps it for the next start", async () => {
+    const id = await f.create();
+    const before = f.host.listener;
+    await f.host.askLog(id);
+    await f.restart();
+    expect(await f.host.say(id, [line("late")], "j:5", before)).toBe(false);
+  });
+
+  test("a log is bounded in lines and bytes; the oldest go", async () => {
+    const id = await f.create();
+    await f.host.askLog(id);
+    for (let batch = 0; batch < 6; batch++) {
+      await f.advance(10);
+      await f.host.say(
+        id,
+        Array.from({ length: 4000 }, (_, nth) => line(`${batch}-${nth}`, NOW + batch * 10)),
+        `j:${batch}`,
+      );
+      await f.idleClock.advance(1000, () => f.control.settled());
+    }
+    const { lines } = await f.store.sandboxLogs.extentOf(id);
+    expect(lines).toBeLessThanOrEqual(LOG_LINES_PER_SANDBOX_MAX);
+    expect(lines).toBeGreaterThan(LOG_LINES_PER_SANDBOX_MAX / 2);
+    expect(texts(await entries(id, "?limit=1"))).toEqual(["5-3999"]);
+    const fat = "x".repeat(1000);
+    for (let batch = 0; batch < 10; batch++) {
+      await f.advance(10);
+      await f.host.say(
+        id,
+        Array.from({ length: 1500 }, () => line(fat, NOW + 100 + batch * 10)),
+        `k:${batch}`,
+      );
+      await f.idleClock.advance(1000, () => f.control.settled());
+    }
+    expect((await f.store.sandboxLogs.extentOf(id)).bytes).toBeLessThanOrEqual(LOG_BYTES_PER_SANDBOX_MAX);
+  });
+});

@@ -1,0 +1,286 @@
+/**
+ * Logs of sandboxes: lines wait in memory for a moment, then go to the store in pages. Times within one log only rise
+ * from page to page, whatever a guest claims: a reader that asks for what is later than the last line it has misses
+ * nothing.
+ */
+
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
+import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { Fault } from "../../contract/fault.ts";
+import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
+import type { LogPage } from "../../store/sandbox-logs.ts";
+import type { Store } from "../../store/store.ts";
+import { ACTIVITY_STORE_RETRY_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
+import { TeamBudgets } from "./team-budgets.ts";
+
+/** Lines and events go to the store together with those of the next few milliseconds. */
+const LOG_FLUSH_MS = 100;
+/** Lines of one sandbox that wait for the store; more are dropped, and a line says how many. */
+export const LOG_WAITING_MAX_LINES = 5_000;
+const LOG_WAITING_MAX_BYTES = 2 * 1024 * 1024;
+/** Sandboxes whose lines are written in one transaction. */
+const LOG_PAGES_PER_WRITE = 32;
+/** Sandboxes whose logs control has at hand; of others it reads again where they end. */
+const LOG_SANDBOXES_KNOWN_MAX = 10_000;
+const LOG_PAGES_PER_READ = 64;
+
+interface LogQuery {
+  teamId: string;
+  sandboxId: string;
+  /** Both inclusive. */
+  from: number;
+  to: number;
+  newestFirst: boolean;
+  limit: number;
+  level?: LogLevel | undefined;
+  search?: string | undefined;
+}
+
+/** What is at hand of one log. */
+interface Known {
+  teamId: string;
+  waiting: LogLine[];
+  waitingBytes: number;
+  dropped: number;
+  /** Undefined while it has not been read from the store. */
+  position: { is: string | undefined } | undefined;
+  extent: { lines: number; bytes: number; lastAt: number } | undefined;
+  hasEnded: boolean;
+}
+
+const REMOVALS_PER_WRITE = 32;
+
+export class SandboxLogs {
+  readonly #services: { store: Store; clock: Clock; idleClock: Clock; background: Background };
+  readonly #known = new Map<string, Known>();
+  readonly #dirty = new Set<string>();
+  readonly #budgets = new TeamBudgets();
+  #closed = false;
+  #timer: Timer | undefined;
+  readonly #writing = new OneAtATime();
+
+  constructor(services: { store: Store; clock: Clock; idleClock: Clock; background: Background }) {
+    this.#services = services;
+  }
+
+  /** A line that is not the guest's. Never waits, never throws. */
+  append(
+    sandbox: { id: string; teamId: string },
+    level: LogLevel,
+    message: string,
+    fields: Record<string, string>,
+  ): void {
+    const known = this.#knownFor(sandbox.id, sandbox.teamId);
+    this.#add(sandbox.id, known, [{ at: this.#services.clock.now(), level, message, fields }]);
+  }
+
+  /** Its guest is gone; what it said last may still be on its way. */
+  noteEnd(sandboxId: string): void {
+    const known = this.#known.get(sandboxId);
+    if (known !== undefined) known.hasEnded = true;
+  }
+
+  /** The newest position that was taken of a sandbox's log, also before a restart of the server. */
+  async positionOf(sandboxId: string): Promise<string | undefined> {
+    const { store } = this.#services;
+    let known = this.#known.get(sandboxId);
+    if (known === undefined) {
+      const sandbox = await store.sandboxes.byId(sandboxId);
+      if (sandbox === undefined) throw new Fault(404, `sandbox "${sandboxId}" is not recorded yet`);
+      known = this.#knownFor(sandboxId, sandbox.teamId);
+    }
+    if (known.position === undefined) {
+      const stored = await store.sandboxLogs.positionOf(sandboxId);
+      known.position ??= { is: stored };
+    }
+    return known.position.is;
+  }
+
+  /**
+   * Lines of a guest in their order, and the position behind them; none for lines that are the host's own. Never waits.
+   * False: none of them was taken, because too many wait or the sandbox is not known yet; the host comes again with all
+   * after `positionOf`.
+   */
+  take(sandboxId: string, lines: readonly LogLine[], position: string | undefined): boolean {
+    const known = this.#known.get(sandboxId);
+    if (this.#closed || known === undefined || known.waiting.length >= LOG_WAITING_MAX_LINES) return false;
+    const bytes = lines.reduce((sum, line) => sum + byteLength(line), 0);
+    if (!this.#budgets.spend(known.teamId, bytes, this.#services.clock.now())) return false;
+    this.#add(sandboxId, known, lines);
+    if (position !== undefined) known.position = { is: position };
+    return true;
+  }
+
+  async read(query: LogQuery): Promise<LogLine[]> {
+    if (this.#dirty.has(query.sandboxId)) await this.flush();
+    const wanted = matcher(query);
+    const found: LogLine[] = [];
+    let { from, to } = query;
+    while (found.length < query.limit && from <= to) {
+      const { teamId, sandboxId } = query;
+      const logs = this.#services.store.sandboxLogs;
+      const pages = query.newestFirst
+        ? await logs.backward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ)
+        : await logs.forward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ);
+      for (const page of pages) {
+        const lines = page.filter(wanted);
+        found.push(...(query.newestFirst ? lines.reverse() : lines));
+      }
+      const last = pages.at(-1);
+      if (pages.length < LOG_PAGES_PER_READ || last === undefined) break;
+      if (query.newestFirst) to = (last[0]?.at ?? from) - 1;
+      else from = (last.at(-1)?.at ?? to) + 1;
+    }
+    return found.slice(0, query.limit);
+  }
+
+  /** Resolves when all that waited has been written, or could not be. */
+  flush(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    // What failed before is tried again with the rest.
+    return this.#writing.run(() => this.#write());
+  }
+
+  /** Forgets what is not needed at hand. */
+  tidy(): void {
+    this.#budgets.tidy(this.#services.clock.now());
+    for (const [id, known] of this.#known) {
+      if (this.#dirty.has(id)) continue;
+      if (known.hasEnded || this.#known.size > LOG_SANDBOXES_KNOWN_MAX) this.#known.delete(id);
+    }
+  }
+
+  /** Takes no more from guests, who keep it for the next start, and writes what waits. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.flush().finally(() => this.#timer?.cancel());
+  }
+
+  #knownFor(id: string, teamId: string): Known {
+    const present = this.#known.get(id);
+    if (present !== undefined) return present;
+    const known: Known = {
+      teamId,
+      waiting: [],
+      waitingBytes: 0,
+      dropped: 0,
+      hasEnded: false,
+      position: undefined,
+      extent: undefined,
+    };
+    this.#known.set(id, known);
+    return known;
+  }
+
+  #add(id: string, known: Known, lines: readonly LogLine[]): void {
+    for (const line of lines) {
+      const bytes = byteLength(line);
+      if (known.waiting.length >= LOG_WAITING_MAX_LINES || known.waitingBytes + bytes > LOG_WAITING_MAX_BYTES) {
+        known.dropped++;
+        continue;
+      }
+      known.waiting.push(line);
+      known.waitingBytes += bytes;
+    }
+    this.#dirty.add(id);
+    this.#arm(LOG_FLUSH_MS);
+  }
+
+  #arm(delayMs: number): void {
+    this.#timer ??= this.#services.idleClock.after(delayMs, () => {
+      this.#timer = undefined;
+      this.#services.background.run("logs not written", () => this.flush());
+    });
+  }
+
+  async #write(): Promise<void> {
+    while (this.#dirty.size > 0) {
+      const ids = [...this.#dirty].slice(0, LOG_PAGES_PER_WRITE);
+      for (const id of ids) this.#dirty.delete(id);
+      try {
+        await this.#writePages(ids);
+      } catch (error) {
+        for (const id of ids) this.#putOff(id);
+        this.#arm(ACTIVITY_STORE_RETRY_MS);
+        throw error;
+      }
+    }
+  }
+
+  /** Whether it was written is not known: how far the log goes is read anew, for nothing can be written before that. */
+  #putOff(id: string): void {
+    const known = this.#known.get(id);
+    if (known !== undefined) known.extent = undefined;
+    this.#dirty.add(id);
+  }
+
+  async #writePages(ids: readonly string[]): Promise<void> {
+    const { store } = this.#services;
+    const pages: { id: string; known: Known; page: LogPage; taken: number }[] = [];
+    for (const id of ids) {
+      const known = this.#known.get(id);
+      if (known === undefined || known.waiting.length === 0) continue;
+      known.extent ??= await store.sandboxLogs.extentOf(id);
+      pages.push({ id, known, ...pageOf(id, known, known.extent.lastAt, this.#services.clock.now()) });
+    }
+    await store.transaction(async (tables) => {
+      for (const { page } of pages) await tables.sandboxLogs.add(page);
+    }, "server");
+    for (const { id, known, page, taken } of pages) {
+      known.waiting.splice(0, taken);
+      known.waitingBytes = known.waiting.reduce((sum, line) => sum + byteLength(line), 0);
+      if (known.waiting.length > 0) this.#dirty.add(id);
+      if (known.extent === undefined) continue;
+      known.extent.lines += page.lines.length;
+      known.extent.bytes += page.bytes;
+      known.extent.lastAt = page.lines.at(-1)?.at ?? known.extent.lastAt;
+    }
+    // When all of them are known to be written: this may fail.
+    for (const { id, known } of pages) if (known.extent !== undefined) await this.#removeSurplus(id, known.extent);
+  }
+
+  async #removeSurplus(id: string, extent: { lines: number; bytes: number }): Promise<void> {
+    for (let removals = 0; removals < REMOVALS_PER_WRITE; removals++) {
+      if (extent.lines <= LOG_LINES_PER_SANDBOX_MAX && extent.bytes <= LOG_BYTES_PER_SANDBOX_MAX) return;
+      const gone = await this.#services.store.sandboxLogs.removeOldest(id);
+      if (gone === undefined) return;
+      extent.lines -= gone.lines;
+      extent.bytes -= gone.bytes;
+    }
+  }
+}
+
+/** All that waits, by time, and later than what is there already. */
+function pageOf(sandboxId: string, known: Known, lastAt: number, now: number): { page: LogPage; taken: number } {
+  const taken = known.waiting.length;
+  const waiting = [...known.waiting];
+  if (known.dropped > 0) {
+    const message = `${known.dropped} lines were dropped: more came than can be written`;
+    waiting.push({ at: now, level: "warn", message, fields: { logger: "sandbox", dropped: String(known.dropped) } });
+    known.dropped = 0;
+  }
+  let earliest = lastAt + 1;
+  const lines = waiting
+    .toSorted((a, b) => a.at - b.at)
+    .map((line) => {
+      earliest = Math.max(earliest, line.at);
+      return { ...line, at: earliest };
+    });
+  const bytes = lines.reduce((sum, line) => sum + byteLength(line), 0);
+  return { page: { sandboxId, teamId: known.teamId, lines, bytes, position: known.position?.is ?? "" }, taken };
+}
+
+function byteLength(line: LogLine): number {
+  return Buffer.byteLength(JSON.stringify(line));
+}
+
+function matcher({ from, to, level, search }: LogQuery): (line: LogLine) => boolean {
+  const lowest = level === undefined ? 0 : LOG_LEVELS.indexOf(level);
+  return (line) =>
+    line.at >= from &&
+    line.at <= to &&
+    LOG_LEVELS.indexOf(line.level) >= lowest &&
+    (search === undefined || line.message.includes(search));
+}

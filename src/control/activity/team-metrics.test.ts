@@ -1,0 +1,238 @@
+/** Metrics of a team: how many of its sandboxes ran and were started, exact to the event, also after a crash. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
+import type { TeamActivity } from "../../store/team-activity.ts";
+import { METRIC_EVERY_MS } from "../limits.ts";
+import { ControlFixture, NOW, seededRandom } from "../testing/control-fixture.ts";
+import { sweepActivity } from "./activity-sweep.ts";
+import { AGING } from "./metric-thinning.ts";
+import { coarser, highestIn, pointsIn } from "./team-points.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+describe("through the routes", () => {
+  let f: ControlFixture;
+  beforeEach(async () => {
+    f = await ControlFixture.open();
+  });
+  afterEach(() => f[Symbol.asyncDispose]());
+
+  interface Metric {
+    timestamp: string;
+    timestampUnix: number;
+    concurrentSandboxes: number;
+    sandboxStartRate: number;
+  }
+
+  const pathOf = (query: string, teamId = f.firstRun.teamId) => `/teams/${teamId}/metrics${query}`;
+  const since = (seconds: number) => `?start=${NOW / 1000 + seconds}`;
+
+  async function metrics(query = since(0)): Promise<Metric[]> {
+    const { status, body } = await f.call("GET", pathOf(query));
+    expect(status).toBe(200);
+    return body as unknown as Metric[];
+  }
+
+  const running = async (query?: string) => (await metrics(query)).map((metric) => metric.concurrentSandboxes);
+  const starts = async (query?: string) => (await metrics(query)).map((metric) => metric.sandboxStartRate * 5);
+
+  /** The highest of both metrics: values, and seconds since the test began. */
+  async function highest(query = since(0)): Promise<[number, number][]> {
+    const found: [number, number][] = [];
+    for (const metric of ["concurrent_sandboxes", "sandbox_start_rate"]) {
+      const { status, body } = await f.call("GET", pathOf(`/max${query}&metric=${metric}`));
+      expect(status).toBe(200);
+      const { value, timestampUnix } = body as unknown as { value: number; timestampUnix: number };
+      found.push([value, timestampUnix - NOW / 1000]);
+    }
+    return found;
+  }
+
+  const kill = async (id: string) => expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+  const post = async (path: string, status: number, body?: unknown) =>
+    expect((await f.call("POST", path, body)).status).toBe(status);
+
+  test("each step has the most that ran at once and how many were started in each second", async () => {
+    const first = await f.create({ timeout: 600 });
+    await f.create({ timeout: 600 });
+    await f.advance(METRIC_EVERY_MS);
+    await kill(first);
+    await f.advance(METRIC_EVERY_MS);
+    await f.create({ timeout: 600 });
+    await f.advance(2 * METRIC_EVERY_MS);
+    expect(await running()).toEqual([2, 2, 2, 2, 2]);
+    expect(await starts()).toEqual([2, 0, 1, 0, 0]);
+    expect(await highest()).toEqual([
+      [2, 0],
+      [0.4, 0],
+    ]);
+    expect(await running(since(11))).toEqual([2, 2, 2]);
+    const [newest] = (await metrics()).slice(-1);
+    expect(newest).toMatchObject({
+      timestamp: new Date(NOW + 20_000).toISOString(),
+      timestampUnix: NOW / 1000 + 20,
+    });
+  });
+
+  test("a sandbox that lived for a moment is counted, and one that is paused runs no more", async () => {
+    const id = await f.create({ timeout: 600 });
+    await f.advance(METRIC_EVERY_MS);
+    for (let times = 0; times < 3; times++) await kill(await f.create());
+    await f.advance(METRIC_EVERY_MS);
+    await post(`/sandboxes/${id}/pause`, 204);
+    await f.advance(METRIC_EVERY_MS);
+    expect(await running()).toEqual([1, 2, 1, 0]);
+    await post(`/sandboxes/${id}/resume`, 201, { timeout: 600 });
+    await post(`/sandboxes/${id}/fork`, 201, { count: 2, timeout: 600 });
+    await f.advance(METRIC_EVERY_MS);
+    await post(`/sandboxes/${id}/pause`, 204);
+    await kill(id);
+    await f.advance(METRIC_EVERY_MS);
+    expect(await running()).toEqual([1, 2, 1, 3, 3, 2]);
+    expect(await starts()).toEqual([1, 3, 0, 3, 0, 0]);
+    expect(await highest()).toEqual([
+      [3, 15],
+      [0.6, 5],
+    ]);
+  });
+
+  test("what happened before a restart is known after it, and what ended meanwhile has ended", async () => {
+    const [kept, gone] = [await f.create({ timeout: 600 }), await f.create({ timeout: 600 })];
+    await f.advance(METRIC_EVERY_MS);
+    await f.restart();
+    expect(await running()).toEqual([2, 2]);
+    await f.advance(METRIC_EVERY_MS);
+    f.host.lose(gone);
+    await f.restart();
+    await f.advance(METRIC_EVERY_MS);
+    expect(await running()).toEqual([2, 2, 2, 1]);
+    expect(await starts()).toEqual([2, 0, 0, 0]);
+    await kill(kept);
+    await f.advance(METRIC_EVERY_MS);
+    expect(await running(since(15))).toEqual([1, 0]);
+  });
+
+  test("a change that nobody told of is noticed by the rows, but none that is only under way", async () => {
+    const id = await f.create({ timeout: 600 });
+    const row = await f.store.sandboxes.byId(id);
+    await f.passBy(METRIC_EVERY_MS);
+    await f.store.sandboxes.kill(row ?? { id, executionId: "" });
+    await f.passBy(METRIC_EVERY_MS);
+    expect((await running()).at(-1)).toBe(1);
+    await f.passBy(2 * METRIC_EVERY_MS);
+    expect((await running()).at(-1)).toBe(0);
+    expect((await starts()).reduce((sum, count) => sum + count, 0)).toBe(1);
+  });
+
+  test("a team at rest writes nothing, however many sandboxes it has", async () => {
+    for (let nth = 0; nth < 50; nth++) await f.create({ timeout: 86_400 });
+    await f.control.settled();
+    await f.call("GET", pathOf(""));
+    const rows = () => f.store.teamActivity.around(f.firstRun.teamId, 0, Number.MAX_SAFE_INTEGER);
+    const before = await rows();
+    expect(before).toHaveLength(1);
+    await f.passBy(60_000);
+    expect(await rows()).toEqual(before);
+    expect(new Set(await running())).toEqual(new Set([50]));
+  });
+
+  test("another team's are refused, as are those of none", async () => {
+    await f.create();
+    const key = await f.anotherTeam("strangers");
+    for (const path of ["", "/max?metric=sandbox_start_rate"]) {
+      const mine = await f.call("GET", pathOf(path), undefined, { "X-API-Key": key });
+      const nobodys = await f.call("GET", pathOf(path, f.ids.uuid()), undefined, { "X-API-Key": key });
+      expect([mine.status, nobodys.status]).toEqual([403, 403]);
+      expect(mine.body.message.replace(f.firstRun.teamId, "")).toBe(nobodys.body.message.replace(/[0-9a-f-]{36}/, ""));
+      expect((await f.call("GET", pathOf(path, "default"))).status).toBe(400);
+    }
+    expect((await f.call("GET", pathOf("", f.firstRun.teamId.toUpperCase()))).status).toBe(200);
+  });
+
+  test.each([
+    ["?start=10&end=9", "start (10) is after end (9)"],
+    ["?start=yesterday", "start"],
+    ["/max", "metric"],
+    ["/max?metric=cpu", "metric"],
+    ["/max?metric=sandbox_start_rate&start=10&end=9", "is after end"],
+  ])("%s is refused", async (query, reason) => {
+    const { status, body } = await f.call("GET", pathOf(query));
+    expect([status, body.message]).toEqual([400, expect.stringContaining(reason)]);
+  });
+
+  test("a week is the default and the most; the record begins where it begins", async () => {
+    expect((await metrics("")).map(({ timestampUnix }) => timestampUnix)).toEqual([NOW / 1000]);
+    await f.advance(10 * DAY_MS);
+    await f.create({ timeout: 864_000 });
+    await f.advance(DAY_MS);
+    const points = await metrics("");
+    expect(points).toEqual(await metrics("?start=0&end=999999999999"));
+    expect(points[0]?.timestampUnix).toBe((f.clock.now() - ACTIVITY_KEPT_MS) / 1000);
+    expect(points).toHaveLength((7 * 24 * 60) / 15 + 1);
+    expect(points.filter(({ concurrentSandboxes }) => concurrentSandboxes > 0)).toHaveLength((24 * 60) / 15 + 1);
+    expect(await metrics("?end=1000")).toEqual([]);
+    const fresh = await f.anotherTeam("fresh");
+    const team = await f.store.people.teamBySlug("fresh");
+    const { body } = await f.call("GET", pathOf("", team?.id), undefined, { "X-API-Key": fresh });
+    expect<unknown>(body).toEqual([]);
+  });
+
+  test("as they age they grow coarser, and lose neither a start nor the highest value", async () => {
+    for (let minute = 0; minute < 40; minute++) {
+      const ids = await Promise.all([f.create({ timeout: 864_000 }), f.create({ timeout: 864_000 })]);
+      if (minute === 20) ids.push(...(await Promise.all([1, 2, 3].map(() => f.create({ timeout: 864_000 })))));
+      await f.advance(20_000);
+      for (const id of ids.slice(minute % 4 === 0 ? 1 : 0)) await kill(id);
+      await f.advance(40_000);
+    }
+    const before = await highest("?start=0");
+    expect(before.map(([value]) => value)).toEqual([12, 1]);
+    const rows = () => f.store.teamActivity.around(f.firstRun.teamId, 0, Number.MAX_SAFE_INTEGER);
+    const sum = (found: TeamActivity[]) => found.reduce((total, row) => total + row.starts, 0);
+    const [dense, total] = [await rows(), sum(await rows())];
+    for (const ageMs of [2 * HOUR_MS, 7 * HOUR_MS, 13 * HOUR_MS, 2 * DAY_MS]) {
+      await f.advance(NOW + ageMs - f.clock.now());
+      await sweepActivity(f.store, f.clock.now());
+      const left = await rows();
+      expect(sum(left)).toBe(total);
+      const { stepMs = 0 } = AGING.find(({ olderThanMs }) => ageMs > olderThanMs) ?? {};
+      expect(new Set(left.map((row) => row.stepMs))).toEqual(new Set([stepMs]));
+      expect((await highest("?start=0")).map(([value]) => value)).toEqual([12, 1]);
+      expect((await running("")).at(-1)).toBe(10);
+    }
+    expect(dense.length).toBeGreaterThan(70);
+    expect((await rows()).length).toBeLessThanOrEqual(9);
+    await f.advance(8 * DAY_MS);
+    await sweepActivity(f.store, f.clock.now());
+    expect(await rows()).toHaveLength(1);
+    expect(new Set(await running(""))).toEqual(new Set([10]));
+  });
+});
+
+test("rows made coarser step by step, in any order of rounds, mean what the fine ones meant", () => {
+  const random = seededRandom(7);
+  const fine: TeamActivity[] = [];
+  let running = 3;
+  for (let at = 0; at < 2_000 * METRIC_EVERY_MS; at += METRIC_EVERY_MS * (1 + Math.floor(random() * 9))) {
+    const [opening, starts] = [running, Math.floor(random() * 20)];
+    const peak = opening + Math.floor(random() * (starts + 1));
+    running = Math.floor(random() * (peak + 1));
+    fine.push({ teamId: "t", at, stepMs: METRIC_EVERY_MS, opening, closing: running, peak, starts, busiest: starts });
+  }
+  let rows = fine;
+  for (const stepMs of [30_000, 60_000, 300_000]) {
+    const steps = Map.groupBy(rows, ({ at }) => Math.floor(at / stepMs) * stepMs);
+    rows = [...steps].map(([at, [first, ...rest]]) => {
+      if (first === undefined) throw new Error("a group has a row");
+      const half = Math.floor(rest.length / 2);
+      const made = coarser([first, ...rest.slice(0, half)], at, stepMs);
+      return half === rest.length ? made : coarser([made, ...rest.slice(half)], at, stepMs);
+    });
+    const window = { from: 0, to: 2_000 * METRIC_EVERY_MS, now: 2 * DAY_MS };
+    expect(pointsIn(rows, window)).toEqual(pointsIn(fine, window));
+    for (const metric of ["concurrent_sandboxes", "sandbox_start_rate"] as const) {
+      expect(highestIn(rows, metric, window).value).toBe(highestIn(fine, metric, window).value);
+    }
+  }
+});

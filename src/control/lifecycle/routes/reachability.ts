@@ -1,0 +1,117 @@
+/**
+ * Which sandboxes can be reached now, and where. Two know a part of that: the host whether a sandbox is up and at which
+ * endpoint, control whether somebody may be led there. Both are put together here as routes, and whoever follows them,
+ * such as the edge, is told of each change before the call that made it returns; so a run that is hidden or over is so
+ * for everybody at once.
+ */
+
+import type { Route, RouteAccess, RouteEvent } from "../../../contract/internal/directory.ts";
+import type { Endpoint, HostEvent } from "../../../contract/internal/host.ts";
+
+interface Run {
+  id: string;
+  access: RouteAccess;
+  hidden: boolean;
+}
+
+export class Reachability {
+  /** As the host says. */
+  readonly #endpoints = new Map<string, Endpoint>();
+  /** As control says. */
+  readonly #runs = new Map<string, Run>();
+  /** What was told, of the runs that have ever been up. */
+  readonly #routes = new Map<string, Route>();
+  readonly #listeners: ((event: RouteEvent) => void)[] = [];
+
+  follow(listener: (event: RouteEvent) => void): void {
+    this.#listeners.push(listener);
+    listener({ kind: "table", routes: [...this.#routes.values()] });
+  }
+
+  heard(event: HostEvent): void {
+    switch (event.kind) {
+      case "inventory": {
+        const there = new Set(event.reachable.map(({ id }) => id));
+        for (const id of [...this.#endpoints.keys()]) if (!there.has(id)) this.#setEndpoint(id, undefined);
+        for (const { id, endpoint } of event.reachable) this.#setEndpoint(id, endpoint);
+        return;
+      }
+      case "reachable":
+        this.#setEndpoint(event.id, event.endpoint);
+        return;
+      case "unreachable":
+        this.#setEndpoint(event.id, undefined);
+        return;
+      case "lost":
+        this.#setEndpoint(event.id, undefined);
+        this.end(event.id);
+    }
+  }
+
+  /** Whether the host has it up. */
+  isUp(id: string): boolean {
+    return this.#endpoints.has(id);
+  }
+
+  /** A run has begun. */
+  begin(id: string, runId: string, access: RouteAccess): void {
+    this.#runs.set(id, { id: runId, access, hidden: false });
+    this.#update(id);
+  }
+
+  /** Nobody new reaches it; what is carried already goes on, because it may turn out that it stays. */
+  hide(id: string): void {
+    this.#setHidden(id, true);
+  }
+
+  show(id: string): void {
+    this.#setHidden(id, false);
+  }
+
+  isHidden(id: string): boolean {
+    return this.#runs.get(id)?.hidden === true;
+  }
+
+  /** The run is over, and all that is carried to it ends. */
+  end(id: string): void {
+    const runId = this.#runs.get(id)?.id;
+    this.#runs.delete(id);
+    this.#routes.delete(id);
+    if (runId !== undefined) this.#tell({ kind: "over", sandboxId: id, runId });
+  }
+
+  isReachable(id: string): boolean {
+    return this.#routes.get(id)?.isOpen === true;
+  }
+
+  #setEndpoint(id: string, endpoint: Endpoint | undefined): void {
+    if (endpoint === undefined) this.#endpoints.delete(id);
+    else this.#endpoints.set(id, endpoint);
+    this.#update(id);
+  }
+
+  #setHidden(id: string, hidden: boolean): void {
+    const run = this.#runs.get(id);
+    if (run === undefined) return;
+    run.hidden = hidden;
+    this.#update(id);
+  }
+
+  #update(sandboxId: string): void {
+    const run = this.#runs.get(sandboxId);
+    const before = this.#routes.get(sandboxId);
+    const up = this.#endpoints.get(sandboxId);
+    const endpoint = up ?? before?.endpoint;
+    if (run === undefined || endpoint === undefined) return;
+    const isOpen = up !== undefined && !run.hidden;
+    const isKnown = before?.runId === run.id && before.endpoint === endpoint;
+    if (isKnown && before.isOpen === isOpen) return;
+    const route = { sandboxId, runId: run.id, endpoint, access: run.access, isOpen };
+    this.#routes.set(sandboxId, route);
+    this.#tell({ kind: "route", route });
+  }
+
+  #tell(event: RouteEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+}

@@ -1,0 +1,243 @@
+/** Ends that come on time, and a server that comes back. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { systemClock } from "../../../base/clock.ts";
+import { jsonLog } from "../../../base/log.ts";
+import { timed } from "../../../base/testing/timed.ts";
+import { FakeHost } from "../../../host/testing/fake-host.ts";
+import { createControl } from "../../control.ts";
+import { ControlFixture, NOW } from "../../testing/control-fixture.ts";
+import { IdleThread } from "../../testing/idle-thread.ts";
+import { REMOVALS_AT_ONCE } from "../transitions/sandbox-removal.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+describe("expiry", () => {
+  test("at its time, not before", async () => {
+    const id = await f.create({ timeout: 30 });
+    await f.advance(29_999);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
+    await f.advance(1);
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    expect(f.host.destroyed).toEqual([id]);
+    expect(f.find(id)).toBeUndefined();
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+  });
+
+  test("follows an end that was moved, to both sides, and the next in line", async () => {
+    const [first, second, third] = [
+      await f.create({ timeout: 30 }),
+      await f.create({ timeout: 40 }),
+      await f.create({ timeout: 50 }),
+    ];
+    await f.call("POST", `/sandboxes/${first}/timeout`, { timeout: 100 });
+    await f.call("POST", `/sandboxes/${third}/timeout`, { timeout: 5 });
+    await f.advance(5_000);
+    expect(f.host.destroyed).toEqual([third]);
+    await f.advance(34_999);
+    expect(f.host.destroyed).toEqual([third]);
+    await f.advance(1);
+    expect(f.host.destroyed).toEqual([third, second]);
+    await f.advance(60_000);
+    expect(f.host.destroyed).toEqual([third, second, first]);
+  });
+
+  test("of a short life is not delayed by a long one that began later", async () => {
+    const short = await f.create({ timeout: 30 });
+    await f.create({ timeout: 3_000 });
+    await f.advance(30_000);
+    expect(f.host.destroyed).toEqual([short]);
+  });
+
+  timed("within 100 ms on the real clock", async () => {
+    await f.control.close();
+    const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
+    await control.start();
+    try {
+      const ended = Promise.withResolvers<number>();
+      f.host.beforeDestroy = async () => ended.resolve(Date.now());
+      const request = { method: "POST", headers: { "X-API-Key": f.apiKey }, body: '{"templateID":"base","timeout":1}' };
+      const response = await control.handle(new Request("http://localhost/sandboxes", request));
+      const row = await f.store.sandboxes.byId((await response.json()).sandboxID);
+      const late = (await ended.promise) - (row?.endAt ?? 0);
+      expect(late).toBeGreaterThanOrEqual(0);
+      expect(late).toBeLessThan(100);
+    } finally {
+      await control.close();
+    }
+  });
+
+  timed("a thousand in one second on the real clock, after a restart, each within 100 ms", async () => {
+    // In memory: how long the disk takes to write thousands of times is not what is measured.
+    const folder = mkdtempSync("/dev/shm/sandlot-expiry-");
+    await using f = await ControlFixture.open(new FakeHost(), `sqlite://${folder}/sandlot.db`);
+    const { sandboxes } = f.store;
+    for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 600, autoPause: nth % 2 === 0 });
+    await f.control.close();
+    const first = Date.now() + 1_000;
+    for (const [nth, row] of (await sandboxes.inState("running")).entries()) {
+      await sandboxes.setEnd(row, first + nth, f.clock.now());
+    }
+    // As on a machine: whatever is done to a sandbox takes a moment, in which others have their turn.
+    f.host.beforeDestroy = () => Bun.sleep(5);
+    f.host.beforePause = () => Bun.sleep(5);
+    const late: number[] = [];
+    const { takeDue } = sandboxes;
+    sandboxes.takeDue = async (now) => {
+      const taken = await takeDue(now);
+      late.push(...taken.map(({ endAt }) => Date.now() - endAt));
+      return taken;
+    };
+    const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
+    using bystander = await IdleThread.start();
+    await control.start();
+    try {
+      await f.until(() => late.length === 1_000);
+      expect(Math.max(...late)).toBeLessThan(100 + (await bystander.worstMs()));
+    } finally {
+      await control.close();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test("an end 68 years away arms no timer that would fire at once", async () => {
+    const id = await f.create({ timeout: 2_147_483_647 });
+    expect(f.clock.timers).toBe(1);
+    await f.advance(3_600_000);
+    expect(f.host.running).toEqual([id]);
+    await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
+    await f.advance(1_000);
+    expect(f.host.running).toEqual([]);
+    expect(f.clock.timers).toBe(0);
+  });
+
+  timed("a thousand due together change state together, before the first slow clean-up", async () => {
+    const ids: string[] = [];
+    for (let nth = 0; nth < 1_000; nth++) ids.push(await f.create({ timeout: 10 }));
+    const held = Promise.withResolvers<void>();
+    let together = 0;
+    let most = 0;
+    f.host.beforeDestroy = async () => {
+      most = Math.max(most, ++together);
+      await held.promise;
+      together--;
+    };
+    const passed = f.advance(10_000);
+    const startedAt = performance.now();
+    await f.until(async () => (await f.store.sandboxes.inState("running")).length === 0);
+    const tookMs = performance.now() - startedAt;
+    expect((await f.store.sandboxes.inState("killing")).length).toBe(1_000);
+    expect((await f.call("GET", "/v2/sandboxes")).headers.get("x-total-running")).toBe("0");
+    const reachable = ids.map((id) => f.find(id));
+    expect(reachable.filter((destination) => destination !== undefined)).toEqual([]);
+    held.resolve();
+    await passed;
+    expect(most).toBe(REMOVALS_AT_ONCE);
+    expect(f.host.destroyed.toSorted()).toEqual(ids.toSorted());
+    expect(await f.store.sandboxes.inState("killing")).toEqual([]);
+    // Last, for another try can only begin when nothing of this one is held any more.
+    expect(tookMs).toBeLessThan(100);
+  });
+
+  test("sandboxes that do not end keep no others from it", async () => {
+    const held = Promise.withResolvers<void>();
+    const stuck = new Set<string>();
+    for (let nth = 0; nth < 2 * REMOVALS_AT_ONCE; nth++) stuck.add(await f.create({ timeout: 10 }));
+    const others = [await f.create({ timeout: 10 }), await f.create({ timeout: 11 })];
+    f.host.beforeDestroy = (id) => (stuck.has(id) ? held.promise : Promise.resolve());
+    const gone = async () => (await Promise.all(others.map((id) => f.store.sandboxes.byId(id)))).every((row) => !row);
+    await f.until(async () => {
+      await f.clock.advance(1_000, async () => undefined);
+      return await gone();
+    });
+    expect(await f.store.sandboxes.inState("killing")).toHaveLength(stuck.size);
+    held.resolve();
+    await f.control.settled();
+    expect(await f.store.sandboxes.inState("killing")).toEqual([]);
+  });
+
+  test("a store that fails for a moment delays it, and no more", async () => {
+    const id = await f.create({ timeout: 1 });
+    const { takeDue } = f.store.sandboxes;
+    let failures = 1;
+    f.store.sandboxes.takeDue = (now) =>
+      failures-- > 0 ? Promise.reject(new Error("database is locked")) : takeDue(now);
+    await f.advance(1_000);
+    expect(f.host.destroyed).toEqual([]);
+    await f.advance(250);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+
+  test("stops with control", async () => {
+    await f.create({ timeout: 1 });
+    await f.control.close();
+    expect(f.clock.timers).toBe(0);
+    expect((await f.call("GET", "/health")).status).toBe(503);
+    expect((await f.call("GET", "/sandboxes")).status).toBe(503);
+    expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(503);
+    await f.control.start();
+    expect((await f.call("GET", "/health")).status).toBe(200);
+  });
+});
+
+describe("after a restart", () => {
+  test("what ran runs on, under the same end, key and token", async () => {
+    const id = await f.create({ timeout: 100, secure: true });
+    const before = (await f.call("GET", `/sandboxes/${id}`)).body;
+    await f.advance(10_000);
+    await f.restart();
+    expect((await f.call("GET", `/sandboxes/${id}`)).body).toEqual(before);
+    expect(f.find(id)).toMatchObject({ endpoint: { host: "127.0.0.1" } });
+    await f.advance(90_000);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+
+  test("what ended meanwhile is removed, and what nobody knows is not kept", async () => {
+    const [gone, stays] = [await f.create(), await f.create()];
+    const orphan = await f.host.create({
+      kind: f.host.requestOf(stays)?.kind ?? fail(),
+      envVars: {},
+      accessTokens: [],
+      egress: "open",
+    });
+    await f.control.close();
+    await f.host.destroy(gone);
+    await f.restart();
+    await f.control.settled();
+    expect(await f.store.sandboxes.byId(gone)).toBeUndefined();
+    expect((await f.call("GET", "/sandboxes")).body.map((sandbox) => sandbox.sandboxID)).toEqual([stays]);
+    expect(f.host.running).toEqual([stays]);
+    expect(f.find(orphan.id)).toBeUndefined();
+  });
+
+  test("what expired meanwhile ends at once", async () => {
+    const id = await f.create({ timeout: 5 });
+    await f.control.close();
+    await f.clock.advance(60_000, async () => undefined);
+    await f.restart();
+    expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
+    await f.advance(0);
+    expect(f.host.running).toEqual([]);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+  });
+
+  test("a kill that the crash interrupted is finished", async () => {
+    const id = await f.create();
+    const row = await f.store.sandboxes.byId(id);
+    await f.control.close();
+    expect((await f.store.sandboxes.kill({ id, executionId: row?.executionId ?? "" }))?.state).toBe("killing");
+    await f.restart();
+    await f.control.settled();
+    expect(f.host.running).toEqual([]);
+    expect(await f.store.sandboxes.byId(id)).toBeUndefined();
+    expect(f.clock.now()).toBe(NOW);
+  });
+});
+
+function fail(): never {
+  throw new Error("the host does not know its sandbox");
+}

@@ -1,0 +1,154 @@
+/** A team whose sandboxes may run for a minute: no run gets more, by whichever way it is started or prolonged. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../../contract/fault.ts";
+import { ControlFixture, type Reply } from "../../testing/control-fixture.ts";
+
+const MOST = 60;
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+  await limit(MOST);
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const limit = (runSeconds: number | undefined) => f.store.people.setLimits(f.firstRun.teamId, { runSeconds });
+const post = (path: string, body?: unknown) => f.call("POST", path, body);
+const refusal = ({ status, body }: Reply) => [status, body?.message];
+const TOO_LONG = [400, expect.stringContaining(`timeout must be at most ${MOST},`)];
+
+describe("a new run", () => {
+  test.each([
+    ["/sandboxes", 15],
+    ["/v2/sandboxes", MOST],
+  ])("%s: what is too long is refused, a default that is too long becomes the maximum", async (path, otherwise) => {
+    const create = (timeout?: number) => post(path, { templateID: "base", timeout });
+    expect(refusal(await create(MOST + 1))).toEqual(TOO_LONG);
+    expect(f.host.running).toEqual([]);
+    const exact = await create(MOST);
+    expect([exact.status, await f.endOf(exact.body.sandboxID)]).toEqual([201, MOST]);
+    const plain = await create();
+    expect([plain.status, await f.endOf(plain.body.sandboxID)]).toEqual([201, otherwise]);
+  });
+
+  test("a v1 default that is too long becomes the maximum, too, for resume and fork as well", async () => {
+    await limit(10);
+    const { sandboxID: id } = (await post("/sandboxes", { templateID: "base" })).body;
+    expect(await f.endOf(id)).toBe(10);
+    const copies = (await post(`/sandboxes/${id}/fork`)).body as unknown as { sandbox: { sandboxID: string } }[];
+    expect(await f.endOf(copies[0]?.sandbox.sandboxID ?? "")).toBe(10);
+    await post(`/sandboxes/${id}/pause`);
+    expect((await post(`/sandboxes/${id}/resume`)).status).toBe(201);
+    expect(await f.endOf(id)).toBe(10);
+  });
+
+  test("of a copy or a paused sandbox is refused when it is too long", async () => {
+    const id = await f.create({ timeout: 30 });
+    expect(refusal(await post(`/sandboxes/${id}/fork`, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
+    await post(`/sandboxes/${id}/pause`);
+    for (const path of [`/sandboxes/${id}/resume`, `/sandboxes/${id}/connect`, `/v2/sandboxes/${id}/connect`]) {
+      expect(refusal(await post(path, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
+      expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
+    }
+    await f.advance(100_000);
+    expect((await post(`/v2/sandboxes/${id}/connect`)).status).toBe(201);
+    expect(await f.endOf(id)).toBe(100 + MOST);
+  });
+
+  test.each([
+    ["the five minutes of every wake", 30],
+    ["the time that it was created for", 1000],
+  ])("by traffic lasts no longer than the maximum, not %s", async (_, timeout) => {
+    await limit(undefined);
+    const id = await f.create({ timeout, autoResume: { enabled: true } });
+    await post(`/sandboxes/${id}/pause`);
+    await limit(MOST);
+    expect(
+      await f.control.directory.wake(id, { port: 3000, accessToken: null, trafficToken: null, mayWake: true }),
+    ).toHaveProperty("woken");
+    expect(await f.endOf(id)).toBe(MOST);
+  });
+
+  test("without a maximum is as long as asked for", async () => {
+    await limit(undefined);
+    expect(await f.endOf(await f.create({ timeout: 2_147_483_647 }))).toBe(2_147_483_647);
+  });
+});
+
+describe("a run of 40 seconds", () => {
+  let id: string;
+  beforeEach(async () => {
+    id = await f.create({ timeout: 50 });
+    await f.advance(40_000);
+  });
+
+  test.each([
+    ["timeout", { timeout: 30 }, MOST],
+    ["timeout", { timeout: 1_000_000 }, MOST],
+    ["timeout", { timeout: 15 }, 55],
+    ["timeout", { timeout: 5 }, 45],
+    ["refreshes", { duration: 3600 }, MOST],
+    ["refreshes", { duration: 15 }, 55],
+    ["refreshes", { duration: 5 }, 50],
+  ])("%s %j: it ends after %p", async (path, body, end) => {
+    expect((await post(`/sandboxes/${id}/${path}`, body)).status).toBe(204);
+    expect(await f.endOf(id)).toBe(end);
+  });
+
+  test.each([
+    ["/sandboxes/ID/connect", { timeout: 5 }, 45],
+    ["/sandboxes/ID/connect", { timeout: 30 }, MOST],
+    ["/v2/sandboxes/ID/connect", { timeout: 5 }, 50],
+    ["/v2/sandboxes/ID/connect", { timeout: 30 }, MOST],
+    ["/v2/sandboxes/ID/connect", {}, MOST],
+  ])("%s %j: it ends after %p", async (path, body, end) => {
+    expect((await post(path.replace("ID", id), body)).status).toBe(200);
+    expect(await f.endOf(id)).toBe(end);
+  });
+
+  test("connect for longer than the maximum is refused, though it runs", async () => {
+    for (const path of [`/sandboxes/${id}/connect`, `/v2/sandboxes/${id}/connect`]) {
+      expect(refusal(await post(path, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
+    }
+    expect(await f.endOf(id)).toBe(50);
+  });
+});
+
+describe("a run that is older than the maximum", () => {
+  let id: string;
+  beforeEach(async () => {
+    await limit(undefined);
+    id = await f.create({ timeout: 500 });
+    await f.advance(100_000);
+    await limit(MOST);
+  });
+
+  test("keeps its end; it cannot be prolonged, but be connected to and ended", async () => {
+    const ranTooLong = [400, expect.stringContaining(`has run for the ${MOST} seconds`)];
+    expect(refusal(await post(`/sandboxes/${id}/timeout`, { timeout: 30 }))).toEqual(ranTooLong);
+    expect(refusal(await post(`/sandboxes/${id}/refreshes`, { duration: 30 }))).toEqual(ranTooLong);
+    expect((await post(`/v2/sandboxes/${id}/connect`)).status).toBe(200);
+    expect((await post(`/sandboxes/${id}/connect`, { timeout: 30 })).status).toBe(200);
+    expect(await f.endOf(id)).toBe(500);
+    expect((await post(`/sandboxes/${id}/timeout`, { timeout: 0 })).status).toBe(204);
+    await f.advance(0);
+    expect(f.host.destroyed).toEqual([id]);
+  });
+
+  test("begins anew with a resume", async () => {
+    await post(`/sandboxes/${id}/pause`);
+    expect((await post(`/v2/sandboxes/${id}/connect`, { timeout: 30 })).status).toBe(201);
+    expect((await post(`/sandboxes/${id}/timeout`, { timeout: 45 })).status).toBe(204);
+    expect(await f.endOf(id)).toBe(145);
+  });
+});
+
+test("a pause at the end of the longest run is put off like any other", async () => {
+  const id = await f.create({ timeout: MOST, autoPause: true });
+  f.host.beforePause = async () => {
+    throw new Fault(422, "cannot be kept");
+  };
+  await f.advance(MOST * 1000);
+  expect(await f.endOf(id)).toBe(MOST + 300);
+  expect((await post(`/v2/sandboxes/${id}/connect`)).status).toBe(200);
+});

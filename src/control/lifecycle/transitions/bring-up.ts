@@ -1,0 +1,59 @@
+/** A sandbox that is to run: as it is, or started, or after waiting for whoever has it in hand. */
+import type { Sandbox } from "../../../store/sandboxes.ts";
+import type { LifecycleCore } from "../lifecycle-core.ts";
+import { beingEnded } from "../sandbox-status.ts";
+import { untilSettled } from "../transition-wait.ts";
+import type { ResumeOptions, Resuming } from "./resuming.ts";
+
+export interface BringUp {
+  look(): Promise<Sandbox>;
+  resume: ResumeOptions | ((sandbox: Sandbox) => ResumeOptions);
+  /** Undefined: it does not run any more, so look again. */
+  running(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
+  /** Whether a start that another asked for is as good as its own; if not, it is waited for. */
+  joins(start: ResumeOptions): boolean;
+  /** Who joined gets no less time than it asked for itself. */
+  joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
+}
+
+export interface BroughtUp {
+  sandbox: Sandbox;
+  resumed: boolean;
+}
+
+/** `hurry` is told of each sandbox that is waited for. */
+export function bringUp(
+  core: LifecycleCore,
+  { resuming, hurry }: { resuming: Resuming; hurry(id: string): void },
+  id: string,
+  how: BringUp,
+): Promise<BroughtUp> {
+  const { clock, expiry } = core;
+  return untilSettled<BroughtUp>(core, {
+    id,
+    look: how.look,
+    hurry,
+    attempt: async (sandbox, status, now) => {
+      if (status === "over") throw beingEnded(id);
+      if (status === "running") {
+        const running = await how.running(sandbox, now);
+        if (running === undefined) return "again";
+        expiry.noteEnd(running.endAt);
+        return { done: { sandbox: running, resumed: false } };
+      }
+      const underWay = resuming.underWay(sandbox);
+      if (underWay !== undefined) {
+        const joins = how.joins(underWay.options);
+        const started = await (joins ? underWay.result : underWay.result.catch(() => undefined));
+        if (started === undefined || !joins) return "again";
+        const joined = (await how.joined(started, clock.now())) ?? started;
+        expiry.noteEnd(joined.endAt);
+        return { done: { sandbox: joined, resumed: true } };
+      }
+      if (status !== "paused") return "wait";
+      const options = typeof how.resume === "function" ? how.resume(sandbox) : how.resume;
+      const started = await resuming.start(sandbox, options);
+      return started === undefined ? "again" : { done: { sandbox: started, resumed: true } };
+    },
+  });
+}

@@ -1,0 +1,44 @@
+/** Checkpoints of a sandbox that goes on: what snapshots and forks begin with. */
+import type { CheckpointOptions } from "../../../contract/internal/host.ts";
+import type { Sandbox } from "../../../store/sandboxes.ts";
+import { captureFault } from "../host-fault.ts";
+import type { LifecycleCore } from "../lifecycle-core.ts";
+
+/** A checkpoint, and the row of what it was made of as it was then. */
+interface Captured {
+  checkpoint: string;
+  source: Sandbox;
+}
+
+/**
+ * A checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or removes it.
+ * Undefined: the sandbox does not run any more, so look again.
+ */
+export async function capture(
+  core: LifecycleCore,
+  sandbox: Sandbox,
+  options: CheckpointOptions,
+): Promise<Captured | undefined> {
+  const { store, host, clock, ids } = core;
+  const begin = () => store.sandboxes.beginSnapshot(sandbox, clock.now());
+  const begun = await core.begin(sandbox.id, begin, async (row) => {
+    if (row.state === "snapshotting" && !core.captured.has(row.id)) await finish(core, row);
+  });
+  if (begun === undefined) return undefined;
+  core.captured.add(begun.id);
+  const checkpoint = ids.uuid();
+  let failure: { cause: unknown } | undefined;
+  try {
+    await host.snapshot(begun.id, checkpoint, { ...options, owner: begun.teamId });
+  } catch (cause) {
+    failure = { cause };
+  }
+  await finish(core, begun).finally(() => core.captured.delete(begun.id));
+  if (failure !== undefined) throw captureFault(failure.cause, begun.id);
+  return { checkpoint, source: begun };
+}
+
+async function finish(core: LifecycleCore, begun: Sandbox): Promise<void> {
+  const back = await core.untilChanged("a snapshot", begun, core.store.sandboxes.finishSnapshot);
+  if (back !== undefined) await core.backInRunning(back);
+}

@@ -1,0 +1,40 @@
+/** Checkpoints that no row names any more. What a restart interrupts, the next start's adoption removes. */
+
+import type { Background } from "../../../base/background.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { described, type Log } from "../../../base/log.ts";
+import type { QuietPeriod } from "../../../base/quiet-period.ts";
+import { RetryQueue } from "../../../base/retry-queue.ts";
+import type { Host } from "../../../contract/internal/host.ts";
+
+/** A checkpoint that could not be removed is tried again after the first of these, doubling up to the second. */
+const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
+const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;
+const CHECKPOINT_REMOVALS_AT_ONCE = 4;
+
+export type CheckpointRemoval = RetryQueue<string>;
+
+export function createCheckpointRemoval(services: {
+  host: Host;
+  clock: Clock;
+  log: Log;
+  background: Background;
+  /** While nobody waits for a sandbox. */
+  quietPeriod: QuietPeriod;
+}): CheckpointRemoval {
+  const { host, clock, log, background, quietPeriod } = services;
+  return new RetryQueue<string>({
+    clock,
+    background,
+    async work(checkpoint) {
+      await quietPeriod.come();
+      await host.removeCheckpoint(checkpoint);
+    },
+    failed(checkpoint, error) {
+      log.write({ level: "error", event: "checkpoint could not be removed", checkpoint, error: described(error) });
+    },
+    atOnce: CHECKPOINT_REMOVALS_AT_ONCE,
+    retryMinMs: CHECKPOINT_REMOVAL_RETRY_MIN_MS,
+    retryMaxMs: CHECKPOINT_REMOVAL_RETRY_MAX_MS,
+  });
+}

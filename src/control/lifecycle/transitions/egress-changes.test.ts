@@ -1,0 +1,286 @@
+/** New network rules for a running sandbox: what they replace, when they hold, and what comes between. */
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Fault } from "../../../contract/fault.ts";
+import type { Egress } from "../../../contract/internal/host.ts";
+import { ControlFixture } from "../../testing/control-fixture.ts";
+import { EGRESS_CHANGES_WAITING_MAX, EGRESS_REPAIR_RETRY_MIN_MS } from "./egress-changes.ts";
+
+let f: ControlFixture;
+beforeEach(async () => {
+  f = await ControlFixture.open();
+});
+afterEach(() => f[Symbol.asyncDispose]());
+
+const put = (id: string, body: unknown, headers = {}) => f.call("PUT", `/sandboxes/${id}/network`, body, headers);
+const denied = (address: string): Egress => ({
+  allowRanges: [],
+  allowNames: [],
+  denyRanges: [`${address}/32`],
+  proxy: null,
+});
+const shown = async (id: string) => (await f.call("GET", `/sandboxes/${id}`)).body.network;
+const enforced = (id: string) => f.host.requestOf(id)?.egress;
+const statusOf = async (reply: Promise<{ status: number }>) => (await reply).status;
+
+/** Changes of rules wait at the host until they are let go, and then fail if a failure is given. */
+function hold(failure?: Fault): { begun: Promise<void>; finish(): void } {
+  const begun = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  f.host.beforeEgressHolds = async () => {
+    f.host.beforeEgressHolds = async () => undefined;
+    begun.resolve();
+    await held.promise;
+    if (failure !== undefined) throw failure;
+  };
+  return { begun: begun.promise, finish: held.resolve };
+}
+
+describe("new rules", () => {
+  test("replace all that may leave, and leave who reaches it as it was", async () => {
+    const ingress = { allowPublicTraffic: false, maskRequestHost: "localhost", httpsPorts: [8443] };
+    const egress = { allowOut: ["a.test"], denyOut: ["0.0.0.0/0"], egressProxy: { address: "p.test:1080" } };
+    const id = await f.create({ network: { ...ingress, ...egress } });
+    const access = f.find(id)?.access;
+    expect(await statusOf(put(id, { denyOut: ["9.9.9.9"] }))).toBe(204);
+    expect(await shown(id)).toEqual({ ...ingress, denyOut: ["9.9.9.9"] });
+    expect(enforced(id)).toEqual(denied("9.9.9.9"));
+    expect(await statusOf(put(id, { allowOut: null, denyOut: [] }))).toBe(204);
+    expect(await shown(id)).toEqual({ ...ingress, denyOut: [] });
+    expect(enforced(id)).toBe("open");
+    expect(f.find(id)?.access).toEqual(access ?? fail());
+    expect(f.eventsOf(id)).toEqual(["created", "updated", "updated"]);
+  });
+
+  test("say nothing of the internet unless they do", async () => {
+    const id = await f.create({ allow_internet_access: false });
+    const internet = async () => (await f.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess;
+    await put(id, { allowOut: ["1.1.1.1"] });
+    expect([await internet(), enforced(id)]).toEqual([
+      false,
+      { allowRanges: ["1.1.1.1/32"], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null },
+    ]);
+    await put(id, { allow_internet_access: null });
+    expect([await internet(), enforced(id)]).toEqual([false, "closed"]);
+    await put(id, { allow_internet_access: true });
+    expect([await internet(), enforced(id)]).toEqual([true, "open"]);
+    await put(id, { allow_internet_access: false });
+    expect([await internet(), enforced(id), await shown(id)]).toEqual([false, "closed", { allowPublicTraffic: true }]);
+  });
+
+  test("are answered when they hold, and shown from then on", async () => {
+    const id = await f.create();
+    const { begun, finish } = hold();
+    let isAnswered = false;
+    const change = put(id, { denyOut: ["9.9.9.9"] }).finally(() => {
+      isAnswered = true;
+    });
+    await begun;
+    expect([await shown(id), isAnswered]).toEqual([{ allowPublicTraffic: true }, false]);
+    finish();
+    expect((await change).status).toBe(204);
+    expect(await shown(id)).toEqual({ allowPublicTraffic: true, denyOut: ["9.9.9.9"] });
+  });
+
+  test("hold over pause, resume and restart, and for copies", async () => {
+    const id = await f.create({ network: { denyOut: ["8.8.8.8"] } });
+    await put(id, { denyOut: ["9.9.9.9"] });
+    await f.call("POST", `/sandboxes/${id}/fork`);
+    expect(enforced(f.host.running[1] ?? "")).toEqual(denied("9.9.9.9"));
+    await f.call("POST", `/sandboxes/${id}/pause`);
+    await f.restart();
+    await f.call("POST", `/sandboxes/${id}/resume`);
+    expect(enforced(id)).toEqual(denied("9.9.9.9"));
+    const { snapshotID } = (await f.call("POST", `/sandboxes/${id}/snapshots`, {})).body;
+    expect(enforced(await f.create({ templateID: snapshotID }))).toBe("open");
+  });
+
+  test("are for one's own running sandboxes", async () => {
+    const id = await f.create();
+    expect(await statusOf(put("i00000000000000000000", {}))).toBe(404);
+    expect(await statusOf(put(id, {}, { "X-API-Key": await f.anotherTeam("strangers") }))).toBe(404);
+    await f.call("POST", `/sandboxes/${id}/pause`);
+    const { status, body } = await put(id, { denyOut: ["9.9.9.9"] });
+    expect([status, body.message]).toEqual([409, expect.stringContaining("is paused; resume it first")]);
+    expect(await shown(id)).toEqual({ allowPublicTraffic: true });
+    await f.call("DELETE", `/sandboxes/${id}`);
+    expect(await statusOf(put(id, {}))).toBe(404);
+  });
+});
+
+describe("of several at once", () => {
+  test("each begins when the one before is written down, and the last one holds", async () => {
+    const id = await f.create();
+    const steps: string[] = [];
+    const { begin, finish } = f.store.egressChanges;
+    f.store.egressChanges.begin = async (...given) => {
+      steps.push("begin");
+      return begin(...given);
+    };
+    f.store.egressChanges.finish = async (...given) => {
+      const row = await finish(...given);
+      steps.push(row?.network.denyOut?.[0] ?? "nothing");
+      return row;
+    };
+    f.host.beforeEgressHolds = () => Bun.sleep(Math.random() * 4);
+    const addresses = Array.from({ length: 20 }, (_, at) => `9.9.9.${at}`);
+    const replies = await Promise.all(addresses.map((address) => put(id, { denyOut: [address] })));
+    expect(replies.filter(({ status }) => status !== 204)).toEqual([]);
+    expect(steps.filter((_, at) => at % 2 === 0)).toEqual(addresses.map(() => "begin"));
+    expect(steps.filter((_, at) => at % 2 === 1).toSorted()).toEqual(addresses.toSorted());
+    const last = steps.at(-1) ?? fail();
+    expect([await shown(id), enforced(id)]).toEqual([{ allowPublicTraffic: true, denyOut: [last] }, denied(last)]);
+  });
+
+  test("those that would wait too long are told so", async () => {
+    const id = await f.create();
+    const { begun, finish } = hold();
+    const first = put(id, {});
+    await begun;
+    const others = Array.from({ length: EGRESS_CHANGES_WAITING_MAX }, () => put(id, {}));
+    const refused = await Promise.race(others);
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
+    finish();
+    const statuses = (await Promise.all([first, ...others])).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(1);
+    expect(statuses.filter((status) => status === 204)).toHaveLength(EGRESS_CHANGES_WAITING_MAX);
+  });
+});
+
+describe("what comes between", () => {
+  test("a host that fails: the rules before hold, and are shown", async () => {
+    const id = await f.create({ network: { denyOut: ["8.8.8.8"] } });
+    hold(new Fault(500, "nft said no")).finish();
+    const { status, body } = await put(id, { denyOut: ["9.9.9.9"] });
+    expect([status, body.message]).toEqual([500, expect.stringContaining("could not be changed")]);
+    expect(body.message).not.toContain("nft");
+    await f.control.settled();
+    expect([await shown(id), enforced(id)]).toEqual([
+      { allowPublicTraffic: true, denyOut: ["8.8.8.8"] },
+      denied("8.8.8.8"),
+    ]);
+    expect((await f.store.sandboxes.byId(id))?.egressUnsettled).toBe(false);
+    expect(f.eventsOf(id)).toEqual(["created"]);
+  });
+
+  test("a host that goes on failing is told again until it does as the row says", async () => {
+    const id = await f.create({ timeout: 3600 });
+    let failures = 0;
+    f.host.beforeEgressHolds = async () => {
+      failures++;
+      throw new Fault(503, "busy");
+    };
+    expect(await statusOf(put(id, { denyOut: ["9.9.9.9"] }))).toBe(503);
+    await f.control.settled();
+    await f.advance(EGRESS_REPAIR_RETRY_MIN_MS);
+    expect(failures).toBe(3);
+    f.host.beforeEgressHolds = async () => undefined;
+    await f.advance(2 * EGRESS_REPAIR_RETRY_MIN_MS);
+    expect([enforced(id), (await f.store.sandboxes.byId(id))?.egressUnsettled]).toEqual(["open", false]);
+  });
+
+  test("a crash: the next start tells the host what the row says", async () => {
+    const [id, other] = [await f.create({ network: { denyOut: ["8.8.8.8"] } }), await f.create()];
+    const row = await f.store.sandboxes.byId(id);
+    await f.store.egressChanges.begin(row ?? fail(), f.clock.now());
+    await f.host.setEgress(id, "open");
+    const told: string[] = [];
+    f.host.beforeEgressHolds = async (each) => void told.push(each);
+    await f.restart();
+    await f.control.settled();
+    // The other one is told what it does already: what is open to all of a team may have changed.
+    expect([enforced(id), new Set(told)]).toEqual([denied("8.8.8.8"), new Set([id, other])]);
+    expect(enforced(other)).toBe("open");
+    expect((await f.store.sandboxes.byId(id))?.egressUnsettled).toBe(false);
+  });
+
+  test("a pause that begins after the host was told: the next run has the new rules", async () => {
+    const id = await f.create();
+    const { begun, finish } = hold();
+    const change = put(id, { denyOut: ["9.9.9.9"] });
+    await begun;
+    const pause = f.hold("beforePause");
+    const pausing = f.call("POST", `/sandboxes/${id}/pause`);
+    await pause.begun;
+    finish();
+    expect((await change).status).toBe(204);
+    pause.finish();
+    expect((await pausing).status).toBe(204);
+    await f.call("POST", `/sandboxes/${id}/resume`);
+    expect([await shown(id), enforced(id)]).toEqual([
+      { allowPublicTraffic: true, denyOut: ["9.9.9.9"] },
+      denied("9.9.9.9"),
+    ]);
+  });
+
+  test("a pause that is done before the host is: the rules before hold", async () => {
+    const id = await f.create();
+    const { begun, finish } = hold();
+    const change = put(id, { denyOut: ["9.9.9.9"] });
+    await begun;
+    expect((await f.call("POST", `/sandboxes/${id}/pause`)).status).toBe(204);
+    finish();
+    expect((await change).status).toBe(409);
+    await f.call("POST", `/sandboxes/${id}/resume`);
+    expect([await shown(id), enforced(id)]).toEqual([{ allowPublicTraffic: true }, "open"]);
+  });
+
+  test("a pause and a resume: the new run gets the new rules, too", async () => {
+    const id = await f.create();
+    const { begun, finish } = hold();
+    const change = put(id, { denyOut: ["9.9.9.9"] });
+    await begun;
+    await f.call("POST", `/sandboxes/${id}/pause`);
+    await f.call("POST", `/sandboxes/${id}/resume`);
+    finish();
+    expect((await change).status).toBe(204);
+    expect([await shown(id), enforced(id)]).toEqual([
+      { allowPublicTraffic: true, denyOut: ["9.9.9.9"] },
+      denied("9.9.9.9"),
+    ]);
+  });
+
+  test("a copy that is being made is waited for", async () => {
+    const id = await f.create({ timeout: 600 });
+    const { begun, finish } = f.hold("beforeSnapshot");
+    const forking = f.call("POST", `/sandboxes/${id}/fork`);
+    await begun;
+    const change = put(id, { denyOut: ["9.9.9.9"] });
+    await f.until(() => f.clock.timers === 2);
+    expect(enforced(id)).toBe("open");
+    finish();
+    expect([(await change).status, (await forking).status]).toEqual([204, 201]);
+    expect([enforced(id), enforced(f.host.running[1] ?? "")]).toEqual([denied("9.9.9.9"), "open"]);
+  });
+
+  test("a kill wins", async () => {
+    const id = await f.create();
+    const { begun, finish } = hold();
+    const change = put(id, { denyOut: ["9.9.9.9"] });
+    await begun;
+    expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
+    finish();
+    expect((await change).status).toBe(404);
+    expect(f.host.running).toEqual([]);
+  });
+
+  test("a store that is away: the answer comes when the row says it", async () => {
+    const id = await f.create({ timeout: 3600 });
+    const { finish } = f.store.egressChanges;
+    let tries = 0;
+    f.store.egressChanges.finish = async (...given) => {
+      if (++tries < 3) throw new Error("away");
+      return finish(...given);
+    };
+    const change = put(id, { denyOut: ["9.9.9.9"] });
+    await f.until(async () => {
+      await f.clock.advance(250, async () => undefined);
+      return tries >= 3;
+    });
+    expect((await change).status).toBe(204);
+    expect(await shown(id)).toEqual({ allowPublicTraffic: true, denyOut: ["9.9.9.9"] });
+  });
+});
+
+function fail(): never {
+  throw new Error("there should be one");
+}

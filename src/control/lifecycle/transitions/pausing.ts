@@ -1,0 +1,152 @@
+/**
+ * Pausing. A client's pause is done at once and its failure is told; a pause at the end of a timeout waits its turn,
+ * and one that cannot be done is put off a few times before memory is given up. Either way a failure leaves the sandbox
+ * running.
+ */
+
+import { described } from "../../../base/log.ts";
+import { Fault } from "../../../contract/fault.ts";
+import type { Sandbox } from "../../../store/sandboxes.ts";
+import { captureFault } from "../host-fault.ts";
+import type { LifecycleCore } from "../lifecycle-core.ts";
+import { notFound } from "../sandbox-status.ts";
+
+/** Sandboxes that are due for a pause together are paused this many at a time. */
+export const AUTO_PAUSES_AT_ONCE = 4;
+/** A pause at the end of a timeout that cannot be done is put off for so long. */
+const AUTO_PAUSE_PUT_OFF_MS = 300_000;
+
+export class Pausing {
+  readonly #core: LifecycleCore;
+  /** Rows in `pausing` whose turn has not come. */
+  readonly #line: Sandbox[] = [];
+  /** What they, and those whose turn has come, are paused into. */
+  readonly #inHand = new Set<string | null>();
+  #workers = 0;
+
+  constructor(core: LifecycleCore) {
+    this.#core = core;
+  }
+
+  /** False: it does not run any more, so look again. Throws when it cannot be paused; then it runs on. */
+  async now(sandbox: Sandbox, memory: boolean): Promise<boolean> {
+    const { store, host, clock, ids } = this.#core;
+    const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
+    const begin = () => store.sandboxes.beginPause(sandbox, to);
+    const begun = await this.#core.begin(sandbox.id, begin, async (row) => {
+      if (row.state === "pausing" && row.checkpoint === to.checkpoint) await this.#giveUp(row);
+    });
+    if (begun === undefined) return false;
+    this.#core.reachability.hide(begun.id);
+    try {
+      await host.pause(begun.id, to.checkpoint, { memory, owner: begun.teamId });
+    } catch (cause) {
+      await this.#giveUp(begun);
+      throw captureFault(cause, begun.id);
+    }
+    if (!(await this.#done(begun, memory ? undefined : "memory was not kept, as asked"))) throw notFound(begun.id);
+    return true;
+  }
+
+  /** Does it soon, a few at a time. The rows are in `pausing` already, and some of them may be in hand already. */
+  enqueue(due: readonly Sandbox[]): void {
+    const fresh = due.filter(({ checkpoint }) => !this.#inHand.has(checkpoint));
+    for (const { checkpoint } of fresh) this.#inHand.add(checkpoint);
+    this.#line.push(...fresh);
+    while (this.#workers < AUTO_PAUSES_AT_ONCE && this.#line.length > 0) {
+      this.#workers++;
+      this.#core.background.run("automatic pause failed", () => this.#work());
+    }
+  }
+
+  /** Somebody waits for this one. */
+  hurry(id: string): void {
+    const at = this.#line.findIndex((sandbox) => sandbox.id === id);
+    if (at > 0) this.#line.unshift(...this.#line.splice(at, 1));
+  }
+
+  close(): void {
+    this.#line.length = 0;
+  }
+
+  async #work(): Promise<void> {
+    try {
+      for (let next = this.#line.shift(); next !== undefined; next = this.#line.shift()) {
+        const sandbox = next;
+        await this.#whenDue(sandbox).catch((error: unknown) => {
+          const event = "automatic pause failed";
+          this.#core.log.write({ level: "error", event, sandbox: sandbox.id, error: described(error) });
+        });
+        this.#inHand.delete(sandbox.checkpoint);
+      }
+    } finally {
+      this.#workers--;
+    }
+  }
+
+  async #whenDue(sandbox: Sandbox): Promise<void> {
+    const { store, host } = this.#core;
+    const { id, checkpointMemory: memory } = sandbox;
+    // It may have waited long, and somebody may have killed it.
+    const current = await this.#core.untilRecorded("an automatic pause", () => store.sandboxes.byId(id));
+    if (current?.killWanted) {
+      const ended = await this.#core.untilChanged("a kill", sandbox, store.sandboxes.abandonPause);
+      if (ended !== undefined) await this.#core.backInRunning(ended);
+      return;
+    }
+    try {
+      await host.pause(id, sandbox.checkpoint ?? "", { memory, owner: sandbox.teamId });
+    } catch (cause) {
+      await this.#putOff(sandbox, cause);
+      return;
+    }
+    const givenUp = sandbox.autoPauseMemory && !memory;
+    await this.#done(sandbox, givenUp ? "memory was not kept: it could not be written down, several times" : undefined);
+  }
+
+  async #giveUp(begun: Sandbox): Promise<void> {
+    const { abandonPause } = this.#core.store.sandboxes;
+    const back = await this.#core.untilChanged("a pause that failed", begun, abandonPause);
+    if (back !== undefined) await this.#core.backInRunning(back);
+  }
+
+  async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
+    const { store, reachability, clock, log, listener } = this.#core;
+    const back = await this.#core.untilChanged("a pause that failed", sandbox, (run) =>
+      store.sandboxes.putOffPause(run, clock.now() + AUTO_PAUSE_PUT_OFF_MS),
+    );
+    const event = "sandbox could not be paused at the end of its timeout";
+    log.write({ level: "warn", event, sandbox: sandbox.id, error: described(cause) });
+    if (back === undefined) return;
+    if (back.state === "running" && reachability.isUp(back.id)) {
+      const { message } = captureFault(cause, sandbox.id);
+      const note = `the pause at the end of its timeout was put off by ${AUTO_PAUSE_PUT_OFF_MS / 60_000} minutes: ${message}`;
+      listener.warn(back, note);
+      listener.tell("updated", back, note);
+    }
+    await this.#core.backInRunning(back);
+  }
+
+  /** False: somebody wanted it killed meanwhile, and now it is. */
+  async #done(sandbox: Sandbox, note: string | undefined): Promise<boolean> {
+    const { store, reachability, changes, listener, log } = this.#core;
+    const paused = await this.#core.untilChanged("a pause", sandbox, store.sandboxes.finishPause);
+    if (paused === undefined) return this.#wasPaused(sandbox);
+    if (paused.state === "killing") {
+      this.#core.endSoon(paused, "killed");
+      return false;
+    }
+    reachability.end(paused.id);
+    changes.note(paused.id);
+    log.write({ level: "info", event: "sandbox paused", sandbox: paused.id, memory: paused.checkpointMemory });
+    listener.tell("paused", paused, note);
+    return true;
+  }
+
+  /** After a failure of the store somebody may have resumed it since, or ended it. As `#done`. */
+  async #wasPaused({ id, executionId }: Sandbox): Promise<boolean> {
+    const row = await this.#core.untilRecorded("a pause", () => this.#core.store.sandboxes.byId(id));
+    if (row?.executionId === executionId) throw new Fault(500, `sandbox "${id}" left "pausing" while it was paused`);
+    return row !== undefined;
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * Resuming. Two who start the same paused sandbox and want the same join: there is one start, and both get its result.
+ * The checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
+ */
+import { Fault } from "../../../contract/fault.ts";
+import type { ResumeSandbox } from "../../../contract/internal/host.ts";
+import type { Sandbox } from "../../../store/sandboxes.ts";
+import { kindOfSandbox } from "../../templates/template-look-up.ts";
+import { hostMounts } from "../../volumes/volume-mounts.ts";
+import { egressOf } from "../egress.ts";
+import { placementFault } from "../host-fault.ts";
+import type { LifecycleCore } from "../lifecycle-core.ts";
+import { accessOf } from "../routes/route-access.ts";
+import { beingEnded } from "../sandbox-status.ts";
+import { secondsMax } from "../timers/run-length.ts";
+
+const ACCESS_TOKENS_KEPT = 16;
+
+export interface ResumeOptions {
+  /** From when it is up; the team's maximum if that is less. */
+  seconds: number;
+  /** False: boot it from its files. */
+  memory: boolean;
+  /** Undefined: as before. */
+  autoPause?: boolean | undefined;
+  /** A new token besides those that it has. */
+  mintToken: boolean;
+  /** For the sandbox's log. */
+  note?: string;
+}
+
+interface Start {
+  /** Execution ids of the run that was paused, and of the one that begins. */
+  from: string;
+  to: string;
+  options: ResumeOptions;
+  /** Undefined: it turned out that there was nothing to start. */
+  result: Promise<Sandbox | undefined>;
+}
+
+export class Resuming {
+  readonly #core: LifecycleCore;
+  readonly #underWay = new Map<string, Start>();
+
+  constructor(core: LifecycleCore) {
+    this.#core = core;
+  }
+
+  /**
+   * The start that this row is about, if one is under way. One whose run is already over, though it has not yet told
+   * so, is none.
+   */
+  underWay({ id, state, executionId }: Sandbox): Start | undefined {
+    const start = this.#underWay.get(id);
+    const isMeant =
+      (state === "paused" && executionId === start?.from) || (state === "resuming" && executionId === start?.to);
+    return isMeant ? start : undefined;
+  }
+
+  /** Starts a paused sandbox. Undefined: it is not paused any more, so look again. */
+  start(sandbox: Sandbox, options: ResumeOptions): Promise<Sandbox | undefined> {
+    const { id, executionId } = sandbox;
+    const to = this.#core.ids.uuid();
+    const result = this.#start(sandbox, to, options).finally(() => {
+      if (this.#underWay.get(id)?.to === to) this.#underWay.delete(id);
+    });
+    this.#underWay.set(id, { from: executionId, to, options, result });
+    // Whoever asked may leave; the start goes on, and a close waits for it.
+    this.#core.background.run("resume failed", () =>
+      result.then(
+        () => undefined,
+        () => undefined,
+      ),
+    );
+    return result;
+  }
+
+  async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
+    const { store, host, ids, reachability, clock, quota, quietPeriod, checkpointRemoval } = this.#core;
+    const kind = await kindOfSandbox(store, paused);
+    const team = await store.people.team(paused.teamId);
+    if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
+    using _lease = await quota.take(team, paused.id);
+    const begin = () => store.sandboxes.beginResume(paused, executionId);
+    const begun = await this.#core.begin(paused.id, begin, async (row) => {
+      if (row.state === "resuming" && row.executionId === executionId) await this.#backToPaused(row);
+    });
+    if (begun === undefined) return undefined;
+    const checkpoint = begun.checkpoint ?? "";
+    const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
+    const accessTokens = tokens.slice(-ACCESS_TOKENS_KEPT);
+    try {
+      const request: ResumeSandbox = {
+        id: begun.id,
+        checkpoint,
+        memory: options.memory && begun.checkpointMemory,
+        kind,
+        envVars: begun.envVars,
+        accessTokens,
+        egress: egressOf(begun, await this.#core.privateRangesOf(begun.teamId)),
+        volumes: hostMounts(begun.volumeMounts),
+      };
+      await quietPeriod.during(() => host.resume(request));
+    } catch (cause) {
+      await this.#backToPaused(begun);
+      throw placementFault(cause, "it could not be resumed and stays paused");
+    }
+    // Before the row, so that an expiry that comes between the two finds it to take out.
+    reachability.begin(begun.id, executionId, accessOf(begun));
+    const startedAt = clock.now();
+    const running = await this.#core.untilChanged("a resume", begun, (run) =>
+      store.sandboxes.finishResume(run, {
+        startedAt,
+        endAt: startedAt + Math.min(options.seconds, secondsMax(team)) * 1000,
+        tokens: accessTokens,
+        autoPause: options.autoPause ?? begun.autoPause,
+      }),
+    );
+    const row = running ?? (await this.#core.untilRecorded("a resume", () => store.sandboxes.byId(begun.id)));
+    // It may have been ended since: also then nobody but a row needs it.
+    if (row?.checkpoint !== checkpoint) checkpointRemoval.enqueue([checkpoint]);
+    if (row === undefined) throw beingEnded(begun.id);
+    if (running === undefined) throw new Fault(500, `sandbox "${begun.id}" left "resuming" while it was resumed`);
+    return this.#recorded(running, options);
+  }
+
+  async #recorded(running: Sandbox, options: ResumeOptions): Promise<Sandbox> {
+    const { reachability, listener, log } = this.#core;
+    if (running.state === "killing") {
+      this.#core.endSoon(running, "killed");
+      throw beingEnded(running.id);
+    }
+    log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: options.memory });
+    listener.tell("resumed", running, options.note);
+    await this.#core.backInRunning(running);
+    if (!reachability.isUp(running.id)) throw beingEnded(running.id);
+    return running;
+  }
+
+  async #backToPaused(begun: Sandbox): Promise<void> {
+    const { store, changes } = this.#core;
+    const back = await this.#core.untilChanged("a resume that failed", begun, store.sandboxes.abandonResume);
+    if (back?.state === "killing") this.#core.endSoon(back, "killed");
+    else changes.note(begun.id);
+  }
+}

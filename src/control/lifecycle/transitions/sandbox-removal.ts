@@ -1,0 +1,115 @@
+/**
+ * The last step of every sandbox: destroy it and its checkpoint, then forget its row. Who calls this has won the row's
+ * change to `killing`. A failure leaves the row in `killing`, where nobody can reach the sandbox, and is tried again
+ * until it succeeds; what a restart interrupts is finished at the next start. What takes long keeps nobody waiting.
+ */
+
+import type { Background } from "../../../base/background.ts";
+import type { Clock } from "../../../base/clock.ts";
+import { described, type Log } from "../../../base/log.ts";
+import { RetryQueue } from "../../../base/retry-queue.ts";
+import { Fault } from "../../../contract/fault.ts";
+import type { Host } from "../../../contract/internal/host.ts";
+import type { Sandbox } from "../../../store/sandboxes.ts";
+import type { Store } from "../../../store/store.ts";
+import type { Changes } from "../changes.ts";
+import { notGoneYet } from "../sandbox-status.ts";
+
+/** Sandboxes that expire together are removed this many at a time. */
+export const REMOVALS_AT_ONCE = 8;
+/** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
+const REMOVAL_RETRY_MIN_MS = 1_000;
+const REMOVAL_RETRY_MAX_MS = 60_000;
+/** One whose end takes longer does not keep the others waiting: it goes on, and the next takes its place. */
+const REMOVAL_WAIT_MS = 1_000;
+
+type EndedSandbox = Pick<Sandbox, "id" | "executionId" | "checkpoint" | "teamId">;
+
+interface RemovalServices {
+  store: Store;
+  host: Host;
+  clock: Clock;
+  log: Log;
+  background: Background;
+  changes: Changes;
+}
+
+export class SandboxRemoval {
+  readonly #services: RemovalServices;
+  readonly #queue: RetryQueue<EndedSandbox>;
+  /** Those that are not gone yet. */
+  readonly #underWay = new Set<string>();
+  /** Those that could not be destroyed so far. */
+  readonly #failed = new Set<string>();
+  /** Those of them that still run, by the host's word, and whose they are. */
+  readonly #running = new Map<string, string>();
+
+  constructor(services: RemovalServices) {
+    this.#services = services;
+    this.#queue = new RetryQueue<EndedSandbox>({
+      clock: services.clock,
+      background: services.background,
+      work: (sandbox) => this.#remove(sandbox),
+      failed: (sandbox, error) => this.#noteFailure(sandbox, error),
+      atOnce: REMOVALS_AT_ONCE,
+      waitMaxMs: REMOVAL_WAIT_MS,
+      retryMinMs: REMOVAL_RETRY_MIN_MS,
+      retryMaxMs: REMOVAL_RETRY_MAX_MS,
+    });
+  }
+
+  /** Does it now. When it throws, it has been put in line for another try. */
+  async finish(sandbox: EndedSandbox): Promise<void> {
+    this.#underWay.add(sandbox.id);
+    await this.#queue.finish(sandbox).catch((cause: unknown) => {
+      const fault = Fault.from(cause);
+      if (fault.status === 503) throw notGoneYet(sandbox.id, cause);
+      const message = `sandbox "${sandbox.id}" could not be removed yet; that is tried again; the server's log has the details`;
+      throw new Fault(500, message, { cause });
+    });
+  }
+
+  /** Does it soon. */
+  enqueue(sandboxes: readonly EndedSandbox[]): void {
+    for (const { id } of sandboxes) this.#underWay.add(id);
+    this.#queue.enqueue(sandboxes);
+  }
+
+  isUnderWay(id: string): boolean {
+    return this.#underWay.has(id);
+  }
+
+  /** Whether it was tried in vain so far. */
+  hasFailed(id: string): boolean {
+    return this.#failed.has(id);
+  }
+
+  /** Ids of this team's that were ended and run on. */
+  runningOf(teamId: string): string[] {
+    return [...this.#running].flatMap(([id, team]) => (team === teamId ? [id] : []));
+  }
+
+  close(): void {
+    this.#queue.close();
+  }
+
+  async #remove(sandbox: EndedSandbox): Promise<void> {
+    const { store, host, changes, log } = this.#services;
+    const { id, checkpoint } = sandbox;
+    await host.destroy(id);
+    this.#running.delete(id);
+    if (checkpoint !== null) await host.removeCheckpoint(checkpoint);
+    await store.sandboxes.remove(sandbox);
+    this.#failed.delete(id);
+    this.#underWay.delete(id);
+    changes.note(id);
+    log.write({ level: "info", event: "sandbox ended", sandbox: id });
+  }
+
+  #noteFailure({ id, teamId }: EndedSandbox, error: unknown): void {
+    this.#failed.add(id);
+    if (error instanceof Fault && error.status === 503) this.#running.set(id, teamId);
+    const event = "sandbox could not be destroyed";
+    this.#services.log.write({ level: "error", event, sandbox: id, error: described(error) });
+  }
+}

@@ -1,0 +1,77 @@
+/** Whom a request may wake. Credentials are looked at before anything is started; what runs looks at them itself. */
+import { timingSafeEqual } from "node:crypto";
+import { Fault } from "../../../contract/fault.ts";
+import type { WakeRefusal, WakeRequest } from "../../../contract/internal/directory.ts";
+import { RUNTIME_PORT } from "../../../contract/runtime/version.ts";
+import type { Sandbox } from "../../../store/sandboxes.ts";
+import { accessOf } from "../routes/route-access.ts";
+import { notFound, statusOf } from "../sandbox-status.ts";
+
+/** The row if the request may go on to it, be it woken or not; else a Fault 404 or 403. */
+export function admit(sandbox: Sandbox | undefined, id: string, request: WakeRequest, now: number): Sandbox {
+  if (sandbox === undefined) throw notFound(id);
+  const status = statusOf(sandbox, now);
+  if (status === "over") throw notFound(id);
+  if (status === "running" || sandbox.state === "snapshotting") return sandbox;
+  // Without its memory it would boot, which is only done for those who say that they want it.
+  const keepsMemory = sandbox.state === "running" ? sandbox.autoPauseMemory : sandbox.checkpointMemory;
+  if (!sandbox.autoResume || !keepsMemory) throw notFound(id);
+  if (!request.mayWake) {
+    if (sandbox.state === "resuming") return sandbox;
+    throw notFound(id);
+  }
+  const refusal = tokenRefusal(sandbox, request);
+  if (refusal !== undefined) throw new Unadmitted(id, refusal);
+  return sandbox;
+}
+
+/** As the edge judges requests to what runs: the runtime's own token goes before at its port. */
+function tokenRefusal(sandbox: Sandbox, request: WakeRequest): WakeRefusal | undefined {
+  if (request.port === RUNTIME_PORT && sandbox.secure) {
+    return opens(sandbox.tokens, request.accessToken) ? undefined : "forbidden";
+  }
+  const { trafficToken } = accessOf(sandbox);
+  if (trafficToken === null || opens([trafficToken], request.trafficToken)) return undefined;
+  return request.trafficToken ? "traffic-token-wrong" : "traffic-token-missing";
+}
+
+/** The request has not the token that it takes. */
+class Unadmitted extends Fault {
+  constructor(
+    id: string,
+    readonly refusal: WakeRefusal,
+  ) {
+    super(403, `sandbox "${id}" is paused, and the request has no token that may resume it`);
+  }
+}
+
+/** Why there is no way to the sandbox, in the edge's words. What is nobody's decision is thrown on. */
+export function wakeRefusal(error: unknown): WakeRefusal {
+  if (error instanceof Unadmitted) return error.refusal;
+  switch (Fault.from(error).status) {
+    case 403:
+      return "forbidden";
+    case 409:
+      return "in-transition";
+    case 429:
+      return "limit-reached";
+    case 404:
+    case 422:
+      return "not-found";
+    case 503:
+      return "unavailable";
+    default:
+      throw error;
+  }
+}
+
+function opens(tokens: readonly string[], given: string | null): boolean {
+  const wanted = digest(given ?? "");
+  let found = false;
+  for (const token of tokens) if (timingSafeEqual(digest(token), wanted)) found = true;
+  return found;
+}
+
+function digest(text: string): Uint8Array {
+  return new Bun.CryptoHasher("sha256").update(text).digest();
+}

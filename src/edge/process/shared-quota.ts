@@ -1,0 +1,39 @@
+/** Places that all processes of the edge give out together: none more than there are, whoever gives it. */
+import type { ConnectionLimits } from "../limits.ts";
+import { type ConnectionQuota, LocalQuota, type Taken } from "../proxy/connection-quota.ts";
+import type { Destination } from "../routing/route-table.ts";
+import type { SharedCounts } from "./shared-counts.ts";
+
+export class SharedQuota implements ConnectionQuota {
+  readonly #counts: SharedCounts;
+  readonly #process: number;
+  readonly #limits: ConnectionLimits;
+  /** For what has no number in the counts: an equal share for each process. */
+  readonly #share: LocalQuota;
+
+  constructor(counts: SharedCounts, process: number, processes: number, limits: ConnectionLimits) {
+    this.#counts = counts;
+    this.#process = process;
+    this.#limits = limits;
+    const shareOf = (most: number) => Math.max(1, Math.floor(most / processes));
+    this.#share = new LocalQuota({ perSandbox: shareOf(limits.perSandbox), perTeam: shareOf(limits.perTeam) });
+  }
+
+  take(sandboxId: string, destination: Pick<Destination, "access" | "places"> | undefined): Taken {
+    const numbers = destination?.places;
+    if (numbers === undefined) return this.#share.take(sandboxId, destination);
+    const { perSandbox, perTeam } = this.#limits;
+    const [counts, process] = [this.#counts, this.#process];
+    if (!counts.add(numbers.sandbox, process, perSandbox)) return { full: "sandbox", most: perSandbox };
+    if (!counts.add(numbers.team, process, perTeam)) {
+      counts.remove(numbers.sandbox, process);
+      return { full: "team", most: perTeam };
+    }
+    return {
+      leave() {
+        counts.remove(numbers.sandbox, process);
+        counts.remove(numbers.team, process);
+      },
+    };
+  }
+}

@@ -1,0 +1,196 @@
+/** Exchanges on bare sockets, with all kinds of services. What file-download.test.ts shows is not shown again. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Socket } from "node:net";
+import { untilTrue } from "../../base/testing/until.ts";
+import { EDGE_ANSWER_HEAD_MAX_BYTES } from "../limits.ts";
+import { EdgeUnderTest, hostOf, RawService } from "../testing/edge-under-test.ts";
+
+let edge: EdgeUnderTest;
+beforeAll(() => {
+  edge = new EdgeUnderTest();
+});
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]();
+});
+
+const answering = (text: string) => RawService.start((socket) => void socket.end(text, "latin1"));
+const asked = (service: RawService, method = "GET", more = "") =>
+  edge.raw(`${method} /x HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n${more}\r\n`);
+
+describe("the client gets", () => {
+  test.each([
+    ["a body that ends with the connection", "HTTP/1.1 200 OK\r\n\r\nuntil the end", 200, "until the end"],
+    ["the body of an old server", "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nold", 200, "old"],
+    [
+      "what a server by hand says without exchange returns",
+      "HTTP/1.1 200 OK\nX-A: 1\n\nby hand\r\n\r\n",
+      200,
+      "by hand",
+    ],
+    ["a status line without words", "HTTP/1.1 200\r\nContent-Type: a/b\r\nContent-Length: 2\r\n\r\nok", 200, "ok"],
+    ["nothing but a status line", "HTTP/1.1 404 Not Found\r\n\r\n", 404, ""],
+    [
+      "the answer behind interim ones",
+      "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+      200,
+      "ok",
+    ],
+    ["no body of a 204", "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nyes", 204, ""],
+    ["no body of a 304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\nyes", 304, ""],
+    ["no body of a 205", "HTTP/1.1 205 Reset\r\nContent-Length: 3\r\n\r\nyes", 205, ""],
+  ])("%s", async (_name, answer, status, body) => {
+    await using service = await answering(answer);
+    const received = await asked(service);
+    const [head = "", ...rest] = received.split("\r\n\r\n");
+    expect(head).toStartWith(`HTTP/1.1 ${status} `);
+    expect(head.toLowerCase()).not.toContain("\r\nlink:");
+    const content = /transfer-encoding: chunked/i.test(head) ? unchunked(rest.join("\r\n\r\n")) : rest.join("\r\n\r\n");
+    expect(content.trimEnd()).toBe(body);
+  });
+
+  test("the head of what HEAD asks for, with the length of what is not sent", async () => {
+    await using service = await answering("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\nContent-Type: a/b\r\n\r\n");
+    const received = await asked(service, "HEAD");
+    expect(received.toLowerCase()).toContain("\r\ncontent-length: 12345\r\n");
+    expect(received).toEndWith("\r\n\r\n");
+  });
+
+  test("every cookie, the words of the status, and no header of the connection", async () => {
+    await using service = await answering(
+      "HTTP/1.1 418 Teapot\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Odd:  \xe9 \r\nConnection: X-Hop\r\nX-Hop: 1\r\n" +
+        "Content-Type: a/b\r\nContent-Length: 2\r\n\r\nok",
+    );
+    const lines = (await asked(service)).split("\r\n");
+    expect(lines[0]).toMatch(/^HTTP\/1\.1 418 /);
+    const names = lines.map((line) => line.toLowerCase());
+    for (const line of ["set-cookie: a=1", "set-cookie: b=2", "x-odd: \xe9"]) expect(names).toContain(line);
+    expect(names.join()).not.toContain("x-hop");
+  });
+
+  test("each piece before the next exists, also where only the end of the connection tells the end", async () => {
+    await using service = await RawService.start((socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\none"));
+    let sent = 0;
+    const received = await edge.raw(
+      `GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n\r\n`,
+      (text) => {
+        const [socket] = service.sockets;
+        if (sent === 0 && text.includes("one")) sent = socket?.write("two") === undefined ? 0 : 1;
+        if (sent === 1 && text.includes("two")) {
+          sent = 2;
+          socket?.end("three");
+        }
+        return false;
+      },
+    );
+    expect(unchunked(received.slice(received.indexOf("\r\n\r\n") + 4))).toBe("onetwothree");
+  });
+});
+
+describe("the client's body breaks", () => {
+  test("where the connection breaks that alone could tell its end", async () => {
+    await using service = await RawService.start((socket) => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\npart");
+    });
+    const received = await edge.raw(
+      `GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n\r\n`,
+      (text) => {
+        if (text.includes("part")) service.sockets[0]?.resetAndDestroy();
+        return false;
+      },
+    );
+    expect(received).toContain("part");
+    expect(received).not.toEndWith("0\r\n\r\n");
+  });
+});
+
+describe("it is a closed port", () => {
+  test.each([
+    ["a folded header", "HTTP/1.1 200 OK\r\nX-A: 1\r\n  2\r\nContent-Length: 0\r\n\r\n"],
+    ["a status out of range", "HTTP/1.1 700 Odd\r\nContent-Length: 0\r\n\r\n"],
+    ["chunks and a length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"],
+    ["an endless head", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(EDGE_ANSWER_HEAD_MAX_BYTES)}`],
+    ["endless interim answers", "HTTP/1.1 100 Continue\r\n\r\n".repeat(EDGE_ANSWER_HEAD_MAX_BYTES / 20)],
+    ["a switch of protocols unasked", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
+  ])("when the service sends %s", async (_name, answer) => {
+    await using service = await answering(answer);
+    const received = await asked(service);
+    expect(received).toStartWith("HTTP/1.1 502 ");
+    expect(received).toContain(`"port":${service.port}`);
+  });
+});
+
+describe("the service gets the body", () => {
+  const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+  const bodyOf = (received: string | undefined) => received?.slice(received.indexOf("\r\n\r\n") + 4);
+
+  /** Answers when what it got ends so. */
+  const serviceUntil = (end: string) =>
+    RawService.start((socket: Socket, head: string) => {
+      let text = head;
+      const look = (bytes?: Buffer) => {
+        text += bytes?.toString("latin1") ?? "";
+        if (text.endsWith(end)) socket.end(OK);
+      };
+      socket.on("data", look);
+    });
+
+  test("counted, with its length", async () => {
+    await using service = await serviceUntil("-end");
+    const received = await edge.raw(
+      `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\nContent-Length: 13\r\n\r\nfirst `,
+      undefined,
+      { afterMs: 20, text: "and-end" },
+    );
+    expect(received).toEndWith("\r\n\r\nok");
+    expect(service.received[0]?.toLowerCase()).toContain("\r\ncontent-length: 13\r\n");
+    expect(bodyOf(service.received[0])).toBe("first and-end");
+  });
+
+  test("in chunks, when it comes in chunks", async () => {
+    await using service = await serviceUntil("0\r\n\r\n");
+    await edge.raw(
+      `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n`,
+      undefined,
+      { afterMs: 20, text: "6;x=y\r\nsecond\r\n0\r\nX-T: 1\r\n\r\n" },
+    );
+    expect(service.received[0]?.toLowerCase()).toContain("\r\ntransfer-encoding: chunked\r\n");
+    expect(service.received[0]?.toLowerCase()).not.toMatch(/content-length|x-t/);
+    expect(unchunked(bodyOf(service.received[0]) ?? "")).toBe("firstsecond");
+  });
+
+  test("never in part for the whole: it hangs up when the client leaves", async () => {
+    await using service = await RawService.start(() => undefined);
+    const leaving = edge.raw(
+      `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n`,
+      () => true,
+      { afterMs: 1, text: "not a chunk\r\n" },
+    );
+    await untilTrue(() => service.sockets[0]?.destroyed === true);
+    expect(service.received[0]).not.toContain("\r\n0\r\n");
+    await leaving;
+  });
+
+  test("only as far as it takes it, and its answer before that counts", async () => {
+    await using service = await RawService.start((socket) => {
+      socket.write("HTTP/1.1 413 Too Large\r\nContent-Type: a/b\r\nContent-Length: 2\r\n\r\nno");
+    });
+    const received = await edge.raw(
+      `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nContent-Length: 100000\r\n\r\nfirst`,
+      (text) => text.endsWith("no"),
+    );
+    expect(received).toStartWith("HTTP/1.1 413 ");
+  });
+});
+
+/** The content of a chunked body. */
+function unchunked(text: string): string {
+  let content = "";
+  for (let rest = text; rest !== ""; ) {
+    const end = rest.indexOf("\r\n");
+    const size = Number.parseInt(rest.slice(0, end), 16);
+    if (!(size > 0)) return content;
+    content += rest.slice(end + 2, end + 2 + size);
+    rest = rest.slice(end + 2 + size + 2);
+  }
+  return content;
+}

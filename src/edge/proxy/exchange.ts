@@ -1,0 +1,360 @@
+/**
+ * Carries one exchange between a client and a service: the request over a connection of its own, the answer back. No
+ * long body is gathered, each side is held back when the other does not keep up, and each side's end or failure reaches
+ * the other. An answer that is not framed as HTTP says, or ends before its end, breaks the client's, too.
+ */
+
+import type { Spliced } from "../../base/splicing.ts";
+import { beginStep } from "../../base/steps.ts";
+import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
+import { isBodiless, type ResponseHead, responseLength } from "../../http1/response-head.ts";
+import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "../front/client-request.ts";
+import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
+import { linesTowardsClient } from "./forwarded-headers.ts";
+import { type AnswerHead, AnswerHeadReader } from "./response-head.ts";
+import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
+import { agreedUpgrade } from "./upgrade.ts";
+
+type Bytes = Buffer<ArrayBuffer>;
+
+/** What is asked, as the service gets it. */
+export interface Asked {
+  /** The first line and the headers, without what tells of chunks, and without the empty line behind them. */
+  head: string;
+  /** Our own runtime says how long its answers are; one that only ends may have been cut short. */
+  isGuest: boolean;
+  /** The protocols that the client offers to go on with. The connection is a tunnel once the service agreed to one. */
+  upgrade?: string | undefined;
+}
+
+const STATUS_MIN = 200;
+const STATUS_MAX = 599;
+const SWITCHING_PROTOCOLS = 101;
+const NO_CONTENT = 204;
+const RESET_CONTENT = 205;
+const NOTHING: Bytes = Buffer.alloc(0);
+
+/** What becomes of an exchange before its answer has begun; what comes then goes on by itself. */
+interface Outcome {
+  /** The answer has begun. */
+  answered?(): void;
+  /**
+   * There is none. With code ECONNREFUSED nobody listens there: the request is untouched then, and may be carried
+   * elsewhere.
+   */
+  failed(failure: unknown): void;
+}
+
+export function beginCarrying(client: ClientRequest, asked: Asked, dialled: Dialled, outcome: Outcome): void {
+  new Exchange(client, asked, outcome).begin(dialled);
+}
+
+/** Resolves when the answer has begun. Rejects when there is none. */
+export function carry(client: ClientRequest, asked: Asked, dialled: Dialled): Promise<void> {
+  return new Promise((answered, failed) => beginCarrying(client, asked, dialled, { answered, failed }));
+}
+
+class Exchange implements SandboxSocketListener, BodySink {
+  readonly #client: ClientRequest;
+  readonly #asked: Asked;
+  readonly #outcome: Outcome;
+  #socket!: SandboxSocket;
+  #reader: AnswerHeadReader | undefined;
+  /** Of the answer. */
+  #framing: Body | undefined;
+  #tunnel: ClientTunnel | undefined;
+  #isOver = false;
+  /** What stands before the next piece of the request's body. */
+  #before = NOTHING;
+  #chunks = 0;
+  #isHeld = false;
+  #isBodyLost = false;
+  /** The rest of the answer goes to the client past this. */
+  #isSpliced = false;
+  /** Of an answer in chunks, since the rest of it last went past this. */
+  #carriedBytes = 0;
+  #endStep = beginStep("edge: connect");
+
+  constructor(client: ClientRequest, asked: Asked, outcome: Outcome) {
+    this.#client = client;
+    this.#asked = asked;
+    this.#outcome = outcome;
+  }
+
+  begin(dialled: Dialled): void {
+    const client = this.#client;
+    const socket = SandboxSocket.begin(dialled, this);
+    this.#socket = socket;
+    client.onGone = () => socket.cut();
+    if (client.isGone) socket.cut();
+  }
+
+  opened(socket: SandboxSocket): void {
+    const client = this.#client;
+    this.#socket = socket;
+    client.chargeTo?.(socket.held);
+    this.#nextStep("edge: until the answer begins");
+    const framing = this.#inChunks ? "transfer-encoding: chunked\r\n" : "";
+    this.#before = Buffer.from(`${this.#asked.head}${framing}\r\n`, "latin1");
+    socket.listen(this);
+    if (client.bodyBytes !== 0 || this.#asked.upgrade !== undefined) socket.expectToSendMuch();
+    if (client.bodyBytes !== 0) client.sendBodyTo(this);
+    if (this.#before.length > 0) this.#send(NOTHING);
+  }
+
+  notOpened(failure: unknown): void {
+    this.#isOver = true;
+    this.#client.onGone = undefined;
+    this.#outcome.failed(failure);
+  }
+
+  get #inChunks(): boolean {
+    return this.#client.bodyBytes === undefined;
+  }
+
+  /** Of the request's body. */
+  piece(bytes: Bytes): void {
+    if (this.#isOver || this.#isBodyLost || this.#socket.isClosed) return;
+    if (this.#inChunks) {
+      const size = `${this.#chunks++ > 0 ? "\r\n" : ""}${bytes.length.toString(16)}\r\n`;
+      this.#before = Buffer.concat([this.#before, Buffer.from(size)]);
+    }
+    this.#send(bytes);
+    if (this.#socket.waitingBytes === 0) this.#spliceBody();
+    if (!this.#socket.isFull) return;
+    this.#isHeld = true;
+    this.#client.holdBody();
+  }
+
+  #spliceBody(): void {
+    const client = this.#client;
+    if (this.#inChunks) return;
+    client.divertBody?.((descriptor, bytes) =>
+      this.#socket.spliceFrom(descriptor, bytes, ({ taken, given, couldNot }) => {
+        if (couldNot || given === bytes || this.#isOver) client.bodyDiverted?.(taken);
+        // Who sends no more of it has left.
+        else if (given === taken) client.cut();
+        else this.#bodyLost(taken);
+      }),
+    );
+  }
+
+  /** The service takes no more, and what was on its way to it is lost. It may have said why. */
+  #bodyLost(taken: number): void {
+    this.#isBodyLost = true;
+    this.#client.bodyDiverted?.(taken);
+    this.#socket.finish();
+  }
+
+  ended(): void {
+    if (this.#isOver || !this.#inChunks) return;
+    const last = this.#chunks > 0 ? "\r\n0\r\n\r\n" : "0\r\n\r\n";
+    this.#send(Buffer.from(last));
+  }
+
+  /** From the service. */
+  data(bytes: Bytes): void {
+    if (this.#isOver) return;
+    try {
+      // Bun reads a connection that is reset, though it is paused; nobody knows what of it came first.
+      if (this.#isSpliced) throw new Error("the service hung up within its answer");
+      if (this.#tunnel !== undefined) this.#pass(this.#tunnel.write(bytes));
+      else if (this.#framing !== undefined) this.#takeBody(this.#framing, bytes);
+      else {
+        this.#reader ??= new AnswerHeadReader();
+        const head = this.#reader.take(bytes);
+        if (head !== undefined) this.#begin(head);
+      }
+    } catch (failure) {
+      this.#fail(failure);
+    }
+  }
+
+  /** The service has taken what waited. */
+  drained(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    if (this.#tunnel !== undefined) this.#tunnel.resume();
+    else this.#client.releaseBody();
+  }
+
+  closed(): void {
+    // What it had sent may still be on its way past this.
+    if (this.#isOver || this.#isSpliced) return;
+    if (this.#tunnel !== undefined) {
+      this.#isOver = true;
+      // A connection that broke is no end, as below.
+      if (this.#socket.farEnded) this.#tunnel.end();
+      else this.#tunnel.cut();
+      return;
+    }
+    // A connection that broke is no end: the client must not take a part for the whole.
+    if (this.#framing?.endsWithConnection && this.#socket.farEnded) this.#finish();
+    else this.#fail(new Error("the service hung up within its answer"));
+  }
+
+  #nextStep(name: string): void {
+    this.#endStep();
+    this.#endStep = beginStep(name);
+  }
+
+  #begin({ status, statusText, headers, rest }: AnswerHead): void {
+    this.#nextStep("edge: carry the answer");
+    const lines = { status, statusText, headers: linesTowardsClient(headers) };
+    if (status === SWITCHING_PROTOCOLS) {
+      const agreed = agreedUpgrade(this.#asked.upgrade, headers);
+      if (agreed === undefined) throw new Error("the service changed to a protocol that was not offered");
+      lines.headers.append("connection", "Upgrade");
+      lines.headers.append("upgrade", agreed);
+      this.#becomeTunnel(lines, rest);
+      return;
+    }
+    if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's answer has no status of HTTP");
+    if (status === NO_CONTENT || status === RESET_CONTENT) this.#answerWithout(withoutLength(lines));
+    else if (isBodiless(this.#client.method, { status })) this.#answerWithout(lines);
+    else {
+      const framing = bodyOf({ headers });
+      if (this.#asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
+      this.#framing = framing;
+      const first = this.#contentOf(framing, rest);
+      this.#outcome.answered?.();
+      if (!framing.ended) this.#socket.keepAlive();
+      this.#client.onDrained = () => this.#socket.resume();
+      this.#client.answer(lines, framing.ended ? "whole" : "follows", first);
+      if (framing.ended) this.#leave();
+    }
+  }
+
+  #answerWithout(lines: AnswerLines): void {
+    this.#outcome.answered?.();
+    this.#client.answer(lines, "none");
+    this.#leave();
+  }
+
+  #takeBody(framing: Body, bytes: Bytes): void {
+    this.#carriedBytes += bytes.length;
+    this.#pass(this.#client.write(this.#contentOf(framing, bytes)));
+    if (framing.ended) this.#finish();
+    else if ((framing.untaken ?? 0) > 0) return;
+    else if (framing.chunkLeft === undefined) this.#spliceAnswer(framing);
+    else if (framing.chunkLeft > 0) this.#spliceChunks(framing, framing.chunkLeft);
+  }
+
+  /** A part, if the whole would be too much for one turn: copied then, since the rest of its buffer is still needed. */
+  #contentOf(framing: Body, bytes: Bytes): Bytes {
+    const content = framing.take(bytes);
+    const { untaken = 0 } = framing;
+    if (untaken === 0) return content;
+    this.#socket.later(bytes.subarray(bytes.length - untaken));
+    return Buffer.from(content);
+  }
+
+  /** An answer that has been long so far goes on past this for as long as it comes in long chunks. */
+  #spliceChunks(framing: Body, left: number): void {
+    if (this.#carriedBytes < EDGE_SPLICED_MIN_BYTES) return;
+    const descriptor = this.#client.divertChunk?.(left);
+    if (descriptor === undefined) return;
+    const over = ({ isWhole, couldNot }: Spliced) => {
+      this.#isSpliced = false;
+      if (this.#isOver) return;
+      this.#carriedBytes = 0;
+      if (isWhole) {
+        framing.skipChunks?.();
+        this.#client.chunksDiverted?.();
+      }
+      if ((isWhole || couldNot) && !this.#socket.isClosed) this.#socket.resume();
+      else this.#fail(new Error("the service hung up within its answer"));
+    };
+    this.#isSpliced = this.#socket.spliceTo(descriptor, left, over, { inChunks: true });
+    if (this.#isSpliced) this.#socket.pause();
+  }
+
+  #spliceAnswer(framing: Body): void {
+    const { left = 0 } = framing;
+    if (left < EDGE_SPLICED_MIN_BYTES) return;
+    const descriptor = this.#client.answerDescriptor;
+    if (descriptor === undefined) return;
+    const over = ({ given, couldNot }: Spliced) => {
+      this.#isSpliced = false;
+      if (this.#isOver) return;
+      if (!couldNot) framing.skip?.(given);
+      if (framing.ended) this.#finish();
+      else if (couldNot && !this.#socket.isClosed) this.#socket.resume();
+      else this.#fail(new Error("the service hung up within its answer"));
+    };
+    this.#isSpliced = this.#socket.spliceTo(descriptor, left, over);
+    if (this.#isSpliced) this.#socket.pause();
+  }
+
+  #pass(hasRoom: boolean): void {
+    if (!hasRoom) this.#socket.holdBack();
+  }
+
+  #finish(): void {
+    this.#leave();
+    this.#client.end();
+  }
+
+  /** The service has nothing more to say that anybody wants to hear. */
+  #leave(): void {
+    this.#isOver = true;
+    this.#endStep();
+    this.#client.onGone = undefined;
+    this.#socket.finish();
+  }
+
+  #fail(failure: unknown): void {
+    this.#isOver = true;
+    this.#endStep();
+    const wasBegun = this.#framing !== undefined;
+    this.#client.onGone = undefined;
+    this.#socket.terminate();
+    if (wasBegun) this.#client.cut();
+    else this.#outcome.failed(failure);
+  }
+
+  #send(bytes: Bytes): void {
+    const before = this.#before;
+    this.#before = NOTHING;
+    if (before.length === 0) this.#socket.pass(bytes);
+    else if (bytes.length === 0) this.#socket.write(before);
+    else if (bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) this.#socket.write(Buffer.concat([before, bytes]));
+    else {
+      this.#socket.write(before);
+      this.#socket.pass(bytes);
+    }
+  }
+
+  #becomeTunnel(head: AnswerLines, rest: Bytes): void {
+    const tunnel = this.#client.tunnel?.(head);
+    if (tunnel === undefined) throw new Error("the client's protocol has no tunnels");
+    this.#tunnel = tunnel;
+    this.#outcome.answered?.();
+    this.#client.onGone = undefined;
+    this.#socket.keepAlive();
+    tunnel.onData = (bytes) => {
+      this.#socket.pass(bytes);
+      if (!this.#socket.isFull) return;
+      this.#isHeld = true;
+      tunnel.pause();
+    };
+    tunnel.onDrained = () => this.#socket.resume();
+    tunnel.onClosed = () => {
+      this.#isOver = true;
+      this.#socket.finish();
+    };
+    if (rest.length > 0) tunnel.write(Buffer.from(rest));
+  }
+}
+
+/** Throws when the headers leave any doubt about where the body ends. */
+function bodyOf(head: Pick<ResponseHead, "headers">): Body {
+  const length = responseLength(head);
+  if (length === "chunked") return new ChunkedBody({ chunksAtOnce: EDGE_CHUNKS_AT_ONCE_MAX });
+  return length === "close" ? new BodyUntilClose() : new CountedBody(length);
+}
+
+/** 204 has no body and tells no length; that of 205 is 0 whatever it says (RFC 9110, 8.6 and 15.3.6). */
+function withoutLength({ status, statusText, headers }: AnswerLines): AnswerLines {
+  return { status, statusText, headers: headers.without("content-length", status === RESET_CONTENT ? "0" : undefined) };
+}

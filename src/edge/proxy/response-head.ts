@@ -1,0 +1,33 @@
+/**
+ * The head of a service's response, and what arrived after it. Interim responses (100, 103) are skipped: the edge has
+ * told the client to continue already, and early hints are only hints.
+ */
+import { type ResponseHead, ResponseHeadReader } from "../../http1/response-head.ts";
+import { EDGE_ANSWER_HEAD_MAX_BYTES } from "../limits.ts";
+
+export interface AnswerHead extends ResponseHead {
+  /** Bytes of the body that came together with the head. */
+  rest: Buffer<ArrayBuffer>;
+}
+
+const SWITCHING_PROTOCOLS = 101;
+const OK = 200;
+
+export class AnswerHeadReader {
+  /** For all heads together. */
+  #bytesLeft = EDGE_ANSWER_HEAD_MAX_BYTES;
+  #reader = new ResponseHeadReader({ maxBytes: EDGE_ANSWER_HEAD_MAX_BYTES });
+
+  /** Undefined: more has to come. Throws `BadHead`. */
+  take(bytes: Buffer<ArrayBuffer>): AnswerHead | undefined {
+    for (let more = bytes; ; ) {
+      const found = this.#reader.take(more);
+      if (found === undefined) return undefined;
+      const { status, statusText, headers } = found.head;
+      if (status >= OK || status === SWITCHING_PROTOCOLS) return { status, statusText, headers, rest: found.rest };
+      this.#bytesLeft -= found.raw.length;
+      this.#reader = new ResponseHeadReader({ maxBytes: this.#bytesLeft });
+      more = found.rest;
+    }
+  }
+}

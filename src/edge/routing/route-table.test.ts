@@ -1,0 +1,73 @@
+import { expect, test } from "bun:test";
+import type { Route } from "../../contract/internal/directory.ts";
+import { RouteTable } from "./route-table.ts";
+
+const endpoint = { host: "10.0.0.1", runtimePort: 49_983, ownPorts: true };
+const access = { teamId: "team", trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
+const route = (changes: Partial<Route> = {}): Route => ({
+  sandboxId: "a",
+  runId: "a1",
+  endpoint,
+  access,
+  isOpen: true,
+  ...changes,
+});
+
+function tableWith(...routes: Route[]): RouteTable {
+  const table = new RouteTable();
+  table.take({ kind: "table", routes });
+  return table;
+}
+
+test("a sandbox is found where it was told to be, and nowhere before that", () => {
+  const table = tableWith(route());
+  expect(table.find("a")?.endpoint).toEqual(endpoint);
+  expect(table.find("b")).toBeUndefined();
+  table.take({ kind: "route", route: route({ endpoint: { ...endpoint, host: "10.0.0.2" } }) });
+  expect(table.find("a")?.endpoint.host).toBe("10.0.0.2");
+});
+
+test("a closed route leads nobody there, and what is carried goes on; opened again it is the same run", () => {
+  const table = tableWith(route());
+  const first = table.find("a");
+  table.take({ kind: "route", route: route({ isOpen: false }) });
+  expect([table.find("a"), first?.ended.aborted]).toEqual([undefined, false]);
+  table.take({ kind: "route", route: route() });
+  expect(table.find("a")?.ended).toBe(first?.ended as AbortSignal);
+});
+
+test("a run that is over is gone at once, and its signal says so, also when it was closed", () => {
+  const table = tableWith(route(), route({ sandboxId: "b", runId: "b1" }));
+  const [a, b] = [table.find("a"), table.find("b")];
+  table.take({ kind: "route", route: route({ sandboxId: "b", runId: "b1", isOpen: false }) });
+  table.take({ kind: "over", sandboxId: "a", runId: "a1" });
+  table.take({ kind: "over", sandboxId: "b", runId: "b1" });
+  expect([table.find("a"), table.find("b")]).toEqual([undefined, undefined]);
+  expect([a?.ended.aborted, b?.ended.aborted]).toEqual([true, true]);
+});
+
+test("the end of an earlier run, told late, does not touch the next; a new run ends the one before", () => {
+  const table = tableWith(route());
+  const first = table.find("a");
+  table.take({ kind: "route", route: route({ runId: "a2" }) });
+  expect(first?.ended.aborted).toBe(true);
+  table.take({ kind: "over", sandboxId: "a", runId: "a1" });
+  expect(table.find("a")?.ended.aborted).toBe(false);
+});
+
+test("after a lost connection a new table ends what it does not name and keeps the rest", () => {
+  const table = tableWith(route(), route({ sandboxId: "b", runId: "b1" }));
+  const [a, b] = [table.find("a"), table.find("b")];
+  table.take({ kind: "table", routes: [route({ sandboxId: "b", runId: "b1" })] });
+  expect([a?.ended.aborted, b?.ended.aborted]).toEqual([true, false]);
+  expect(table.find("a")).toBeUndefined();
+  expect(table.find("b")?.ended).toBe(b?.ended as AbortSignal);
+});
+
+test("who is let through may change within a run, and what is carried goes on", () => {
+  const table = tableWith(route());
+  const first = table.find("a");
+  table.take({ kind: "route", route: route({ access: { ...access, trafficToken: "t" } }) });
+  expect(table.find("a")?.access.trafficToken).toBe("t");
+  expect([table.find("a")?.ended === first?.ended, first?.ended.aborted]).toEqual([true, false]);
+});

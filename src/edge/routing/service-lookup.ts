@@ -1,0 +1,255 @@
+/**
+ * Finding the way to a port of a sandbox, for who may go it. A sandbox that is not to be reached just now is waited
+ * for, and woken if it may be. A service may listen on every address, only on a loopback address, or be about to start:
+ * so a refused connection is tried through the guest's forwarder and then again for a short while.
+ */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Directory, RouteAccess, WakeRefusal } from "../../contract/internal/directory.ts";
+import { TRANSITION_ROUNDS_MAX } from "../../contract/limits.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import type { ReadHeaders } from "../../http1/header-lines.ts";
+import type { Refusal } from "../refusal.ts";
+import { LoopbackForwards } from "./loopback-forwards.ts";
+import type { Destination, RouteTable } from "./route-table.ts";
+import type { SandboxAddress } from "./sandbox-address.ts";
+import { TRAFFIC_TOKEN_HEADER, trafficRefusal } from "./traffic-token.ts";
+
+/** How long a refused connection to a sandbox's port is tried again before the port counts as closed. */
+export const EDGE_CONNECT_BUDGET_MS = 1000;
+/** The same for the runtime port, which is always meant to be up: its daemon may be coming back. */
+const EDGE_RUNTIME_CONNECT_BUDGET_MS = 2000;
+/** Pauses between tries grow by this step up to the maximum: 100, 200, 300, 400, 400 … */
+const EDGE_CONNECT_PAUSE_STEP_MS = 100;
+const EDGE_CONNECT_PAUSE_MAX_MS = 400;
+
+const ACCESS_TOKEN_HEADER = "x-access-token";
+
+/** In a masked host it stands for the port that is asked for. */
+// biome-ignore lint/suspicious/noTemplateCurlyInString: it is what users write.
+const MASK_PORT = "${PORT}";
+const HOST_NAME = /^(?=.*[a-z])[a-z0-9._-]{1,253}$/i;
+
+const REASONS = {
+  "not-found": "sandbox-not-found",
+  forbidden: "resume-forbidden",
+  "traffic-token-missing": "traffic-token-missing",
+  "traffic-token-wrong": "traffic-token-wrong",
+  "in-transition": "sandbox-in-transition",
+  "limit-reached": "limit-reached",
+  unavailable: "resume-unavailable",
+} as const satisfies Record<WakeRefusal, Refusal["reason"]>;
+
+/** Something worth an operator's attention that the client is not told. */
+export type EdgeLog = (message: string, context: Record<string, unknown>) => void;
+
+type Reached<T> = { reached: T } | { refusal: Refusal };
+
+/** Where a port of a sandbox is, and how its service wants to be spoken to. */
+export interface Way {
+  host: string;
+  port: number;
+  /** The service speaks TLS, and is asked for by this name. Undefined: it does not. */
+  tlsName: string | undefined;
+  /** What it is told as Host. Null: what the client said. */
+  maskedHost: string | null;
+  /** Aborted when the sandbox is gone, perhaps without a word: what is carried must end then. */
+  ended: AbortSignal;
+}
+
+/** One try. It must leave the request untouched when the connection is refused, for it may be made again. */
+type Attempt<T> = (way: Way) => Promise<T>;
+
+/** Who asks: until when an answer is of use, with which token, and whether a paused sandbox is resumed for it. */
+interface Asking {
+  headers: ReadHeaders;
+  /** Asked for only where there is something to wait for. */
+  readonly signal: AbortSignal;
+  mayWake: boolean;
+}
+
+interface Reach {
+  /** Where a sandbox is that was looked up in vain, once it can be reached again. */
+  awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>>;
+  /** The way to a port if nothing has to be asked or waited for. Undefined: `to` has to find out. */
+  atOnce(asked: SandboxAddress, headers: ReadHeaders, destination: Destination): Way | undefined;
+  /** What is answered when that way failed so. Undefined: nobody listened, and `to` has more ways to try. */
+  refusalAfter(asked: SandboxAddress, way: Way, failure: unknown): Refusal | undefined;
+  to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>>;
+}
+
+export function createServiceLookup(directory: Directory, routes: Pick<RouteTable, "find">, log: EdgeLog): Reach {
+  const forwards = new LoopbackForwards(directory);
+
+  async function awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>> {
+    for (let wakes = 0; wakes <= TRANSITION_ROUNDS_MAX; wakes++) {
+      const refusal = await wake(asked, asking);
+      if (refusal !== undefined) return { refusal };
+      const reached = routes.find(asked.sandboxId);
+      if (reached !== undefined) return { reached };
+    }
+    return inTransition(asked);
+  }
+
+  function atOnce(
+    asked: SandboxAddress,
+    headers: ReadHeaders,
+    { endpoint, access, ended }: Destination,
+  ): Way | undefined {
+    const { host, runtimePort, ownPorts } = endpoint;
+    if (trafficRefusal(access, asked.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
+    if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, ended };
+    if (!ownPorts || forwards.known(asked, host) !== undefined) return undefined;
+    const { tlsName, maskedHost } = toldAs(asked, headers, access);
+    return { host, port: asked.port, tlsName, maskedHost, ended };
+  }
+
+  async function to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
+    const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
+    let startedMs = performance.now();
+    let wakes = 0;
+    for (let tries = 1; ; tries += 1) {
+      // Looked up for each try: the sandbox may have ended or moved since the last one.
+      const destination = routes.find(asked.sandboxId);
+      if (destination === undefined) {
+        const refusal = await wake(asked, asking);
+        if (refusal !== undefined) return { refusal };
+        if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
+        // Its services have been away, too: they get the same time to answer again.
+        startedMs = performance.now();
+        tries = 0;
+        continue;
+      }
+      const reason = trafficRefusal(destination.access, asked.port, asking.headers.get(TRAFFIC_TOKEN_HEADER));
+      if (reason !== undefined) return { refusal: { reason, sandboxId: asked.sandboxId } };
+      const triedMs = performance.now();
+      try {
+        return { reached: await once(asked, asking, destination, attempt) };
+      } catch (failure) {
+        if (!isRefused(failure)) return destination.ended.aborted ? notFound(asked) : closed(asked);
+      }
+      // However long a try takes, or is heard of late: the service may have started meanwhile.
+      const endMs = startedMs + budgetMs;
+      if (triedMs >= endMs) return closed(asked);
+      const leftMs = Math.max(0, endMs - performance.now());
+      const pauseMs = Math.min(tries * EDGE_CONNECT_PAUSE_STEP_MS, EDGE_CONNECT_PAUSE_MAX_MS, leftMs);
+      if (!(await paused(pauseMs, asking.signal))) return closed(asked);
+    }
+  }
+
+  /** Undefined: it can be reached, or could a moment ago. */
+  async function wake(
+    { sandboxId, port }: SandboxAddress,
+    { headers, mayWake }: Omit<Asking, "signal">,
+  ): Promise<Refusal | undefined> {
+    const accessToken = headers.get(ACCESS_TOKEN_HEADER);
+    const trafficToken = headers.get(TRAFFIC_TOKEN_HEADER);
+    const woken = await directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake });
+    return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
+  }
+
+  /** Throws what the last attempt threw; a refusal only if every way was refused. */
+  async function once<T>(
+    asked: SandboxAddress,
+    { headers }: Asking,
+    { endpoint, access, ended }: Destination,
+    attempt: Attempt<T>,
+  ): Promise<T> {
+    const { host, runtimePort, ownPorts } = endpoint;
+    if (asked.port === RUNTIME_PORT) {
+      return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, ended });
+    }
+    const { tlsName, maskedHost } = toldAs(asked, headers, access);
+    const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, ended });
+    const known = forwards.known(asked, host);
+    if (known !== undefined) {
+      try {
+        return await tryAt(known);
+      } catch (failure) {
+        forwards.forget(asked);
+        if (!isRefused(failure)) throw failure;
+      }
+    }
+    try {
+      if (!ownPorts) throw portOfAnother();
+      return await tryAt(asked.port);
+    } catch (failure) {
+      if (!isRefused(failure)) throw failure;
+      const port = await ask(asked, host);
+      if (port === undefined) throw failure;
+      return await through(asked, () => tryAt(port));
+    }
+  }
+
+  async function through<T>(asked: SandboxAddress, attempt: () => Promise<T>): Promise<T> {
+    try {
+      return await attempt();
+    } catch (failure) {
+      forwards.forget(asked);
+      throw failure;
+    }
+  }
+
+  async function ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
+    try {
+      return await forwards.ask(asked, host);
+    } catch (failure) {
+      log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
+      return undefined;
+    }
+  }
+
+  function refusalAfter(asked: SandboxAddress, { ended }: Way, failure: unknown): Refusal | undefined {
+    if (isRefused(failure)) return undefined;
+    return (ended.aborted ? notFound(asked) : closed(asked)).refusal;
+  }
+
+  return { awake, atOnce, refusalAfter, to };
+}
+
+function toldAs(
+  { port }: SandboxAddress,
+  headers: ReadHeaders,
+  { maskRequestHost, httpsPorts }: RouteAccess,
+): Pick<Way, "tlsName" | "maskedHost"> {
+  const maskedHost = maskRequestHost?.replaceAll(MASK_PORT, String(port)) || null;
+  const tlsName = httpsPorts.includes(port) ? nameIn(maskedHost ?? headers.get("host")) : undefined;
+  return { tlsName, maskedHost };
+}
+
+/** The name of a host, without its port, for TLS; a number is none, and every service is `localhost` to itself. */
+function nameIn(host: string | null): string {
+  const name = host?.replace(/:\d*$/, "") ?? "";
+  return HOST_NAME.test(name) ? name : "localhost";
+}
+
+/** As if a connection had been refused: the host is not the sandbox's own, so the port there is somebody else's. */
+function portOfAnother(): Error {
+  return Object.assign(new Error("the host is not the sandbox's own"), { code: "ECONNREFUSED" });
+}
+
+function closed(asked: SandboxAddress): { refusal: Refusal } {
+  return { refusal: { reason: "closed-port", sandboxId: asked.sandboxId, port: asked.port } };
+}
+
+function notFound({ sandboxId }: SandboxAddress): { refusal: Refusal } {
+  return { refusal: { reason: "sandbox-not-found", sandboxId } };
+}
+
+function inTransition({ sandboxId }: SandboxAddress): { refusal: Refusal } {
+  return { refusal: { reason: "sandbox-in-transition", sandboxId } };
+}
+
+function isRefused(failure: unknown): boolean {
+  return failure instanceof Error && "code" in failure && failure.code === "ECONNREFUSED";
+}
+
+/** False: the client left meanwhile. */
+async function paused(ms: number, signal: AbortSignal): Promise<boolean> {
+  try {
+    await pause(ms, undefined, { signal });
+    return true;
+  } catch (failure) {
+    if (signal.aborted) return false;
+    throw failure;
+  }
+}

@@ -1,0 +1,39 @@
+/** A signed file link that names no sandbox: `/files?path=…&signature=…` on an address that all sandboxes share. */
+import type { FileOperation, SignedLink } from "../../contract/runtime/file-signature.ts";
+import type { ReadHeaders } from "../../http1/header-lines.ts";
+
+const PATH = "/files";
+
+interface Asked {
+  method: string;
+  /** Path and query. */
+  target: string;
+  headers: ReadHeaders;
+}
+
+/** Undefined: the request is not such a link. */
+export function signedLinkOf(request: Asked): SignedLink | undefined {
+  // Cheap first: this is asked of every request to the management interface.
+  if (!request.target.includes("signature=")) return undefined;
+  const operation = operationOf(request);
+  const url = URL.parse(request.target, "http://localhost");
+  const signature = url?.searchParams.get("signature");
+  if (operation === undefined || url?.pathname !== PATH || signature === undefined || signature === null)
+    return undefined;
+  const expiration = url.searchParams.get("signature_expiration");
+  return {
+    path: url.searchParams.get("path") ?? "",
+    username: url.searchParams.get("username") ?? "",
+    operation,
+    // What is not a number was signed by nobody; the runtime has the words for it.
+    expiration: expiration === null || expiration === "" ? undefined : Number(expiration),
+    signature,
+  };
+}
+
+/** A browser asks first whether it may; that question concerns the sandbox of the request that follows. */
+function operationOf(request: Asked): FileOperation | undefined {
+  const method = request.method === "OPTIONS" ? request.headers.get("access-control-request-method") : request.method;
+  if (method === "GET") return "read";
+  return method === "POST" ? "write" : undefined;
+}

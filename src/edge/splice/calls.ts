@@ -1,0 +1,163 @@
+/**
+ * The kernel's calls for moving bytes between connections without reading them. None of them waits but `awaitEvents`,
+ * which is for a thread that has nothing else to do. Answers below zero are the kernel's numbers of errors.
+ */
+import { FFIType, ptr } from "bun:ffi";
+import { closeSync } from "node:fs";
+import { errorNumber, onFirstUse } from "../../base/c-library.ts";
+import { LOCAL_CONGESTION } from "../../base/local-congestion.ts";
+
+const { i32, u32, u64, i64_fast: count, ptr: address } = FFIType;
+
+const libc = onFirstUse({
+  splice: { args: [i32, address, i32, address, u64, u32], returns: count },
+  pipe2: { args: [address, i32], returns: i32 },
+  fcntl: { args: [i32, i32, u64], returns: i32 },
+  epoll_create1: { args: [i32], returns: i32 },
+  epoll_ctl: { args: [i32, i32, i32, address], returns: i32 },
+  epoll_wait: { args: [i32, address, i32, i32], returns: i32 },
+  recv: { args: [i32, address, u64, i32], returns: count },
+  connect: { args: [i32, address, u32], returns: i32 },
+  setsockopt: { args: [i32, i32, i32, address, u32], returns: i32 },
+  poll: { args: [address, u64, i32], returns: i32 },
+});
+
+const O_CLOEXEC = 0o2000000;
+const F_DUPFD_CLOEXEC = 1030;
+const F_SETPIPE_SZ = 1031;
+const SPLICE_F_MOVE_NONBLOCK = 1 | 2;
+const EPOLL_CTL_ADD = 1;
+const EPOLL_CTL_DEL = 2;
+const EPOLLIN = 1;
+const EPOLLOUT = 4;
+const EPOLLET = 2 ** 31;
+const AF_UNSPEC = 0;
+const IPPROTO_TCP = 6;
+const TCP_CONGESTION = 13;
+const TCP_NOTSENT_LOWAT = 25;
+const SOL_SOCKET = 1;
+const SO_RCVBUF = 8;
+const INT_BYTES = 4;
+const MSG_PEEK_DONTWAIT = 0x02 | 0x40;
+
+export const EAGAIN = 11;
+export const EINVAL = 22;
+export const ENOSYS = 38;
+export const ECONNRESET = 104;
+const EINTR = 4;
+
+/** Packed on one of the two architectures. */
+const EVENT_BYTES = process.arch === "x64" ? 12 : 16;
+const EVENT_DATA_AT = process.arch === "x64" ? 4 : 8;
+
+function answered(result: number | bigint): number {
+  const number = Number(result);
+  return number < 0 ? -errorNumber() : number;
+}
+
+/** Moves up to so many bytes; one of the two is a pipe. 0: the source has ended. */
+export function splice(from: number, to: number, bytes: number): number {
+  for (;;) {
+    const moved = answered(libc().splice(from, null, to, null, bytes, SPLICE_F_MOVE_NONBLOCK));
+    if (moved !== -EINTR) return moved;
+  }
+}
+
+/** Shows what comes next from a connection, up to the length of the buffer, and leaves it there. 0: it has ended. */
+export function peek(from: number, buffer: Uint8Array): number {
+  for (;;) {
+    const seen = answered(libc().recv(from, ptr(buffer), buffer.length, MSG_PEEK_DONTWAIT));
+    if (seen !== -EINTR) return seen;
+  }
+}
+
+/** Both ends of a pipe: where it is read and where it is written. Throws when there are too many. */
+export function pipe(bytes: number): [number, number] {
+  const ends = new Int32Array(2);
+  const made = answered(libc().pipe2(ptr(ends), O_CLOEXEC));
+  if (made < 0) throw new Error(`a pipe could not be made: error ${-made} of the kernel`);
+  const [read = -1, write = -1] = ends;
+  // One that stays short is slower, and no more than that: who has many of them may have no more long ones.
+  libc().fcntl(write, F_SETPIPE_SZ, bytes);
+  return [read, write];
+}
+
+/** Another descriptor of the same connection, which stays when the first is closed. */
+export function duplicate(fd: number): number {
+  return answered(libc().fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+/**
+ * Resets the connection at once, whoever else has a descriptor of it: nothing that waits is sent, and nothing can be
+ * sent any more.
+ */
+export function disconnect(fd: number): void {
+  const nowhere = new Uint8Array(16);
+  nowhere[0] = AF_UNSPEC;
+  libc().connect(fd, ptr(nowhere), nowhere.length);
+}
+
+/** Of a listener that only programs of this machine can reach: for the connections that it takes from now on. */
+export function withoutPacing(listener: number): void {
+  const name = Buffer.from(LOCAL_CONGESTION);
+  libc().setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, ptr(name), name.length);
+}
+
+/** What the kernel keeps unsent of a connection; of a listener, of each connection that it takes from now on. */
+export function boundUnsent(fd: number, bytes: number): void {
+  libc().setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, ptr(new Int32Array([bytes])), INT_BYTES);
+}
+
+/** What the kernel keeps of what came on a connection and was not read. With overhead it takes twice as much. */
+export function boundReceived(fd: number, bytes: number): void {
+  libc().setsockopt(fd, SOL_SOCKET, SO_RCVBUF, ptr(new Int32Array([bytes])), INT_BYTES);
+}
+
+/** As the kernel is asked: a descriptor, and what of it is of interest. Of an end it tells unasked. */
+const asked = new Int32Array(2);
+
+/** The other side has reset the connection, or both have ended it. */
+export function isHungUp(fd: number): boolean {
+  asked.set([fd, 0]);
+  return libc().poll(ptr(asked), 1n, 0) > 0;
+}
+
+const WATCHED = { orders: EPOLLIN, read: EPOLLIN + EPOLLET, write: EPOLLOUT + EPOLLET } as const;
+
+/** What happens on descriptors, each known by a number. Of connections only changes are told. */
+export class Events {
+  readonly #fd: number;
+  readonly #buffer: Uint8Array;
+  readonly #view: DataView;
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#fd = answered(libc().epoll_create1(O_CLOEXEC));
+    if (this.#fd < 0) throw new Error(`the kernel tells no events: error ${-this.#fd}`);
+    this.#most = most;
+    this.#buffer = new Uint8Array(most * EVENT_BYTES);
+    this.#view = new DataView(this.#buffer.buffer);
+  }
+
+  /** `what` can be done with it; of orders, it is told as long as there are any. */
+  add(fd: number, number: number, what: keyof typeof WATCHED): boolean {
+    const event = new DataView(new ArrayBuffer(EVENT_BYTES));
+    event.setUint32(0, WATCHED[what], true);
+    event.setUint32(EVENT_DATA_AT, number, true);
+    return libc().epoll_ctl(this.#fd, EPOLL_CTL_ADD, fd, ptr(event)) === 0;
+  }
+
+  remove(fd: number): void {
+    libc().epoll_ctl(this.#fd, EPOLL_CTL_DEL, fd, null);
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+
+  /** Waits for so long, -1: until there is something; calls with the number of each. */
+  await(timeoutMs: number, each: (number: number) => void): void {
+    const there = libc().epoll_wait(this.#fd, ptr(this.#buffer), this.#most, timeoutMs);
+    for (let at = 0; at < there; at += 1) each(this.#view.getUint32(at * EVENT_BYTES + EVENT_DATA_AT, true));
+  }
+}

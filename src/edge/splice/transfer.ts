@@ -1,0 +1,109 @@
+/** Bytes on their way from one connection to another, by a pipe. */
+
+import { CHUNK_LINES_MAX_BYTES, chunkAhead } from "../../http1/body.ts";
+import { EAGAIN, ECONNRESET, isHungUp, peek, splice } from "./calls.ts";
+import { SPLICE_PIPE_BYTES } from "./limits.ts";
+import type { Order } from "./orders.ts";
+
+/** Moved of one body before others have their turn. */
+const SPLICE_TURN_BYTES = 4 * 1024 * 1024;
+/** Shorter chunks on average are left to who reads HTTP, who takes many of them at once; so are so many in a row. */
+const SPLICE_CHUNK_MIN_BYTES = 16 * 1024;
+export const SPLICE_SHORT_CHUNKS_MAX = 64;
+
+const ahead = Buffer.alloc(CHUNK_LINES_MAX_BYTES);
+
+export class Transfer {
+  /** To be moved. In chunks, it grows by each that follows and the lines before it, which are passed on as they are. */
+  #bytes: number;
+  #grows: boolean;
+  /** How many chunks may still be short. Each that is long makes up for some. */
+  #shortChunks = SPLICE_SHORT_CHUNKS_MAX;
+  #movedMs = performance.now();
+  taken = 0;
+  inPipe = 0;
+  /** As far as is known: the kernel tells of it when it has become so, and not while it is. */
+  isReadable = true;
+  isWritable = true;
+  error = 0;
+  #hasEnded = false;
+
+  constructor(
+    readonly order: Order,
+    readonly pipe: readonly [read: number, write: number],
+  ) {
+    this.#bytes = order.bytes;
+    this.#grows = order.inChunks;
+  }
+
+  get isOver(): boolean {
+    return this.error !== 0 || (this.inPipe === 0 && (this.#hasEnded || (this.isWhole && !this.#grows)));
+  }
+
+  get isWhole(): boolean {
+    return this.inPipe === 0 && this.taken === this.#bytes;
+  }
+
+  /** It is in chunks, and after the last one nothing has come since then. */
+  isSilentSince(ms: number): boolean {
+    return this.#grows && this.isWhole && this.#movedMs <= ms;
+  }
+
+  /** Moves what can be moved. True: there may be more, but other transfers have their turn first. */
+  turn(): boolean {
+    for (let moved = 0; moved < SPLICE_TURN_BYTES; ) {
+      const step = this.#take() + this.#give();
+      if (step === 0 || this.isOver) return false;
+      moved += step;
+    }
+    return true;
+  }
+
+  #take(): number {
+    if (!this.isReadable || this.#hasEnded) return 0;
+    if (this.taken === this.#bytes && this.#grows) this.#grow();
+    const room = Math.min(this.#bytes - this.taken, SPLICE_PIPE_BYTES - this.inPipe);
+    if (room <= 0) return 0;
+    const taken = splice(this.order.from, this.pipe[1], room);
+    if (taken > 0) {
+      this.#movedMs = performance.now();
+      this.taken += taken;
+      this.inPipe += taken;
+      // Its owner reads from it, too, once it is reset: something may be missing before these bytes.
+      if (isHungUp(this.order.from)) this.error = ECONNRESET;
+      return taken;
+    }
+    if (taken === 0) this.#hasEnded = true;
+    // With bytes in it, it may be the pipe that has no room.
+    else if (taken === -EAGAIN) this.isReadable = this.inPipe > 0;
+    else this.error = -taken;
+    return 0;
+  }
+
+  #grow(): void {
+    const seen = peek(this.order.from, ahead);
+    const next = seen > 0 ? chunkAhead(ahead.subarray(0, seen)) : undefined;
+    if (next === undefined) {
+      this.isReadable = false;
+      // One that has ended is for others to see.
+      if (seen <= 0 && seen !== -EAGAIN) this.#grows = false;
+      return;
+    }
+    const made = next / SPLICE_CHUNK_MIN_BYTES - 1;
+    this.#shortChunks = Math.min(this.#shortChunks + made, SPLICE_SHORT_CHUNKS_MAX);
+    if (next === 0 || this.#shortChunks < 0) this.#grows = false;
+    else this.#bytes += next;
+  }
+
+  #give(): number {
+    if (this.inPipe === 0 || !this.isWritable || this.error !== 0) return 0;
+    const given = splice(this.pipe[0], this.order.to, this.inPipe);
+    if (given >= 0) {
+      this.inPipe -= given;
+      return given;
+    }
+    if (given === -EAGAIN) this.isWritable = false;
+    else this.error = -given;
+    return 0;
+  }
+}

@@ -1,0 +1,261 @@
+/**
+ * The server's hold on the relay of connections, which is a process of its own: what sandboxes send is hostile, and
+ * there may be a lot of it. When the process dies it is started again on the same ports, and told everything before it
+ * is said to be ready; until then connections are refused.
+ */
+
+import { boundedLines } from "../base/bounded-lines.ts";
+import { described, type Log } from "../base/log.ts";
+import { scaled } from "../base/time-factor.ts";
+import { Fault } from "../contract/fault.ts";
+import type { EgressPolicy } from "../contract/internal/host.ts";
+import { ID_COUNT, RELAY_ID_FIRST } from "../system/id-range.ts";
+import { overloaded } from "../system/overload.ts";
+import {
+  RELAY_ANSWER_LOOK_MS,
+  RELAY_ANSWER_LOOKS_MAX,
+  RELAY_COMPLAINT_MAX_CHARS,
+  RELAY_MESSAGE_MAX_BYTES,
+  RELAY_START_MS,
+} from "./limits.ts";
+import type { Ports } from "./program/connection-relay.ts";
+import type { RelayAnswer, RelayRequest } from "./relay-messages.ts";
+import { bundleRelay, relayConnectionsMax, spawnRelay } from "./relay-process.ts";
+
+/** From a change of the rules to the word that it holds, also when the relay has to be started again for it. */
+const RELAY_ACKNOWLEDGED_MS = scaled(30_000);
+/** Pauses before it is started again double from the first to the second. */
+const RELAY_RESTART_MIN_MS = 20;
+const RELAY_RESTART_MAX_MS = 5_000;
+
+interface RelayOptions {
+  /** Where it listens, and where it asks for names. */
+  gateway: string;
+  /** Everybody can pass through it; the program is put there. */
+  folder: string;
+  /** What is closed to every sandbox, now. */
+  closed: () => readonly string[];
+  /** Hears why connections of the sandbox with this address fail. */
+  trouble?: (source: string, message: string) => void;
+  log: Log;
+  /** Between two looks for an answer. */
+  lookMs?: number;
+}
+
+/** What was asked of the process, and who waits for it. */
+interface Asked {
+  request: RelayRequest;
+  done: PromiseWithResolvers<void>;
+}
+
+type Child = ReturnType<typeof spawnRelay>;
+type Order = RelayRequest extends infer R ? (R extends { id: number } ? Omit<R, "id"> : never) : never;
+
+export class EgressRelay {
+  readonly uid: number;
+  readonly #options: RelayOptions;
+  readonly #program: string;
+  readonly #policies = new Map<string, EgressPolicy>();
+  readonly #asked = new Map<number, Asked>();
+  #ports: Ports = { http: 0, tls: 0, proxied: 0 };
+  #child: Child | undefined;
+  #isReady = false;
+  #isClosed = false;
+  #lastId = 0;
+  /** The end of all that it said. */
+  #complaint = "";
+  #fails = 0;
+
+  private constructor(options: RelayOptions, program: string) {
+    this.#options = options;
+    this.#program = program;
+    this.uid = relayId(options.gateway);
+  }
+
+  static async open(options: RelayOptions): Promise<EgressRelay> {
+    const relay = new EgressRelay(options, await bundleRelay(options.folder));
+    await relay.#start();
+    return relay;
+  }
+
+  /** On the gateway's address. They stay the same. */
+  get ports(): Ports {
+    return this.#ports;
+  }
+
+  /**
+   * Resolves when the relay judges by it and has cut what it forbids; a connection that only addresses let through is
+   * none of its business. Null: forgets the sandbox and cuts all.
+   */
+  async set(source: string, policy: EgressPolicy | null): Promise<void> {
+    if (policy === null) this.#policies.delete(source);
+    else this.#policies.set(source, policy);
+    await inTime(this.#ask({ do: "set", source, policy }));
+  }
+
+  /** The machine is on other networks now. */
+  async setClosed(ranges: readonly string[]): Promise<void> {
+    await inTime(this.#ask({ do: "close-ranges", ranges }));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#child?.kill("SIGKILL");
+    await this.#child?.exited;
+    for (const { done } of this.#asked.values()) done.resolve();
+    this.#asked.clear();
+  }
+
+  async #ask(order: Order): Promise<void> {
+    if (this.#isClosed) return;
+    const id = ++this.#lastId;
+    const asked: Asked = { request: { id, ...order }, done: Promise.withResolvers() };
+    this.#asked.set(id, asked);
+    // One that is just being started is told everything there is, this included.
+    if (this.#isReady) this.#tell(asked.request);
+    await asked.done.promise;
+  }
+
+  #tell(message: unknown): void {
+    const child = this.#child;
+    const line = `${JSON.stringify(message)}\n`;
+    if (line.length > RELAY_MESSAGE_MAX_BYTES) throw new Error(`a message for the relay has ${line.length} bytes`);
+    try {
+      child?.stdin.write(line);
+      void Promise.resolve(child?.stdin.flush()).catch(() => undefined);
+    } catch {
+      // It is going; its end starts the next one, which is told again.
+    }
+    if (child !== undefined) this.#watch(child);
+  }
+
+  /**
+   * One that does not answer is no relay any more. In looks, not by the clock: while this server is kept from looking,
+   * the answer waits to be read. Between two looks what is there is heard.
+   */
+  #watch(child: Child): void {
+    const newest = this.#lastId;
+    let looks = 0;
+    const timer = setInterval(() => {
+      // The first is the oldest: there may be one for each sandbox, and a look for each of them.
+      const [oldest = Number.POSITIVE_INFINITY] = this.#asked.keys();
+      const isAsked = child === this.#child && this.#isReady && oldest <= newest;
+      if (isAsked && ++looks < RELAY_ANSWER_LOOKS_MAX) return;
+      clearInterval(timer);
+      if (isAsked) child.kill("SIGKILL");
+    }, this.#options.lookMs ?? RELAY_ANSWER_LOOK_MS);
+    timer.unref();
+  }
+
+  /** Resolves when there is a process that has been told everything, and has said so. */
+  async #start(): Promise<void> {
+    const child = spawnRelay(this.#program, this.uid);
+    this.#child = child;
+    this.#isReady = false;
+    const complaints = this.#logComplaints(child);
+    const late = setTimeout(() => child.kill("SIGKILL"), RELAY_START_MS);
+    const answers = boundedLines(child.stdout, RELAY_MESSAGE_MAX_BYTES);
+    try {
+      this.#tell({ address: this.#options.gateway, ports: this.#ports, connectionsMax: relayConnectionsMax() });
+      const first = JSON.parse((await answers.next()).value ?? "{}") as RelayAnswer;
+      if (!("ready" in first)) throw new Error("it ended before it was ready");
+      this.#ports = first.ready;
+    } catch (cause) {
+      child.kill("SIGKILL");
+      await complaints;
+      throw new Fault(500, `the relay of connections does not start, and says:${this.#complaint}`, { cause });
+    } finally {
+      clearTimeout(late);
+    }
+    void this.#listen(child, answers);
+    this.#isReady = true;
+    this.#fails = 0;
+    await this.#tellAll();
+  }
+
+  /** What waits for an answer is in this already: its line is the last about its subject. */
+  async #tellAll(): Promise<void> {
+    const waiting = [...this.#asked.values()];
+    const told = Promise.all([
+      this.#ask({ do: "close-ranges", ranges: this.#options.closed() }),
+      ...[...this.#policies].map(([source, policy]) => this.#ask({ do: "set", source, policy })),
+    ]);
+    await told;
+    for (const { request, done } of waiting) {
+      this.#asked.delete(request.id);
+      done.resolve();
+    }
+  }
+
+  async #listen(child: Child, answers: AsyncGenerator<string>): Promise<void> {
+    try {
+      for await (const line of answers) {
+        const answer = JSON.parse(line) as RelayAnswer;
+        if ("trouble" in answer) {
+          const { source, trouble } = answer;
+          this.#options.trouble?.(String(source), String(trouble).slice(0, RELAY_COMPLAINT_MAX_CHARS));
+        }
+        if (!("done" in answer)) continue;
+        const asked = this.#asked.get(answer.done);
+        this.#asked.delete(answer.done);
+        asked?.done.resolve();
+      }
+    } catch (thrown) {
+      this.#options.log.write({ level: "error", event: "the relay said what is no answer", error: described(thrown) });
+    }
+    child.kill("SIGKILL");
+    await child.exited;
+    this.#isReady = false;
+    if (this.#isClosed) return;
+    const how = `${child.signalCode ?? `exit code ${child.exitCode}`}`;
+    this.#options.log.write({ level: "error", event: "the relay of connections ended and is started again", how });
+    await this.#startAgain();
+  }
+
+  async #startAgain(): Promise<void> {
+    while (!this.#isClosed) {
+      try {
+        return await this.#start();
+      } catch (thrown) {
+        this.#fails += 1;
+        const error = described(thrown);
+        this.#options.log.write({ level: "error", event: "the relay of connections could not be started", error });
+        await Bun.sleep(Math.min(RELAY_RESTART_MAX_MS, RELAY_RESTART_MIN_MS * 2 ** Math.min(this.#fails, 16)));
+      }
+    }
+  }
+
+  async #logComplaints(child: Child): Promise<void> {
+    try {
+      for await (const line of boundedLines(child.stderr, RELAY_MESSAGE_MAX_BYTES)) {
+        if (line === "") continue;
+        const error = line.slice(0, RELAY_COMPLAINT_MAX_CHARS);
+        this.#complaint = `${this.#complaint} ${error}`.slice(-RELAY_COMPLAINT_MAX_CHARS);
+        this.#options.log.write({ level: "error", event: "the relay of connections", error });
+      }
+    } catch {
+      // It is over.
+    }
+  }
+}
+
+/** It is told again once it can be; but nobody waits for that longer than this. */
+async function inTime(answered: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () =>
+      late.reject(overloaded(`the relay of connections did not answer within ${RELAY_ACKNOWLEDGED_MS} ms`, undefined)),
+    RELAY_ACKNOWLEDGED_MS,
+  );
+  try {
+    await Promise.race([answered, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Each server on the machine has another one, so that one relay has no power over those of others. */
+function relayId(gateway: string): number {
+  const [, second = 0, third = 0] = gateway.split(".").map(Number);
+  return RELAY_ID_FIRST + ((second * 256 + third) % ID_COUNT);
+}

@@ -1,0 +1,159 @@
+/**
+ * The first message of a TLS connection, and the name in it. It may come in any pieces, over several records; every
+ * byte of it is kept, because the server gets it as it came. What two servers could read in two ways is refused.
+ */
+import { RELAY_HELLO_MAX_BYTES } from "../limits.ts";
+
+/** Undefined: there has to be more. */
+type Said<Subject> = { said: Subject } | { refused: string } | undefined;
+
+const RECORD_HEADER_BYTES = 5;
+const RECORD_MAX_BYTES = 16 * 1024;
+const HANDSHAKE = 22;
+const TLS_MAJOR = 3;
+const MESSAGE_HEADER_BYTES = 4;
+const CLIENT_HELLO = 1;
+const RANDOM_BYTES = 32;
+const SESSION_MAX_BYTES = 32;
+const SERVER_NAME = 0;
+const HOST_NAME = 0;
+
+/** `access_denied`, as a record. */
+export const ALERT_DENIED = Buffer.from([21, 3, 3, 0, 2, 2, 49]);
+
+export class ClientHelloReader {
+  #bytes = Buffer.allocUnsafe(2048);
+  #length = 0;
+  /** Where the next record begins. */
+  #next = 0;
+  /** What the records so far carry, without their headers; not as pieces, for there may be a record for each byte. */
+  #message = Buffer.alloc(0);
+  #messageLength = 0;
+
+  /** All that has come. */
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  add(piece: Buffer): Said<string> {
+    this.#keep(piece);
+    while (this.#length - this.#next >= RECORD_HEADER_BYTES) {
+      const at = this.#next;
+      if (this.#bytes[at] !== HANDSHAKE || this.#bytes[at + 1] !== TLS_MAJOR) return refused("it is no TLS");
+      const length = this.#bytes.readUInt16BE(at + 3);
+      if (length === 0 || length > RECORD_MAX_BYTES) return refused(`a record has ${length} bytes`);
+      const end = at + RECORD_HEADER_BYTES + length;
+      if (end > RELAY_HELLO_MAX_BYTES) return refused(`the hello is longer than ${RELAY_HELLO_MAX_BYTES} bytes`);
+      if (end > this.#length) return undefined;
+      this.#message = appended(this.#message, this.#messageLength, this.#bytes.subarray(at + RECORD_HEADER_BYTES, end));
+      this.#messageLength += length;
+      this.#next = end;
+      const found = this.#look();
+      if (found !== undefined) return found;
+    }
+    return this.#length > 0 && this.#bytes[0] !== HANDSHAKE ? refused("it is no TLS") : undefined;
+  }
+
+  #keep(piece: Buffer): void {
+    this.#bytes = appended(this.#bytes, this.#length, piece);
+    this.#length += piece.length;
+  }
+
+  #look(): Said<string> {
+    if (this.#messageLength < MESSAGE_HEADER_BYTES) return undefined;
+    if (this.#message[0] !== CLIENT_HELLO) return refused("it does not begin with a hello");
+    const end = MESSAGE_HEADER_BYTES + this.#message.readUIntBE(1, 3);
+    if (end > RELAY_HELLO_MAX_BYTES) return refused(`the hello is longer than ${RELAY_HELLO_MAX_BYTES} bytes`);
+    if (this.#messageLength < end) return undefined;
+    if (this.#messageLength > end) return refused("something follows the hello in its record");
+    return serverName(this.#message.subarray(MESSAGE_HEADER_BYTES, end));
+  }
+}
+
+/** The buffer with these bytes behind the first `length` of it; a larger one when they do not fit. */
+function appended(buffer: Buffer<ArrayBuffer>, length: number, bytes: Buffer): Buffer<ArrayBuffer> {
+  const needed = length + bytes.length;
+  let roomy = buffer;
+  if (needed > buffer.length) {
+    roomy = Buffer.allocUnsafe(Math.max(needed, buffer.length * 2));
+    buffer.copy(roomy, 0, 0, length);
+  }
+  bytes.copy(roomy, length);
+  return roomy;
+}
+
+/** Walks through a message; false once something reached over its end. */
+class Fields {
+  at = 0;
+
+  constructor(readonly bytes: Buffer) {}
+
+  get rest(): number {
+    return this.bytes.length - this.at;
+  }
+
+  skip(length: number): boolean {
+    if (length > this.rest) return false;
+    this.at += length;
+    return true;
+  }
+
+  number(size: 1 | 2): number | undefined {
+    if (this.rest < size) return undefined;
+    const value = this.bytes.readUIntBE(this.at, size);
+    this.at += size;
+    return value;
+  }
+
+  /** What has its length before it. */
+  vector(size: 1 | 2): Buffer | undefined {
+    const length = this.number(size);
+    if (length === undefined || length > this.rest) return undefined;
+    this.at += length;
+    return this.bytes.subarray(this.at - length, this.at);
+  }
+}
+
+function serverName(hello: Buffer): Said<string> {
+  const broken = refused("the hello is not well-formed");
+  const fields = new Fields(hello);
+  if (!fields.skip(2 + RANDOM_BYTES)) return broken;
+  const session = fields.vector(1);
+  const suites = fields.vector(2);
+  const compression = fields.vector(1);
+  if (session === undefined || session.length > SESSION_MAX_BYTES) return broken;
+  if (suites === undefined || suites.length === 0 || suites.length % 2 !== 0) return broken;
+  if (compression === undefined || compression.length === 0) return broken;
+  if (fields.rest === 0) return refused("the hello names no server");
+  const block = fields.vector(2);
+  if (block === undefined || fields.rest > 0) return broken;
+
+  const extensions = new Fields(block);
+  const seen = new Set<number>();
+  let names: Buffer | undefined;
+  while (extensions.rest > 0) {
+    const type = extensions.number(2);
+    const content = extensions.vector(2);
+    // Of two servers one may take the first of a kind, the other the last.
+    if (type === undefined || content === undefined || seen.has(type)) return broken;
+    seen.add(type);
+    if (type === SERVER_NAME) names = content;
+  }
+  return names === undefined ? refused("the hello names no server") : onlyName(names);
+}
+
+function onlyName(extension: Buffer): Said<string> {
+  const broken = refused("the hello does not name exactly one server");
+  const outer = new Fields(extension);
+  const list = outer.vector(2);
+  if (list === undefined || outer.rest > 0) return broken;
+  const entries = new Fields(list);
+  const type = entries.number(1);
+  const name = entries.vector(2);
+  if (type !== HOST_NAME || name === undefined || name.length === 0 || entries.rest > 0) return broken;
+  return { said: name.toString("latin1") };
+}
+
+function refused(why: string): { refused: string } {
+  return { refused: why };
+}

@@ -1,0 +1,162 @@
+/**
+ * Carries connections of sandboxes to where their policies let them. The firewall turns to it what addresses alone do
+ * not allow: on a port for HTTP, on one for TLS, and on a third all of a sandbox that has a proxy. A policy holds from
+ * the moment `set` returns, for connections that are open already as well.
+ */
+
+import type { EgressPolicy } from "../../contract/internal/host.ts";
+import { Ipv4Ranges } from "../../contract/ip-range.ts";
+import type { Bounds } from "./bounds.ts";
+import { Flow } from "./flow.ts";
+import { HttpFlow } from "./http-flow.ts";
+import type { NameServer } from "./name-client.ts";
+import { originalDestination } from "./original-destination.ts";
+import { Peer } from "./peer.ts";
+import { type Commons, Sandbox } from "./sandbox.ts";
+import { carryTls } from "./tls-flow.ts";
+
+const HTTP_PORT = 80;
+const TLS_PORT = 443;
+
+export interface Ports {
+  http: number;
+  tls: number;
+  proxied: number;
+}
+
+interface RelayOptions {
+  address: string;
+  /** Zero: any that is free. */
+  ports: Ports;
+  nameServer: NameServer;
+  bounds: Bounds;
+  /** Hears why connections of the sandbox with this address fail. */
+  report?: Commons["report"];
+  /** Where servers listen; other ports than the usual ones are for tests. */
+  serverPorts?: { http: number; tls: number };
+}
+
+type Carry = (flow: Flow, fd: number) => void;
+type Acceptor = Bun.TCPSocketListener<Peer | undefined>;
+
+export class ConnectionRelay implements Commons {
+  readonly bounds: Bounds;
+  readonly nameServer: NameServer;
+  readonly ports: Ports;
+  readonly report: Commons["report"];
+  readonly #sandboxes = new Map<string, Sandbox>();
+  readonly #serverPorts: { http: number; tls: number };
+  readonly #acceptors: Acceptor[];
+  readonly #look: Timer;
+  #closed = new Ipv4Ranges(["0.0.0.0/0"]);
+  #flows = 0;
+
+  constructor({ address, ports, nameServer, bounds, report, serverPorts }: RelayOptions) {
+    this.report = report ?? (() => undefined);
+    this.bounds = bounds;
+    this.nameServer = nameServer;
+    this.#serverPorts = serverPorts ?? { http: HTTP_PORT, tls: TLS_PORT };
+    const http = this.#listen(address, ports.http, (flow) => void new HttpFlow(flow, this.#serverPorts.http));
+    const tls = this.#listen(address, ports.tls, (flow) => carryTls(flow, this.#serverPorts.tls));
+    const proxied = this.#listen(address, ports.proxied, (flow, fd) => this.#carryProxied(flow, fd));
+    this.#acceptors = [http, tls, proxied];
+    this.ports = { http: http.port, tls: tls.port, proxied: proxied.port };
+    this.#look = setInterval(() => this.#cutIdle(), bounds.lookEveryMs);
+  }
+
+  /** Null: forgets the sandbox. */
+  set(source: string, policy: EgressPolicy | null): void {
+    const sandbox = this.#sandboxes.get(source);
+    if (policy === null) {
+      this.#sandboxes.delete(source);
+      sandbox?.cutAll();
+    } else if (sandbox === undefined) this.#sandboxes.set(source, new Sandbox(this, policy, source));
+    else sandbox.setPolicy(policy);
+  }
+
+  setClosed(ranges: readonly string[]): void {
+    this.#closed = new Ipv4Ranges(ranges);
+    for (const sandbox of this.#sandboxes.values()) sandbox.cutForbidden();
+  }
+
+  close(): void {
+    clearInterval(this.#look);
+    for (const acceptor of this.#acceptors) acceptor.stop(true);
+    for (const sandbox of this.#sandboxes.values()) sandbox.cutAll();
+  }
+
+  isClosed(address: string): boolean {
+    return this.#closed.has(address);
+  }
+
+  shareBytes(): number {
+    const { heldBytes, heldPerSandboxMinBytes } = this.bounds;
+    return Math.max(heldPerSandboxMinBytes, heldBytes / Math.max(1, this.#sandboxes.size));
+  }
+
+  #listen(hostname: string, port: number, carry: Carry): Acceptor {
+    const socket: Bun.SocketHandler<Peer | undefined> = {
+      ...Peer.handlers,
+      open: (socket) => {
+        const sandbox = this.#sandboxes.get(socket.remoteAddress);
+        if (sandbox === undefined || !this.#hasRoom(sandbox)) return void socket.terminate();
+        this.#flows += 1;
+        const flow = new Flow(sandbox, socket, () => {
+          this.#flows -= 1;
+        });
+        const { fd } = socket as unknown as { fd: number };
+        const delayMs = sandbox.arrivalDelayMs();
+        if (delayMs === 0) return carry(flow, fd);
+        flow.client.pause();
+        setTimeout(() => {
+          if (!flow.isOver) carry(flow, fd);
+        }, delayMs);
+      },
+    };
+    return Bun.listen<Peer | undefined>({ hostname, port, allowHalfOpen: true, data: undefined, socket });
+  }
+
+  /** When all places are taken, one is made by whoever has the most, for whoever has less. */
+  #hasRoom(sandbox: Sandbox): boolean {
+    const { connections, connectionsPerSandbox, waitingPerSandbox } = this.bounds;
+    if (sandbox.flows.size >= connectionsPerSandbox || sandbox.waiting >= waitingPerSandbox) return false;
+    if (this.#flows < connections) return true;
+    let most = sandbox;
+    for (const other of this.#sandboxes.values()) if (other.flows.size > most.flows.size) most = other;
+    if (most.flows.size <= sandbox.flows.size + 1) return false;
+    const [oldest] = most.flows;
+    oldest?.cut();
+    return true;
+  }
+
+  #carryProxied(flow: Flow, fd: number): void {
+    const destination = originalDestination(fd);
+    if (destination === undefined || flow.sandbox.isClosed(destination.address)) return void flow.cut();
+    const { address, port } = destination;
+    if (flow.sandbox.judge.allowsAddress(address)) {
+      carryAsIs(flow, address, port).catch(() => flow.cut());
+      return;
+    }
+    if (port === HTTP_PORT) return void new HttpFlow(flow, HTTP_PORT);
+    if (port === TLS_PORT) return void carryTls(flow, TLS_PORT);
+    flow.cut();
+  }
+
+  #cutIdle(): void {
+    const now = performance.now();
+    for (const sandbox of this.#sandboxes.values()) {
+      for (const flow of sandbox.flows) {
+        const idleMs = now - flow.movedAt;
+        if (idleMs > this.bounds.idleMs) flow.cut();
+        else if (sandbox.isFull && flow.isStalled && idleMs > this.bounds.stalledMs) flow.cut();
+      }
+    }
+  }
+}
+
+async function carryAsIs(flow: Flow, address: string, port: number): Promise<void> {
+  flow.client.pause();
+  const upstream = await flow.reach({ address }, port);
+  if (typeof upstream === "string") return void flow.cut();
+  flow.join(upstream);
+}

@@ -1,0 +1,55 @@
+/** Answers of a SOCKS server, which a tenant chooses. */
+import { expect } from "bun:test";
+import { fuzzBytes } from "../../base/testing/fuzz.ts";
+import type { Peer } from "./peer.ts";
+import { askProxy } from "./socks.ts";
+
+/** The other end of a connection that gives these pieces, whenever it is wanted, and then ends. */
+function peerOf(pieces: readonly Buffer[]) {
+  const waiting = [...pieces];
+  const told: { kept: Buffer; sent: number } = { kept: Buffer.alloc(0), sent: 0 };
+  let isPaused = true;
+  const peer = {
+    events: { data: (_: Buffer) => undefined, end: () => undefined, room: () => undefined },
+    write: (bytes: Buffer) => {
+      told.sent += bytes.length;
+    },
+    pause: () => {
+      isPaused = true;
+    },
+    resume: () => {
+      isPaused = false;
+      queueMicrotask(() => {
+        while (!isPaused && waiting.length > 0) peer.events.data(waiting.shift() ?? Buffer.alloc(0));
+        if (!isPaused) peer.events.end();
+      });
+    },
+    putBack: (bytes: Buffer) => {
+      told.kept = bytes;
+    },
+  };
+  return { peer: peer as unknown as Peer, told, rest: () => Buffer.concat([told.kept, ...waiting]) };
+}
+
+const proxy = { host: "proxy.test", port: 1080, credentials: { username: "user", password: "password" } };
+const granted = [5, 0, 0, 1, 1, 2, 3, 4, 0, 80];
+
+fuzzBytes("a proxy grants a connection or does not, however its answers arrive, and no byte behind them is lost", {
+  seeds: [
+    [5, 0, ...granted, ...Buffer.from("hello")],
+    [5, 2, 1, 0, ...granted],
+    [5, 0, 5, 0, 0, 3, 4, 97, 98, 99, 100, 0, 80, 1],
+    [5, 0, 5, 0, 0, 4, ...Buffer.alloc(18)],
+    [5, 255],
+    [5, 0, 5, 0, 0, 3, 255],
+  ].map((bytes) => Buffer.from(bytes)),
+  async check(bytes, lot) {
+    const ask = async (pieces: readonly Buffer[]) => {
+      const { peer, told, rest } = peerOf(pieces);
+      const isGranted = await askProxy(peer, proxy, "1.2.3.4", 80);
+      expect(told.sent).toBeLessThan(600);
+      return { isGranted, rest: isGranted ? rest().toString("latin1") : "" };
+    };
+    expect(await ask(lot.split(bytes))).toEqual(await ask([bytes]));
+  },
+});

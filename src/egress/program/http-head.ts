@@ -1,0 +1,56 @@
+/**
+ * Which host a request is for, and whether it may be relayed. The relay forwards requests unchanged, so the server must
+ * not see another host than the one that was judged. `src/http1` has refused all heads that can be read in two ways.
+ */
+import type { HeaderLines } from "../../http1/header-lines.ts";
+import type { RequestHead } from "../../http1/request-head.ts";
+
+export interface HttpRequest {
+  method: string;
+  /** As the client has written it, without a port. */
+  host: string;
+  /** Length of the body; undefined: it is chunked. */
+  bodyBytes: number | undefined;
+  /** The client wants to change to another protocol on this connection. */
+  upgrade: boolean;
+}
+
+const AUTHORITY = /^([^:@/?#[\]]+)(?::(\d{0,5}))?$/;
+const DEFAULT_PORT = "80";
+/** Protocols that carry requests for any host, out of the relay's sight. */
+const MANY_HOSTS = /^(?:h2c?|http\/2.*|http)$/;
+
+export function requestOf({ method, target, headers, bodyBytes }: RequestHead): HttpRequest | { refused: string } {
+  if (method === "CONNECT") return { refused: "CONNECT is not possible here" };
+  const host = hostOf(headers, method, target);
+  if (typeof host !== "string") return host;
+  // A server behind the first would not see it.
+  if (listed(headers, "connection").includes("host")) return { refused: "its Host is for the next server only" };
+  const upgrades = listed(headers, "upgrade");
+  const upgrade = upgrades.length > 0 && !upgrades.some((protocol) => MANY_HOSTS.test(protocol));
+  return { method, host, bodyBytes, upgrade };
+}
+
+function hostOf(headers: HeaderLines, method: string, target: string): string | { refused: string } {
+  const host = headers.get("host");
+  if (host === null) return { refused: "it must have exactly one Host" };
+  const authority = AUTHORITY.exec(host);
+  const name = authority?.[1];
+  if (name === undefined) return { refused: "its Host is no name of a host" };
+  if (target.startsWith("/") || (target === "*" && method === "OPTIONS")) return name;
+  const absolute = /^http:\/\/([^/?#]*)/i.exec(target);
+  if (absolute === null) return { refused: "what it asks for is neither a path nor an address of HTTP" };
+  const other = AUTHORITY.exec(absolute[1] ?? "");
+  const agrees = other?.[1]?.toLowerCase() === name.toLowerCase() && portOf(other?.[2]) === portOf(authority?.[2]);
+  return agrees ? name : { refused: "it names two hosts, one in its first line and one as Host" };
+}
+
+function portOf(text: string | undefined): string {
+  return text === undefined || text === "" ? DEFAULT_PORT : text;
+}
+
+/** The members of a list that may be spread over several headers. */
+function listed(headers: HeaderLines, name: string): string[] {
+  const value = headers.get(name);
+  return value === null ? [] : value.split(",").map((member) => member.trim().toLowerCase());
+}

@@ -1,0 +1,33 @@
+/**
+ * The process of the relay. It has no rights of its own and nothing to read but what sandboxes and servers send, and
+ * what the server tells it on standard input; it ends when that does.
+ */
+import { boundedLines } from "../../base/bounded-lines.ts";
+import { RELAY_MESSAGE_MAX_BYTES } from "../limits.ts";
+import type { RelayAnswer, RelayRequest, RelayStart } from "../relay-messages.ts";
+import { BOUNDS } from "./bounds.ts";
+import { ConnectionRelay } from "./connection-relay.ts";
+
+const DNS_PORT = 53;
+
+const lines = boundedLines(Bun.stdin.stream(), RELAY_MESSAGE_MAX_BYTES);
+const { address, ports, connectionsMax } = JSON.parse((await lines.next()).value ?? "null") as RelayStart;
+const relay = new ConnectionRelay({
+  address,
+  ports,
+  nameServer: { address, port: DNS_PORT },
+  bounds: Object.assign({}, BOUNDS, { connections: connectionsMax }),
+  report: (source, trouble) => answer({ trouble, source }),
+});
+answer({ ready: relay.ports });
+for await (const line of lines) {
+  const request = JSON.parse(line) as RelayRequest;
+  if (request.do === "set") relay.set(request.source, request.policy);
+  else relay.setClosed(request.ranges);
+  answer({ done: request.id });
+}
+process.exit(0);
+
+function answer(message: RelayAnswer): void {
+  process.stdout.write(`${JSON.stringify(message)}\n`);
+}

@@ -1,0 +1,36 @@
+import { afterAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { Accounts } from "../users/accounts.ts";
+import { LIST_ENTRIES_MAX, list, remove } from "./tree.ts";
+
+const ROUNDS = 100;
+const root = mkdtempSync(`${tmpdir()}/sandlot-tree-`);
+afterAll(() => rmSync(root, { recursive: true }));
+
+// Seen to fail: what had gone between two looks at it "could not be removed: ENOENT".
+test("that somebody else removes it in the same moment is no error", async () => {
+  for (let round = 0; round < ROUNDS; round++) {
+    const top = `${root}/${round}`;
+    mkdirSync(`${top}/a/b/c`, { recursive: true });
+    const paths = [top, `${top}/a`, `${top}/a/b`, `${top}/a/b/c`, `${top}/a/b/c/`];
+    const outcomes = await Promise.allSettled(paths.map((path) => remove(path)));
+    expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
+  }
+});
+
+test("more entries than can be told are refused", async () => {
+  // In memory, for it takes a disk a minute to make so many when others use it, too.
+  const crowd = mkdtempSync("/dev/shm/sandlot-crowd-");
+  try {
+    const { exitCode } = Bun.spawnSync(["sh", "-c", `seq 0 ${LIST_ENTRIES_MAX} | xargs touch`], { cwd: crowd });
+    expect(exitCode).toBe(0);
+    await expect(list(crowd, 1, new Accounts())).rejects.toMatchObject({
+      status: 429,
+      errorCode: "resource_exhausted",
+      message: expect.stringContaining(`more than ${LIST_ENTRIES_MAX} entries`),
+    });
+  } finally {
+    rmSync(crowd, { recursive: true });
+  }
+}, 120_000);

@@ -1,0 +1,66 @@
+/**
+ * Root filesystems in the cache folder: those that come with Sandlot, and what they are stacked on. Old ones go as
+ * marked-folders.ts says.
+ *
+ *   images/NAME          the files
+ *   images/NAME.below    the image on which it is stacked; absent: none
+ *   images/NAME.chosen   its time is when the image was last made, chosen or needed
+ *
+ * Earlier versions of Sandlot wrote no NAME.chosen and no marks. Servers of theirs may need such an image: it stays.
+ */
+import { existsSync, readdirSync } from "node:fs";
+import { type Clock, systemClock } from "../base/clock.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import { BELOW, imageBelow, imageFolder } from "./image-folder.ts";
+import { IMAGE_REMOVE_MS } from "./limits.ts";
+import { choose, dropMarksOf, type FolderKind, MarkedFolders, noteMaking } from "./marked-folders.ts";
+
+/** The names with a dot in front cannot be taken for images. */
+const IMAGES: FolderKind = {
+  folder: "images",
+  name: /^[a-z0-9][a-z0-9-]{0,127}$/,
+  marks: ".in-use",
+  lock: ".lock",
+  note: ".chosen",
+  besides: [BELOW],
+  removeMs: IMAGE_REMOVE_MS,
+};
+
+export function cachedImages(
+  cacheFolder: string,
+  data: Pick<DataFolder, "path" | "tag">,
+  clock: Clock = systemClock,
+): MarkedFolders {
+  return new MarkedFolders(IMAGES, data, cacheFolder, clock);
+}
+
+/** Whether it is there; if so, it stays until the server that is being started has marked it. */
+export function chooseImage(cacheFolder: string, image: string, clock: Pick<Clock, "now"> = systemClock): boolean {
+  return choose(IMAGES, imageFolder(cacheFolder, image), clock);
+}
+
+/** To be called before the image is made. */
+export function noteImage(cacheFolder: string, image: string, clock: Pick<Clock, "now"> = systemClock): void {
+  noteMaking(IMAGES, imageFolder(cacheFolder, image), clock);
+}
+
+/** For a server that goes: its checkpoints and templates may still need some. */
+export function dropImageMarks(cacheFolder: string, tag: string, needed: Iterable<string> = []): void {
+  dropMarksOf(IMAGES, cacheFolder, tag, needed);
+}
+
+/** Images that others in the cache folder are stacked on. One goes after all of these. */
+export function stackedOn(cacheFolder: string): string[] {
+  const there = new Set(readdirSync(imageFolder(cacheFolder, "")));
+  return [...there].filter((name) => there.has(name + BELOW)).flatMap((name) => imageBelow(cacheFolder, name) ?? []);
+}
+
+/** It and what it is stacked on, of what is in the cache folder. */
+export function cachedStack(cacheFolder: string, image: string): string[] {
+  const found = new Set<string>();
+  for (let at: string | null = image; at !== null && !found.has(at); at = imageBelow(cacheFolder, at)) {
+    if (!existsSync(imageFolder(cacheFolder, at))) break;
+    found.add(at);
+  }
+  return [...found];
+}

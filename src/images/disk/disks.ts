@@ -1,0 +1,287 @@
+/**
+ * Disks of sandboxes: one sized ext4 image each, cloned from a formatted prototype. The image holds the upper layer of
+ * an overlay over the shared, read-only image layers, so `df` inside tells the sandbox's own size and a full disk is
+ * ENOSPC for that sandbox alone.
+ *
+ * The host's view of a disk is short: it is mounted, the sandbox starts on it, and it is detached from the host again.
+ * From then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop
+ * device and all.
+ */
+import { mkdirSync, statfsSync } from "node:fs";
+import { readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { described, stderrLog } from "../../base/log.ts";
+import { Fault } from "../../contract/fault.ts";
+import { run } from "../../system/command.ts";
+import { HOST_ID_FIRST, ID_COUNT, type IdForm, type IdRange, SHARED_IDS } from "../../system/id-range.ts";
+import type { Lower } from "../../system/mount/lower.ts";
+import type { EtcFiles, MountJob } from "../../system/mount/mount-job.ts";
+import type { Mounts } from "../../system/mount/mounts.ts";
+import { DISK_FREE_MIN_BYTES } from "../limits.ts";
+import { identityFiles } from "./disk-identity.ts";
+import { openPool, type Pool } from "./pool.ts";
+import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
+
+/** Of a disk that is cloned; when more than this is not on the machine's disk yet, it is written first. */
+const UNWRITTEN_MAX_BYTES = 8 * 1024 * 1024;
+
+/** Of the disk on which it is tried whether owners can be mapped. */
+const MAPPING_TRIAL_MB = 8;
+
+/** Where the root and the disk are mounted, below the folder of a sandbox. */
+const PLACES = ["root", "disk"] as const;
+
+interface Disk {
+  /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
+  root: string;
+  /** How the owners of its files are written. */
+  ids: IdForm;
+  /**
+   * Takes the mounts out of the host's view, and what others have mounted below its folder: all of it, or, where
+   * somebody knows what that is, these.
+   */
+  release(others?: readonly string[]): Promise<void>;
+}
+
+/** The image of a disk, the first of the ids that its owners are mapped to, and files that a fresh one gets. */
+interface DiskFile {
+  image: string;
+  firstId: number | undefined;
+  etc?: EtcFiles;
+}
+
+export class Disks {
+  readonly #pool: string;
+  readonly #prototypes: Prototypes;
+  /** How fast each sandbox may read from its disk, and write to it; undefined: as fast as it can. */
+  bytesPerSecond: number | undefined;
+  /** Whether copies share blocks. */
+  readonly reflink: boolean;
+  /** Whether owners can be mapped here. If so they are plain on new disks. */
+  #canMap = false;
+
+  private constructor(
+    readonly mounts: Mounts,
+    { folder, reflink }: Pool,
+  ) {
+    this.#pool = folder;
+    this.#prototypes = new Prototypes(folder, mounts);
+    this.reflink = reflink;
+  }
+
+  /** Without `mapIds`, new disks are as on a machine that cannot map ids. */
+  static async open(dataFolder: string, mounts: Mounts, mapIds = true): Promise<Disks> {
+    const disks = new Disks(mounts, await openPool(dataFolder, mounts));
+    if (mapIds) disks.#canMap = await disks.#tryToMap();
+    return disks;
+  }
+
+  /** Whether sandboxes over this folder, whose owners are shifted, can have any range of ids. Never throws. */
+  async canMap(layer: string): Promise<boolean> {
+    return this.#canMap && (await this.#tryToMap([{ folder: layer, ids: "shifted" }]));
+  }
+
+  /**
+   * A name for a new disk. It says nothing about its sandbox: the kernel shows the files behind loop devices to
+   * everybody, and who knows the id of a sandbox can reach its ports.
+   */
+  static newName(): string {
+    return `d${Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex")}`;
+  }
+
+  /** Where the root of a sandbox is mounted that has this folder. */
+  static rootIn(folder: string): string {
+    return join(folder, "root");
+  }
+
+  /** Makes a disk and mounts the root of its sandbox below `folder`, and what is to be mounted besides. */
+  async attach(
+    name: string,
+    sizeMB: number,
+    lowers: readonly Lower[],
+    folder: string,
+    ids: IdRange,
+    besides: readonly MountJob[] = [],
+  ): Promise<Disk> {
+    this.demandSpace(0);
+    const source = await this.#prototypes.of(sizeMB, this.#canMap ? "plain" : "shifted");
+    const etc = { owner: ids.first, files: identityFiles() };
+    const fresh = { image: this.imageOf(name), firstId: this.#firstId(ids), etc };
+    return await this.#mountCopy(source, fresh, lowers, folder, besides);
+  }
+
+  /** The same with a copy of the disk in the file `source`. */
+  async attachCopy(
+    name: string,
+    source: string,
+    lowers: readonly Lower[],
+    folder: string,
+    ids: IdRange,
+    besides: readonly MountJob[] = [],
+  ): Promise<Disk> {
+    this.demandSpace(0);
+    const copy = { image: this.imageOf(name), firstId: this.#firstId(ids) };
+    return await this.#mountCopy(source, copy, lowers, folder, besides);
+  }
+
+  /** Mounts the root below `folder` that a sandbox with the disk in the file `image` would have. */
+  async view(image: string, lowers: readonly Lower[], folder: string, ids: IdRange = SHARED_IDS): Promise<Disk> {
+    makePlaces(folder);
+    return await this.#mount({ image, firstId: this.#firstId(ids) }, lowers, folder);
+  }
+
+  /** A folder on the same filesystem, so that disks are cloned between the two without copying. */
+  get checkpointsFolder(): string {
+    return join(this.#pool, "checkpoints");
+  }
+
+  /** Where finished builds lie: on the same filesystem, too, which has the room that is watched here. */
+  get imagesFolder(): string {
+    return join(this.#pool, "images");
+  }
+
+  /** The same for what builds have made so far, and for what came of them. */
+  get layersFolder(): string {
+    return join(this.#pool, "layers");
+  }
+
+  get resultsFolder(): string {
+    return join(this.#pool, "results");
+  }
+
+  #firstId({ first }: IdRange): number | undefined {
+    return this.#canMap ? first : undefined;
+  }
+
+  /** Of a new disk that begins as the one in the file `source`. */
+  async #mountCopy(
+    source: string,
+    copy: DiskFile,
+    lowers: readonly Lower[],
+    folder: string,
+    besides: readonly MountJob[],
+  ): Promise<Disk> {
+    makePlaces(folder);
+    if (this.reflink) {
+      const jobs = [...jobsFor(copy, lowers, folder), ...besides];
+      const [isCloned, isPlain] = await this.mounts.doAll([{ kind: "reflink", source, target: copy.image }, ...jobs]);
+      if (isCloned) return this.#mounted(folder, besides, isPlain);
+    }
+    await this.clone(source, copy.image);
+    return await this.#mount(copy, lowers, folder, besides);
+  }
+
+  async #mount(
+    file: DiskFile,
+    lowers: readonly Lower[],
+    folder: string,
+    besides: readonly MountJob[] = [],
+  ): Promise<Disk> {
+    const [isPlain] = await this.mounts.doAll([...jobsFor(file, lowers, folder), ...besides]);
+    return this.#mounted(folder, besides, isPlain);
+  }
+
+  #mounted(folder: string, besides: readonly MountJob[], isPlain: boolean | undefined): Disk {
+    const [root, disk] = placesIn(folder);
+    const own = [disk, root, ...besides.flatMap((job) => ("target" in job ? [job.target] : []))];
+    const release = (others?: readonly string[]) => this.releaseMounts(folder, others && [...own, ...others]);
+    return { root: Disks.rootIn(folder), ids: isPlain ? "plain" : "shifted", release };
+  }
+
+  /** Mounts a small disk over a folder of the pool, and these, to see whether owners can be mapped here. */
+  async #tryToMap(lowers: readonly Lower[] = []): Promise<boolean> {
+    const folder = join(this.#pool, ".mapping");
+    const name = Disks.newName();
+    try {
+      await this.releaseMounts(folder);
+      for (const path of [folder, join(folder, "lower")]) mkdirSync(path, { recursive: true, mode: 0o700 });
+      await this.clone(await this.#prototypes.of(MAPPING_TRIAL_MB, "plain"), this.imageOf(name));
+      const all = [{ folder: join(folder, "lower"), ids: "plain" } as const, ...lowers];
+      makePlaces(folder);
+      await this.#mount({ image: this.imageOf(name), firstId: HOST_ID_FIRST + ID_COUNT }, all, folder);
+      return true;
+    } catch (error) {
+      const what = lowers.length === 0 ? "owners of files are shifted on new disks" : "all sandboxes share their ids";
+      const event = `${what}, because owners could not be mapped`;
+      stderrLog.write({ level: "warn", event, error: described(error) });
+      return false;
+    } finally {
+      // On a full disk not even this may go; then the next start does it.
+      await this.releaseMounts(folder)
+        .then(() => this.remove(name))
+        .then(() => rm(folder, { recursive: true, force: true }))
+        .catch(() => undefined);
+    }
+  }
+
+  /** Takes whatever is still mounted below a sandbox's folder out of the host's view. */
+  async releaseMounts(folder: string, mounted?: readonly string[]): Promise<void> {
+    await this.mounts.do({ kind: "release", folder, places: PLACES, mounted });
+  }
+
+  async remove(name: string): Promise<void> {
+    await rm(this.imageOf(name), { force: true });
+  }
+
+  /** Names of all disks. */
+  async list(): Promise<string[]> {
+    return (await readdir(this.#pool))
+      .filter((name) => /^d[0-9a-f]+\.img$/.test(name))
+      .map((name) => name.slice(0, -4));
+  }
+
+  imageOf(name: string): string {
+    return join(this.#pool, `${name}.img`);
+  }
+
+  /** Fault 503 when `bytes` more would leave less than the running sandboxes may need. */
+  demandSpace(bytes: number): void {
+    // A pool in a file is as full as the filesystem under that file, too.
+    for (const folder of [this.#pool, join(this.#pool, "..")]) {
+      const { bavail, bsize } = statfsSync(folder);
+      if (bavail * bsize >= DISK_FREE_MIN_BYTES + bytes) continue;
+      throw new Fault(
+        503,
+        `only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for sandboxes, ` +
+          `${DISK_FREE_MIN_BYTES / 1024 ** 2} MiB are kept for the running ones`,
+      );
+    }
+  }
+
+  /**
+   * Copies a disk without copying its blocks, unless many of them have to be written first: sharing blocks waits for
+   * that, on a thread that others wait for as well. False: nothing has happened. `flushed` is the root on that disk, if
+   * it was flushed a moment ago and hardly anything can have been written since: that reaches the disk first.
+   */
+  async cloneWritten(source: string, target: string, flushed?: string): Promise<boolean> {
+    const clone = { kind: "reflink-written", source, target, unwrittenMax: UNWRITTEN_MAX_BYTES } as const;
+    const jobs = flushed === undefined ? [clone] : [{ kind: "flush", folder: flushed } as const, clone];
+    return (await this.mounts.doAll(jobs)).at(-1) === true;
+  }
+
+  /** Copies a disk, where possible without copying its blocks. */
+  async clone(source: string, target: string): Promise<void> {
+    if (this.reflink && (await this.mounts.do({ kind: "reflink", source, target }))) return;
+    await rm(target, { force: true });
+    await run(["cp", "--sparse=always", source, target]);
+  }
+}
+
+function placesIn(folder: string): [root: string, disk: string] {
+  const [root, disk] = PLACES;
+  return [join(folder, root), join(folder, disk)];
+}
+
+function makePlaces(folder: string): void {
+  for (const name of PLACES) mkdirSync(join(folder, name), { mode: 0o711 });
+}
+
+/** In this order: without the first there is no upper layer for the second. */
+function jobsFor({ image, firstId, etc }: DiskFile, lowers: readonly Lower[], folder: string): MountJob[] {
+  const [root, disk] = placesIn(folder);
+  const ofDisk = { kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId } as const;
+  return [
+    etc === undefined ? ofDisk : { ...ofDisk, etc },
+    { kind: "overlay", target: root, disk, lowers, folder, firstId },
+  ];
+}

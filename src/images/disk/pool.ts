@@ -1,0 +1,132 @@
+/**
+ * The folder in which the disks of sandboxes lie: on the data folder's own filesystem where that can share blocks
+ * between files, else on a btrfs in a file of it, else anywhere, and then a clone is a copy.
+ */
+import { chmodSync, existsSync, mkdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { scaled } from "../../base/time-factor.ts";
+import { Fault } from "../../contract/fault.ts";
+import { attempt, run } from "../../system/command.ts";
+import { deviceOf } from "../../system/mount/loop-devices.ts";
+import { mountPoints } from "../../system/mount/mount-namespace.ts";
+import type { Mounts } from "../../system/mount/mounts.ts";
+import { makeSparse } from "./sparse-file.ts";
+
+/** A pool in a file has at least this size; when it is let go, its loop device is waited for so long. */
+const POOL_MIN_BYTES = 4 * 1024 ** 3;
+const POOL_RELEASE_MS = scaled(20_000);
+const POOL_LOOK_EVERY_MS = 20;
+
+/** As statfs(2) tells it. */
+export const BTRFS = 0x9123683e;
+
+/**
+ * It looks at the device of every btrfs that is mounted, and gives up when one of them goes at that moment, as that of
+ * another server does. In a mount namespace of its own none goes.
+ */
+const WITH_MOUNTS_THAT_STAY = ["unshare", "--mount", "--propagation=private", "--"];
+
+export interface Pool {
+  folder: string;
+  /** Whether copies share blocks. */
+  reflink: boolean;
+}
+
+/** Where disks lie, and the file with the filesystem that is mounted there where the data folder's own cannot do. */
+export function poolFiles(dataFolder: string): { folder: string; image: string } {
+  return { folder: join(dataFolder, "disks"), image: join(dataFolder, "disks.btrfs") };
+}
+
+/** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies where the kernel has none. */
+export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool> {
+  const { folder } = poolFiles(dataFolder);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (isPoolBroken(dataFolder)) {
+    throw new Fault(
+      500,
+      `the disks of sandboxes below ${dataFolder} can only be read since an error, most often because the disk under ` +
+        "them was full. FIX: free space there, then `sandlot down`, which ends what still runs, and start again. " +
+        "What is paused is kept",
+    );
+  }
+  // Without btrfs in the kernel, disks are sparse copies; the doctor says so.
+  if (!(await canReflink(folder, mounts)) && (await hasBtrfs())) await mountPool(dataFolder, folder, mounts);
+  // A new filesystem is open to everybody at its root.
+  chmodSync(folder, 0o700);
+  return { folder, reflink: await canReflink(folder, mounts) };
+}
+
+async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
+  // Known without trying, which takes space: a server must also start, and be torn down, where there is none left.
+  if (statfsSync(folder).type === BTRFS) return true;
+  const [source, target] = [join(folder, ".reflink-a"), join(folder, ".reflink-b")];
+  writeFileSync(source, "x".repeat(8192));
+  try {
+    return await mounts.do({ kind: "reflink", source, target });
+  } finally {
+    await rm(source, { force: true });
+    await rm(target, { force: true });
+  }
+}
+
+/**
+ * A btrfs in a file, for data folders on filesystems that cannot share blocks. Sparse: it takes what sandboxes write.
+ */
+async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
+  const { image: file } = poolFiles(dataFolder);
+  if (!existsSync(file)) {
+    const { bavail, bsize } = statfsSync(dataFolder);
+    const unfinished = `${file}.unfinished`;
+    await makeSparse(unfinished, Math.max(POOL_MIN_BYTES, Math.floor((bavail * bsize) / 1024 ** 3) * 1024 ** 3));
+    await run([...WITH_MOUNTS_THAT_STAY, "mkfs.btrfs", "--quiet", "--force", "--metadata", "single", unfinished]);
+    await rename(unfinished, file);
+  }
+  const job = { target, type: "btrfs", options: "discard=async" } as const;
+  const deadline = performance.now() + POOL_RELEASE_MS;
+  for (;;) {
+    const device = deviceOf(file);
+    if (device === undefined) return void (await mounts.do({ kind: "loop", image: file, ...job }));
+    // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it
+    // apart.
+    const failure = await mounts.do({ kind: "device", device, ...job }).then(
+      () => undefined,
+      (cause: unknown) => ({ cause }),
+    );
+    // Unless they have just let it go: then there is nothing on it, or what is another's by now.
+    if (deviceOf(file) === device) {
+      if (failure === undefined) return;
+      if (performance.now() > deadline) throw failure.cause;
+    } else if (failure === undefined) await mounts.do({ kind: "detach", target });
+    await Bun.sleep(POOL_LOOK_EVERY_MS);
+  }
+}
+
+/** After an error the kernel lets a filesystem be read only, until it is mounted anew. */
+export function isPoolBroken(dataFolder: string): boolean {
+  const { folder: pool } = poolFiles(dataFolder);
+  if (!mountPoints().includes(pool)) return false;
+  const probe = join(pool, ".writable");
+  try {
+    writeFileSync(probe, "");
+    return false;
+  } catch (error) {
+    return ["EROFS", "EIO"].includes((error as NodeJS.ErrnoException).code ?? "");
+  }
+}
+
+/** Nothing may run on it any more. Resolves when it can be mounted anew. */
+export async function releasePool(dataFolder: string): Promise<void> {
+  await run(["umount", "--lazy", join(dataFolder, "disks")]);
+  const deadline = performance.now() + POOL_RELEASE_MS;
+  while (deviceOf(join(dataFolder, "disks.btrfs")) !== undefined && performance.now() < deadline) {
+    await Bun.sleep(POOL_LOOK_EVERY_MS);
+  }
+}
+
+/** As a part of the kernel, or as a module that can be loaded. */
+async function hasBtrfs(): Promise<boolean> {
+  const listed = () => /\bbtrfs$/m.test(readFileSync("/proc/filesystems", "utf8"));
+  if (!listed() && Bun.which("modprobe") !== null) await attempt(["modprobe", "btrfs"]);
+  return listed();
+}

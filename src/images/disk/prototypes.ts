@@ -1,0 +1,78 @@
+/** Formatted, empty disks, one of each size: a new disk is a clone of one, which takes no formatting. */
+import { chownSync, existsSync, mkdirSync } from "node:fs";
+import { mkdir, rename, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import { run } from "../../system/command.ts";
+import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../../system/id-range.ts";
+import type { Mounts } from "../../system/mount/mounts.ts";
+import { makeSparse } from "./sparse-file.ts";
+
+/** A sandbox's disk has room for one file in each of these pieces; a small one for as many as mke2fs thinks right. */
+export const DISK_BYTES_PER_FILE = 16 * 1024;
+export const DISK_SMALL_MB = 512;
+
+/**
+ * No barriers: after a crash of the machine a running sandbox is gone anyhow, and a checkpoint is made durable as a
+ * whole. So a sync inside costs no round to the machine's disk.
+ */
+export const EXT4_MOUNT = "noinit_itable,discard,barrier=0";
+const MIB = 1024 * 1024;
+
+export class Prototypes {
+  readonly #folder: string;
+  readonly #mounts: Mounts;
+  readonly #made = new Map<string, Promise<string>>();
+
+  /** They lie in `folder`, with the disks that are cloned from them. */
+  constructor(folder: string, mounts: Mounts) {
+    this.#folder = folder;
+    this.#mounts = mounts;
+  }
+
+  /** The file of the one with this size and form, which is made the first time. */
+  of(sizeMB: number, ids: IdForm): Promise<string> {
+    const name = ids === "plain" ? `prototype-${sizeMB}-plain.ext4` : `prototype-${sizeMB}.ext4`;
+    let prototype = this.#made.get(name);
+    if (prototype === undefined) {
+      prototype = this.#make(join(this.#folder, name), sizeMB, ids);
+      prototype.catch(() => this.#made.delete(name));
+      this.#made.set(name, prototype);
+    }
+    return prototype;
+  }
+
+  async #make(path: string, sizeMB: number, ids: IdForm): Promise<string> {
+    if (existsSync(path)) return path;
+    const unfinished = `${path}.unfinished`;
+    await makeSparse(unfinished, sizeMB * MIB);
+    await run([
+      "mkfs.ext4",
+      "-q",
+      "-F",
+      "-m",
+      "0",
+      ...(sizeMB < DISK_SMALL_MB ? [] : ["-i", String(DISK_BYTES_PER_FILE)]),
+      "-O",
+      "^has_journal",
+      "-E",
+      "lazy_itable_init=1,nodiscard",
+      unfinished,
+    ]);
+    const folder = `${path}.folder`;
+    await mkdir(folder, { recursive: true });
+    await this.#mounts.do({ kind: "loop", image: unfinished, target: folder, type: "ext4", options: EXT4_MOUNT });
+    try {
+      await rmdir(join(folder, "lost+found"));
+      for (const name of ["upper", "work"]) mkdirSync(join(folder, name), { mode: 0o755 });
+      // The root of the sandbox has the one, the root of the machine has the other.
+      if (ids === "shifted") chownSync(join(folder, "upper"), HOST_ID_FIRST, HOST_ID_FIRST);
+      else chownSync(join(folder, "work"), HOST_ROOT_ON_DISK, HOST_ROOT_ON_DISK);
+    } finally {
+      // A plain umount: when it returns, everything is in the file.
+      await run(["umount", folder]);
+    }
+    await rmdir(folder);
+    await rename(unfinished, path);
+    return path;
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Files of lower layers with several names. Whichever name such a file is changed by in a build, all of them show the
+ * change: the overlay has an index of those on the disk. The index is no part of an image, where the names that were
+ * not touched would show the old file again. So before a disk is copied the overlay is made to write all names down.
+ */
+import { chmodSync, lstatSync, mkdirSync } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { Fault } from "../contract/fault.ts";
+import { attempt, run } from "../system/command.ts";
+import type { Lower } from "../system/mount/lower.ts";
+import type { Disks } from "./disk/disks.ts";
+import { IMAGE_COPY_MS } from "./limits.ts";
+
+/** Of the names of all files of an image that have several. */
+const LINKED_NAMES_MAX_BYTES = 64 * 1024 * 1024;
+/** So many of them are looked at before others get their turn on the processor. */
+const LINKED_NAMES_TURN = 64;
+
+/** `disk` is the file of a disk that is nobody else's; it is changed. `scratch` is for what is needed meanwhile. */
+export async function writeAllNames(
+  disks: Disks,
+  disk: string,
+  lowers: readonly Lower[],
+  scratch: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const folder = join(scratch, "links");
+  mkdirSync(folder, { mode: 0o700 });
+  try {
+    const { root } = await disks.view(disk, lowers, folder);
+    const upper = join(folder, "disk/upper");
+    // A tenant can have millions of names: others get their turn, and nobody waits for a build that is not wanted.
+    const turns = new Turns(signal);
+    for (const names of await linkedNames(root, join(scratch, "names"), signal)) {
+      const missing: Buffer[] = [];
+      for (const name of names) {
+        await turns.next();
+        if (!exists(upper, name)) missing.push(name);
+      }
+      if (missing.length === names.length) continue;
+      for (const name of missing) {
+        await turns.next();
+        writeName(at(root, name));
+      }
+    }
+    // Not detached: when this returns, everything is in the file.
+    for (const name of ["root", "disk"]) await run(["umount", join(folder, name)]);
+  } finally {
+    await disks.releaseMounts(folder);
+  }
+  await rm(folder, { recursive: true });
+}
+
+/** To set the mode is a change, for which the overlay writes the name; that it is the same mode does not matter. */
+function writeName(path: Buffer): void {
+  try {
+    chmodSync(path, lstatSync(path).mode & 0o7777);
+  } catch (cause) {
+    // The tenant's own disk may be full, or the path longer than the kernel takes.
+    const { code } = cause as NodeJS.ErrnoException;
+    const what = "the files of the build cannot be kept as an image: not all names of a changed file can be written";
+    throw new Fault(422, `${what} (${code})`, { cause });
+  }
+}
+
+/** The names of each file that has several. They are a tenant's, and may be any bytes. */
+async function linkedNames(root: string, list: string, signal: AbortSignal | undefined): Promise<Iterable<Buffer[]>> {
+  const find = ["find", root, "-xdev", "-type", "f", "-links", "+1", "-fprintf", list, "%D:%i %P\\0"];
+  const bounded = ["prlimit", `--fsize=${LINKED_NAMES_MAX_BYTES}`, "setpriv", "--pdeathsig", "KILL", "--", ...find];
+  const { exitCode, stderr } = await attempt(bounded, {
+    timeoutMs: IMAGE_COPY_MS,
+    name: "find",
+    ...(signal === undefined ? {} : { signal }),
+  });
+  signal?.throwIfAborted();
+  if (exitCode !== 0) {
+    throw new Fault(
+      422,
+      "the files of the build cannot be kept as an image: too many of them have several names. FIX: copy, do not link",
+      { cause: new Error(stderr.slice(-2000)) },
+    );
+  }
+  const content = await readFile(list);
+  await rm(list);
+  return grouped(content, new Turns(signal));
+}
+
+/** Of each name only where it lies in the list is kept: there may be more of them than an object each has room for. */
+async function grouped(list: Buffer, turns: Turns): Promise<Iterable<Buffer[]>> {
+  const places = new Map<string, number[]>();
+  for (let start = 0; start < list.length; ) {
+    await turns.next();
+    const end = list.indexOf(0, start);
+    const space = list.indexOf(" ", start);
+    const file = list.toString("latin1", start, space);
+    const ofFile = places.get(file) ?? [];
+    ofFile.push(space + 1, end);
+    places.set(file, ofFile);
+    start = end + 1;
+  }
+  return places.values().map((ofFile) => {
+    const names: Buffer[] = [];
+    for (let nth = 0; nth < ofFile.length; nth += 2) names.push(list.subarray(ofFile[nth], ofFile[nth + 1]));
+    return names;
+  });
+}
+
+/** Lets others have the processor from time to time. Throws when the work is not wanted any more. */
+class Turns {
+  #left = LINKED_NAMES_TURN;
+
+  constructor(readonly signal: AbortSignal | undefined) {}
+
+  async next(): Promise<void> {
+    if (--this.#left > 0) return;
+    this.#left = LINKED_NAMES_TURN;
+    await setImmediate();
+    this.signal?.throwIfAborted();
+  }
+}
+
+function at(folder: string, name: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${folder}/`), name]);
+}
+
+function exists(folder: string, name: Buffer): boolean {
+  return lstatSync(at(folder, name), { throwIfNoEntry: false }) !== undefined;
+}

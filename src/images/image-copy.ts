@@ -1,0 +1,133 @@
+/**
+ * The files that a finished build has written, copied from its disk into a folder. They are a tenant's: names, links,
+ * sizes and counts are whatever it wanted. So they are read from a clone that nobody writes to, are never followed or
+ * opened as anything but files, and take no more time and room than there is.
+ */
+import { existsSync, lstatSync, mkdirSync, statfsSync } from "node:fs";
+import { readdir, rm, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { attempt, run } from "../system/command.ts";
+import type { IdForm } from "../system/id-range.ts";
+import { formOf } from "../system/mount/layers.ts";
+import type { Lower } from "../system/mount/lower.ts";
+import type { Disks } from "./disk/disks.ts";
+import { writeAllNames } from "./hard-links.ts";
+import { IMAGE_COPY_MS } from "./limits.ts";
+
+/** Changed files that the thread that mounts looks at before others get their turn. */
+const IMAGE_INDEX_TURN = 512;
+/** While files are copied the free space is looked at so often. */
+const IMAGE_ROOM_CHECK_MS = 500;
+
+/**
+ * What is not kept is an error, and everything is: whiteouts are device nodes, what else overlays know of a folder is
+ * in attributes, and so are capabilities.
+ */
+const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownership,timestamps,links,xattr"];
+
+interface Copy {
+  /** The file of a disk. */
+  disk: string;
+  /** Of what was written to it, only what is in this folder. */
+  folder: string | undefined;
+  /** What its root lay on. */
+  lowers: readonly Lower[];
+  /** The folder to make. */
+  target: string;
+  /** A folder for what is only needed meanwhile. */
+  scratch: string;
+  signal: AbortSignal | undefined;
+}
+
+/** Answers in which form the owners are. */
+export async function copyUpper(
+  disks: Disks,
+  { disk, folder: part = "", lowers, target, scratch, signal }: Copy,
+): Promise<IdForm> {
+  const clone = join(scratch, "disk.img");
+  await disks.clone(disk, clone);
+  const lacks = await look(disks, clone, scratch, (folder) => lacksNames(disks, folder, signal));
+  if (lacks && lowers.length > 0) await writeAllNames(disks, clone, lowers, scratch, signal);
+  const ids = await look(disks, clone, scratch, async (folder) => {
+    const { blocks, bfree, bsize } = statfsSync(folder);
+    disks.demandSpace((blocks - bfree) * bsize);
+    await copyWatched(disks, partOf(join(folder, "upper"), part), target, signal);
+    return formOf(folder);
+  });
+  await rm(clone);
+  return ids;
+}
+
+/** Whether not all names of a changed file are on the disk that is mounted there. */
+async function lacksNames(disks: Disks, folder: string, signal: AbortSignal | undefined): Promise<boolean> {
+  const index = join(folder, "work/index");
+  const names = existsSync(index) ? await readdir(index) : [];
+  for (let first = 0; first < names.length; first += IMAGE_INDEX_TURN) {
+    signal?.throwIfAborted();
+    const some = names.slice(first, first + IMAGE_INDEX_TURN);
+    if (await disks.mounts.do({ kind: "lacks-names", index, names: some })) return true;
+  }
+  return false;
+}
+
+/** The disk as it is, with its own ids, for as long as `use` takes. */
+async function look<Result>(disks: Disks, image: string, scratch: string, use: (folder: string) => Promise<Result>) {
+  const target = join(scratch, "disk");
+  mkdirSync(target, { mode: 0o700 });
+  await disks.mounts.do({ kind: "look", image, target, type: "ext4" });
+  try {
+    return await use(target);
+  } finally {
+    await run(["umount", target]);
+    await rmdir(target);
+  }
+}
+
+/** A folder below another one, both a tenant's: a link on the way would lead anywhere. Nobody writes there now. */
+function partOf(upper: string, part: string): string {
+  let path = upper;
+  for (const name of part.split("/").filter((word) => word !== "")) {
+    path = join(path, name);
+    if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true) continue;
+    throw new Fault(422, `there is no folder "${part}" on the disk of the build`);
+  }
+  return path;
+}
+
+async function copyWatched(disks: Disks, from: string, to: string, signal: AbortSignal | undefined): Promise<void> {
+  const room = new AbortController();
+  const watch = setInterval(() => {
+    try {
+      disks.demandSpace(0);
+    } catch (cause) {
+      room.abort(cause);
+    }
+  }, IMAGE_ROOM_CHECK_MS);
+  try {
+    // It must not write on when this server is killed, into a folder that the next one removes.
+    const argv = ["setpriv", "--pdeathsig", "KILL", "--", ...COPY, "--no-target-directory", "--", from, to];
+    const wanted = AbortSignal.any([room.signal, ...(signal === undefined ? [] : [signal])]);
+    wanted.throwIfAborted();
+    const { exitCode, stderr } = await attempt(argv, { timeoutMs: IMAGE_COPY_MS, signal: wanted, name: "cp" });
+    wanted.throwIfAborted();
+    if (exitCode !== 0) throw copyFault(stderr);
+  } finally {
+    clearInterval(watch);
+  }
+}
+
+/** Each line that cp says names a path of this machine, and ends with the kernel's reason. */
+function copyFault(said: string): Fault {
+  const reason = said.trim().split("\n").at(-1)?.split(": ").at(-1) ?? "";
+  if (reason === "No space left on device") return new Fault(507, "the disk has no space for this image");
+  const hint = reason === "File name too long" ? ". FIX: remove folders that are nested so deeply" : "";
+  const cause = new Error(said.slice(-2000));
+  return new Fault(422, `the files of the build cannot be kept as an image: ${reason}${hint}`, { cause });
+}
+
+/** How much room the files of a folder take. */
+export async function bytesOf(folder: string): Promise<number> {
+  const said = await run(["du", "--summarize", "--block-size=1", "--", folder], { timeoutMs: IMAGE_COPY_MS });
+  return Number(said.split("\t")[0]);
+}

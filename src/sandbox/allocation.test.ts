@@ -1,0 +1,44 @@
+import { afterAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { idsNotedIn, makeFolder, notedIds, takeAllocation } from "./allocation.ts";
+import { Slots } from "./network/slots.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-places-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("whoever comes after a killed server finds which ids were taken, also before there is a record", () => {
+  makeFolder(join(folder, "one"), { first: 1_900_065_536 });
+  mkdirSync(join(folder, "of-before"));
+  expect(["one", "of-before", "gone"].map((name) => notedIds(join(folder, name)))).toEqual([
+    1_900_065_536,
+    undefined,
+    undefined,
+  ]);
+  expect(idsNotedIn(folder)).toEqual([1_900_065_536]);
+});
+
+test("without a slot the range is given back", async () => {
+  const free: number[] = [];
+  const ranges = { take: () => ({ first: 7 }), free: ({ first }: { first: number }) => void free.push(first) };
+  const network = { untilFreed: async () => undefined };
+  expect(await takeAllocation(ranges, network, () => 5)).toEqual({ slot: 5, ids: { first: 7 } });
+  expect(free).toEqual([]);
+  const none = () => {
+    throw new Fault(503, "all network slots are in use");
+  };
+  await expect(takeAllocation(ranges, network, none, 0)).rejects.toThrow("all network slots are in use");
+  expect(free).toEqual([7]);
+});
+
+// Seen to fail without the wait: a create right after a pause was refused.
+test("when all slots are in use, the next that is given back is taken", async () => {
+  const slots = new Slots();
+  const all = Array.from({ length: slots.freeCount }, () => slots.take());
+  const ranges = { take: () => ({ first: 7 }), free: () => undefined };
+  const waiting = [1, 2].map(() => takeAllocation(ranges, slots, () => slots.take(), 600_000));
+  for (const slot of all.slice(0, 2)) slots.free(slot);
+  expect((await Promise.all(waiting)).map(({ slot }) => slot)).toEqual(all.slice(0, 2));
+});

@@ -1,0 +1,150 @@
+/**
+ * Boots a sandbox, in this order:
+ *
+ *   slot and ids → disk → runtime.create → veth → record → runtime.start → guest answers → mounts leave the host's view
+ */
+import { Fault } from "../contract/fault.ts";
+import { HOSTNAME } from "../contract/hostname.ts";
+import type { Egress, SandboxKind, VolumeMount } from "../contract/internal/host.ts";
+import type { GuestSettings } from "../contract/runtime/guest-control.ts";
+import { Disks } from "../images/disk/disks.ts";
+import type { Processors } from "../system/cgroup/processors.ts";
+import type { IdRange } from "../system/id-range.ts";
+import type { IdRanges } from "../system/id-ranges.ts";
+import type { Lower } from "../system/mount/lower.ts";
+import type { Mounts } from "../system/mount/mounts.ts";
+import { openFilesMax } from "../system/open-files.ts";
+import { startTicks } from "../system/start-ticks.ts";
+import { userLimitsFor } from "../system/user-limits.ts";
+import { makeFolder, takeAllocation } from "./allocation.ts";
+import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
+import { OWN_FOLDER } from "./checkpoint/manifest.ts";
+import type { GuestClient } from "./guest-link/guest-client.ts";
+import type { GuestPages } from "./guest-link/guest-pages.ts";
+import { putGuestFirst } from "./guest-link/guest-priority.ts";
+import { GuestSign } from "./guest-link/guest-sign.ts";
+import type { UsualTime } from "./guest-link/usual-time.ts";
+import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
+import type { Network } from "./network/network.ts";
+import { makeBootIdFile, makeControlSecret } from "./own-files.ts";
+import type { OutsideMount } from "./runtime/runtime.ts";
+import type { Runtimes } from "./runtime/runtimes.ts";
+import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
+import { startFault } from "./start-fault.ts";
+import type { Volumes } from "./volume/volumes.ts";
+import { VolumeMounts } from "./volume-mounts.ts";
+
+/** Where a booted sandbox's disk comes from, if it is not a fresh one. */
+export interface Origin {
+  disk: CheckpointFolder;
+  /** It has another id than what is on its disk. */
+  copy: boolean;
+}
+
+interface Boot {
+  id: string;
+  kind: SandboxKind;
+  origin: Origin | undefined;
+  egress: Egress;
+  folder: string;
+  cgroup: string;
+  lowers: readonly Lower[];
+  guestFolder: string;
+  walls: Runtimes;
+  network: Network;
+  ranges: IdRanges;
+  disks: Disks;
+  mounts: Mounts;
+  processors: Processors;
+  pages: GuestPages;
+  volumeMounts: readonly VolumeMount[];
+  volumes: Volumes;
+  /** Of whoever asked for it; undefined: nobody has yet. */
+  settings: GuestSettings | undefined;
+  /** How long guests take to be there. */
+  usual: UsualTime;
+  guestOf(record: SandboxRecord): GuestClient;
+  /** Takes back all of what was made. */
+  unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
+}
+
+/** Resolves when the guest has answered, and has its settings if there are any. */
+export async function boot(request: Boot): Promise<SandboxRecord> {
+  const { id, kind, origin, egress, folder, cgroup, guestFolder, network, disks } = request;
+  const wall = request.walls.nameFor(kind);
+  const { slot, ids } = await takeAllocation(request.ranges, network, () => network.take());
+  const diskName = Disks.newName();
+  try {
+    const runtime = request.walls.of(wall);
+    using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
+    makeFolder(folder, ids);
+    await volumes.mapTo(ids, folder, request.mounts);
+    const besides = [meminfoMount(folder)];
+    const disk =
+      origin === undefined
+        ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder, ids, besides)
+        : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids, besides);
+    await request.pages.hold(guestFolder);
+    const control = makeControlSecret(folder, ids);
+    const meminfoFile = writeMeminfoFile(folder, kind.memoryMB, ids);
+    const { pid, rootPid, mounts } = await runtime.create({
+      id,
+      folder,
+      root: disk.root,
+      cgroup,
+      ids,
+      size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
+      hostname: HOSTNAME,
+      guestFolder,
+      meminfoFile,
+      bootIdFile: makeBootIdFile(folder),
+      controlSecretFile: control.path,
+      volumes: volumes.mounts,
+      copy: origin?.copy ?? false,
+      openFilesMax: openFilesMax(),
+      userLimits: userLimitsFor(kind.memoryMB),
+    });
+    if (runtime.showsProcesses) putGuestFirst(pid);
+    await network.setEgress(slot, egress);
+    await network.plug(slot, pid, runtime.choosesSource);
+    const pidStartTicks = startTicks(pid);
+    if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended before it was started");
+    const record: SandboxRecord = {
+      id,
+      slot,
+      disk: diskName,
+      ids: disk.ids,
+      firstId: ids.first,
+      cgroup,
+      pid,
+      rootPid,
+      pidStartTicks,
+      controlSecret: control.secret,
+      egress,
+      kind,
+      wall,
+      guestFolder,
+      mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),
+    };
+    writeRecord(folder, record);
+    // A guest that has this file touches it when it listens.
+    using sign = mounts.some(({ outside }) => outside === meminfoFile) ? new GuestSign(meminfoFile) : undefined;
+    await runtime.start(id, pid);
+    const guest = request.guestOf(record);
+    const alive = () => isAlive(record);
+    const { settings, usual } = request;
+    const started = { sign, usual };
+    await (settings ? guest.readyWith(settings, alive, started) : guest.ready(alive, started));
+    await disk.release(volumes.mounts.length === 0 ? [] : undefined);
+    return record;
+  } catch (cause) {
+    await request.unmake(slot, ids, diskName);
+    // Its volumes do not fit; the caller can do something about that.
+    if (cause instanceof Fault && cause.status === 422) throw cause;
+    throw startFault(`sandbox ${id} could not be booted`, cause);
+  }
+}
+
+function withOwnFolder({ inside, outside }: OutsideMount, folder: string): OutsideMount {
+  return { inside, outside: outside.startsWith(`${folder}/`) ? OWN_FOLDER + outside.slice(folder.length) : outside };
+}

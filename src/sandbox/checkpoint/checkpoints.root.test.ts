@@ -1,0 +1,44 @@
+/** Checkpoints on a real filesystem: how they are written, found and removed. */
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { untilTrue } from "../../base/testing/until.ts";
+import { run } from "../../system/command.ts";
+import { Checkpoints } from "./checkpoints.ts";
+import { MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-checkpoints-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+// Seen to fail: EBUSY, for whoever removed a checkpoint of which a sandbox was just being made.
+test("a checkpoint that is removed while it is being restored goes when that is over", async () => {
+  const checkpoints = new Checkpoints(join(folder, "all"));
+  const { memory, path } = checkpoints.begin("one");
+  const [file, other] = [join(memory, "userns-10.img"), join(folder, "other")];
+  for (const each of [file, other]) writeFileSync(each, "");
+  await run(["mount", "--bind", other, file]);
+  const removal = checkpoints.remove("one");
+  let isOver = false;
+  void removal.then(() => {
+    isOver = true;
+  });
+  await untilTrue(() => readdirSync(path).join() === "memory");
+  expect(isOver).toBe(false);
+  await run(["umount", file]);
+  await removal;
+  expect(readdirSync(checkpoints.folder)).toEqual([]);
+});
+
+test("one that is being removed is not there any more, from the first moment on", async () => {
+  const checkpoints = new Checkpoints(join(folder, "going"));
+  const draft = checkpoints.begin("one");
+  checkpoints.describe(draft, { format: MANIFEST_FORMAT } as Manifest);
+  await checkpoints.commit("one", draft, false);
+  expect(checkpoints.has("one")).toBe(true);
+  const removal = checkpoints.remove("one");
+  expect(checkpoints.has("one")).toBe(false);
+  expect(() => checkpoints.read("one")).toThrow('there is no checkpoint "one" on this machine');
+  await removal;
+  expect(checkpoints.has("one")).toBe(false);
+});

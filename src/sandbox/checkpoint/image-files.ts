@@ -1,0 +1,173 @@
+/**
+ * The files of a memory image as they lie on the disk. There are dozens, some for each process, and most are tiny. To
+ * make one durable costs a round to the disk, however small it is; so the small ones are also written, one behind the
+ * other, into one file, the pack, and only this and the large ones are made durable. After a crash of the machine a
+ * small one may be missing or torn; it is then taken from the pack.
+ */
+import { chmodSync, closeSync, fchmodSync, fstatSync, openSync, readFileSync } from "node:fs";
+import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { eachOf } from "../../base/each-of.ts";
+import { Fault } from "../../contract/fault.ts";
+import { LOOKED_AT_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
+import type { CheckpointFolder } from "./checkpoint-folder.ts";
+import type { ImageFile, ImageFiles } from "./manifest.ts";
+
+/** Of a file of a memory image, digested in one step. */
+export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
+
+/**
+ * CRIU makes its files readable for everybody. The group is the mapped root, which reads them when they are restored.
+ */
+const IMAGE_MODE = 0o640;
+
+/** An image that is being made durable: it is when this resolves. What it consists of is known sooner. */
+export interface SealedImage {
+  files: ImageFiles;
+  durable: Promise<void>;
+}
+
+/** What an image consists of that nobody wants to outlast the machine. */
+export async function listImage(folder: CheckpointFolder): Promise<SealedImage> {
+  const names = await readdir(folder.memory);
+  for (const name of names) chmodSync(join(folder.memory, name), IMAGE_MODE);
+  const files = Object.fromEntries(names.map((name) => [name, { bytes: 0, digest: "" }]));
+  return { files, durable: Promise.resolve() };
+}
+
+/** Begins to make an image durable, and answers what it consists of. When it throws, nothing is at work any more. */
+export async function sealImage(folder: CheckpointFolder): Promise<SealedImage> {
+  const files: ImageFiles = {};
+  const syncs: Promise<void>[] = [];
+  try {
+    await seal(folder, files, syncs);
+  } catch (cause) {
+    await Promise.allSettled(syncs);
+    throw cause;
+  }
+  const durable = Promise.all(syncs).then(() => undefined);
+  durable.catch(() => undefined);
+  return { files, durable };
+}
+
+async function seal(folder: CheckpointFolder, files: ImageFiles, syncs: Promise<void>[]): Promise<void> {
+  const pack = await open(folder.pack, "w", 0o600);
+  let large: string[];
+  try {
+    large = await packSmall(folder.memory, pack, files);
+  } catch (cause) {
+    await pack.close();
+    throw cause;
+  }
+  syncs.push(synced(pack));
+  await eachOf(large, async (name) => {
+    const file = await open(join(folder.memory, name), "r");
+    const digested = digestOf(file);
+    syncs.push(synced(file, digested));
+    files[name] = await digested;
+  });
+}
+
+/** Answers the names of the others. */
+async function packSmall(memory: string, pack: FileHandle, files: ImageFiles): Promise<string[]> {
+  const large: string[] = [];
+  let gathered: Buffer[] = [];
+  let [begin, end, looked] = [0, 0, 0];
+  const writeGathered = async () => {
+    const content = Buffer.concat(gathered);
+    gathered = [];
+    await pack.write(content, 0, content.length, begin);
+    begin += content.length;
+  };
+  // On this thread: they have just been written, and handing each over to another takes longer than to read it.
+  for (const name of await readdir(memory)) {
+    const content = smallContent(join(memory, name));
+    if (content === undefined) large.push(name);
+    else {
+      files[name] = { bytes: content.length, digest: digest(content), at: end };
+      gathered.push(content);
+      end += content.length;
+    }
+    if (end - begin > DIGEST_SLICE_BYTES) await writeGathered();
+    else if (++looked % LOOKED_AT_TURN === 0) await setImmediate();
+  }
+  await writeGathered();
+  return large;
+}
+
+/** Closes it, too, once nobody reads it any more. */
+async function synced(file: FileHandle, reading?: Promise<unknown>): Promise<void> {
+  try {
+    await file.sync();
+  } finally {
+    await reading?.catch(() => undefined);
+    await file.close();
+  }
+}
+
+/** Undefined: it is one of the large ones. */
+function smallContent(path: string): Buffer | undefined {
+  const file = openSync(path, "r");
+  try {
+    fchmodSync(file, IMAGE_MODE);
+    return fstatSync(file).size > PACKED_FILE_MAX_BYTES ? undefined : readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Fault 422 when a file is not what was written, and not to be had from the pack. */
+export async function demandIntact(folder: CheckpointFolder, files: ImageFiles): Promise<void> {
+  await eachOf(Object.entries(files), async ([name, wanted]) => {
+    const path = join(folder.memory, name);
+    const found = await factsOf(path).catch(() => undefined);
+    if (found?.bytes === wanted.bytes && found.digest === wanted.digest) return;
+    const content = await packed(folder, wanted).catch(() => undefined);
+    if (content !== undefined && digest(content) === wanted.digest) {
+      await writeFile(path, content, { mode: IMAGE_MODE });
+      return;
+    }
+    throw new Fault(
+      422,
+      `the memory of this sandbox is damaged on disk (${name} ${found === undefined ? "cannot be read" : "has changed"}). ` +
+        "memory: false starts it from its disk",
+    );
+  });
+}
+
+async function packed(folder: CheckpointFolder, { at, bytes }: ImageFile): Promise<Buffer | undefined> {
+  if (at === undefined) return undefined;
+  await using pack = await open(folder.pack, "r");
+  return await read(pack, at, bytes);
+}
+
+async function factsOf(path: string): Promise<ImageFile> {
+  await using file = await open(path, "r");
+  return await digestOf(file);
+}
+
+/** In slices, so that a large file does not hold the server up. */
+async function digestOf(file: FileHandle): Promise<ImageFile> {
+  const { size } = await file.stat();
+  const slice = Buffer.allocUnsafe(Math.min(size, DIGEST_SLICE_BYTES) + 1);
+  let bytes = 0;
+  let sum: string | undefined;
+  for (;;) {
+    const { bytesRead } = await file.read(slice, 0, slice.length, bytes);
+    if (bytesRead === 0) return { bytes, digest: sum ?? digest(Buffer.of()) };
+    sum = digest(slice.subarray(0, bytesRead), sum);
+    bytes += bytesRead;
+  }
+}
+
+/** Against decay, not against forgery: whoever can write here is root already. */
+function digest(content: Buffer, before = "0"): string {
+  return Bun.hash.xxHash3(content, BigInt(`0x${before}`)).toString(16);
+}
+
+async function read(file: FileHandle, at: number, bytes: number): Promise<Buffer> {
+  const content = Buffer.allocUnsafe(bytes);
+  const { bytesRead } = await file.read(content, 0, bytes, at);
+  return content.subarray(0, bytesRead);
+}

@@ -1,0 +1,282 @@
+/**
+ * Writes checkpoints of running sandboxes, in this order:
+ *
+ *   the runtime stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
+ *
+ * A sandbox that goes on is let go as soon as its disk is cloned; what must not be the same in copies is wiped from the
+ * image. One that is being paused stands still until the checkpoint has its name; whatever fails before that, it is let
+ * go and nothing has happened. The image is wiped, or made durable, beside the flush of the disk, and the rest is done
+ * while the runtime takes its hands off the processes.
+ */
+import { statSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { Gate } from "../base/gate.ts";
+import { scaled } from "../base/time-factor.ts";
+import { Fault } from "../contract/fault.ts";
+import type { CheckpointOptions } from "../contract/internal/host.ts";
+import type { Disks } from "../images/disk/disks.ts";
+import { freeze } from "../system/cgroup/freezer.ts";
+import { run } from "../system/command.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
+import { type Checkpoints, copyOwnFiles, syncPath } from "./checkpoint/checkpoints.ts";
+import { listImage, sealImage } from "./checkpoint/image-files.ts";
+import { type ImageFiles, MANIFEST_FORMAT, type Manifest, volumesIn } from "./checkpoint/manifest.ts";
+import { Finishing } from "./finishing.ts";
+import { CHECKPOINT_MS, IMAGE_PER_MEMORY_MAX } from "./limits.ts";
+import type { Network } from "./network/network.ts";
+import { keptFiles, readsItsSecret } from "./own-files.ts";
+import { quiesce } from "./quiesce.ts";
+import type { Runtimes } from "./runtime/runtimes.ts";
+import { rootOf, type SandboxRecord, wallOf } from "./sandbox-record.ts";
+import type { Volumes } from "./volume/volumes.ts";
+
+/** On the whole machine: each keeps a processor and the disk busy; a restore waits for the kernel half of the time. */
+export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
+/** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */
+const IMAGE_BASE_MS = scaled(30_000);
+const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
+
+/** The unit in which a file says how much room it takes. */
+const DISK_BLOCK_BYTES = 512;
+
+interface CheckpointingParts {
+  data: DataFolder;
+  network: Network;
+  disks: Disks;
+  walls: Runtimes;
+  checkpoints: Checkpoints;
+  volumes: Volumes;
+}
+
+interface WriteOptions extends CheckpointOptions {
+  /** What is to be known of it again, once its disk is there. */
+  note?: (written: CheckpointFolder) => unknown;
+  /** Nobody wants it any more: it fails soon. */
+  signal?: AbortSignal;
+  /** From now on the sandbox is not needed for it. */
+  onWritten?: () => void;
+}
+
+/** What becomes of the sandbox. */
+type After = "stays frozen" | "goes on";
+
+export class Checkpointing {
+  readonly #gate = new Gate(CHECKPOINTS_AT_ONCE_MAX);
+
+  constructor(readonly parts: CheckpointingParts) {}
+
+  /** When it throws, the sandbox goes on and there is no checkpoint. */
+  async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
+    const { checkpoints, walls } = this.parts;
+    // Before its turn: nobody is kept waiting by one that is refused.
+    if (options.memory) await walls.of(wallOf(record)).demandSoonWritten?.(record.cgroup);
+    using _place = await this.#gate.enter(options.owner);
+    const bytes = await this.#demandSpace(record, options);
+    try {
+      const draft = checkpoints.begin(name);
+      await using finishing = this.#finishing(record, options, draft, after);
+      if (options.memory) await this.#writeMemory(record, draft, { bytes, finishing, signal: options.signal });
+      else await this.#writeDisk(record, draft);
+      if (after === "goes on") await this.#letGo(record);
+      options.onWritten?.();
+      options.signal?.throwIfAborted();
+      await finishing.done();
+      await checkpoints.commit(name, draft, !options.temporary);
+    } catch (cause) {
+      // First: as long as there is a checkpoint with this name, the sandbox counts as being in it.
+      await checkpoints.remove(name).finally(() => this.#letGo(record));
+      throw withStatus(cause);
+    }
+  }
+
+  async #writeMemory(
+    record: SandboxRecord,
+    draft: CheckpointFolder,
+    { bytes, finishing, signal }: { bytes: number; finishing: Finishing; signal: AbortSignal | undefined },
+  ): Promise<void> {
+    const { walls, disks, network } = this.parts;
+    const runtime = walls.of(wallOf(record));
+    if (!runtime.keepsConnections) await quiesce(network, record);
+    // While the runtime gets ready.
+    const copying = copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
+    copying.catch(() => undefined);
+    let flushing: Promise<boolean> = Promise.resolve(false);
+    const needless = new AbortController();
+    const written = runtime.checkpoint({
+      id: record.id,
+      pid: record.pid,
+      cgroup: record.cgroup,
+      folder: this.#folderOf(record),
+      images: draft.memory,
+      mounts: record.mounts,
+      bounds: {
+        maxBytes: imageMaxBytes(record),
+        maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + scaled((bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000)),
+        demandRoom() {
+          signal?.throwIfAborted();
+          demandRoom(() => disks.demandSpace(0));
+        },
+      },
+      // While the memory is written.
+      onStopped: () => {
+        flushing = this.#flushed(record, needless.signal);
+      },
+      whileStopped: async (givenUp) => {
+        givenUp.addEventListener("abort", () => needless.abort());
+        await finishing.beginImage();
+        await this.#keepDisk(record, draft, { isFlushed: await flushing, signal: givenUp });
+        await copying;
+        finishing.beginWhole();
+      },
+    });
+    // Nothing of it goes on when this is over.
+    await Promise.allSettled([written, copying]);
+    needless.abort();
+    await flushing;
+    await copying;
+    await written;
+  }
+
+  async #writeDisk(record: SandboxRecord, draft: CheckpointFolder): Promise<void> {
+    await freeze(record.cgroup);
+    await this.#keepDisk(record, draft);
+  }
+
+  /** Everything that was written inside reaches the disk's file, and that the disk of the machine. Never throws. */
+  async #flushed(record: SandboxRecord, signal: AbortSignal): Promise<boolean> {
+    const { disks } = this.parts;
+    if (!disks.reflink) return false;
+    try {
+      await run(["sync", "-f", rootOf(record)], { timeoutMs: CHECKPOINT_MS, signal });
+      await syncPath(disks.imageOf(record.disk));
+      return true;
+    } catch {
+      // It is tried again, and then told.
+      return false;
+    }
+  }
+
+  /**
+   * Everything that was written inside reaches the disk's file; then the file is cloned, where possible without
+   * copying. Of a disk that was flushed since the processes stand still there is hardly anything left to write: names
+   * that the runtime keeps files by.
+   */
+  async #keepDisk(
+    record: SandboxRecord,
+    draft: CheckpointFolder,
+    { isFlushed, signal }: { isFlushed: boolean; signal?: AbortSignal } = { isFlushed: false },
+  ): Promise<void> {
+    const { disks } = this.parts;
+    const file = disks.imageOf(record.disk);
+    const options = { timeoutMs: CHECKPOINT_MS, ...(signal === undefined ? {} : { signal }) };
+    if (isFlushed && (await disks.cloneWritten(file, draft.disk, rootOf(record)))) return;
+    await run(["sync", "-f", rootOf(record)], options);
+    if (!disks.reflink) {
+      await run(["cp", "--reflink=auto", file, draft.disk], options);
+      return;
+    }
+    if (await disks.cloneWritten(file, draft.disk)) return;
+    await syncPath(file);
+    signal?.throwIfAborted();
+    await disks.clone(file, draft.disk);
+  }
+
+  /** What the memory takes for written is so after a crash, too. */
+  async #syncVolumes({ mounts }: SandboxRecord): Promise<void> {
+    for (const { volume } of volumesIn(mounts)) await this.parts.volumes.sync(volume);
+  }
+
+  #finishing(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder, after: After): Finishing {
+    const { checkpoints, walls } = this.parts;
+    const lasting = !options.temporary;
+    return new Finishing({
+      image: async () => {
+        if (!options.memory) return undefined;
+        // Who goes on is not in it: all that will be made of it are copies.
+        if (after === "goes on") await walls.of(wallOf(record)).wipeForCopies?.(draft.memory);
+        return await (lasting ? sealImage(draft) : listImage(draft));
+      },
+      whole: async (image) => {
+        checkpoints.describe(draft, this.#manifest(record, options, draft, image?.files));
+        if (!lasting) return;
+        await Promise.all([image?.durable, checkpoints.makeLasting(draft), this.#syncVolumes(record)]);
+      },
+    });
+  }
+
+  #manifest(
+    record: SandboxRecord,
+    options: WriteOptions,
+    draft: CheckpointFolder,
+    files: ImageFiles | undefined,
+  ): Manifest {
+    const { network, walls } = this.parts;
+    const manifest: Manifest = {
+      format: MANIFEST_FORMAT,
+      createdAt: new Date().toISOString(),
+      kind: record.kind,
+      ids: record.ids ?? "shifted",
+      ...(options.note === undefined ? {} : { note: options.note(draft) }),
+    };
+    if (files === undefined) return manifest;
+    const { guestFolder, mounts, slot } = record;
+    const secret = readsItsSecret(record) ? {} : { controlSecret: record.controlSecret };
+    const wall = wallOf(record);
+    const { imageFacts } = walls.of(wall);
+    return {
+      ...manifest,
+      memory: { ...imageFacts, wall, guestFolder, ...secret, address: network.address(slot), mounts, files },
+    };
+  }
+
+  /** Answers how much there is to write, as far as that can be known before. */
+  async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
+    const maxBytes = imageMaxBytes(record);
+    const { disks, walls } = this.parts;
+    const memory = options.memory ? await walls.of(wallOf(record)).imageBytes(record.cgroup, maxBytes) : 0;
+    const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
+    demandRoom(() => disks.demandSpace(memory + disk));
+    return memory + disk;
+  }
+
+  /** One that a killed server was writing, or is not writing: whoever is in a checkpoint that is nobody's goes on. */
+  async recover(record: SandboxRecord): Promise<void> {
+    await this.parts.walls.of(wallOf(record)).untilWritten(record.id);
+    await this.#letGo(record);
+  }
+
+  async #letGo(record: SandboxRecord): Promise<void> {
+    const { walls, network } = this.parts;
+    const runtime = walls.of(wallOf(record));
+    await runtime.letGo(record.id, record.cgroup);
+    if (!runtime.keepsConnections) await network.quiesce(record.slot).end();
+  }
+
+  #folderOf(record: SandboxRecord): string {
+    return join(this.parts.data.sandboxesFolder, record.id);
+  }
+}
+
+function imageMaxBytes({ kind }: SandboxRecord): number {
+  return kind.memoryMB * 1024 * 1024 * IMAGE_PER_MEMORY_MAX;
+}
+
+/** What has no room for a sandbox has none for a checkpoint, which callers know by another status. */
+function demandRoom(demand: () => void): void {
+  try {
+    demand();
+  } catch (cause) {
+    throw new Fault(507, `the disk has no space for a checkpoint: ${Fault.from(cause).message}`, { cause });
+  }
+}
+
+function withStatus(cause: unknown): Fault {
+  const code = (cause as NodeJS.ErrnoException | null)?.code;
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    return new Fault(507, "the disk has no space for this checkpoint; the sandbox is still running", { cause });
+  }
+  if (cause instanceof Fault) return cause;
+  return new Fault(500, "the checkpoint could not be written; the sandbox is still running", { cause });
+}

@@ -1,0 +1,170 @@
+/**
+ * The end of sandboxes: of one, and of all that nobody claims after a restart. It is over when no process is left. One
+ * that runs on although it was told to end (it waits for a disk, or the kernel undoes what it had) is cut off and gives
+ * nothing back: its slot, its disk and its folder stay its own. Whoever waited is told so, and it is looked at again
+ * and again, without anybody waiting, until it is gone.
+ */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Background } from "../base/background.ts";
+import { systemClock } from "../base/clock.ts";
+import { Gate } from "../base/gate.ts";
+import { described, type Log, stderrLog } from "../base/log.ts";
+import { RetryQueue } from "../base/retry-queue.ts";
+import { Fault } from "../contract/fault.ts";
+import { endAll, removeCgroups, Unended } from "../system/cgroup/removal.ts";
+import { CGROUP_REMOVE_MS } from "../system/limits.ts";
+import { notedIds } from "./allocation.ts";
+import { type CleanupParts, type Leftovers, unmake } from "./cleanup.ts";
+import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
+
+const UNENDED_RETRY_MIN_MS = 500;
+const UNENDED_RETRY_MAX_MS = 30_000;
+const UNENDED_AT_ONCE = 8;
+/** What is left of the sandboxes of a server that was killed is removed, so many at once. */
+export const REAPS_AT_ONCE = 8;
+/** How long an ending may keep one of the places for endings; usually it takes a tenth of a second. */
+const ENDING_PLACE_MS = 2_000;
+
+export class Endings {
+  readonly #parts: CleanupParts;
+  readonly #log: Log;
+  readonly #background: Background;
+  /** What does not end, by id. Each keeps a slot, of which there is a number. */
+  readonly #unended = new Map<string, Leftovers & { since: number }>();
+  readonly #retries: RetryQueue<Leftovers>;
+  readonly #gate = new Gate(REAPS_AT_ONCE);
+
+  constructor(
+    parts: CleanupParts,
+    readonly withinMs = CGROUP_REMOVE_MS,
+    log: Log = stderrLog,
+  ) {
+    this.#parts = parts;
+    this.#log = log;
+    this.#background = new Background(log);
+    this.#retries = new RetryQueue<Leftovers>({
+      clock: systemClock,
+      background: this.#background,
+      work: (leftovers) => this.#tryAgain(leftovers),
+      // What it is was said when it was noted.
+      failed: () => undefined,
+      atOnce: UNENDED_AT_ONCE,
+      retryMinMs: UNENDED_RETRY_MIN_MS,
+      retryMaxMs: UNENDED_RETRY_MAX_MS,
+    });
+  }
+
+  /**
+   * Resolves when nothing is left of it. Fault 503 when it runs on; that is seen to without the caller. `onEnded` is
+   * called when no process of it is left, which is sooner.
+   */
+  async end(leftovers: Leftovers, onEnded?: () => void): Promise<void> {
+    const { id } = leftovers;
+    if (this.#unended.has(id)) throw runsOn(id);
+    try {
+      await unmake(this.#parts, leftovers, this.withinMs, { ended: onEnded });
+    } catch (cause) {
+      if (!(cause instanceof Unended)) throw cause;
+      this.#note(leftovers, cause);
+      throw runsOn(id, cause);
+    }
+  }
+
+  /**
+   * The same for one of which only the id is known, by what is written down at that moment. When many are to end at
+   * once, a few do at a time: each takes the server's time in pieces, and whoever asks for something else would wait
+   * for a piece of every one. One that takes long keeps nobody out.
+   */
+  async endById(id: string): Promise<void> {
+    const place = await this.#gate.enter();
+    let isHeld = true;
+    const leave = () => {
+      if (isHeld) place[Symbol.dispose]();
+      isHeld = false;
+    };
+    const late = setTimeout(leave, ENDING_PLACE_MS);
+    try {
+      await this.end(this.#leftoversOf(id));
+    } finally {
+      clearTimeout(late);
+      leave();
+    }
+  }
+
+  /**
+   * Removes everything that carries this server's name and belongs to no sandbox in `keep`. All are told to end at
+   * once, and waited for together. Never fails for one of them.
+   */
+  async reap(keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
+    const { data, walls, network, disks } = this.#parts;
+    const traces = new Set([...(await walls.list()), ...(await readdir(data.sandboxesFolder))]);
+    const over = [...traces].filter((id) => !keep.has(id));
+    const unended = new Set(
+      await endAll(
+        over.map((id) => `${data.cgroup}/${id}`),
+        this.withinMs,
+      ),
+    );
+    const gate = new Gate(REAPS_AT_ONCE);
+    await Promise.all(
+      over.map(async (id) => {
+        using _place = await gate.enter();
+        const leftovers = this.#leftoversOf(id);
+        const waitMs = unended.has(`${data.cgroup}/${id}`) ? 0 : this.withinMs;
+        await unmake(this.#parts, leftovers, waitMs).catch((cause: unknown) => {
+          // One whose first process has ended was not found running; its slot would be taken for a free one.
+          if (leftovers.slot !== undefined) network.adopt(leftovers.slot, "open");
+          this.#note(leftovers, cause);
+        });
+      }),
+    );
+    const kept = [...keep.values(), ...this.#unended.values()];
+    const keptDisks = new Set(kept.map(({ disk }) => disk));
+    for (const name of await disks.list()) if (!keptDisks.has(name)) await disks.remove(name);
+    await removeCgroups(data.cgroup, new Set(kept.map(({ id }) => id)), this.withinMs).catch((error: unknown) => {
+      const event = "what tools of an earlier server left does not end";
+      this.#log.write({ level: "error", event, ...detailsOf(error) });
+    });
+    await network.removeInterfaces(new Set([...keep.values()].map(({ slot }) => slot)));
+  }
+
+  /** What does not end is left to the next start. */
+  async close(): Promise<void> {
+    this.#retries.close();
+    await this.#background.settled();
+  }
+
+  #leftoversOf(id: string): Leftovers {
+    const folder = join(this.#parts.data.sandboxesFolder, id);
+    const firstId = notedIds(folder);
+    return readRecord(folder) ?? (firstId === undefined ? { id } : { id, firstId });
+  }
+
+  #note(leftovers: Leftovers, cause: unknown): void {
+    const { id } = leftovers;
+    this.#unended.set(id, { ...leftovers, since: performance.now() });
+    const event = "a sandbox does not end; it is cut off, keeps what it has, and is looked at until it is gone";
+    this.#log.write({ level: "error", event, sandbox: id, ...detailsOf(cause) });
+    this.#retries.enqueue([leftovers]);
+  }
+
+  async #tryAgain(leftovers: Leftovers): Promise<void> {
+    const { id } = leftovers;
+    const since = this.#unended.get(id)?.since ?? 0;
+    await unmake(this.#parts, leftovers, 0, { gone: () => this.#unended.delete(id) });
+    const seconds = Math.round((performance.now() - since) / 1000);
+    this.#log.write({ level: "info", event: "a sandbox that did not end is gone", sandbox: id, seconds });
+  }
+}
+
+function runsOn(id: string, cause?: unknown): Fault {
+  const message =
+    `sandbox ${id} was told to end, and something in it still runs. ` +
+    "It is cut off from the network; the server removes it as soon as the kernel releases it";
+  return new Fault(503, message, { cause });
+}
+
+function detailsOf(error: unknown): { processes?: string; error: string } {
+  return error instanceof Unended ? { processes: error.processes, error: error.message } : { error: described(error) };
+}

@@ -1,0 +1,271 @@
+/** What comes of a guest that does not answer as it should. On a loopback address each, where a guest would be. */
+import { afterAll, afterEach, describe, expect, spyOn, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { DoorProbe } from "../../system/net/port-probe.ts";
+import { GUEST_ALIVE_EVERY_MS } from "../limits.ts";
+import { GuestClient, pauseAfter, type Started } from "./guest-client.ts";
+import { GuestSign } from "./guest-sign.ts";
+import { UsualTime } from "./usual-time.ts";
+
+const ADDRESS = "127.81.7.1";
+const settings = {} as GuestSettings;
+let server: ReturnType<typeof Bun.serve> | undefined;
+afterEach(async () => {
+  await server?.stop(true);
+  server = undefined;
+});
+
+function answering(status: number): GuestClient {
+  server = Bun.serve({ hostname: ADDRESS, port: RUNTIME_PORT, fetch: () => new Response(null, { status }) });
+  return new GuestClient(ADDRESS, "secret");
+}
+
+test("a guest that answers takes its settings", async () => {
+  const asked: string[] = [];
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: async (request) => {
+      asked.push(`${request.method} ${new URL(request.url).pathname.split("/").at(-1)} ${await request.text()}`);
+      return new Response(null, { status: 204 });
+    },
+  });
+  const guest = new GuestClient(ADDRESS, "secret");
+  await guest.ready(() => true);
+  await guest.configure(settings);
+  expect(asked).toEqual(["GET ping ", "POST configure {}"]);
+});
+
+test("a sandbox that ended is not waited for", async () => {
+  const guest = new GuestClient(ADDRESS, "secret");
+  await expect(guest.ready(() => false)).rejects.toThrow("the sandbox ended while it was starting");
+});
+
+// It is another sandbox that is needed, at once; nobody is to come again later.
+test("settings that nobody takes are not a wait that ran out", async () => {
+  const refused = new GuestClient(ADDRESS, "secret").configure(settings);
+  await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });
+});
+
+describe("a guest that looks for its settings", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-shown-"));
+  const files = { settings: join(folder, "settings.json"), shown: join(folder, "control-secret") };
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test("finds them behind the secret, and they can be told again", async () => {
+    writeFileSync(files.shown, "secret");
+    new GuestClient(ADDRESS, "secret", files).show({ ...settings, sandboxId: "i1" });
+    expect(readFileSync(files.shown, "utf8")).toBe('secret\n{"sandboxId":"i1"}');
+    const told = Promise.withResolvers<unknown>();
+    server = Bun.serve({
+      hostname: ADDRESS,
+      port: RUNTIME_PORT,
+      fetch: async (request) => {
+        told.resolve(await request.json());
+        return new Response(null, { status: 204 });
+      },
+    });
+    await new GuestClient(ADDRESS, "secret", files).reconfigure();
+    expect(await told.promise).toEqual({ sandboxId: "i1" });
+  });
+
+  const taking: [string, (guest: GuestClient) => Promise<void> | void][] = [
+    ["has answered", (guest) => guest.heard()],
+    ["has answered to be copied", (guest) => guest.settle()],
+    ["was told others", (guest) => guest.configure(settings)],
+    ["was told others at once", (guest) => guest.readyWith(settings, () => true)],
+  ];
+  test.each(taking)("sees the secret alone once it %s", async (_, take) => {
+    writeFileSync(files.shown, "secret");
+    answering(204);
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    guest.show({ ...settings, sandboxId: "i1" });
+    await take(guest);
+    expect(readFileSync(files.shown, "utf8")).toBe("secret");
+  });
+
+  test("sees them for as long as it does not do what it is asked", async () => {
+    writeFileSync(files.shown, "secret");
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    answering(503);
+    guest.show({ ...settings, sandboxId: "i1" });
+    await guest.settle();
+    expect(readFileSync(files.shown, "utf8")).toContain("i1");
+  });
+
+  test("is asked something before it is copied, unless it has answered since", async () => {
+    let asked = 0;
+    server = Bun.serve({
+      hostname: ADDRESS,
+      port: RUNTIME_PORT,
+      fetch: () => new Response(null, { status: ++asked > 0 ? 204 : 500 }),
+    });
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    await guest.settle();
+    await guest.settle();
+    expect(asked).toBe(1);
+    const heard = new GuestClient(ADDRESS, "secret", files);
+    heard.heard();
+    await heard.settle();
+    expect(asked).toBe(1);
+    const told = new GuestClient(ADDRESS, "secret", files);
+    await told.configure(settings);
+    await told.settle();
+    expect(asked).toBe(2);
+  });
+
+  test("is copied all the same when it does not answer, and is asked again before the next copy", async () => {
+    const guest = new GuestClient(ADDRESS, "secret", files);
+    await guest.settle();
+    let asked = 0;
+    server = Bun.serve({
+      hostname: ADDRESS,
+      port: RUNTIME_PORT,
+      fetch: () => new Response(null, { status: ++asked === 1 ? 503 : 204 }),
+    });
+    for (const times of [1, 2, 2]) {
+      await guest.settle();
+      expect(asked).toBe(times);
+    }
+  });
+});
+
+test("a guest that refuses its settings says so by its status", async () => {
+  await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
+});
+
+test("what is ready takes its settings with the first question, and is asked again while nobody does", async () => {
+  const asked: string[] = [];
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: ({ method, url }) => {
+      asked.push(`${method} ${new URL(url).pathname.split("/").at(-1)}`);
+      return new Response(null, { status: asked.length === 1 ? 503 : 204 });
+    },
+  });
+  await new GuestClient(ADDRESS, "secret").readyWith(settings, () => true);
+  expect(asked).toEqual(["POST configure", "POST configure"]);
+});
+
+test("what is ready is not looked for before it is asked", async () => {
+  let connections = 0;
+  using _guest = Bun.listen({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    socket: {
+      open: () => void connections++,
+      data: (socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"),
+    },
+  });
+  await new GuestClient(ADDRESS, "secret").readyWith(settings, () => true);
+  expect(connections).toBe(1);
+});
+
+test("a guest that refuses its settings is not asked again", async () => {
+  const asked = answering(400).readyWith(settings, () => true);
+  await expect(asked).rejects.toThrow("the guest refused its settings with status 400");
+});
+
+test.each([
+  ["", (guest: GuestClient, alive: () => boolean) => guest.ready(alive)],
+  [
+    " with its settings",
+    (guest: GuestClient, alive: () => boolean) => guest.readyWith(settings, alive, started(undefined)),
+  ],
+])("a guest that comes up is found, and asked%s only then", async (_, ready) => {
+  const guest = new GuestClient(ADDRESS, "secret");
+  const connected = spyOn(Bun, "connect");
+  let looked = 0;
+  let askedBefore: number | undefined;
+  await ready(guest, () => {
+    if (++looked !== 2) return true;
+    askedBefore = connected.mock.calls.length;
+    answering(204);
+    return true;
+  });
+  expect(askedBefore).toBe(0);
+  expect(connected).toHaveBeenCalledTimes(1);
+  connected.mockRestore();
+});
+
+describe("a guest that says when it listens", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-sign-"));
+  const path = join(folder, "file");
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  test("is asked when it has, and not looked for before", async () => {
+    writeFileSync(path, "");
+    using sign = new GuestSign(path);
+    const looks = spyOn(DoorProbe.prototype, "isOpen");
+    const began = performance.now();
+    const ready = new GuestClient(ADDRESS, "secret").readyWith(settings, () => true, started(sign));
+    await Bun.sleep(50);
+    answering(204);
+    utimesSync(path, 1, 2);
+    await ready;
+    // Now and then it is, which a busy machine may take this test past.
+    const nowAndThen = Math.floor((performance.now() - began) / GUEST_ALIVE_EVERY_MS);
+    expect(looks.mock.calls.length).toBeLessThanOrEqual(nowAndThen);
+    looks.mockRestore();
+  });
+
+  test("is found all the same when it has not, or its sandbox has ended", async () => {
+    writeFileSync(path, "");
+    using sign = new GuestSign(path);
+    await answering(204).ready(() => true, started(sign));
+    await server?.stop(true);
+    const ended = new GuestClient(ADDRESS, "secret").ready(() => false, started(sign));
+    await expect(ended).rejects.toThrow("the sandbox ended while it was starting");
+  });
+
+  test("and does not answer then is looked for as any other", async () => {
+    writeFileSync(path, "");
+    using sign = new GuestSign(path);
+    utimesSync(path, 1, 2);
+    const guest = new GuestClient(ADDRESS, "secret");
+    await guest.ready(() => {
+      if (server === undefined) answering(204);
+      return true;
+    }, started(sign));
+  });
+});
+
+function started(sign: GuestSign | undefined): Started {
+  return { sign, usual: new UsualTime() };
+}
+
+test("one that says something else at first is asked again", async () => {
+  const guest = answering(503);
+  await guest.ready(() => {
+    server?.reload({ fetch: () => new Response(null, { status: 204 }) });
+    return true;
+  });
+});
+
+// Seen: of 168 guests in a burst, two took their first question and left it for a second.
+test("one that leaves the first question is asked again soon", async () => {
+  let asked = 0;
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: () => (++asked === 1 ? Promise.withResolvers<Response>().promise : new Response(null, { status: 204 })),
+  });
+  await new GuestClient(ADDRESS, "secret").ready(() => true);
+  expect(asked).toBe(2);
+});
+
+test.each([
+  [0, 8],
+  [8, 3],
+  [18, 3],
+  [60, 10],
+  [300, 50],
+  [20_000, 100],
+])("after %i ms it is looked for again in %i", (elapsed, pause) => {
+  expect(pauseAfter(elapsed)).toBe(pause);
+});

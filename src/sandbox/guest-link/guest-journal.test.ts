@@ -1,0 +1,322 @@
+/** How the host listens to sandboxes: to honest guests, and to what root in a sandbox may put in their place. */
+import { afterEach, describe, expect, test } from "bun:test";
+import { createServer, type Socket } from "node:net";
+import { untilTrue } from "../../base/testing/until.ts";
+import type { LogEvent } from "../../contract/internal/host.ts";
+import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
+import type { LogLine } from "../../contract/sandbox-log.ts";
+import { GuestJournals, JOURNAL_BURST_MAX_BYTES, JOURNAL_TURN, JOURNAL_TURN_MS } from "./guest-journal.ts";
+import { readJournalLine } from "./journal-line.ts";
+
+const JOURNAL = "11111111-2222-4333-8444-555555555555";
+const open: (() => void)[] = [];
+afterEach(() => {
+  for (const close of open.splice(0)) close();
+});
+
+const greeting = `${JSON.stringify({ journal: JOURNAL })}\n`;
+const entry = (seq: number, changes: Record<string, unknown> = {}) => {
+  const line = { seq, at: Date.now(), level: "info", logger: "process", message: `m${seq}`, fields: {}, ...changes };
+  return `${JSON.stringify(line)}\n`;
+};
+
+/** Answers every request on a port of its own with whatever `say` writes. */
+async function guest(say: (socket: Socket, request: string) => void) {
+  const sockets = new Set<Socket>();
+  const requests: string[] = [];
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    socket.once("data", (data) => {
+      requests.push(data.toString());
+      socket.write("HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n");
+      say(socket, data.toString());
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  open.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { port: (server.address() as { port: number }).port, requests, sockets };
+}
+
+/** Whoever is told, and answers as control does. */
+class Reader {
+  readonly lines: LogLine[] = [];
+  position: string | null = null;
+  isReady = true;
+  /** How often it was asked from where on it wants to hear. */
+  asked = 0;
+
+  constructor(readonly journals: GuestJournals) {
+    journals.tell((event) => this.hear(event));
+  }
+
+  hear(event: LogEvent): void {
+    if (event.kind === "log-waits") this.asked++;
+    if (!this.isReady) {
+      this.journals.putOff(event.id);
+      return;
+    }
+    if (event.kind === "log") {
+      this.lines.push(...event.lines);
+      this.position = event.position ?? this.position;
+    }
+    this.journals.hear(event.id, event.kind === "log" ? event.position : this.position);
+  }
+
+  async until(isSo: (reader: Reader) => boolean, withinMs = 30_000): Promise<void> {
+    const deadline = performance.now() + withinMs;
+    while (!isSo(this)) {
+      if (performance.now() > deadline)
+        throw new Error(`not within ${withinMs} ms; heard ${JSON.stringify(this.lines.slice(-3))}`);
+      await Bun.sleep(5);
+    }
+  }
+}
+
+function follow(port: number, options: { isReady?: boolean; isNew?: boolean } = {}) {
+  const journals = new GuestJournals(port);
+  open.push(() => journals.close());
+  const reader = new Reader(journals);
+  reader.isReady = options.isReady ?? true;
+  journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, options.isNew);
+  return { journals, reader };
+}
+
+const heard = (count: number) => (reader: Reader) => reader.lines.length >= count;
+
+describe("an honest guest", () => {
+  test("is heard line by line, however its bytes are cut", async () => {
+    const { port, requests } = await guest((socket) => {
+      const bytes = Buffer.from(greeting + entry(1, { message: "héllo 🙂" }) + entry(2, { fields: { pid: "7" } }));
+      for (let at = 0; at < bytes.length; at += 7) socket.write(bytes.subarray(at, at + 7));
+    });
+    const { reader } = follow(port);
+    await reader.until(heard(2));
+    expect(reader.lines[0]).toMatchObject({ level: "info", message: "héllo 🙂", fields: { logger: "process" } });
+    expect(reader.lines[1]?.fields).toEqual({ pid: "7", logger: "process" });
+    expect(reader.position).toBe(`${JOURNAL}:2`);
+    expect(requests[0]?.toLowerCase()).toContain("x-sandlot-control: shared");
+  });
+
+  test("is asked for what comes after the last line that was taken, when the connection was lost", async () => {
+    let times = 0;
+    const { port, requests } = await guest((socket) => {
+      socket.write(greeting);
+      if (times++ === 0) socket.end(entry(41));
+      else socket.write(entry(42));
+    });
+    const { reader } = follow(port);
+    await reader.until(heard(2));
+    expect(requests[1]).toContain(`journal=${JOURNAL}&after=41`);
+    expect(reader.lines.map(({ message }) => message)).toEqual(["m41", "m42"]);
+  });
+
+  test("whose sandbox is not recorded yet is heard when it is", async () => {
+    const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
+    const { reader } = follow(port, { isReady: false });
+    await Bun.sleep(50);
+    expect(requests).toEqual([]);
+    reader.isReady = true;
+    await reader.until(heard(1));
+  });
+
+  test("that dropped lines says how many", async () => {
+    const { port } = await guest((socket) =>
+      socket.write(`${greeting}${JSON.stringify({ seq: 9, dropped: 9 })}\n${entry(10)}`),
+    );
+    const { reader } = follow(port);
+    await reader.until(heard(2));
+    expect(reader.lines[0]).toMatchObject({ level: "warn", fields: { logger: "sandbox", dropped: "9" } });
+  });
+
+  test("is left at once, and heard no more", async () => {
+    const { port, sockets } = await guest((socket) => socket.write(greeting + entry(1)));
+    const { journals, reader } = follow(port);
+    await reader.until(heard(1));
+    const closed = Promise.all([...sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
+    journals.leave("i1");
+    await closed;
+    journals.follow("i1", { address: "127.0.0.1", secret: "shared" });
+    await reader.until(heard(2));
+  });
+
+  test("of a new sandbox is listened to at once, without asking where its log ended", async () => {
+    const { port } = await guest((socket) => socket.write(greeting + entry(1)));
+    const { reader } = follow(port, { isNew: true });
+    await reader.until(heard(1));
+    expect(reader.asked).toBe(0);
+  });
+
+  test("whose lines are put off says them again, each once in the end", async () => {
+    const { port, requests } = await guest((socket, request) => {
+      const after = Number(/after=(\d+)/.exec(request)?.[1]);
+      socket.write(greeting);
+      for (let seq = after + 1; seq <= 3; seq++) socket.write(entry(seq));
+    });
+    const { reader } = follow(port, { isNew: true, isReady: false });
+    await untilTrue(() => requests.length !== 0);
+    await Bun.sleep(20);
+    expect(reader.lines).toEqual([]);
+    reader.isReady = true;
+    await reader.until(heard(3));
+    expect(reader.lines.map(({ message }) => message)).toEqual(["m1", "m2", "m3"]);
+  });
+
+  test("is told of one piece at a time: more is read of it when that was taken", async () => {
+    let more: (() => void) | undefined;
+    const { port } = await guest((socket) => {
+      socket.write(greeting + entry(1));
+      more = () => void socket.write(entry(2));
+    });
+    const journals = new GuestJournals(port);
+    open.push(() => journals.close());
+    const told: LogEvent[] = [];
+    journals.tell((event) => void told.push(event));
+    journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
+    await untilTrue(() => told.length !== 0);
+    more?.();
+    await Bun.sleep(50);
+    expect(told).toMatchObject([{ kind: "log", position: `${JOURNAL}:1` }]);
+    journals.hear("i1", `${JOURNAL}:1`);
+    await untilTrue(() => told.length !== 1);
+    expect(told[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
+    journals.hear("i1", `${JOURNAL}:2`);
+    // An answer that nobody waits for is nothing.
+    journals.hear("i1", `${JOURNAL}:2`);
+    journals.putOff("i2");
+  });
+
+  test("that is about to end is still heard, and its last words can be taken", async () => {
+    const { port } = await guest((socket) => socket.write(greeting + entry(1)));
+    const journals = new GuestJournals(port);
+    open.push(() => journals.close());
+    const told: LogEvent[] = [];
+    journals.tell((event) => void told.push(event));
+    journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
+    journals.leaveSoon("i1");
+    await untilTrue(() => told.length !== 0);
+    expect(told).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
+  });
+});
+
+describe("a lying guest", () => {
+  test.each([
+    ["no JSON", `${greeting}oops\n`],
+    ["no greeting", entry(1)],
+    ["a second greeting", greeting + greeting],
+    ["numbers that fall", greeting + entry(5) + entry(4)],
+    ["an unknown level", greeting + entry(1, { level: "fatal" })],
+    ["a logger that is not its own", greeting + entry(1, { logger: "sandbox" })],
+    ["fields that are no texts", greeting + entry(1, { fields: { a: 1 } })],
+    [
+      "too many fields",
+      greeting + entry(1, { fields: Object.fromEntries(Array.from({ length: 99 }, (_, n) => [n, ""])) }),
+    ],
+    ["a long text", greeting + entry(1, { message: "x".repeat(5_000) })],
+    ["a line without an end", greeting + "x".repeat(100_000)],
+    ["a list", `${greeting}[]\n`],
+    ["a number beyond counting", `${greeting}{"seq":1e300,"dropped":1}\n`],
+  ])("that sends %s is hung up on, and its log says so once", async (_what, said) => {
+    const { port, requests } = await guest((socket) => socket.write(said));
+    const { reader } = follow(port);
+    await reader.until((all) => all.lines.some(({ fields }) => fields.logger === "sandbox"));
+    await Bun.sleep(300);
+    expect(requests).toHaveLength(1);
+    expect(reader.lines.filter(({ message }) => message.startsWith("The runtime sent"))).toHaveLength(1);
+    expect(reader.lines.every(({ message }) => message.length < 1_100)).toBe(true);
+  });
+
+  test("that floods is cut off, and the server does not grow by it", async () => {
+    let sent = 0;
+    const { port } = await guest((socket) => {
+      socket.write(greeting);
+      let seq = 0;
+      const flood = () => {
+        while (!socket.destroyed) {
+          const piece = Array.from({ length: 100 }, () => entry(++seq, { message: "x".repeat(900) })).join("");
+          sent += piece.length;
+          if (!socket.write(piece)) return void socket.once("drain", flood);
+        }
+      };
+      flood();
+    });
+    const before = process.memoryUsage().rss;
+    const { reader } = follow(port);
+    await reader.until((all) => all.lines.some(({ message }) => message.includes("more than is kept")));
+    const taken = reader.lines.reduce((sum, line) => sum + JSON.stringify(line).length, 0);
+    expect(taken).toBeLessThanOrEqual(JOURNAL_BURST_MAX_BYTES);
+    // Hung up on, it sends no more. One that is listened to would never come to an end.
+    for (let last = -1; last !== sent; await Bun.sleep(200)) last = sent;
+    expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1024 * 1024);
+  });
+
+  test("that hangs up at once is not called again and again", async () => {
+    const { port, requests } = await guest((socket) => socket.end());
+    follow(port);
+    await Bun.sleep(1_000);
+    expect(requests.length).toBeLessThanOrEqual(5);
+  });
+});
+
+describe("the time of a line", () => {
+  const now = 1_800_000_000_000;
+  const at = (claimed: unknown) => {
+    const line = readJournalLine(entry(1, { at: claimed }), now);
+    return line?.kind === "entry" ? line.line.at : undefined;
+  };
+
+  test("is the guest's where it can be true, else that of its arrival", () => {
+    expect(at(now - 5_000)).toBe(now - 5_000);
+    for (const lie of [now + 1, now - ACTIVITY_KEPT_MS - 1, -1, 0, 1.5, "yesterday", null, 1e300])
+      expect(at(lie)).toBe(now);
+  });
+});
+
+describe("many at once", () => {
+  const numbers = Array.from({ length: 3 * JOURNAL_TURN }, (_, at) => at);
+
+  /** Hears of all, which say their number. */
+  async function manyFollowed() {
+    const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
+    const journals = new GuestJournals(port);
+    const asked: string[] = [];
+    const askedAt: number[] = [];
+    journals.tell((event) => {
+      if (event.kind === "log-waits") askedAt.push(performance.now());
+      if (event.kind === "log-waits") asked.push(event.id);
+      journals.hear(event.id, event.kind === "log" ? event.position : null);
+    });
+    open.push(() => journals.close());
+    for (const at of numbers) journals.followSoon(`i${at}`, { address: "127.0.0.1", secret: "shared" });
+    return { journals, asked, askedAt, requests };
+  }
+
+  test("are taken up a few at a time, in the end all", async () => {
+    const { asked, askedAt, requests } = await manyFollowed();
+    expect(asked).toEqual([]);
+    await untilTrue(() => requests.length >= numbers.length);
+    expect(new Set(asked)).toEqual(new Set(numbers.map((at) => `i${at}`)));
+    // Each begins a turn.
+    const [first = 0, second = 0, third = 0] = [0, 1, 2].map((turn) => askedAt[turn * JOURNAL_TURN]);
+    expect(second - first).toBeGreaterThan(JOURNAL_TURN_MS - 2);
+    expect(third - second).toBeGreaterThan(JOURNAL_TURN_MS - 2);
+  });
+
+  test("are left out when they are left before their turn", async () => {
+    const { journals, asked, requests } = await manyFollowed();
+    journals.leave("i1");
+    journals.leaveSoon("i2");
+    await untilTrue(() => requests.length >= numbers.length - 2);
+    expect(new Set(asked)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
+  });
+
+  test("are none when it is over", async () => {
+    const { journals, asked } = await manyFollowed();
+    journals.close();
+    await Bun.sleep(50);
+    expect(asked).toEqual([]);
+  });
+});

@@ -1,0 +1,275 @@
+/**
+ * Listens to the journals of sandboxes, one long answer of each guest, and hands on what they tell. It can be left and
+ * taken up again at any time, because whoever is told knows where a log ended. Nothing more is read of a guest before
+ * what it said last has been taken. A guest is not trusted: lines, bytes and tries are bounded, and one that sends too
+ * much, or anything else than lines of a journal, is hung up on for a while.
+ */
+
+import { scaled } from "../../base/time-factor.ts";
+import { TokenBucket } from "../../base/token-bucket.ts";
+import type { LogEvent } from "../../contract/internal/host.ts";
+import { CONTROL_PREFIX, CONTROL_SECRET_HEADER, SETTINGS_LOST_STATUS } from "../../contract/runtime/guest-control.ts";
+import { JOURNAL_LINE_MAX_BYTES } from "../../contract/runtime/limits.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import type { LogLine } from "../../contract/sandbox-log.ts";
+import { readJournalLine } from "./journal-line.ts";
+
+/**
+ * What the host takes from one sandbox's journal: at once, and each second for good. Above, it hangs up for a while.
+ */
+export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
+export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
+/** How long a guest is kept waiting for somebody to say that its lines were taken. */
+const JOURNAL_ANSWER_MS = scaled(10_000);
+/** Pauses before the host listens again double from the first to the second. */
+const JOURNAL_RETRY_MIN_MS = 100;
+const JOURNAL_RETRY_MAX_MS = 5_000;
+/** Shorter than any pause before a follower listens again. */
+const JOURNAL_LAST_LINES_MS = 50;
+/** Of many journals so many are taken up at once, and then so long nothing. */
+export const JOURNAL_TURN = 8;
+export const JOURNAL_TURN_MS = 10;
+
+const FLOW = { burst: JOURNAL_BURST_MAX_BYTES, perSecond: JOURNAL_BYTES_PER_SECOND };
+
+interface JournalSource {
+  address: string;
+  secret: string;
+  /** Tells the guest its settings again, when it has lost them. */
+  reconfigure?: () => Promise<void>;
+  /** It has begun its answer. */
+  heard?: () => void;
+}
+
+export class GuestJournals {
+  readonly #followed = new Map<string, Follower>();
+  /** Their turn comes. */
+  readonly #soon = new Map<string, JournalSource>();
+  #turn: Timer | undefined;
+  readonly #port: number;
+  #tell: ((event: LogEvent) => void) | undefined;
+
+  constructor(port = RUNTIME_PORT) {
+    this.#port = port;
+  }
+
+  /** Nothing is listened to before there is somebody to tell. */
+  tell(listener: (event: LogEvent) => void): void {
+    this.#tell = listener;
+  }
+
+  /**
+   * Listens until `leave`. Of one that is followed already, from now on there. Of a new one nobody has anything yet.
+   */
+  follow(id: string, source: JournalSource, isNew = false): void {
+    this.leave(id);
+    if (this.#tell === undefined) return;
+    const follower = new Follower(id, source, this.#port, (event) => this.#tell?.(event));
+    this.#followed.set(id, follower);
+    // Whoever waits for the sandbox has its answer first.
+    setImmediate(() => void follower.run(isNew));
+  }
+
+  /**
+   * For many at once, such as those that a start finds: a few at a time, so that others are answered in between. Guests
+   * keep what they have to say.
+   */
+  followSoon(id: string, source: JournalSource): void {
+    this.#soon.set(id, source);
+    this.#turn ??= setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+  }
+
+  #takeTurn(): void {
+    this.#turn = undefined;
+    for (const [id, source] of [...this.#soon].slice(0, JOURNAL_TURN)) this.follow(id, source);
+    if (this.#soon.size > 0) this.#turn = setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
+  }
+
+  /** The answer to what was told of this log last. One that nobody waits for is nothing. */
+  hear(id: string, after: string | null): void {
+    this.#followed.get(id)?.answer?.resolve(after);
+  }
+
+  putOff(id: string): void {
+    this.#followed.get(id)?.answer?.reject(new Unanswered("put off"));
+  }
+
+  /** Hangs up at once. Idempotent. */
+  leave(id: string): void {
+    this.#soon.delete(id);
+    this.#followed.get(id)?.leave();
+    this.#followed.delete(id);
+  }
+
+  /** The sandbox is about to end: what it has said already is still heard. */
+  leaveSoon(id: string): void {
+    this.#soon.delete(id);
+    const follower = this.#followed.get(id);
+    if (follower === undefined) return;
+    setTimeout(() => {
+      follower.leave();
+      if (this.#followed.get(id) === follower) this.#followed.delete(id);
+    }, JOURNAL_LAST_LINES_MS).unref();
+  }
+
+  close(): void {
+    clearTimeout(this.#turn);
+    this.#soon.clear();
+    for (const id of [...this.#followed.keys()]) this.leave(id);
+  }
+}
+
+/** Not a line of a journal, or more than may come. */
+class Unfit extends Error {}
+
+/** Nobody took what was told, or nobody is to be told any more. */
+class Unanswered extends Error {}
+
+class Follower {
+  /** Of whoever is told; undefined while nothing is asked. */
+  answer: PromiseWithResolvers<string | null> | undefined;
+  readonly #leaving = new AbortController();
+  readonly left = this.#leaving.signal;
+  readonly #budget = new TokenBucket(FLOW, performance.now());
+  #hasComplained = false;
+
+  constructor(
+    readonly id: string,
+    readonly source: JournalSource,
+    readonly port: number,
+    readonly tell: (event: LogEvent) => void,
+  ) {}
+
+  leave(): void {
+    this.#leaving.abort();
+    this.answer?.reject(new Unanswered("left"));
+  }
+
+  async run(isNew: boolean): Promise<void> {
+    let pauseMs = JOURNAL_RETRY_MIN_MS;
+    for (let isFirst = true; !this.left.aborted; isFirst = false) {
+      const startedAt = performance.now();
+      let isFit = true;
+      try {
+        await this.#listen(isNew && isFirst ? null : await this.#ask({ kind: "log-waits", id: this.id }));
+      } catch (thrown) {
+        isFit = !(thrown instanceof Unfit);
+        if (thrown instanceof Unfit) pauseMs = await this.#complain(thrown);
+      }
+      const wasUseful = isFit && performance.now() - startedAt > JOURNAL_RETRY_MAX_MS;
+      await this.#pause(wasUseful ? JOURNAL_RETRY_MIN_MS : Math.max(pauseMs, this.#refillMs()));
+      pauseMs = wasUseful ? JOURNAL_RETRY_MIN_MS : Math.min(pauseMs * 2, JOURNAL_RETRY_MAX_MS);
+    }
+  }
+
+  async #listen(position: string | null): Promise<void> {
+    const [journal = "", after = "0"] = (position ?? "").split(":");
+    const hangUp = new AbortController();
+    const response = await fetch(
+      `http://${this.source.address}:${this.port}${CONTROL_PREFIX}journal?journal=${journal}&after=${after}`,
+      {
+        headers: { [CONTROL_SECRET_HEADER]: this.source.secret },
+        redirect: "manual",
+        decompress: false,
+        keepalive: false,
+        // Silent while nothing happens, for as long as that is.
+        timeout: false,
+        signal: AbortSignal.any([this.left, hangUp.signal]),
+      },
+    );
+    try {
+      if (response.status === 200) this.source.heard?.();
+      if (response.status === SETTINGS_LOST_STATUS) await this.source.reconfigure?.();
+      if (response.status === 200 && response.body !== null) await this.#read(response.body);
+    } finally {
+      hangUp.abort();
+    }
+  }
+
+  async #read(body: ReadableStream<Uint8Array>): Promise<void> {
+    const hearing = { journal: "", seq: 0 };
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const chunk of body) {
+      if (this.left.aborted) return;
+      if (!this.#budget.charge(chunk.length, performance.now())) throw new Unfit("more than is kept of a log");
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      if (rest.length > JOURNAL_LINE_MAX_BYTES) throw new Unfit("a line without an end");
+      const taken = lines.flatMap((line) => this.#understand(line, hearing));
+      if (taken.length === 0) continue;
+      const position = `${hearing.journal}:${hearing.seq}`;
+      // Put off, it throws and is asked again from where it was, later: it is not recorded yet, or too much waits.
+      const after = await this.#ask({ kind: "log", id: this.id, lines: taken, position });
+      if (after !== position) return;
+    }
+  }
+
+  /** From where whoever is told wants to hear more. */
+  async #ask(event: LogEvent): Promise<string | null> {
+    if (this.left.aborted) throw new Unanswered("left");
+    const answer = Promise.withResolvers<string | null>();
+    const late = setTimeout(() => answer.reject(new Unanswered("no answer in time")), JOURNAL_ANSWER_MS);
+    late.unref();
+    this.answer = answer;
+    try {
+      this.tell(event);
+      return await answer.promise;
+    } finally {
+      clearTimeout(late);
+      this.answer = undefined;
+    }
+  }
+
+  #understand(text: string, hearing: { journal: string; seq: number }): LogLine[] {
+    const now = Date.now();
+    const heard = text.length > JOURNAL_LINE_MAX_BYTES ? undefined : readJournalLine(text, now);
+    if (heard === undefined) throw new Unfit("something that is no line of a log");
+    if (heard.kind === "greeting") {
+      if (hearing.journal !== "") throw new Unfit("a second greeting");
+      hearing.journal = heard.journal;
+      return [];
+    }
+    if (hearing.journal === "" || heard.seq <= hearing.seq) throw new Unfit("lines out of their order");
+    hearing.seq = heard.seq;
+    return [heard.kind === "entry" ? heard.line : lineOfGap(heard.dropped, now)];
+  }
+
+  /** After a flood, until there is room again for what an honest guest may have kept. */
+  #refillMs(): number {
+    const now = performance.now();
+    return this.#budget.level(now) >= 0 ? 0 : this.#budget.msUntil(JOURNAL_BURST_MAX_BYTES / 2, now);
+  }
+
+  /** Said once for each run of a sandbox, so that a lying guest does not fill the log with it. */
+  async #complain(unfit: Unfit): Promise<number> {
+    if (!this.#hasComplained) {
+      const message = `The runtime sent ${unfit.message}; parts of this log may be missing`;
+      const line: LogLine = { at: Date.now(), level: "warn", message, fields: { logger: "sandbox" } };
+      this.#hasComplained = await this.#ask({ kind: "log", id: this.id, lines: [line], position: null }).then(
+        () => true,
+        () => false,
+      );
+    }
+    return JOURNAL_RETRY_MAX_MS;
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.left.aborted) return resolve();
+      const end = () => {
+        clearTimeout(timer);
+        this.left.removeEventListener("abort", end);
+        resolve();
+      };
+      const timer = setTimeout(end, ms);
+      timer.unref();
+      this.left.addEventListener("abort", end);
+    });
+  }
+}
+
+function lineOfGap(dropped: number, now: number): LogLine {
+  const message = `${dropped} lines were dropped: more happened than is kept while nobody reads`;
+  return { at: now, level: "warn", message, fields: { logger: "sandbox", dropped: String(dropped) } };
+}

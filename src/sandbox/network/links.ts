@@ -1,0 +1,90 @@
+/** Interfaces of sandboxes, asynchronously: they are made and removed on a thread of their own, in order. */
+import { described, stderrLog } from "../../base/log.ts";
+import { scaled } from "../../base/time-factor.ts";
+import { JobThread } from "../../system/job-thread.ts";
+import { canDestroyConnections } from "../../system/net/socket-destroy.ts";
+import type { LinkJob } from "./plugging.ts";
+
+/** How long it may take to make an interface, or to remove some, with all that is to be done before. */
+const LINK_JOB_MS = scaled(30_000);
+
+type PlugJob = Extract<LinkJob, { kind: "plug" }>;
+
+/** Of links that are about to go; each server of a machine has its own. */
+const GROUP_FIRST = 0x5a_1d_07_00;
+
+export class Links {
+  readonly #group: number;
+  readonly #thread = new JobThread<LinkJob>({
+    program: new URL("./link-worker.ts", import.meta.url),
+    what: "the network of a sandbox could not be made ready",
+    withinMs: LINK_JOB_MS,
+  });
+  /** At most one for each slot. */
+  #leaving: { name: string; done: PromiseWithResolvers<void> }[] = [];
+  #isBusy = false;
+  #canDisconnect: boolean | undefined;
+
+  constructor(net: number) {
+    this.#group = GROUP_FIRST + net;
+  }
+
+  async plug(end: PlugJob["end"], anew?: PlugJob["anew"]): Promise<void> {
+    await this.#thread.do(anew === undefined ? { kind: "plug", end } : { kind: "plug", end, anew });
+  }
+
+  async settle(settled: Omit<Extract<LinkJob, { kind: "settle" }>, "kind">): Promise<void> {
+    await this.#thread.do({ kind: "settle", ...settled });
+  }
+
+  /** It is done before whatever is asked for next. */
+  async forget(address: string): Promise<void> {
+    await this.#thread.do({ kind: "forget", address });
+  }
+
+  /**
+   * Closes the machine's TCP connections to the address of a sandbox that is gone; their owners would wait for minutes.
+   * Never rejects.
+   */
+  async disconnect(address: string): Promise<void> {
+    try {
+      this.#canDisconnect ??= canDestroyConnections();
+      if (this.#canDisconnect) await this.#thread.do({ kind: "disconnect", address });
+    } catch (error) {
+      const event = "connections to a sandbox that has ended could not be closed";
+      stderrLog.write({ level: "warn", event, address, error: described(error) });
+    }
+  }
+
+  /**
+   * Resolves when there is no such interface. The kernel waits a while before it lets go of one, and nobody can make
+   * one meanwhile: while some go, the next gather, and go together.
+   */
+  async unplug(name: string): Promise<void> {
+    const done = Promise.withResolvers<void>();
+    this.#leaving.push({ name, done });
+    if (!this.#isBusy) void this.#work();
+    await done.promise;
+  }
+
+  /** With the next job there is a thread again. */
+  close(): void {
+    this.#thread.close();
+  }
+
+  async #work(): Promise<void> {
+    this.#isBusy = true;
+    while (this.#leaving.length > 0) {
+      const together = this.#leaving;
+      this.#leaving = [];
+      try {
+        const names = together.map(({ name }) => name);
+        await this.#thread.do({ kind: "unplug", names, group: this.#group });
+        for (const { done } of together) done.resolve();
+      } catch (cause) {
+        for (const { done } of together) done.reject(cause);
+      }
+    }
+    this.#isBusy = false;
+  }
+}

@@ -1,0 +1,23 @@
+/** Where names lead, and which addresses no sandbox reaches. */
+import { networkInterfaces } from "node:os";
+import type { LookedUp } from "../../contract/internal/host.ts";
+import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
+import { NameClient } from "../../egress/program/name-client.ts";
+
+const DNS_PORT = 53;
+
+interface Reach {
+  /** Where the DNS relay listens. */
+  gateway: string;
+  /** Ranges; the machine's own addresses are closed besides, whatever is open. */
+  closed: readonly string[];
+  open: readonly string[];
+}
+
+export async function lookUp(host: string, { gateway, closed, open }: Reach): Promise<LookedUp[]> {
+  const isAddress = ipv4Range(host) !== undefined && !host.includes("/");
+  const addresses = isAddress ? [host] : await new NameClient({ address: gateway, port: DNS_PORT }).resolve(host);
+  const ranges = new Ipv4Ranges(closed).without(new Ipv4Ranges(open));
+  const own = new Set(Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? []));
+  return addresses.map((address) => ({ address, isClosed: own.has(address) || ranges.has(address) }));
+}

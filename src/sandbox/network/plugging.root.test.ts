@@ -1,0 +1,200 @@
+/** Interfaces of the real kernel, in namespaces of the test's own. */
+import { afterAll, describe, expect, test } from "bun:test";
+import { readFileSync, readlinkSync } from "node:fs";
+import { until } from "../../base/testing/until.ts";
+import { run } from "../../system/command.ts";
+import { Links } from "./links.ts";
+import { performLinkJob } from "./plugging.ts";
+import { innerBatch, outerBatch } from "./testing/ip-batches.ts";
+import { INNER_INTERFACE } from "./veth.ts";
+
+const PREFIX = `plug${process.pid.toString(36)}`;
+const GROUP = 0x5a_1d_07_ff;
+const namespaces: Bun.Subprocess[] = [];
+afterAll(async () => {
+  for (const process of namespaces) process.kill("SIGKILL");
+  await Promise.all(namespaces.map(({ exited }) => exited));
+});
+
+/** One that is plugged in as slot `n`, and where it can be seen. */
+async function newEnd(n: number, slotAlone = false, ...more: string[]) {
+  // As that of a sandbox: an interface that comes later has no IPv6.
+  const script = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6; echo ready; exec sleep 1000";
+  const process = Bun.spawn(["unshare", "--net", ...more, "sh", "-c", script], { stdout: "pipe" });
+  namespaces.push(process);
+  await process.stdout.getReader().read();
+  const namespace = `/proc/${process.pid}/ns/net`;
+  const [name, address] = [`${PREFIX}-${n}`, `198.19.77.${n}`];
+  return { name, address, gateway: "127.0.0.1", mtu: 1400, namespace, slotAlone };
+}
+
+type End = Awaited<ReturnType<typeof newEnd>>;
+
+const plug = (end: End) => performLinkJob({ kind: "plug", end });
+const unplug = (...names: string[]) => performLinkJob({ kind: "unplug", names, group: GROUP });
+
+/** As `ip` does it. */
+async function plugByTool(end: End): Promise<void> {
+  await run(["ip", "-batch", "-"], { stdin: outerBatch({ ...end, bandwidthMbit: undefined }) });
+  await run(["nsenter", `--net=${end.namespace}`, "ip", "-batch", "-"], { stdin: innerBatch(end) });
+}
+
+/** All that is said of both ends, without what differs by slot and by the order of things. */
+async function seen({ name, address, namespace }: End): Promise<string[]> {
+  const show = async (before: string[], device: string) => {
+    const questions = [
+      `-details address show dev ${device}`,
+      `route show dev ${device}`,
+      `neighbor show dev ${device}`,
+    ];
+    return await Promise.all(questions.map((question) => run([...before, "ip", ...question.split(" ")])));
+  };
+  const inside = ["nsenter", `--net=${namespace}`, "--"];
+  const texts = [await show([], name), await show(inside, INNER_INTERFACE), await show(inside, "lo")];
+  return texts.flat().map((text) =>
+    text
+      .replaceAll(name, "OUTER")
+      .replaceAll(address, "ADDRESS")
+      .replace(/^\d+: /gm, "")
+      .replace(/@if\d+/g, "")
+      .replace(/link-netnsid \d+/g, "")
+      .replace(/^ +inet6 fe80.*\n.*\n/gm, ""),
+  );
+}
+
+const interfaces = async () => {
+  const shown = JSON.parse(await run(["ip", "-json", "link", "show"])) as { ifname: string }[];
+  return shown.map(({ ifname }) => ifname).filter((name) => name.startsWith(PREFIX));
+};
+
+describe.each([false, true])("with the slot's address alone on the inner end: %p", (slotAlone) => {
+  test("both ends are as `ip` makes them", async () => {
+    const [first, second] = [await newEnd(2, slotAlone), await newEnd(3, slotAlone)];
+    await plugByTool(first);
+    plug(second);
+    // That a cable has two ends is noted by the kernel in its own time.
+    let ends: [string[], string[]] = [[], []];
+    const areAlike = async () => {
+      ends = [await seen(second), await seen(first)];
+      return Bun.deepEquals(...ends);
+    };
+    await until("both are up", areAlike).catch(() => undefined);
+    expect(ends[0]).toEqual(ends[1]);
+    unplug(first.name, second.name);
+    expect(await interfaces()).toEqual([]);
+  });
+});
+
+test("neither end of a connection between the machine and a sandbox keeps a pace; others are as the machine is set", async () => {
+  const end = { ...(await newEnd(19)), gateway: "198.19.77.1" };
+  await run(["ip", "address", "add", `${end.gateway}/32`, "dev", "lo"]);
+  plug(end);
+  const inside = ["nsenter", `--net=${end.namespace}`, "--"];
+  const server = [
+    "import os, socket",
+    `one = socket.create_server(("${end.address}", 7))`,
+    "tell = lambda socket: os.write(1, socket.getsockopt(6, 13, 16).rstrip(b'\\0'))",
+    "tell(one)",
+    "near, _ = one.accept()",
+    "tell(near)",
+    "near.recv(1)",
+  ];
+  const service = Bun.spawn([...inside, "python3", "-c", server.join("\n")], { stdout: "pipe" });
+  const lines = service.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const usual = await lines.read();
+  const client = `import socket; print(socket.create_connection(("${end.address}", 7)).getsockopt(6, 13, 16))`;
+  expect(await run(["python3", "-c", client])).toStartWith("b'reno\\x00");
+  expect((await lines.read()).value).toBe("reno");
+  expect(usual.value).toBe(readFileSync("/proc/sys/net/ipv4/tcp_congestion_control", "utf8").trim());
+  await service.exited;
+  await run(["ip", "address", "delete", `${end.gateway}/32`, "dev", "lo"]);
+  unplug(end.name);
+});
+
+test("the thread is in its own network afterwards, also when something was refused", async () => {
+  const own = readlinkSync("/proc/thread-self/ns/net");
+  const end = await newEnd(4);
+  plug(end);
+  expect(readlinkSync("/proc/thread-self/ns/net")).toBe(own);
+  expect(() => plug(end)).toThrow(`making the interface ${end.name} failed with EEXIST`);
+  expect(readlinkSync("/proc/thread-self/ns/net")).toBe(own);
+  unplug(end.name);
+});
+
+describe("for a sandbox that is restored", () => {
+  const inside = (end: End) => [
+    "nsenter",
+    `--net=${end.namespace}`,
+    `--uts=${end.namespace.replace("net", "uts")}`,
+    "--",
+  ];
+  const settings = { "net.ipv4.ip_nonlocal_bind": "1", "net.ipv6.conf.default.disable_ipv6": "1" };
+
+  test("the namespace has its settings before there is an interface, and the address before until it is settled", async () => {
+    const end = await newEnd(17, false, "--uts");
+    performLinkJob({ kind: "plug", end, anew: { settings, addressBefore: "198.19.77.99" } });
+    const read = (name: string) => run([...inside(end), "cat", `/proc/sys/net/${name}`]);
+    expect(await read("ipv4/ip_nonlocal_bind")).toBe("1\n");
+    expect(await read(`ipv6/conf/${INNER_INTERFACE}/disable_ipv6`)).toBe("1\n");
+    const onLoopback = () => run([...inside(end), "ip", "address", "show", "dev", "lo"]);
+    expect(await onLoopback()).toContain("198.19.77.99/32");
+    const process = end.namespace.replace("/ns/net", "");
+    performLinkJob({ kind: "settle", process, addressBefore: "198.19.77.99" });
+    expect(await onLoopback()).not.toContain("198.19.77.99");
+    unplug(end.name);
+  });
+});
+
+// The process may have ended, and its number be another's.
+test("the machine's own network is never plugged into itself", async () => {
+  const end = { ...(await newEnd(5)), namespace: "/proc/self/ns/net" };
+  expect(() => plug(end)).toThrow("/proc/self/ns/net is the machine's own network namespace");
+  expect(await interfaces()).toEqual([]);
+});
+
+test.each([
+  ["a name that is too long", { name: "x".repeat(16) }, "cannot be the name of an interface"],
+  ["no address", { address: "198.19.77.256" }, '"198.19.77.256" is no IPv4 address'],
+])("%s is refused", async (_, wrong, message) => {
+  const end = await newEnd(6);
+  expect(() => plug({ ...end, ...wrong })).toThrow(message);
+  unplug(end.name);
+});
+
+test("a refusal comes with the kernel's own words", async () => {
+  const end = await newEnd(7);
+  expect(() => plug({ ...end, gateway: "192.0.2.1" })).toThrow(/leading \S+ to an interface failed with EINVAL: \S/);
+  unplug(end.name);
+});
+
+test("of several that go at once, those that are gone already keep none of the others", async () => {
+  const ends = await Promise.all([8, 9, 10].map((n) => newEnd(n)));
+  for (const end of ends) plug(end);
+  unplug(`${PREFIX}-99`, ...ends.slice(0, 2).map(({ name }) => name));
+  expect(await interfaces()).toEqual([`${PREFIX}-10`]);
+  unplug(`${PREFIX}-10`);
+  unplug(`${PREFIX}-10`, `${PREFIX}-9`);
+  expect(await interfaces()).toEqual([]);
+});
+
+describe("on a thread of their own", () => {
+  const links = new Links(30);
+  afterAll(() => links.close());
+
+  test("many are made and removed at once, and the server stays where it is", async () => {
+    const own = readlinkSync("/proc/self/ns/net");
+    const ends = await Promise.all([11, 12, 13, 14, 15].map((n) => newEnd(n)));
+    await Promise.all(ends.map((end) => links.plug(end)));
+    expect((await interfaces()).length).toBe(ends.length);
+    expect(readlinkSync("/proc/self/ns/net")).toBe(own);
+    await Promise.all(ends.map(({ name }) => links.unplug(name)));
+    expect(await interfaces()).toEqual([]);
+  });
+
+  test("a failure comes with its words, and the next one is done", async () => {
+    const end = await newEnd(16);
+    await expect(links.plug({ ...end, namespace: "/proc/self/ns/net" })).rejects.toThrow("own network namespace");
+    await links.plug(end);
+    await links.unplug(end.name);
+  });
+});

@@ -1,0 +1,236 @@
+/**
+ * What the table says of one sandbox. Pure: rules in, text for `nft -f` out.
+ *
+ * A slot that was ever anything but open has six chains, one for each way a packet takes, and verdict maps lead from
+ * its address to them. They are empty while it is open. All of a change is in one transaction that fills those chains
+ * anew, and the kernel walks a packet through all chains of a hook in one state of them: each packet meets the old
+ * rules or the new ones, whole.
+ *
+ * Ranges are in sets that are made before, in a transaction of their own, and removed after. Kernels differ in when the
+ * content of a new set can be seen, and in that moment a range that is denied must not look as if it were none.
+ *
+ * All of it is written as blocks: for every element that is added or deleted by a command of its own, nft first reads
+ * all elements of all sets of the machine.
+ */
+
+import { gatewayAddress, SLOT_RANGE, slotAddress } from "../../contract/address-plan.ts";
+import type { Egress, EgressPolicy } from "../../contract/internal/host.ts";
+import { Ipv4Ranges } from "../../contract/ip-range.ts";
+
+/** Begins the name of every sandbox's interface, on whichever server. */
+export const ANY_INTERFACE = "slot";
+
+/** An address and a port of it. */
+export interface Way {
+  address: string;
+  port: number;
+}
+
+export interface SlotRules {
+  egress: Egress;
+  /** Open although closed to all others; only while nothing else is said. */
+  ways: readonly Way[];
+}
+
+export const OPEN: SlotRules = { egress: "open", ways: [] };
+
+/** The relay of connections, on the server's own address. */
+interface RelayFacts {
+  uid: number;
+  ports: { http: number; tls: number; proxied: number };
+}
+
+/** One server's table. */
+export interface TableFacts {
+  table: string;
+  net: number;
+  /** Undefined: there is none, and what only it could decide stays closed. */
+  relay: RelayFacts | undefined;
+}
+
+export interface SlotState {
+  slot: number;
+  rules: SlotRules;
+  /** Of its sets: the next rules have others. */
+  version: number;
+}
+
+/**
+ * `out`: to the outside, `in`: from there, `near`: whether a new connection to a private network is led as one to the
+ * outside, `led`: where that is led, `here`: to this machine, `relay`: from the relay.
+ */
+const WAYS = ["out", "in", "near", "led", "here", "relay"] as const;
+type Chains = Record<(typeof WAYS)[number], string[]>;
+
+/** For the table's own text. */
+export function verdictMaps(): string {
+  return WAYS.map((way) => `  map ${mapOf(way)} { type ipv4_addr : verdict; }`).join("\n");
+}
+
+export function mapOf(way: (typeof WAYS)[number]): string {
+  return `slots_${way}`;
+}
+
+/** The sets that its chains will name; empty when they name none. */
+export function makeSets({ table }: TableFacts, state: SlotState): string {
+  const sets = setsOf(state).map(([name, ranges]) => set(name, ranges));
+  return sets.length === 0 ? "" : block(table, sets);
+}
+
+/** Fills the chains of a slot, for the first time or anew. */
+export function fillChains(facts: TableFacts, state: SlotState): string {
+  const { table, net } = facts;
+  const { slot } = state;
+  const chains = chainsOf(facts, state);
+  const address = slotAddress(net, slot);
+  const flush = WAYS.map((way) => `flush chain inet ${table} ${chainOf(slot, way)}\n`).join("");
+  const empty = WAYS.map((way) => `chain ${chainOf(slot, way)} { }`);
+  const filled = WAYS.flatMap((way) => {
+    const elements = `elements = { ${address} : jump ${chainOf(slot, way)} }`;
+    return [
+      `chain ${chainOf(slot, way)} {\n${chains[way].map((rule) => `    ${rule}\n`).join("")}  }`,
+      `map ${mapOf(way)} { type ipv4_addr : verdict; ${elements} }`,
+    ];
+  });
+  return block(table, empty) + flush + block(table, filled);
+}
+
+/** Removes what `makeSets` made, or would have made. */
+export function removeSets({ table }: TableFacts, states: readonly SlotState[]): string {
+  const names = states.flatMap((state) => setsOf(state).map(([name]) => name));
+  if (names.length === 0) return "";
+  // Made first: whether they are there is not known after a failure, and what is not there cannot be deleted.
+  const made = block(
+    table,
+    names.map((name) => set(name, undefined)),
+  );
+  return made + names.map((name) => `delete set inet ${table} ${name}\n`).join("");
+}
+
+/** Whether the relay has something to decide. */
+export function needsRelay(egress: Egress): egress is EgressPolicy {
+  return typeof egress === "object" && (egress.proxy !== null || egress.allowNames.length > 0);
+}
+
+/** Of what comes back, for what the table would drop: it was let out to a private network. */
+const COMES_BACK = "ct state established,related accept";
+
+function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
+  const { egress, ways } = state.rules;
+  const chains: Chains = { out: [], in: [], near: [], led: [], here: [], relay: [] };
+  if (egress === "open") {
+    for (const { address, port } of ways) {
+      chains.out.push(`oifname != "${ANY_INTERFACE}*" ip daddr ${address} tcp dport ${port} accept`);
+      chains.in.push(`ct original ip daddr ${address} ${COMES_BACK}`);
+      chains.here.push(`ip daddr ${address} tcp dport ${port} accept`);
+    }
+    return chains;
+  }
+  // Questions for names still reach the DNS relay, which refuses each of them. The kernel's own refusal (ICMP) is
+  // limited in rate, and a program waits five seconds for one that was left out.
+  if (egress === "closed") return { ...chains, out: ["jump refuse"], in: ["drop"] };
+  const { allow, deny, near } = matchesOf(state, egress);
+  if (egress.proxy === null) {
+    const [out, back] = [intoPrivate(near), fromPrivate(near)];
+    // By where the sandbox wanted to go, so that a router's word about an allowed way is heard.
+    if (allow !== undefined) {
+      chains.out.push(
+        ...out.map((rule) => `${spaced("ip daddr", allow)}${rule}`),
+        `${spaced("ip daddr", allow)}return`,
+      );
+      const original = spaced("ct original ip daddr", allow);
+      chains.in.push(...back.map((rule) => `${original}${rule}`), `${original}return`);
+    }
+    if (deny !== undefined) chains.out.push(`${spaced("ip daddr", deny)}jump refuse`);
+    if (deny !== undefined) chains.in.push(`${spaced("ct original ip daddr", deny)}drop`);
+    chains.out.push(...out);
+    chains.in.push(...back);
+  } else {
+    chains.out.push("jump refuse");
+    chains.in.push("drop");
+  }
+  if (relay === undefined || !needsRelay(egress)) return chains;
+  const gateway = gatewayAddress(net);
+  const { http, tls, proxied } = relay.ports;
+  const lead = (match: string, port: number) => `${match} dnat ip to ${gateway}:${port}`;
+  const rest = egress.proxy === null ? "return" : lead("meta l4proto tcp", proxied);
+  if (allow !== undefined) chains.led.push(`${spaced("ip daddr", allow)}${rest}`);
+  if (deny !== undefined) {
+    if (egress.allowNames.length > 0) {
+      chains.led.push(lead(`${spaced("ip daddr", deny)}tcp dport 80`, http));
+      chains.led.push(lead(`${spaced("ip daddr", deny)}tcp dport 443`, tls));
+    }
+    chains.led.push(`${spaced("ip daddr", deny)}return`);
+  }
+  if (egress.proxy !== null) chains.led.push(rest);
+  if (near !== undefined) chains.near.push(`${spaced("ip daddr", near)}jump ${chainOf(state.slot, "led")}`);
+  chains.here.push(`ct status dnat ip daddr ${gateway} tcp dport { ${http}, ${tls}, ${proxied} } accept`);
+  chains.relay.push("ct direction reply ct status dnat accept");
+  return chains;
+}
+
+/** Lets through what the table would refuse after this chain; never to a sandbox, whatever the ranges say. */
+function intoPrivate(near: string | undefined): string[] {
+  if (near === undefined) return [];
+  return [`${spaced("ip daddr", near)}ip daddr != ${SLOT_RANGE} oifname != "${ANY_INTERFACE}*" accept`];
+}
+
+function fromPrivate(near: string | undefined): string[] {
+  return near === undefined ? [] : [`${spaced("ct original ip daddr", near)}${COMES_BACK}`];
+}
+
+interface Matches {
+  allow: string | undefined;
+  deny: string | undefined;
+  /** Private networks that are open. */
+  near: string | undefined;
+}
+
+/** `@set`, an empty text for every address, or undefined for none. */
+function matchesOf(state: SlotState, policy: EgressPolicy): Matches {
+  const match = (ranges: readonly string[], name: string) => {
+    if (ranges.length === 0) return undefined;
+    return new Ipv4Ranges(ranges).isAll ? "" : `@${name}`;
+  };
+  return {
+    allow: match(policy.allowRanges, setOf(state, "allow")),
+    deny: match(policy.denyRanges, setOf(state, "deny")),
+    near: match(policy.privateRanges ?? [], setOf(state, "near")),
+  };
+}
+
+function spaced(field: string, match: string): string {
+  return match === "" ? "" : `${field} ${match} `;
+}
+
+/** Those that chains name, with their ranges. */
+function setsOf(state: SlotState): [name: string, ranges: Ipv4Ranges][] {
+  const { egress } = state.rules;
+  if (typeof egress !== "object") return [];
+  const all = [
+    [setOf(state, "allow"), egress.allowRanges],
+    [setOf(state, "deny"), egress.denyRanges],
+    [setOf(state, "near"), egress.privateRanges ?? []],
+  ] as const;
+  return all.flatMap(([name, texts]) => {
+    const ranges = new Ipv4Ranges(texts);
+    return texts.length === 0 || ranges.isAll ? [] : [[name, ranges] as [string, Ipv4Ranges]];
+  });
+}
+
+function setOf({ slot, version }: SlotState, list: "allow" | "deny" | "near"): string {
+  return `slot_${slot}_${list}_${version}`;
+}
+
+function chainOf(slot: number, way: string): string {
+  return `slot_${slot}_${way}`;
+}
+
+function set(name: string, ranges: Ipv4Ranges | undefined): string {
+  const elements = ranges === undefined ? "" : ` elements = { ${ranges.spans.join(", ")} }`;
+  return `set ${name} { type ipv4_addr; flags interval;${elements} }`;
+}
+
+function block(table: string, parts: readonly string[]): string {
+  return `table inet ${table} {\n${parts.map((part) => `  ${part}\n`).join("")}}\n`;
+}

@@ -1,0 +1,29 @@
+import { expect, test } from "bun:test";
+import { SLOT_FIRST, SLOT_LAST } from "../../contract/address-plan.ts";
+import { Slots } from "./slots.ts";
+
+test("a freed slot rests until all others had their turn", () => {
+  const slots = new Slots();
+  const first = slots.take();
+  slots.free(first);
+  const others = Array.from({ length: SLOT_LAST - SLOT_FIRST }, () => slots.take());
+  expect(others).not.toContain(first);
+  expect(slots.take()).toBe(first);
+});
+
+test("the slot that is asked for is given if it is free, else another", () => {
+  const slots = new Slots();
+  expect(slots.takeRather(77)).toBe(77);
+  expect(slots.takeRather(77)).toBe(SLOT_FIRST);
+  expect(slots.takeRather(undefined)).toBe(SLOT_FIRST + 1);
+});
+
+test("what was found running is nobody else's, and when all are taken the caller hears how many there are", () => {
+  const slots = new Slots();
+  slots.adopt(SLOT_FIRST);
+  const taken = Array.from({ length: SLOT_LAST - SLOT_FIRST }, () => slots.take());
+  expect(taken).not.toContain(SLOT_FIRST);
+  expect(() => slots.take()).toThrow("all 4093 network slots are in use");
+  slots.free(SLOT_FIRST);
+  expect(slots.take()).toBe(SLOT_FIRST);
+});

@@ -1,0 +1,53 @@
+/** Which slots of a server's net are taken. */
+
+import { SLOT_FIRST, SLOT_LAST } from "../../contract/address-plan.ts";
+import { Fault } from "../../contract/fault.ts";
+
+export class Slots {
+  readonly #taken = new Set<number>();
+  readonly #waiting = new Set<() => void>();
+  #next = SLOT_FIRST;
+
+  get freeCount(): number {
+    return SLOT_LAST - SLOT_FIRST + 1 - this.#taken.size;
+  }
+
+  /** A free one, round robin, so that a freed address rests before it is used again. Fault 503 when there is none. */
+  take(): number {
+    for (let tried = SLOT_FIRST; tried <= SLOT_LAST; tried++) {
+      const slot = this.#next;
+      this.#next = slot === SLOT_LAST ? SLOT_FIRST : slot + 1;
+      if (this.#taken.has(slot)) continue;
+      this.#taken.add(slot);
+      return slot;
+    }
+    throw new Fault(503, `all ${SLOT_LAST - SLOT_FIRST + 1} network slots are in use`);
+  }
+
+  /** This one if it can be had, else any. */
+  takeRather(slot: number | undefined): number {
+    if (slot === undefined || this.#taken.has(slot)) return this.take();
+    this.#taken.add(slot);
+    return slot;
+  }
+
+  /** The slot of a sandbox that was found running. */
+  adopt(slot: number): void {
+    this.#taken.add(slot);
+  }
+
+  free(slot: number): void {
+    this.#taken.delete(slot);
+    for (const wake of this.#waiting) wake();
+  }
+
+  /** Settles when a slot is given back, or after `withinMs`. */
+  async untilFreed(withinMs: number): Promise<void> {
+    const freed = Promise.withResolvers<void>();
+    const timer = setTimeout(freed.resolve, withinMs);
+    this.#waiting.add(freed.resolve);
+    await freed.promise;
+    clearTimeout(timer);
+    this.#waiting.delete(freed.resolve);
+  }
+}

@@ -1,0 +1,44 @@
+/** Which files a sandbox has in common with the checkpoint it is made from. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { OWN_FOLDER } from "./checkpoint/manifest.ts";
+import { inheritedFiles, keptFiles, makeBootIdFile, makeControlSecret, readsItsSecret } from "./own-files.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "sandlot-own-files-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const mounted = (...names: string[]) => ({
+  mounts: [
+    { inside: "/sys", outside: "/elsewhere" },
+    ...names.map((name) => ({ inside: `/inside/${name}`, outside: `${OWN_FOLDER}/${name}` })),
+  ],
+});
+
+test("a checkpoint keeps no secret and no measure; a copy has a boot of its own", () => {
+  const record = mounted("boot-id", "control-secret", "memory/meminfo");
+  expect(keptFiles(record)).toEqual(["boot-id"]);
+  expect(inheritedFiles(record, false)).toEqual(["boot-id"]);
+  expect(inheritedFiles(record, true)).toEqual([]);
+  expect(readsItsSecret(record)).toBe(true);
+});
+
+test("a guest of an earlier version, which was told its secret once, keeps it", () => {
+  expect(readsItsSecret(mounted("boot-id", "memory/meminfo"))).toBe(false);
+});
+
+test("a secret is new each time, of one length, and for the sandbox's root alone", () => {
+  const ids = { first: 1_900_065_536 };
+  const first = makeControlSecret(folder, ids);
+  const second = makeControlSecret(folder, ids);
+  expect(first.path).toBe(second.path);
+  expect(first.secret).not.toBe(second.secret);
+  expect(readFileSync(second.path, "utf8")).toBe(second.secret);
+  expect(second.secret).toMatch(/^[0-9a-f]{64}$/);
+  expect(statSync(second.path)).toMatchObject({ mode: 0o100400, uid: ids.first, gid: ids.first });
+  expect(readFileSync(makeBootIdFile(folder), "utf8")).not.toBe(readFileSync(makeBootIdFile(folder), "utf8"));
+});

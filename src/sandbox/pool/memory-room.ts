@@ -1,0 +1,94 @@
+/**
+ * How much memory ready sandboxes may take: a part of what is free on the machine, and below every limit that holds for
+ * sandboxes, after a reserve. It gets less soon and more only after a while, so that nothing is made that would have
+ * to go again in the next moment.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { CGROUP_ROOT } from "../../system/cgroup/cgroups.ts";
+
+/**
+ * Ready sandboxes take a part of the memory that is free after a reserve: a part of all, and no less than so much. When
+ * there is more again, that counts after a while.
+ */
+export const READY_MEMORY_PART = 0.25;
+/** What is free is read no more often than this. */
+export const READY_MEMORY_EVERY_MS = 100;
+const READY_RESERVE_PART = 0.1;
+const READY_RESERVE_MIN_BYTES = 512 * 1024 ** 2;
+export const READY_REGROW_MS = 10_000;
+
+interface MemoryLeft {
+  totalBytes: number;
+  availableBytes: number;
+}
+
+/** Where it is read; tests have folders of their own. */
+const SYSTEM = { cgroup: CGROUP_ROOT, meminfo: "/proc/meminfo" };
+
+/** Of the machine, and of the cgroups from its root down to this one, whichever has least. */
+export function memoryLeft(cgroup: string, system = SYSTEM): MemoryLeft {
+  const meminfo = readFileSync(system.meminfo, "utf8");
+  const kib = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB$`, "m").exec(meminfo)?.[1] ?? 0) * 1024;
+  const left = { totalBytes: kib("MemTotal"), availableBytes: kib("MemAvailable") };
+  const names = cgroup.split("/").filter(Boolean);
+  for (let depth = 0; depth <= names.length; depth++) {
+    const path = names.slice(0, depth).join("/");
+    const limited = limitOf(system.cgroup, path);
+    if (limited === undefined || limited.totalBytes > left.totalBytes) continue;
+    left.totalBytes = limited.totalBytes;
+    left.availableBytes = Math.min(left.availableBytes, limited.availableBytes);
+  }
+  return left;
+}
+
+function limitOf(root: string, path: string): MemoryLeft | undefined {
+  const isV1 = existsSync(join(root, "memory"));
+  const folder = isV1 ? join(root, "memory", path) : join(root, path);
+  const limitFile = join(folder, isV1 ? "memory.limit_in_bytes" : "memory.max");
+  if (!existsSync(limitFile)) return undefined;
+  // "max" is no number: there is none.
+  const totalBytes = Number(readFileSync(limitFile, "utf8"));
+  if (!Number.isFinite(totalBytes)) return undefined;
+  const used = Number(readFileSync(join(folder, isV1 ? "memory.usage_in_bytes" : "memory.current"), "utf8"));
+  const stat = readFileSync(join(folder, "memory.stat"), "utf8");
+  const counter = (name: string) =>
+    Number(new RegExp(`^${isV1 ? "total_" : ""}${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
+  // Parts of files, which the kernel gives back when somebody needs memory.
+  const files = counter("inactive_file") + counter("active_file");
+  return { totalBytes, availableBytes: Math.max(0, totalBytes - used + files) };
+}
+
+export class MemoryRoom {
+  readonly #read: () => MemoryLeft;
+  readonly #clock: Pick<Clock, "now">;
+  #left: MemoryLeft | undefined;
+  #readAt = 0;
+  #bytes = 0;
+  /** When it was least. */
+  #leastAt = Number.NEGATIVE_INFINITY;
+
+  constructor(read: () => MemoryLeft, clock: Pick<Clock, "now">) {
+    this.#read = read;
+    this.#clock = clock;
+  }
+
+  /** `heldBytes` is what ready sandboxes have already. */
+  bytes(heldBytes: number): number {
+    const now = this.#clock.now();
+    // Each create and each start asks, and to read it takes longer than most of what else these do here.
+    if (this.#left === undefined || Math.abs(now - this.#readAt) >= READY_MEMORY_EVERY_MS) {
+      this.#left = this.#read();
+      this.#readAt = now;
+    }
+    const { totalBytes, availableBytes } = this.#left;
+    const reserve = Math.max(READY_RESERVE_MIN_BYTES, totalBytes * READY_RESERVE_PART);
+    const bytes = Math.max(0, availableBytes + heldBytes - reserve) * READY_MEMORY_PART;
+    if (bytes <= this.#bytes || Math.abs(now - this.#leastAt) >= READY_REGROW_MS) {
+      this.#bytes = bytes;
+      this.#leastAt = now;
+    }
+    return this.#bytes;
+  }
+}

@@ -1,0 +1,78 @@
+/** The ready pool of ready sandboxes on this machine. */
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { systemClock } from "../../base/clock.ts";
+import { described, stderrLog } from "../../base/log.ts";
+import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
+import type { DataFolder } from "../../system/data-folder.ts";
+import type { Network } from "../network/network.ts";
+import type { RunningSandboxes } from "../running-sandboxes.ts";
+import type { Starting } from "../starting.ts";
+import { MemoryRoom, memoryLeft } from "./memory-room.ts";
+import { noteGuest, putAside, takeUp } from "./pool-freeze.ts";
+import { PoolReports } from "./pool-report.ts";
+import { ReadyPool } from "./ready-pool.ts";
+import type { Room } from "./shares.ts";
+
+/** So many tasks for each processor run or wait for one at this moment: others have much to do. */
+const READY_RUNNABLE_MAX = 2;
+/** Of the network slots that are not in use. */
+const READY_SLOTS_PART = 0.125;
+
+interface PoolOptions {
+  data: DataFolder;
+  /** Of all together; none beyond what is kept in any case unless given. */
+  readyMax?: number;
+  network: Pick<Network, "freeSlots">;
+  running: RunningSandboxes;
+  starting: Starting;
+  discard(id: string): Promise<void>;
+}
+
+export function openPool(options: PoolOptions): ReadyPool {
+  const { data, readyMax = 0, network, running, starting, discard } = options;
+  const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
+  const failed = (error: unknown) => {
+    const event = "the report of ready sandboxes is not written";
+    stderrLog.write({ level: "warn", event, error: described(error) });
+  };
+  const reports = new PoolReports({ data, clock: systemClock, failed });
+  const processors = availableParallelism();
+  const room = (ready: number, heldBytes: number): Room => {
+    const places = Math.min(readyMax, Math.floor((network.freeSlots + ready) * READY_SLOTS_PART));
+    return { places, bytes: places === 0 ? 0 : memory.bytes(heldBytes) };
+  };
+  return new ReadyPool({
+    async startAhead({ kind, checkpoint }) {
+      const id = await starting.startAhead(kind, checkpoint);
+      const sandbox = running.get(id);
+      if (sandbox !== undefined) await noteGuest(sandbox);
+      return id;
+    },
+    stop: (id) => putAside(running.demand(id)),
+    letGo(id) {
+      if (!running.isAlive(id)) return false;
+      try {
+        takeUp(running.demand(id));
+        return true;
+      } catch {
+        // It ended in this moment, and its cgroup with it.
+        return false;
+      }
+    },
+    discard,
+    bytesOf: (id) => memoryInUse(running.demand(id).record.cgroup),
+    followsDemand: readyMax > 0,
+    room,
+    isBusyNow: () => runnable() > READY_RUNNABLE_MAX * processors,
+    processors,
+    clock: systemClock,
+    log: stderrLog,
+    report: (now) => reports.note(now),
+  });
+}
+
+/** Tasks that run or wait. From the file: the call for it counts much else, longer the more disks there are. */
+function runnable(): number {
+  return Number.parseInt(readFileSync("/proc/loadavg", "utf8").split(" ")[3] ?? "0", 10);
+}

@@ -1,0 +1,102 @@
+/** When ready sandboxes are made: clients go first. */
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { READY_BURST_MS } from "./demand.ts";
+import type { ReadyPool } from "./ready-pool.ts";
+import { READY_LOOK_MS, READY_REFILL_DELAY_MS, READY_USE_MS } from "./ready-pool.ts";
+import { KIND as kind, PoolFixture, PLAIN as plain } from "./testing/pool-fixture.ts";
+
+let f: PoolFixture;
+let pool: ReadyPool;
+
+beforeEach(() => {
+  f = new PoolFixture();
+  pool = f.open();
+});
+afterEach(() => f.close(pool));
+
+const ask = (owner?: string) => pool.serve({ ...plain, owner }, () => Promise.resolve("made for it"));
+const asked = (count: number) => Promise.all(Array.from({ length: count }, () => ask("ours")));
+
+test("nothing is begun beside starts that clients wait for, and it goes on after them", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  await f.filled();
+  await ask();
+  const others = [0, 1].map(() => Promise.withResolvers<string>());
+  const waiting = others.map((each) => pool.serve({ kind, checkpoint: "c9" }, () => each.promise));
+  await f.pass(10 * READY_LOOK_MS);
+  expect(f.starts.length).toBe(0);
+  others[0]?.resolve("x");
+  await f.pass(0);
+  expect(f.starts.length).toBe(1);
+  others[1]?.resolve("y");
+  expect(await Promise.all(waiting)).toEqual(["x", "y"]);
+});
+
+test("who takes one after a while is left the processors for a moment; when few are left, they are made at once", async () => {
+  pool.keep([{ ...plain, count: 3 }]);
+  await f.filled();
+  await ask();
+  await f.pass(READY_REFILL_DELAY_MS - 1);
+  expect(f.starts.length).toBe(0);
+  await f.pass(1);
+  expect(f.starts.length).toBe(1);
+  await ask();
+  for (let taken = 0; taken < 10; taken++) {
+    expect(await ask()).not.toBe("made for it");
+    await f.pass(READY_REFILL_DELAY_MS / 2);
+    await f.endStart();
+  }
+});
+
+test("who takes one after another is left the processors until a quarter is left", async () => {
+  await asked(20);
+  await f.filled();
+  await f.pass(READY_BURST_MS);
+  for (let left = 19; left >= 5; left--) {
+    await ask("ours");
+    await f.pass(READY_REFILL_DELAY_MS / 2);
+    expect([left, f.starts.length]).toEqual([left, 0]);
+  }
+  await ask("ours");
+  await f.pass(READY_REFILL_DELAY_MS / 2);
+  expect(f.starts.length).toBe(1);
+});
+
+test("nobody asks any more, but there is much to do: with some left, that goes first for a while", async () => {
+  let isBusyNow = true;
+  pool = f.open({ isBusyNow: () => isBusyNow });
+  await asked(6);
+  await f.filled();
+  await asked(3);
+  await f.pass(READY_USE_MS - 1);
+  expect(f.starts.length).toBe(0);
+  await f.pass(READY_REFILL_DELAY_MS);
+  expect(f.starts.length).toBe(2);
+  await f.filled();
+  await asked(3);
+  await f.pass(READY_REFILL_DELAY_MS);
+  expect(f.starts.length).toBe(0);
+  isBusyNow = false;
+  await f.pass(READY_REFILL_DELAY_MS);
+  expect(f.starts.length).toBe(2);
+});
+
+test("with hardly one left, they are made however much there is to do", async () => {
+  pool = f.open({ isBusyNow: () => true });
+  await asked(6);
+  await f.filled();
+  await asked(5);
+  await f.pass(READY_REFILL_DELAY_MS);
+  expect(f.starts.length).toBe(1);
+});
+
+test("one template that can wait does not keep another waiting", async () => {
+  pool = f.open({ isBusyNow: () => true });
+  const askOther = () => pool.serve({ kind, checkpoint: "c1", owner: "ours" }, () => Promise.resolve("made for it"));
+  await Promise.all([asked(8), askOther(), askOther()]);
+  await f.filled();
+  await f.pass(READY_BURST_MS);
+  await Promise.all([asked(6), askOther()]);
+  await f.pass(READY_REFILL_DELAY_MS);
+  expect(f.starts.map(({ checkpoint }) => checkpoint)).toEqual(["c1"]);
+});

@@ -1,0 +1,22 @@
+import { expect, test } from "bun:test";
+import { poolMetrics } from "./pool-metrics.ts";
+
+test("each template is one line of each gauge, creates are counted by what served them", () => {
+  const base = { templateId: "base", ready: 2, making: 1, target: 20, floor: 2, hits: 5, joined: 1, misses: 3 };
+  const web = { templateId: "abc123", ready: 0, making: 0, target: 0, floor: 0, hits: 0, joined: 0, misses: 1 };
+  const text = poolMetrics({ templates: [base, web], hits: 5, joined: 1, misses: 4 });
+  const samples = text.split("\n").filter((line) => !line.startsWith("#"));
+  expect(samples).toEqual([
+    'sandlot_shelf_ready{template="base"} 2',
+    'sandlot_shelf_ready{template="abc123"} 0',
+    'sandlot_shelf_making{template="base"} 1',
+    'sandlot_shelf_making{template="abc123"} 0',
+    'sandlot_shelf_target{template="base"} 20',
+    'sandlot_shelf_target{template="abc123"} 0',
+    'sandlot_shelf_floor{template="base"} 2',
+    'sandlot_shelf_floor{template="abc123"} 0',
+    'sandlot_shelf_creates_total{served="ready"} 5',
+    'sandlot_shelf_creates_total{served="joined"} 1',
+    'sandlot_shelf_creates_total{served="missed"} 4',
+  ]);
+});

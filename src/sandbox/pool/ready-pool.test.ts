@@ -1,0 +1,289 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { READY_BURST_MS, READY_HALVED_MS, READY_HELD_MS } from "./demand.ts";
+import type { ReadyPool } from "./ready-pool.ts";
+import { READY_LOOK_MS, READY_RETRY_MS } from "./ready-pool.ts";
+import type { Beginning } from "./stock.ts";
+import { KIND as kind, MIB, PoolFixture, PLAIN as plain } from "./testing/pool-fixture.ts";
+
+let f: PoolFixture;
+let pool: ReadyPool;
+
+beforeEach(() => {
+  f = new PoolFixture();
+  pool = f.open();
+});
+afterEach(() => f.close(pool));
+
+const own = () => Promise.resolve("made for it");
+const ask = (owner?: string, wanted: Beginning = plain, make = own) => pool.serve({ ...wanted, owner }, make);
+const asked = (count: number, owner = "ours", wanted: Beginning = plain) =>
+  Promise.all(Array.from({ length: count }, () => ask(owner, wanted)));
+const reported = (id = kind.templateId) => f.report.templates.find(({ templateId }) => templateId === id);
+
+test("one that is ready is given out, only once, and runs from then on", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  const ids = [...f.machine.keys()];
+  expect([...f.machine.values()]).toEqual(["stands still", "stands still"]);
+  const given = [await ask(), await ask(), await ask()];
+  expect(given.toSorted()).toEqual([...ids, "made for it"].toSorted());
+  expect(ids.map((id) => f.machine.get(id))).toEqual(["runs", "runs"]);
+});
+
+test("one that ended while it waited is passed over", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  const [first = "", second = ""] = f.machine.keys();
+  f.machine.delete(first);
+  expect(await ask()).toBe(second);
+  f.machine.clear();
+  expect(await ask()).toBe("made for it");
+});
+
+test("in the place of one that is said to be lost comes another", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  await f.filled();
+  pool.lost([...f.machine.keys()][0] ?? "");
+  f.machine.clear();
+  await f.filled();
+  expect(f.machine.size).toBe(1);
+});
+
+test("another kind, wall or checkpoint gets nothing of it", async () => {
+  pool.keep([{ kind, checkpoint: "c1", count: 1 }]);
+  await f.filled();
+  expect(await ask(undefined, { kind: { ...kind, memoryMB: kind.memoryMB + 1 }, checkpoint: "c1" })).toBe(
+    "made for it",
+  );
+  expect(await ask(undefined, { kind: { ...kind, wall: "runsc" }, checkpoint: "c1" })).toBe("made for it");
+  expect(await ask()).toBe("made for it");
+  expect(await ask(undefined, { kind, checkpoint: "c2" })).toBe("made for it");
+  expect(await ask(undefined, { kind, checkpoint: "c1" })).toStartWith("c1 ");
+});
+
+test("with a smaller number the rest goes, with a greater one more are made, with none all go", async () => {
+  for (const count of [2, 1, 3, 0]) {
+    pool.keep([{ ...plain, count }]);
+    await f.filled();
+    expect(f.machine.size).toBe(count);
+  }
+});
+
+test("two templates that are alike each have their own", async () => {
+  pool.keep([
+    { ...plain, count: 2 },
+    { ...plain, count: 1 },
+  ]);
+  await f.filled();
+  expect(f.machine.size).toBe(3);
+});
+
+test("when it closes, what nobody took goes", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  await pool.close();
+  expect(f.machine.size).toBe(0);
+});
+
+test("what is on its way when it closes goes, too", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  const closed = pool.close();
+  await f.endStart();
+  await closed;
+  expect(f.machine.size).toBe(0);
+});
+
+test("after a burst there are as many as it had, of a template without a number, too", async () => {
+  for (const checkpoint of [null, "c1"]) {
+    expect(await asked(20, "ours", { kind, checkpoint })).toEqual(Array(20).fill("made for it"));
+    await f.filled();
+    const again = await asked(20, "ours", { kind, checkpoint });
+    expect(new Set(again).size).toBe(20);
+    expect(again).not.toContain("made for it");
+  }
+});
+
+test("after some idle minutes they become fewer, and then none; what is kept in any case stays", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  await asked(8);
+  f.machine.clear();
+  await f.filled();
+  expect(f.machine.size).toBe(8);
+  await f.pass(READY_HELD_MS + READY_HALVED_MS - 10 * READY_LOOK_MS);
+  expect(f.machine.size).toBe(4);
+  await f.pass(READY_HALVED_MS * 3);
+  expect(f.machine.size).toBe(2);
+  pool.keep([]);
+  await f.settled();
+  expect(f.machine.size).toBe(0);
+});
+
+test("what is asked for once is no reason to keep one, asked for again it is", async () => {
+  await ask("ours");
+  await f.filled();
+  expect(f.machine.size).toBe(0);
+  await f.pass(READY_BURST_MS);
+  await ask("ours");
+  await f.filled();
+  expect(f.machine.size).toBe(1);
+});
+
+test("what nobody is named for, or where none follows demand, keeps nothing ready", async () => {
+  await Promise.all([ask(), ask(), ask()]);
+  await f.filled();
+  expect(f.machine.size).toBe(0);
+  pool = f.open({ followsDemand: false });
+  pool.keep([{ ...plain, count: 1 }]);
+  await f.filled();
+  await asked(5);
+  await f.filled();
+  expect(reported()?.ready).toBe(1);
+});
+
+test("when memory gets short they go at once, all but those that are kept in any case", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  await asked(20);
+  f.machine.clear();
+  await f.filled();
+  expect(f.machine.size).toBe(20);
+  f.room = { places: 100, bytes: 75 * MIB };
+  await f.pass(READY_LOOK_MS);
+  expect(f.machine.size).toBe(7);
+  f.room = { places: 100, bytes: 0 };
+  await f.pass(READY_LOOK_MS);
+  expect(f.machine.size).toBe(2);
+});
+
+test("room that is not seen for once does no harm", async () => {
+  let isBroken = false;
+  const seen = () => {
+    if (isBroken) throw new Error("EIO");
+    return f.room;
+  };
+  pool = f.open({ room: seen });
+  await asked(3);
+  await f.filled();
+  isBroken = true;
+  await f.pass(READY_LOOK_MS);
+  isBroken = false;
+  expect(f.entries).toMatchObject([{ level: "error", error: expect.stringContaining("EIO") }]);
+  f.room = { places: 0, bytes: 0 };
+  await f.pass(READY_RETRY_MS);
+  expect(f.machine.size).toBe(0);
+});
+
+test("one owner's templates do not take all, and another's demand takes its share of them", async () => {
+  f.room = { places: 10, bytes: 1000 * MIB };
+  for (const image of ["a", "b", "c", "d"]) {
+    await asked(5, "greedy", { kind: { ...kind, image }, checkpoint: null });
+    await f.pass(10);
+  }
+  await f.filled();
+  expect(f.machine.size).toBe(8);
+  await asked(10, "other", { kind: { ...kind, templateId: "other" }, checkpoint: "c1" });
+  await f.filled();
+  expect(reported("other")?.ready).toBe(5);
+  expect(f.machine.size).toBe(10);
+});
+
+test("what one takes is known before several are made", async () => {
+  await asked(5);
+  await f.pass(READY_LOOK_MS);
+  expect(f.starts.length).toBe(1);
+  await f.endStart();
+  expect(f.starts.length).toBe(2);
+});
+
+test("whoever asks while one is on its way gets that one", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  const early = ask();
+  const late = ask();
+  expect(await late).toBe("made for it");
+  const id = await f.endStart();
+  expect(await early).toBe(id);
+  expect(f.machine.get(id)).toBe("runs");
+  await f.filled();
+  expect(f.report).toMatchObject({ hits: 0, joined: 1, misses: 1 });
+});
+
+test("whoever waits for one that comes to nothing has one made", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  const waiting = ask();
+  f.starts.shift()?.done.reject(new Error("no room"));
+  expect(await waiting).toBe("made for it");
+});
+
+test("what nobody can ask for any more is given back", async () => {
+  await asked(3, "ours", { kind, checkpoint: "c1" });
+  await f.filled();
+  expect(f.machine.size).toBe(3);
+  pool.forget(({ checkpoint }) => checkpoint === "c1");
+  await f.pass(0);
+  expect(f.machine.size).toBe(0);
+});
+
+test("a start ahead that fails is told in the log, and tried again after a while", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  f.starts.shift()?.done.reject(new Error("no memory"));
+  await f.settled();
+  expect(f.entries).toEqual([
+    { level: "error", event: "sandbox could not be booted ahead", error: expect.stringContaining("no memory") },
+  ]);
+  await f.pass(READY_RETRY_MS - 1);
+  expect(f.starts.length).toBe(0);
+  await f.pass(1);
+  expect(f.starts.length).toBe(1);
+});
+
+test("a checkpoint that does not fit is not tried again", async () => {
+  pool.keep([{ kind, checkpoint: "c1", count: 1 }]);
+  f.starts.shift()?.done.reject(new Fault(422, "written on pdp11"));
+  await f.pass(10 * READY_RETRY_MS);
+  expect([f.starts.length, f.entries.length]).toEqual([0, 1]);
+});
+
+test("one that cannot be stopped goes", async () => {
+  pool = f.open({ stop: () => Promise.reject(new Fault(503, "it runs on")) });
+  pool.keep([{ ...plain, count: 1 }]);
+  await f.endStart();
+  await f.settled();
+  expect(f.machine.size).toBe(0);
+  expect(f.entries).toMatchObject([{ error: expect.stringContaining("it runs on") }]);
+});
+
+test("a ready sandbox that cannot be discarded is told in the log", async () => {
+  pool = f.open({ discard: () => Promise.reject(new Error("it stays")) });
+  pool.keep([{ ...plain, count: 1 }]);
+  const id = await f.endStart();
+  await pool.close();
+  const event = "ready sandbox could not be discarded";
+  expect(f.entries).toEqual([{ level: "error", event, sandbox: id, error: expect.stringContaining("it stays") }]);
+});
+
+test("with nothing asked for lately, it leaves the processors alone", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  await asked(1);
+  await f.filled();
+  expect(f.clock.timers).toBe(1);
+  await f.pass(READY_HELD_MS + READY_HALVED_MS);
+  await f.filled();
+  expect(f.clock.timers).toBe(0);
+});
+
+test("it reports what there is, should be, and how creates were served", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  await f.filled();
+  await asked(3);
+  await f.filled();
+  await ask("ours", { kind, checkpoint: "c1" });
+  await ask(undefined, { kind, checkpoint: "of a copy" });
+  await f.filled();
+  const { templateId } = kind;
+  const counts = { hits: 1, joined: 0, misses: 3 };
+  const template = { templateId, floor: 1, target: 3, ready: 3, making: 0, ...counts };
+  expect(f.report).toEqual({ templates: [template], ...counts });
+});

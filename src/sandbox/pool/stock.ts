@@ -1,0 +1,125 @@
+/** What is in the ready pool of one kind and checkpoint, what is about to be, and how it was asked for. */
+import type { KeptReady, SandboxKind } from "../../contract/internal/host.ts";
+import { Demand } from "./demand.ts";
+import type { PooledTemplate } from "./pool-report.ts";
+import type { Claim } from "./shares.ts";
+
+/** What one takes, until the first is there: one that boots, and one with the memory of a checkpoint. */
+const READY_GUESS_BYTES = 32 * 1024 ** 2;
+const READY_GUESS_RESTORED_BYTES = 256 * 1024 ** 2;
+
+/** What sandboxes in the ready pool begin with. */
+export interface Beginning {
+  kind: SandboxKind;
+  checkpoint: string | null;
+}
+
+export interface Ready {
+  id: string;
+  bytes: number;
+}
+
+/** One that is on its way to the ready pool. Whoever needs one meanwhile waits for it rather than begin anew. */
+export class Making {
+  #claim: PromiseWithResolvers<string | undefined> | undefined;
+
+  get isClaimed(): boolean {
+    return this.#claim !== undefined;
+  }
+
+  /** Its id once it can be handed over; undefined: it came to nothing. */
+  claim(): Promise<string | undefined> {
+    this.#claim = Promise.withResolvers();
+    return this.#claim.promise;
+  }
+
+  /** Whether somebody had claimed it. */
+  give(id: string | undefined): boolean {
+    this.#claim?.resolve(id);
+    return this.#claim !== undefined;
+  }
+}
+
+export class Stock {
+  readonly kind: SandboxKind;
+  readonly checkpoint: string | null;
+  /** How many are kept in any case. */
+  floor = 0;
+  /** How many there should be. */
+  target = 0;
+  readonly ready: Ready[] = [];
+  readonly making = new Set<Making>();
+  #demand = new Demand();
+  /** Asked for and ready; about to be ready; neither. */
+  readonly counts = { hits: 0, joined: 0, misses: 0 };
+  retryAt = 0;
+  /** Its checkpoint does not fit this machine, or is gone: it is not tried again. */
+  isUnfit = false;
+  #bytesEach: number | undefined;
+
+  constructor({ kind, checkpoint }: Beginning) {
+    this.kind = kind;
+    this.checkpoint = checkpoint;
+  }
+
+  /** How many there are, or will be, for the next who ask. */
+  get size(): number {
+    return this.ready.length + this.unclaimed.length;
+  }
+
+  get unclaimed(): Making[] {
+    return [...this.making].filter(({ isClaimed }) => !isClaimed);
+  }
+
+  get heldBytes(): number {
+    return this.ready.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  /** How many can be begun now. What one takes must be known before there are several. */
+  get missing(): number {
+    if (this.isUnfit) return 0;
+    const missing = this.target - this.size;
+    return this.#bytesEach === undefined ? Math.min(missing, 1 - this.making.size) : missing;
+  }
+
+  get demand(): Demand {
+    return this.#demand;
+  }
+
+  forgetDemand(): void {
+    this.#demand = new Demand();
+  }
+
+  put(ready: Ready): void {
+    this.#bytesEach = ready.bytes;
+    this.ready.push(ready);
+  }
+
+  report(): PooledTemplate {
+    const { kind, ready, making, target, floor, counts } = this;
+    return { templateId: kind.templateId, ready: ready.length, making: making.size, target, floor, ...counts };
+  }
+
+  claim(now: number): Claim & { stock: Stock } {
+    const guess = this.checkpoint === null ? READY_GUESS_BYTES : READY_GUESS_RESTORED_BYTES;
+    const bytesEach = this.#bytesEach ?? guess;
+    const { demand, floor } = this;
+    return { stock: this, floor, bytesEach, most: demand.total(now), owners: demand.byOwner(now) };
+  }
+}
+
+/** What differs in anything that the start depends on, the wall first of all, does not share what is ready. */
+export function keyOf({ kind, checkpoint }: Beginning): string {
+  const { wall = null, image, cpuCount, memoryMB, diskSizeMB } = kind;
+  return JSON.stringify([wall, image, cpuCount, memoryMB, diskSizeMB, checkpoint]);
+}
+
+/** How many to keep in any case, by key. Two templates may be alike: each needs its own. */
+export function floorsOf(kept: readonly KeptReady[]): Map<string, KeptReady> {
+  const floors = new Map<string, KeptReady>();
+  for (const each of kept) {
+    const alike = floors.get(keyOf(each))?.count ?? 0;
+    if (each.count > 0) floors.set(keyOf(each), { ...each, count: each.count + alike });
+  }
+  return floors;
+}

@@ -1,0 +1,32 @@
+/** Who is looked at. What counts as an offence: socket-queues.root.test.ts. */
+import { expect, test } from "bun:test";
+import { QUEUE_LOOK_TURN, QUEUED_PER_SANDBOX_MAX_BYTES, QueueWatch } from "./queue-watch.ts";
+import { RunningSandboxes } from "./running-sandboxes.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
+
+function record(id: string): SandboxRecord {
+  return { id, pid: process.pid, pidStartTicks: 0, slot: 7, controlSecret: "secret" } as unknown as SandboxRecord;
+}
+
+// Seen before: one that was being paused by then was ended when its pause failed, and nobody was told.
+test("one that is taken out while the others are looked at is left alone, and looked at when it is back", async () => {
+  const running = new RunningSandboxes("/run/sandboxes", { address: () => "198.18.0.7" });
+  const last = `i${QUEUE_LOOK_TURN}`;
+  for (let at = 0; at <= QUEUE_LOOK_TURN; at++) running.add(record(`i${at}`));
+  const ended: string[] = [];
+  const queued = () => ({ sockets: 0, bytes: QUEUED_PER_SANDBOX_MAX_BYTES + 1 });
+  const watch = new QueueWatch(
+    () => running.records(),
+    (id) => void ended.push(id),
+    queued,
+  );
+  const looked = watch.look();
+  running.takeOut(last);
+  await looked;
+  expect(ended).toHaveLength(QUEUE_LOOK_TURN);
+  expect(ended).not.toContain(last);
+  running.add(record(last));
+  await watch.look();
+  expect(ended).toContain(last);
+  watch.close();
+});

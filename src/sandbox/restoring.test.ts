@@ -1,0 +1,40 @@
+/** A restore that fails while others of its steps are under way. */
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { restoreSandbox } from "./restoring.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sandlot-restoring-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+// Seen to fail: the disk was removed first, and copied then, where copies share no blocks.
+test("what was made is taken back when nothing more is made, whichever step failed", async () => {
+  const happened: string[] = [];
+  const request = {
+    id: "i1",
+    kind: { cpuCount: 1, memoryMB: 1 },
+    checkpoint: { disk: "disk.img", memory: "memory", own: folder },
+    memory: { address: "10.0.0.1", files: {}, mounts: [], controlSecret: "secret" },
+    egress: "closed",
+    folder: join(folder, "i1"),
+    lowers: [],
+    network: { takeFor: () => 1, setEgress: () => Promise.reject(new Fault(503, "no rules")) },
+    ranges: { take: () => ({ first: 1 }) },
+    disks: {
+      async attachCopy() {
+        await Bun.sleep(50);
+        happened.push("attached");
+        throw new Error("another step has failed before");
+      },
+    },
+    processors: { take: () => [] },
+    runtime: { holdsConnections: () => false, restore: ({ prepared }: { prepared: Promise<unknown> }) => prepared },
+    turn: async () => ({ [Symbol.dispose]: () => undefined }),
+    unmake: async () => void happened.push("taken back"),
+  };
+  const restoring = restoreSandbox(request as unknown as Parameters<typeof restoreSandbox>[0]);
+  await expect(restoring).rejects.toMatchObject({ status: 503, message: expect.stringContaining("no rules") });
+  expect(happened).toEqual(["attached", "taken back"]);
+});

@@ -1,0 +1,158 @@
+/**
+ * Makes a running sandbox of a checkpoint with memory, in this order: slot and ids → walls, disk, and meanwhile the
+ * start of what restores → runtime.restore (plugs it in) → record → go.
+ */
+import { Fault } from "../contract/fault.ts";
+import type { Egress, SandboxKind, Wall } from "../contract/internal/host.ts";
+import type { GuestSettings } from "../contract/runtime/guest-control.ts";
+import { Disks } from "../images/disk/disks.ts";
+import type { Processors } from "../system/cgroup/processors.ts";
+import type { IdRange } from "../system/id-range.ts";
+import type { IdRanges } from "../system/id-ranges.ts";
+import type { Lower } from "../system/mount/lower.ts";
+import { startTicks } from "../system/start-ticks.ts";
+import { makeFolder, takeAllocation } from "./allocation.ts";
+import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
+import { copyOwnFiles } from "./checkpoint/checkpoints.ts";
+import { type MemoryFacts, OWN_FOLDER, volumesIn } from "./checkpoint/manifest.ts";
+import type { GuestClient } from "./guest-link/guest-client.ts";
+import { putGuestFirst } from "./guest-link/guest-priority.ts";
+import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
+import type { Network } from "./network/network.ts";
+import { inheritedFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
+import type { Runtime } from "./runtime/runtime.ts";
+import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
+import { startFault } from "./start-fault.ts";
+import type { ProcessedContent } from "./volume/content.ts";
+import type { Volumes } from "./volume/volumes.ts";
+import { demandVolumeFiles } from "./volume-files.ts";
+import { VolumeMounts } from "./volume-mounts.ts";
+
+interface RestoreRequest {
+  id: string;
+  kind: SandboxKind;
+  checkpoint: CheckpointFolder;
+  memory: MemoryFacts;
+  egress: Egress;
+  /** A machine of its own, not the one that was written. */
+  copy: boolean;
+  folder: string;
+  cgroup: string;
+  lowers: readonly Lower[];
+  network: Network;
+  ranges: IdRanges;
+  disks: Disks;
+  processors: Processors;
+  /** What the memory was written behind. */
+  wall: Wall;
+  runtime: Runtime;
+  volumes: Volumes;
+  content: ProcessedContent;
+  /** Of whoever asked for it; undefined: nobody has yet. */
+  settings: GuestSettings | undefined;
+  /** Until then only what takes little of the processors is done. */
+  turn(): Promise<Disposable>;
+  guestOf(record: SandboxRecord): GuestClient;
+  /** Takes back all of what was made. */
+  unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
+}
+
+/**
+ * Resolves when the guest has answered, and has its settings if there are any. That the memory fits this machine and is
+ * intact has been seen.
+ */
+export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
+  const { id, kind, checkpoint, memory, egress, folder, cgroup, network, disks, runtime } = request;
+  const { slot, ids } = await takeAllocation(request.ranges, network, () =>
+    network.takeFor(memory.address, request.id),
+  );
+  const diskName = Disks.newName();
+  const connected = runtime.holdsConnections(Object.keys(memory.files));
+  const sockets = { address: memory.address, connected };
+  let preparing: Promise<unknown>[] = [];
+  try {
+    const volumeMounts = volumesIn(memory.mounts);
+    using volumes = await VolumeMounts.hold(request.volumes, volumeMounts);
+    const grown = await demandVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
+    makeFolder(folder, ids);
+    await volumes.mapTo(ids, folder, disks.mounts);
+    // Before there is a guest: no moment passes in which the secret of its original opens it.
+    const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
+    const besides = [meminfoMount(folder)];
+    const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids, besides);
+    preparing = [
+      attaching.then(() => writeMeminfoFile(folder, kind.memoryMB, ids)),
+      network.setEgress(slot, egress),
+      makeOwnFiles(request),
+    ];
+    const prepared = Promise.all(preparing);
+    prepared.catch(() => undefined);
+    const { pid, rootPid, left } = await inTurn(request, () =>
+      runtime.restore({
+        id,
+        cgroup,
+        ids,
+        size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
+        folder,
+        root: Disks.rootIn(folder),
+        images: checkpoint.memory,
+        mounts: memory.mounts.map((mount) => {
+          const { inside, outside } = volumes.placed(mount);
+          return { inside, outside: outside.replace(OWN_FOLDER, folder) };
+        }),
+        shared: volumeMounts.length > 0,
+        grown,
+        prepared,
+        plug: (namespace) => network.plugRestored({ slot, namespace, slotAlone: runtime.choosesSource }, sockets, ids),
+      }),
+    );
+    const disk = await attaching;
+    const pidStartTicks = startTicks(pid);
+    if (pidStartTicks === undefined) throw new Fault(500, "the sandbox ended as soon as it was restored");
+    const { guestFolder, mounts } = memory;
+    const record: SandboxRecord = {
+      id,
+      slot,
+      disk: diskName,
+      ids: disk.ids,
+      firstId: ids.first,
+      cgroup,
+      pid,
+      rootPid,
+      pidStartTicks,
+      controlSecret,
+      egress,
+      kind,
+      wall: request.wall,
+      guestFolder,
+      mounts,
+    };
+    writeRecord(folder, record);
+    await network.settle(slot, pid, sockets);
+    if (runtime.showsProcesses) putGuestFirst(pid);
+    const guest = request.guestOf(record);
+    const alive = () => isAlive(record);
+    const { settings } = request;
+    const released = disk.release(volumeMounts.length === 0 ? left : undefined);
+    await Promise.all([settings ? guest.readyWith(settings, alive) : guest.ready(alive), released]);
+    return record;
+  } catch (cause) {
+    // Nothing is made any more by the time it is taken back, whichever of them has failed.
+    await Promise.allSettled(preparing);
+    await request.unmake(slot, ids, diskName);
+    // The checkpoint does not fit; the caller can do something about that.
+    if (cause instanceof Fault && cause.status === 422) throw cause;
+    throw startFault(`sandbox ${id} could not be restored; its checkpoint is intact`, cause);
+  }
+}
+
+/** While one waits for its turn it is prepared, and its guest is heard of when the turn is another's already. */
+async function inTurn<Result>({ turn }: RestoreRequest, work: () => Promise<Result>): Promise<Result> {
+  using _place = await turn();
+  return await work();
+}
+
+async function makeOwnFiles({ checkpoint, memory, copy, folder }: RestoreRequest): Promise<void> {
+  await copyOwnFiles(checkpoint.own, folder, inheritedFiles(memory, copy));
+  if (copy) makeBootIdFile(folder);
+}

@@ -1,0 +1,61 @@
+import { expect, test } from "bun:test";
+import { startTicks } from "../system/start-ticks.ts";
+import { RunningSandboxes } from "./running-sandboxes.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
+
+function record(id: string, pid: number): SandboxRecord {
+  return { id, pid, pidStartTicks: startTicks(pid), slot: 7, controlSecret: "secret" } as SandboxRecord;
+}
+
+function table(): RunningSandboxes {
+  return new RunningSandboxes("/run/sandboxes", { address: (slot) => `198.18.0.${slot}` });
+}
+
+function lostOf(running: RunningSandboxes): string[] {
+  return running.lost().map(({ record: { id } }) => id);
+}
+
+test("what runs is found with its address, what does not is a 404 that names it", () => {
+  const running = table();
+  running.add(record("i1", process.pid));
+  expect(running.demand("i1").guest.address).toBe("198.18.0.7");
+  expect(() => running.demand("i2")).toThrow("sandbox i2 does not run on this machine");
+  expect(running.takeOut("i1")).toBeDefined();
+  expect(running.get("i1")).toBeUndefined();
+});
+
+// The ready pool asks before it hands one out; the look at all of them is up to half a second old.
+test("one whose first process has ended is known as lost from that moment", async () => {
+  const running = table();
+  const child = Bun.spawn(["sleep", "60"]);
+  running.add(record("i1", child.pid));
+  running.add(record("i2", process.pid));
+  expect([running.isAlive("i1"), lostOf(running)]).toEqual([true, []]);
+  child.kill("SIGKILL");
+  await child.exited;
+  expect([running.isAlive("i1"), lostOf(running)]).toEqual([false, ["i1"]]);
+  expect(running.isAlive("unknown")).toBe(false);
+});
+
+test("only those that are kept stay", () => {
+  const running = table();
+  for (const id of ["i1", "i2", "i3"]) running.add(record(id, process.pid));
+  running.keepOnly(new Set(["i2"]));
+  expect(["i1", "i2", "i3"].filter((id) => running.has(id))).toEqual(["i2"]);
+});
+
+test("a listener hears of those that are somebody's, and of no others", () => {
+  const running = table();
+  running.add(record("i1", process.pid));
+  running.add(record("i2", process.pid));
+  running.announce("i1");
+  const heard: string[] = [];
+  running.listen((event) => heard.push(JSON.stringify(event)));
+  running.takeOut("i2");
+  running.takeOut("i1");
+  expect(heard).toHaveLength(2);
+  expect(heard[0]).toContain('"inventory"');
+  expect(heard[0]).toContain('"i1"');
+  expect(heard[0]).not.toContain('"i2"');
+  expect(heard[1]).toBe('{"kind":"unreachable","id":"i1"}');
+});

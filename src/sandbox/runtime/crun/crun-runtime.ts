@@ -1,0 +1,256 @@
+/**
+ * crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup.
+ */
+import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { described, stderrLog } from "../../../base/log.ts";
+import { Fault } from "../../../contract/fault.ts";
+import { cgroupLayout } from "../../../system/cgroup/cgroups.ts";
+import { freeze, freezerOf, thaw } from "../../../system/cgroup/freezer.ts";
+import { leaveToMachine } from "../../../system/cgroup/machine-share.ts";
+import { memoryInUse, memoryOfEach } from "../../../system/cgroup/memory-in-use.ts";
+import { makeParentCgroup } from "../../../system/cgroup/parents.ts";
+import { removeCgroups } from "../../../system/cgroup/removal.ts";
+import type { DataFolder } from "../../../system/data-folder.ts";
+import { HOST_ID_FIRST } from "../../../system/id-range.ts";
+import { mountPointsIn } from "../../../system/mount/mount-namespace.ts";
+import type { Mounts } from "../../../system/mount/mounts.ts";
+import { readOnlyView } from "../../../system/mount-calls.ts";
+import type { Toolbox } from "../../../system/toolbox.ts";
+import { limitUsers } from "../../../system/user-limits.ts";
+import { IMAGE_STOP_MS } from "../../limits.ts";
+import type {
+  CheckpointRequest,
+  CreatedContainer,
+  ImageFacts,
+  NewSandbox,
+  OpenFile,
+  OutsideMount,
+  RestoreRequest,
+  RunningContainer,
+  Runtime,
+} from "../runtime.ts";
+import { endRestores, sandboxCgroups } from "../tool-work.ts";
+import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
+import { CompiledFilter } from "./compiled-filter.ts";
+import { Criu, DUMP_LOG } from "./criu.ts";
+import { removeRestoreFolders } from "./criu-leftovers.ts";
+import { Crun } from "./crun.ts";
+import { adaptImage } from "./image/adapted-image.ts";
+import { type CriuFacts, criuFacts, mismatch } from "./image/image-facts.ts";
+import { openFilesIn } from "./image/image-open-files.ts";
+import { markPassing, passingSegments } from "./image/image-segments.ts";
+import { mendTimers } from "./image/image-timers.ts";
+import { ImageWatch, tooLarge } from "./image/image-watch.ts";
+import { wipeForCopies } from "./image/image-wiping.ts";
+import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
+import { hasSimpleTmpfs, simplifyTmpfs } from "./image/tmpfs-content.ts";
+import { mountedFromOutside, ociSpec, specText } from "./oci-spec.ts";
+import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
+import { demandSoonWritten } from "./slow-to-write.ts";
+
+/** CRIU keeps each connection in a file of this name. */
+const CONNECTION_FILE = /^tcp-stream-/;
+
+export class CrunRuntime implements Runtime {
+  readonly showsProcesses = true;
+  readonly keepsConnections = true;
+  readonly choosesSource = false;
+  readonly imageFacts: CriuFacts;
+  readonly #data: DataFolder;
+  readonly #mounts: Mounts;
+  readonly #crun: Crun;
+  readonly #criu: Criu;
+  readonly #filter = new CompiledFilter();
+
+  private constructor(data: DataFolder, mounts: Mounts, crun: Crun, criu: Criu) {
+    this.#data = data;
+    this.#mounts = mounts;
+    this.#crun = crun;
+    this.#criu = criu;
+    this.imageFacts = criuFacts(criu.version);
+  }
+
+  static async open(toolbox: Toolbox, data: DataFolder, mounts: Mounts): Promise<CrunRuntime> {
+    const crun = new Crun({ crun: safeToRun(toolbox), binFolder: toolbox.binFolder }, data.crunFolder);
+    return new CrunRuntime(data, mounts, crun, await Criu.open(toolbox, data));
+  }
+
+  async create(sandbox: NewSandbox): Promise<CreatedContainer> {
+    const cgroupV1 = cgroupLayout() !== "v2";
+    const spec = ociSpec({ ...sandbox, cgroupV1 });
+    const filter = this.#filter.base64;
+    writeFileSync(join(sandbox.folder, "config.json"), specText(spec, filter), { mode: 0o600 });
+    // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
+    if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
+    const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
+      throw volumeFault(sandbox.volumes, cause) ?? cause;
+    });
+    this.#filter.check(join(this.#crun.stateFolder, sandbox.id), filter);
+    demandInPlace(pid, sandbox.volumes);
+    // Not by the spec: crun would take them before it makes the user namespace, for which they would hold as a whole.
+    limitUsers(pid, sandbox.userLimits);
+    if (!areIpcBoundsOwn()) boundIpcOrComplain(pid, sandbox);
+    return { pid, rootPid: pid, mounts: mountedFromOutside(spec) };
+  }
+
+  start(id: string, pid: number): Promise<void> {
+    return this.#crun.start(id, pid);
+  }
+
+  async remove(id: string, withinMs?: number): Promise<void> {
+    const cgroup = `${this.#data.cgroup}/${id}`;
+    // First: crun would wait for what does not end, for as long as that takes.
+    await removeCgroups(cgroup, new Set(), withinMs);
+    await this.#crun.remove(id);
+    // What crun was killed in the middle of making is in no cgroup before it knows of it.
+    await removeCgroups(cgroup, new Set(), withinMs);
+  }
+
+  async list(): Promise<string[]> {
+    return [...new Set([...(await this.#crun.list()), ...(await sandboxCgroups(this.#data))])];
+  }
+
+  demandSoonWritten(cgroup: string): Promise<void> {
+    return demandSoonWritten(cgroup);
+  }
+
+  /** CRIU writes the memory of each process for itself, also what many of them share since a fork. */
+  async imageBytes(cgroup: string, maxBytes: number): Promise<number> {
+    const ofEach = await memoryOfEach(cgroup, maxBytes);
+    if (ofEach > maxBytes) throw tooLarge(maxBytes);
+    return Math.max(ofEach, memoryInUse(cgroup));
+  }
+
+  async checkpoint({ bounds, whileStopped, ...request }: CheckpointRequest): Promise<void> {
+    // CRIU reads the image from inside the user namespace, first still as the machine's root without its powers (the
+    // owner), then as the mapped one (the group, which the files inherit). It comes in by an open folder, so the way
+    // here may be closed to the mapped root, as to everybody else.
+    chownSync(request.images, 0, HOST_ID_FIRST);
+    chmodSync(request.images, 0o2750);
+    const givenUp = new AbortController();
+    const stop = async () => {
+      givenUp.abort();
+      await this.#criu.stopDump(request.id);
+    };
+    using watch = new ImageWatch({ ...bounds, folder: request.images, log: join(request.folder, DUMP_LOG), stop });
+    // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
+    const inItsHands = async () => {
+      simplifyTmpfs(request.images);
+      await mendTimers(request.images);
+      await whileStopped(givenUp.signal);
+    };
+    const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, whileStopped: inItsHands };
+    await this.#criu.dump(dump).catch((cause: unknown) => {
+      givenUp.abort();
+      thaw(request.cgroup);
+      throw watch.fault ?? cause;
+    });
+    // It was begun at CRIU's last stage; it is done when CRIU has let go of the last process.
+    await freeze(request.cgroup);
+  }
+
+  async letGo(_id: string, cgroup: string): Promise<void> {
+    thaw(cgroup);
+  }
+
+  wipeForCopies(images: string): Promise<void> {
+    return wipeForCopies(images);
+  }
+
+  mismatch(written: ImageFacts): string | undefined {
+    return mismatch(written, this.imageFacts);
+  }
+
+  holdsConnections(files: readonly string[]): boolean {
+    return files.some((name) => CONNECTION_FILE.test(name));
+  }
+
+  openFiles(images: string, folder: string): OpenFile[] {
+    return openFilesIn(images, [folder]);
+  }
+
+  async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<RunningContainer> {
+    if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
+    makeCgroupForRestore(request.cgroup, size);
+    // CRIU takes a while to start, in which the image is made ready.
+    const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
+    const images = adapting.then(({ folder }) => folder);
+    images.catch(() => undefined);
+    try {
+      const simpleTmpfs = hasSimpleTmpfs(request.images);
+      const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
+      const pid = await this.#criu.restore({ ...request, images, simpleTmpfs, plug: plugFirst });
+      limitRestored(request.cgroup, size);
+      await markPassing(pid, passingSegments(request.images));
+      return { pid, rootPid: pid, left: (await adapting).mounted };
+    } catch (cause) {
+      await adapting.then(
+        (adapted) => adapted[Symbol.asyncDispose](),
+        () => undefined,
+      );
+      throw cause;
+    }
+  }
+
+  #makeParent(): void {
+    makeParentCgroup(this.#data.cgroup);
+    leaveToMachine(this.#data.cgroup);
+  }
+
+  async recover(): Promise<void> {
+    leaveToMachine(this.#data.cgroup);
+    await endRestores(this.#data);
+    removeRestoreFolders();
+  }
+
+  untilWritten(id: string): Promise<void> {
+    return this.#criu.untilWritten(id);
+  }
+
+  close(): Promise<void> {
+    return this.#criu.close();
+  }
+}
+
+/**
+ * A sandbox that gets hold of the program that makes it must not be able to change it. So crun begins by starting
+ * itself again from where it cannot be written, which takes as long as half of what it has to do; unless it is there.
+ */
+function safeToRun({ crun, toolFolder }: Toolbox): string[] {
+  try {
+    const view = readOnlyView(toolFolder);
+    return crun.map((part) => (part.startsWith(`${toolFolder}/`) ? view + part.slice(toolFolder.length) : part));
+  } catch {
+    // On a kernel that cannot show it like that crun sees to it.
+    return crun;
+  }
+}
+
+/** A kernel of somebody's own making may have other ideas of who may write these; a sandbox is worth more. */
+function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
+  try {
+    boundIpc(pid, size.memoryMB);
+  } catch (error) {
+    const event = "what stays of System V's calls is not bounded";
+    stderrLog.write({ level: "warn", event, sandbox: id, error: described(error) });
+  }
+}
+
+/** What crun says of a mount whose place is a file of the image, or below one. */
+const NO_FOLDER = /: (?:Not a directory|File exists)\b/;
+
+function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | undefined {
+  const said = Fault.from(cause).message;
+  if (!NO_FOLDER.test(said)) return undefined;
+  const volume = volumes.find(({ inside }) => said.includes(`\`${inside.slice(1)}\``));
+  return volume && fileOnTheWay(volume.inside, cause);
+}
+
+/** crun follows links of the image. */
+function demandInPlace(pid: number, volumes: readonly OutsideMount[]): void {
+  if (volumes.length === 0) return;
+  const there = new Set(mountPointsIn(readFileSync(`/proc/${pid}/mountinfo`, "utf8")));
+  const astray = volumes.find(({ inside }) => !there.has(inside));
+  if (astray !== undefined) throw linkOnTheWay(astray.inside);
+}

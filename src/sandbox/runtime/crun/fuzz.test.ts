@@ -1,0 +1,28 @@
+/** Images of memory, whose texts a sandbox has chosen. */
+import { expect } from "bun:test";
+import { fuzzBytes } from "../../../base/testing/fuzz.ts";
+import { encodeVarint, fieldsOf, withFields } from "./image/protobuf-fields.ts";
+
+const field = (number: number, bytes: Buffer) =>
+  Buffer.concat([encodeVarint(number * 8 + 2), encodeVarint(bytes.length), bytes]);
+const whole = (number: number, value: number) => Buffer.concat([encodeVarint(number * 8), encodeVarint(value)]);
+
+fuzzBytes("a message is the fields that it consists of, or none", {
+  seeds: [
+    Buffer.concat([whole(1, 300), field(3, Buffer.concat([whole(1, 7), field(6, Buffer.from("/data/file"))]))]),
+    Buffer.concat([field(3, Buffer.alloc(0)), Buffer.from([0x09, 1, 2, 3, 4, 5, 6, 7, 8, 0x15, 1, 2, 3, 4])]),
+    Buffer.alloc(40, 0xff),
+  ],
+  check(message) {
+    let fields: ReturnType<typeof fieldsOf>;
+    try {
+      fields = fieldsOf(message);
+    } catch (refused) {
+      expect((refused as Error).message).toMatch(/unknown form|ends within/);
+      return;
+    }
+    expect(Buffer.concat(fields.map(({ from, to }) => message.subarray(from, to))).equals(message)).toBe(true);
+    expect(withFields(message, 99, () => Buffer.from("changed")).length).toBeGreaterThanOrEqual(0);
+    expect(withFields(message, 3, (content) => content).length).toBeLessThanOrEqual(message.length * 2 + 20);
+  },
+});

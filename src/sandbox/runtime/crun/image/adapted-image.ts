@@ -1,0 +1,56 @@
+/**
+ * A memory image as it is to be restored this once, beside the one that was written and that stays as it is: the same
+ * files, but for those that say how long open files are, what is in terminals, and which ids of the machine it has.
+ */
+import { chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { HOST_ID_FIRST, type IdRange } from "../../../../system/id-range.ts";
+import type { Mounts } from "../../../../system/mount/mounts.ts";
+import { idsIn, withIds } from "./image-ids.ts";
+import { FILES_IMAGE, withSizes } from "./image-open-files.ts";
+import { TERMINALS_IMAGE, terminalsThatFit } from "./image-terminals.ts";
+
+interface Adaptation {
+  ids: IdRange;
+  /** Open files that have become longer since. */
+  grown?: ReadonlyMap<string, number> | undefined;
+  /** Of the sandbox. What is mounted there goes with it, should nobody come to release it. */
+  folder: string;
+}
+
+/** Until it is released, or what is `mounted` is detached, it lies where `folder` says. */
+export async function adaptImage(
+  images: string,
+  { ids, grown, folder }: Adaptation,
+  mounts: Pick<Mounts, "do">,
+): Promise<{ folder: string; mounted: string[] } & AsyncDisposable> {
+  const changed = changedFiles(images, ids, grown);
+  if (changed.size === 0) return { folder: images, mounted: [], [Symbol.asyncDispose]: async () => undefined };
+  const files: Record<string, string> = {};
+  for (const [name, content] of changed) {
+    const path = join(folder, name);
+    writeFileSync(path, content, { mode: 0o640 });
+    // Read from inside, as the image itself.
+    chownSync(path, 0, ids.first);
+    files[name] = path;
+  }
+  const target = join(folder, "image");
+  mkdirSync(target, { recursive: true, mode: 0o700 });
+  await mounts.do({ kind: "image", source: images, target, firstId: ids.first, files });
+  const release = async () => void (await mounts.do({ kind: "detach", target }));
+  return { folder: target, mounted: [target], [Symbol.asyncDispose]: release };
+}
+
+function changedFiles(images: string, ids: IdRange, grown: ReadonlyMap<string, number> | undefined) {
+  const changed = new Map<string, Buffer>();
+  const written = idsIn(images);
+  // It lies open to the root of the shared range alone.
+  const isOpen = ids.first === HOST_ID_FIRST;
+  if (!isOpen || written.first !== ids.first) changed.set(written.name, withIds(written.content, ids));
+  if (grown !== undefined && grown.size > 0) {
+    changed.set(FILES_IMAGE, withSizes(readFileSync(join(images, FILES_IMAGE)), grown));
+  }
+  const terminals = terminalsThatFit(images);
+  if (terminals !== undefined) changed.set(TERMINALS_IMAGE, terminals);
+  return changed;
+}

@@ -1,0 +1,66 @@
+/**
+ * The range of user ids in a memory image, as CRIU keeps it: `userns-N.img` is one message with the lines of the two
+ * tables. It is the only file of an image that has ids of the machine; in
+ * all others they are as inside.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../../../contract/fault.ts";
+import { ID_COUNT, type IdRange } from "../../../../system/id-range.ts";
+import { encodeVarint, fieldsOf, LENGTH_BYTES, MAGIC_BYTES, withFields } from "./protobuf-fields.ts";
+
+const NAME = /^userns-\d+\.img$/;
+
+/** Numbers of the fields: the tables for users and for groups, and what a line of them says. */
+const TABLES = [1, 2];
+const INSIDE = 1;
+const OUTSIDE = 2;
+const COUNT = 3;
+
+interface IdsFile {
+  name: string;
+  content: Buffer;
+}
+
+/** Fault 422 when the image is not of a sandbox with one whole range. */
+export function idsIn(images: string): IdRange & IdsFile {
+  const [name, ...others] = readdirSync(images).filter((each) => NAME.test(each));
+  if (name === undefined || others.length > 0) throw unfit("it has no user namespace, or several");
+  const content = readFileSync(join(images, name));
+  const lines = fieldsOf(messageIn(content)).filter(({ number }) => TABLES.includes(number));
+  const firsts = new Set(lines.map(({ bytes }) => firstOf(bytes ?? Buffer.alloc(0))));
+  const [first] = firsts;
+  if (first === undefined || firsts.size > 1 || lines.length !== TABLES.length) throw unfit("its tables differ");
+  return { first, name, content };
+}
+
+/** The content of that file with another range. */
+export function withIds(content: Buffer, { first }: IdRange): Buffer {
+  let message = messageIn(content);
+  for (const table of TABLES) {
+    message = withFields(message, table, (line) => withFields(line, OUTSIDE, () => encodeVarint(first)));
+  }
+  const length = Buffer.alloc(LENGTH_BYTES);
+  length.writeUInt32LE(message.length);
+  return Buffer.concat([content.subarray(0, MAGIC_BYTES), length, message]);
+}
+
+function messageIn(content: Buffer): Buffer {
+  const from = MAGIC_BYTES + LENGTH_BYTES;
+  const end = from + content.readUInt32LE(MAGIC_BYTES);
+  if (end !== content.length) throw unfit("its tables are cut off");
+  return content.subarray(from, end);
+}
+
+function firstOf(line: Buffer): number {
+  const fields = new Map(fieldsOf(line).map(({ number, value }) => [number, value]));
+  const first = fields.get(OUTSIDE);
+  if (first === undefined || fields.get(INSIDE) !== 0 || fields.get(COUNT) !== ID_COUNT) {
+    throw unfit("it does not have one whole range");
+  }
+  return first;
+}
+
+function unfit(what: string): Fault {
+  return new Fault(422, `the user ids of this memory image cannot be read: ${what}`);
+}

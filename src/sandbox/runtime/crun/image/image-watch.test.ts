@@ -1,0 +1,76 @@
+import { afterAll, beforeEach, expect, test } from "bun:test";
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { until } from "../../../../base/testing/until.ts";
+import { Fault } from "../../../../contract/fault.ts";
+import { TOOL_LOG_MAX_BYTES } from "../../../limits.ts";
+import { ImageWatch } from "./image-watch.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "image-watch-"));
+const log = join(folder, "dump.log");
+const BOUND = { folder, log, maxBytes: 1000, maxMs: 60_000 };
+beforeEach(() => {
+  rmSync(folder, { recursive: true });
+  mkdirSync(folder);
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Watches until it stops the writer, and answers why. */
+async function stopped(maxBytes: number, demandRoom: () => void = () => undefined, maxMs = 60_000) {
+  const stop = Promise.withResolvers<void>();
+  using watch = new ImageWatch({ folder, log, maxBytes, maxMs, demandRoom, stop: async () => stop.resolve() });
+  await stop.promise;
+  return watch.fault;
+}
+
+function write(name: string, bytes: number): void {
+  writeFileSync(join(folder, name), "");
+  truncateSync(join(folder, name), bytes);
+}
+
+test("who writes more than the bound, in however many files, is stopped, and the caller hears why", async () => {
+  for (const name of ["pages-1.img", "pages-2.img", "ghost-file-1.img"]) write(name, 400);
+  const fault = await stopped(1000);
+  expect(fault?.status).toBe(422);
+  expect(fault?.message).toContain("memory: false");
+});
+
+test("so is who writes when the machine has no room left", async () => {
+  const fault = await stopped(1000, () => {
+    throw new Fault(507, "full");
+  });
+  expect(fault?.status).toBe(507);
+});
+
+test("so is who takes longer than it may", async () => {
+  const fault = await stopped(1000, undefined, 100);
+  expect([fault?.status, fault?.message]).toEqual([422, expect.stringContaining("within 1 s")]);
+});
+
+test("who stays within the bounds is left alone", async () => {
+  write("pages-1.img", 1000);
+  const looks = Promise.withResolvers<void>();
+  let stops = 0;
+  using watch = new ImageWatch({ ...BOUND, demandRoom: looks.resolve, stop: async () => void stops++ });
+  await looks.promise;
+  expect([stops, watch.fault]).toEqual([0, undefined]);
+});
+
+test("a log that grows without end is begun anew, and its writer is left alone", async () => {
+  write("dump.log", 2 * TOOL_LOG_MAX_BYTES + 1);
+  let stops = 0;
+  using watch = new ImageWatch({ ...BOUND, demandRoom: () => undefined, stop: async () => void stops++ });
+  await until("the log is begun anew", () => statSync(log).size === 0);
+  appendFileSync(log, "the end");
+  expect([readFileSync(log, "utf8"), stops, watch.fault]).toEqual(["the end", 0, undefined]);
+});

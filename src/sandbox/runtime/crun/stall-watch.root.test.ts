@@ -1,0 +1,98 @@
+/** What counts as standing still, seen with a cgroup that is empty first and holds a process that sleeps then. */
+import { expect, test } from "bun:test";
+import { mkdirSync, rmdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { untilTrue } from "../../../base/testing/until.ts";
+import { processorTimeFile } from "../../../system/cgroup/cgroups.ts";
+import { freezerOf } from "../../../system/cgroup/freezer.ts";
+import { STALL_CHECK_MS, StallWatch } from "./stall-watch.ts";
+
+/** A process that sleeps, and goes into a cgroup of its own when it is told to. */
+async function withSleeper(use: (cgroup: string, goThere: () => void) => Promise<void>): Promise<void> {
+  const cgroup = `sandlot-stall-${process.pid}`;
+  const folder = freezerOf(cgroup);
+  mkdirSync(folder);
+  const sleeper = Bun.spawn(["sleep", "60"]);
+  try {
+    await use(cgroup, () => writeFileSync(join(folder, "cgroup.procs"), String(sleeper.pid)));
+  } finally {
+    sleeper.kill("SIGKILL");
+    await sleeper.exited;
+    rmdirSync(folder);
+  }
+}
+
+// Seen to fail with a watch that takes who is not there yet for one that stands still.
+test("who is not there yet does not stand still, and who sleeps there does", async () => {
+  await withSleeper(async (cgroup, goThere) => {
+    let stalls = 0;
+    const stalled = () => void stalls++;
+    using _watch = new StallWatch([cgroup], 1, { stalled, hasEnded: () => false, ended: () => undefined });
+    await Bun.sleep(2.5 * STALL_CHECK_MS);
+    expect(stalls).toBe(0);
+    goThere();
+    const deadline = performance.now() + 10 * STALL_CHECK_MS;
+    while (stalls === 0 && performance.now() < deadline) await Bun.sleep(STALL_CHECK_MS);
+    expect(stalls).toBe(1);
+  });
+});
+
+test("with a counter of processor time, who sleeps stands still and who works does not", async () => {
+  const cgroup = `sandlot-stall-busy-${process.pid}`;
+  const folders = [...new Set([freezerOf(cgroup), dirname(processorTimeFile(cgroup))])];
+  for (const folder of folders) mkdirSync(folder);
+  const sleeper = Bun.spawn(["sleep", "600"]);
+  const spinner = Bun.spawn(["sh", "-c", "while :; do :; done"]);
+  try {
+    for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(sleeper.pid));
+    for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(spinner.pid));
+    let [stalls, looks] = [0, 0];
+    const watched = { stalled: () => void stalls++, hasEnded: () => ++looks === 0, ended: () => undefined };
+    using _watch = new StallWatch([cgroup], 1000, watched, 200);
+    await untilTrue(() => looks >= 12);
+    expect(stalls).toBe(0);
+    spinner.kill("SIGKILL");
+    await untilTrue(() => stalls !== 0);
+  } finally {
+    for (const child of [sleeper, spinner]) {
+      child.kill("SIGKILL");
+      await child.exited;
+    }
+    for (const folder of folders) rmdirSync(folder);
+  }
+});
+
+// Seen to fail with one that goes by the clock: a restore was given up that waited for the word of a server that was
+// kept from everything for longer than that.
+test("who may have waited for this server does not stand still, for as long as nobody looked", async () => {
+  await withSleeper(async (cgroup, goThere) => {
+    goThere();
+    let stalls = 0;
+    let looks = 0;
+    const stalled = () => void stalls++;
+    const hasEnded = () => ++looks === 0;
+    using _watch = new StallWatch([cgroup], 1000, { stalled, hasEnded, ended: () => undefined }, 100);
+    await untilTrue(() => looks >= 3);
+    Bun.sleepSync(1500);
+    const before = looks;
+    await untilTrue(() => looks >= before + 2);
+    expect(stalls).toBe(0);
+    await untilTrue(() => stalls !== 0);
+    expect(looks).toBeGreaterThanOrEqual(11);
+  });
+});
+
+// Seen to fail with one that believes it at once: it ended sandboxes that had just been restored.
+test("who has ended is told of when it was so twice in a row: what it said at last is heard before", async () => {
+  const looks = [true, false, true, true, true];
+  const told: number[] = [];
+  const watched = {
+    stalled: () => undefined,
+    hasEnded: () => looks.shift() ?? false,
+    ended: () => void told.push(looks.length),
+  };
+  using _watch = new StallWatch([], 60_000, watched, 5);
+  await untilTrue(() => told.length !== 0);
+  await Bun.sleep(50);
+  expect(told).toEqual([1]);
+});

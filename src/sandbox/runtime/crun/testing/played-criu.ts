@@ -1,0 +1,45 @@
+/** Says over its standard input what CRIU says while it restores: two stages, and that it is done. */
+import { FFIType, ptr } from "bun:ffi";
+import { onFirstUse } from "../../../../base/c-library.ts";
+
+const libc = onFirstUse({
+  send: { args: [FFIType.i32, FFIType.ptr, FFIType.u64, FFIType.i32], returns: FFIType.i64 },
+  recv: { args: [FFIType.i32, FFIType.ptr, FFIType.u64, FFIType.i32], returns: FFIType.i64 },
+});
+const MESSAGE_MAX_BYTES = 4096;
+const GO_ON = "08061801";
+const [part, work, descriptor] = process.argv.slice(2);
+if (part === "ends" || work !== "swrk") process.exit(3);
+const socket = Number(descriptor);
+
+function hear(): string {
+  const message = Buffer.alloc(MESSAGE_MAX_BYTES);
+  const length = Number(libc().recv(socket, ptr(message), BigInt(message.length), 0));
+  return message.toString("hex", 0, Math.max(length, 0));
+}
+
+function say(bytes: string): void {
+  const message = Buffer.from(bytes, "hex");
+  libc().send(socket, ptr(message), BigInt(message.length), 0);
+}
+
+/** Fails when it is told to, and when nobody is there any more. */
+function stage(name: string, pid = ""): void {
+  const told = `0a${hexLength(name)}${Buffer.from(name).toString("hex")}${pid}`;
+  say(`080610012a${hexLength(Buffer.from(told, "hex"))}${told}`);
+  if (part === "dies") process.exit(4);
+  if (hear() !== GO_ON) process.exit(1);
+}
+
+function hexLength({ length }: { length: number }): string {
+  return length.toString(16).padStart(2, "0");
+}
+
+if (hear() === "") process.exit(1);
+stage("pre-restore");
+// Its pid is 4242, a number of two bytes.
+stage("setup-namespaces", "109221");
+stage("post-restore", "109221");
+say("08021001220308" + "9221");
+// Until nobody is there any more.
+if (part === "lingers") hear();

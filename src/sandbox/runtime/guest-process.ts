@@ -1,0 +1,64 @@
+/** What every wall tells its OCI runtime of the first process of a sandbox, and of the room it has. */
+import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
+import { USUAL_SCORE } from "../../system/oom-score.ts";
+import type { NewSandbox } from "./runtime.ts";
+
+/**
+ * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets,
+ * network administration, mounting, device nodes, tracing and modules.
+ */
+const CAPABILITIES = [
+  "CAP_AUDIT_WRITE",
+  "CAP_CHOWN",
+  "CAP_DAC_OVERRIDE",
+  "CAP_FOWNER",
+  "CAP_FSETID",
+  "CAP_KILL",
+  "CAP_NET_BIND_SERVICE",
+  "CAP_SETFCAP",
+  "CAP_SETGID",
+  "CAP_SETPCAP",
+  "CAP_SETUID",
+  "CAP_SYS_CHROOT",
+];
+
+/** An init that takes care of orphans, and what keeps the guest alive. */
+export const GUEST_COMMAND = [
+  `${GUEST_MOUNT}/bin/init`,
+  "--",
+  `${GUEST_MOUNT}/bin/busybox`,
+  "sh",
+  `${GUEST_MOUNT}/bin/keep-guest`,
+];
+
+export const SHM_MAX = "size=256m";
+export const RUN_MAX = "size=64m";
+export const CPU_PERIOD_US = 100_000;
+
+export function guestEnvironment({ size, copy }: Pick<NewSandbox, "size" | "copy">): string[] {
+  return [
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    `SANDLOT_CPU_COUNT=${size.cpuCount}`,
+    `SANDLOT_MEMORY_MB=${size.memoryMB}`,
+    ...(copy ? ["SANDLOT_COPY=1"] : []),
+  ];
+}
+
+/** The first process of a sandbox, behind whichever wall, as an OCI description has it. */
+export function firstProcess({ openFilesMax }: Pick<NewSandbox, "openFilesMax">, args: string[], env: string[]) {
+  return {
+    terminal: false,
+    user: { uid: 0, gid: 0 },
+    cwd: "/",
+    args,
+    env,
+    // sudo must work inside; the user namespace is what makes that safe.
+    noNewPrivileges: false,
+    oomScoreAdj: USUAL_SCORE,
+    capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },
+    rlimits: [
+      { type: "RLIMIT_NOFILE", hard: openFilesMax, soft: openFilesMax },
+      { type: "RLIMIT_CORE", hard: 0, soft: 0 },
+    ],
+  };
+}

@@ -1,0 +1,228 @@
+/**
+ * Runsc (gVisor) as a wall: every sandbox has a kernel of its own, a program that answers all system calls inside, with
+ * a process beside it that opens files for it. Both are in the cgroup of the sandbox, and so are the processes in which
+ * runsc lets code inside run.
+ *
+ * It is there only where the operator chose it. What must be done without it, such as to remove what there is, is.
+ */
+import { chownSync, closeSync, constants, copyFileSync, existsSync, lstatSync, openSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Fault } from "../../../contract/fault.ts";
+import { freeze, freezerOf, thaw } from "../../../system/cgroup/freezer.ts";
+import { leaveToMachine } from "../../../system/cgroup/machine-share.ts";
+import { memoryInUse } from "../../../system/cgroup/memory-in-use.ts";
+import { makeParentCgroup } from "../../../system/cgroup/parents.ts";
+import { removeCgroups } from "../../../system/cgroup/removal.ts";
+import type { DataFolder } from "../../../system/data-folder.ts";
+import { startTicks } from "../../../system/start-ticks.ts";
+import { IMAGE_STOP_MS } from "../../limits.ts";
+import type {
+  CheckpointRequest,
+  CreatedContainer,
+  ImageFacts,
+  NewSandbox,
+  OpenFile,
+  OutsideMount,
+  RestoreRequest,
+  RunningContainer,
+  Runtime,
+} from "../runtime.ts";
+import { endRestores, sandboxCgroups, toolCgroup, waitForDump } from "../tool-work.ts";
+import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
+import { explain } from "./complaint.ts";
+import { mismatch, runscFacts } from "./image-facts.ts";
+import { Runsc } from "./runsc.ts";
+import { mountedFromOutside, type RunscSpec, runscSpec, specForRestore, TMP_MARK } from "./runsc-spec.ts";
+
+/** In the folder of an image, beside what runsc writes. */
+const SPEC_FILE = "spec.json";
+const MIB = 1024 * 1024;
+
+export class RunscRuntime implements Runtime {
+  readonly showsProcesses = false;
+  /** The one that shares most leading bits with where it goes. */
+  readonly choosesSource = true;
+  /**
+   * What is open is disconnected in the middle of the writing, and what comes in changes what is being written: either
+   * may leave a program that waits for connections waiting for ever, or without end.
+   */
+  readonly keepsConnections = false;
+  readonly #runsc: Runsc;
+  #version: string | undefined;
+
+  private constructor(
+    readonly data: DataFolder,
+    binary: string,
+  ) {
+    this.#runsc = new Runsc(binary, data);
+  }
+
+  static async open(binary: string, data: DataFolder): Promise<RunscRuntime> {
+    const runtime = new RunscRuntime(data, binary);
+    if (existsSync(binary)) runtime.#version = await runtime.#runsc.version();
+    return runtime;
+  }
+
+  async create(sandbox: NewSandbox): Promise<CreatedContainer> {
+    await this.#demandTool();
+    const spec = runscSpec(sandbox);
+    demandFolders(sandbox.root, sandbox.volumes);
+    markTmp(sandbox);
+    const pid = await this.#make(sandbox, spec);
+    return { ...this.#running(sandbox.id, pid), mounts: mountedFromOutside(spec) };
+  }
+
+  async start(id: string, pid: number): Promise<void> {
+    if (startTicks(pid) === undefined) throw endedBefore(id);
+    await this.#runsc.start(id).catch((cause: unknown) => {
+      throw startTicks(pid) === undefined ? endedBefore(id, cause) : cause;
+    });
+  }
+
+  async remove(id: string, withinMs?: number): Promise<void> {
+    const tools = (["restore", "dump"] as const).map((action) => toolCgroup(this.data, id, action));
+    for (const cgroup of [...tools, `${this.data.cgroup}/${id}`]) await removeCgroups(cgroup, new Set(), withinMs);
+    this.#runsc.forget(id);
+  }
+
+  async list(): Promise<string[]> {
+    return [...new Set([...this.#runsc.list(), ...(await sandboxCgroups(this.data))])];
+  }
+
+  /** All memory of a sandbox is one file of its kernel, of which a checkpoint holds what is in use. */
+  async imageBytes(cgroup: string, maxBytes: number): Promise<number> {
+    const bytes = memoryInUse(cgroup);
+    if (bytes <= maxBytes) return bytes;
+    const most = Math.floor(maxBytes / MIB);
+    throw new Fault(
+      422,
+      `the memory of this sandbox cannot be kept: it would take more than ${most} MiB on disk. ` +
+        "End some of its processes, or pause with memory: false to keep only the files",
+    );
+  }
+
+  /** Nothing inside runs from the first step on, so that what is on the disk is what the memory takes for written. */
+  async checkpoint({ id, pid, cgroup, folder, images, bounds, whileStopped }: CheckpointRequest): Promise<void> {
+    await this.#demandTool();
+    try {
+      await this.#runsc.pause(id);
+      bounds.demandRoom();
+      await this.#runsc.checkpoint(id, images, bounds.maxMs + IMAGE_STOP_MS);
+      copyFileSync(join(folder, "config.json"), join(images, SPEC_FILE));
+      await whileStopped(AbortSignal.timeout(bounds.maxMs + IMAGE_STOP_MS));
+      await freeze(cgroup);
+    } catch (cause) {
+      if (startTicks(pid) === undefined) {
+        throw new Fault(404, `sandbox ${id} ended while runsc wrote its checkpoint`, { cause });
+      }
+      await this.letGo(id, cgroup);
+      throw explain(cause);
+    }
+  }
+
+  async letGo(id: string, cgroup: string): Promise<void> {
+    thaw(cgroup);
+    if (this.#runsc.stateOf(id)?.status === "paused") await this.#runsc.resume(id);
+  }
+
+  get imageFacts(): ImageFacts {
+    return runscFacts(this.#version ?? "none");
+  }
+
+  mismatch(written: ImageFacts): string | undefined {
+    return mismatch(written, runscFacts(this.#version ?? "none"));
+  }
+
+  /** The network that they are in is runsc's own. */
+  holdsConnections(): boolean {
+    return false;
+  }
+
+  /** Nobody but runsc can read what it writes; it refuses an image whose files have changed. */
+  openFiles(): OpenFile[] {
+    return [];
+  }
+
+  async restore(request: RestoreRequest): Promise<RunningContainer> {
+    await this.#demandTool();
+    const { id, folder, images } = request;
+    await request.prepared;
+    try {
+      const written = JSON.parse(await readFile(join(images, SPEC_FILE), "utf8")) as RunscSpec;
+      const pid = await this.#make(request, specForRestore(written, request));
+      await request.plug(`/proc/${pid}/ns/net`);
+      await this.#runsc.restore(id, folder, images);
+      return this.#running(id, pid);
+    } catch (cause) {
+      await this.remove(id);
+      throw cause;
+    }
+  }
+
+  async recover(): Promise<void> {
+    await endRestores(this.data);
+  }
+
+  untilWritten(id: string): Promise<void> {
+    return waitForDump(toolCgroup(this.data, id, "dump"));
+  }
+
+  /** Stopped before its first process runs. Answers the pid of its kernel. */
+  async #make({ id, folder }: Pick<NewSandbox, "id" | "folder">, spec: RunscSpec): Promise<number> {
+    // Runsc does not say which one.
+    const missing = mountedFromOutside(spec).find(({ outside }) => !existsSync(outside));
+    if (missing !== undefined) throw new Fault(500, `${missing.outside}, to be mounted at ${missing.inside}, is gone`);
+    await writeFile(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
+    // Several at once would each make the cgroup above them.
+    if (!existsSync(freezerOf(this.data.cgroup))) {
+      makeParentCgroup(this.data.cgroup);
+      leaveToMachine(this.data.cgroup);
+    }
+    return await this.#runsc.create(id, folder);
+  }
+
+  #running(id: string, pid: number): RunningContainer {
+    const gofer = this.#runsc.stateOf(id)?.goferPid;
+    if (gofer === undefined) throw new Fault(500, `runsc keeps nothing of sandbox ${id}, which it has just made`);
+    return { pid, rootPid: gofer };
+  }
+
+  /** It may have been installed since the server was started. */
+  async #demandTool(): Promise<void> {
+    this.#version ??= await this.#runsc.version();
+    if (this.#version !== undefined) return;
+    throw new Fault(
+      503,
+      `the wall runsc is not there: ${this.#runsc.binary} does not run. ` +
+        "FIX: `sandlot templates wall NAME runsc` installs it, and so does a start with SANDLOT_WALL=runsc",
+    );
+  }
+}
+
+/** A volume is mounted on a folder of the sandbox's disk, which is made where it is missing. Nothing runs there yet. */
+function demandFolders(root: string, volumes: readonly OutsideMount[]): void {
+  for (const { inside } of volumes) {
+    let path = root;
+    for (const name of inside.split("/").filter(Boolean)) {
+      path = join(path, name);
+      const found = lstatSync(path, { throwIfNoEntry: false });
+      if (found === undefined) break;
+      if (found.isSymbolicLink()) throw linkOnTheWay(inside);
+      if (!found.isDirectory()) throw fileOnTheWay(inside);
+    }
+  }
+}
+
+/** In the folder itself, not where a link of the image leads. */
+function markTmp({ root, ids }: Pick<NewSandbox, "root" | "ids">): void {
+  const path = join(root, TMP_MARK);
+  if (!lstatSync(dirname(path), { throwIfNoEntry: false })?.isDirectory()) return;
+  const { O_CREAT, O_WRONLY, O_NOFOLLOW } = constants;
+  closeSync(openSync(path, O_CREAT | O_WRONLY | O_NOFOLLOW, 0o600));
+  chownSync(path, ids.first, ids.first);
+}
+
+function endedBefore(id: string, cause?: unknown): Fault {
+  return new Fault(500, `the first process of ${id} ended before it was started`, { cause });
+}

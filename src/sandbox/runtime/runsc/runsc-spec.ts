@@ -1,0 +1,100 @@
+/**
+ * The OCI description of a sandbox behind runsc. Its kernel is a program of its own, which knows nothing of the
+ * machine: most of what crun has to hide is not there. Pure: facts in, JSON out.
+ */
+import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts";
+import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
+import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
+import { ID_COUNT, type IdRange } from "../../../system/id-range.ts";
+import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment, RUN_MAX, SHM_MAX } from "../guest-process.ts";
+import type { NewSandbox, OutsideMount, RestoreRequest, SandboxSize } from "../runtime.ts";
+
+/**
+ * Runsc lays a filesystem in memory over a /tmp that is empty when it starts, and what is written there would be on no
+ * disk. So there is a file in it, which goes before anything else runs.
+ */
+export const TMP_MARK = "/tmp/.sandlot-start";
+
+/** On the machine, each process inside is two or more, and there are those of runsc itself. */
+const MACHINE_PIDS_MAX = 2 * SANDBOX_PIDS_MAX;
+
+export type RunscSpec = ReturnType<typeof runscSpec>;
+
+export function runscSpec(input: Omit<NewSandbox, "id" | "folder">) {
+  return {
+    ociVersion: "1.0.2",
+    hostname: input.hostname,
+    root: { path: input.root, readonly: false },
+    process: firstProcess(
+      input,
+      [`${GUEST_MOUNT}/bin/busybox`, "sh", "-c", `rm -f ${TMP_MARK}; exec "$0" "$@"`, ...GUEST_COMMAND],
+      guestEnvironment(input),
+    ),
+    mounts: [
+      own("/proc", "proc", ["nosuid", "noexec", "nodev"]),
+      own("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
+      own("/dev/pts", "devpts", ["nosuid", "noexec"]),
+      own("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
+      own("/run", "tmpfs", ["nosuid", "nodev", "mode=755", RUN_MAX]),
+      own("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
+      own("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
+      bound(input.guestFolder, GUEST_MOUNT, "ro"),
+      bound(input.controlSecretFile, CONTROL_SECRET_FILE, "ro"),
+      ...input.volumes.map(({ inside, outside }) => bound(outside, inside, "rw")),
+    ],
+    linux: {
+      namespaces: ["user", "pid", "ipc", "uts", "mount", "network"].map((type) => ({ type })),
+      ...idMappings(input.ids),
+      cgroupsPath: input.cgroup,
+      resources: resources(input.size),
+    },
+  };
+}
+
+/** What was written is made again elsewhere: with another root, other files from outside, another size, other ids. */
+export function specForRestore(written: RunscSpec, request: RestoreRequest): RunscSpec {
+  const places = new Map(request.mounts.map(({ inside, outside }) => [inside, outside]));
+  return {
+    ...written,
+    root: { ...written.root, path: request.root },
+    mounts: written.mounts.map((mount) =>
+      mount.type === "bind" ? { ...mount, source: places.get(mount.destination) ?? mount.source } : mount,
+    ),
+    linux: {
+      ...written.linux,
+      ...idMappings(request.ids),
+      cgroupsPath: request.cgroup,
+      resources: resources(request.size),
+    },
+  };
+}
+
+/** What is mounted from the machine: where it is inside, and what it is outside. */
+export function mountedFromOutside(spec: RunscSpec): OutsideMount[] {
+  const mounts = spec.mounts.filter(({ type }) => type === "bind");
+  return mounts.map(({ destination, source }) => ({ inside: destination, outside: source }));
+}
+
+function idMappings({ first }: IdRange) {
+  const mappings = [{ containerID: 0, hostID: first, size: ID_COUNT }];
+  return { uidMappings: mappings, gidMappings: mappings };
+}
+
+/** Of all of it: the kernel of the sandbox has no room but the sandbox's own. */
+function resources({ memoryMB, cpuCount, processors }: SandboxSize) {
+  const memoryBytes = memoryMB * 1024 * 1024;
+  const cpu = { quota: cpuCount * CPU_PERIOD_US, period: CPU_PERIOD_US };
+  return {
+    memory: { limit: memoryBytes, swap: memoryBytes },
+    pids: { limit: MACHINE_PIDS_MAX },
+    cpu: processors === undefined ? cpu : { ...cpu, cpus: processors },
+  };
+}
+
+function own(destination: string, type: string, options: string[]) {
+  return { destination, type, source: type, options };
+}
+
+function bound(source: string, destination: string, access: "ro" | "rw") {
+  return { destination, type: "bind", source, options: ["bind", access, "nosuid", "nodev"] };
+}

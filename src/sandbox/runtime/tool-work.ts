@@ -1,0 +1,48 @@
+/**
+ * Tools that make a sandbox or write it down work in a cgroup of their own beside the sandbox's. When the server is
+ * killed they go on without it, and the next server finds them there.
+ */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { freezerOf } from "../../system/cgroup/freezer.ts";
+import { endAll } from "../../system/cgroup/removal.ts";
+import type { DataFolder } from "../../system/data-folder.ts";
+import { CHECKPOINT_MS } from "../limits.ts";
+
+export type ToolAction = "dump" | "restore";
+
+const LOOK_EVERY_MS = 20;
+
+/** The cgroup in which a tool works for a sandbox. */
+export function toolCgroup(data: DataFolder, id: string, action: ToolAction): string {
+  return `${data.cgroup}/${id}.${action}`;
+}
+
+/**
+ * A half made sandbox is nobody's: whoever is making it is ended first, then what was made can be found and removed.
+ */
+export async function endRestores(data: DataFolder): Promise<void> {
+  const folder = freezerOf(data.cgroup);
+  if (!existsSync(folder)) return;
+  const restores = readdirSync(folder).filter((name) => name.endsWith(".restore"));
+  await endAll(restores.map((name) => `${data.cgroup}/${name}`));
+}
+
+/** A tool that was ended in the middle of writing could leave its hand in the processes; it is waited for. */
+export async function waitForDump(cgroup: string): Promise<void> {
+  const deadline = performance.now() + CHECKPOINT_MS;
+  while (isAtWork(cgroup) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
+}
+
+function isAtWork(cgroup: string): boolean {
+  const members = join(freezerOf(cgroup), "cgroup.procs");
+  return existsSync(members) && readFileSync(members, "utf8").trim() !== "";
+}
+
+/** Ids of the sandboxes that have a cgroup, whichever wall made it. */
+export async function sandboxCgroups(data: DataFolder): Promise<string[]> {
+  const cgroups = await readdir(freezerOf(data.cgroup), { withFileTypes: true }).catch(() => []);
+  // Beside them are the cgroups in which tools work for them.
+  return cgroups.filter((entry) => entry.isDirectory() && !entry.name.includes(".")).map(({ name }) => name);
+}

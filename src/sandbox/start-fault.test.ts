@@ -1,0 +1,27 @@
+/** What a failed start is to whoever asked; failed-starts.test.ts in tests/functional/host starts real ones. */
+import { expect, test } from "bun:test";
+import { Fault } from "../contract/fault.ts";
+import { startFault } from "./start-fault.ts";
+
+const MESSAGE = "sandbox i1 could not be booted";
+
+test("no room says so itself", () => {
+  const noRoom = new Fault(503, "all 4093 network slots are in use");
+  expect(startFault(MESSAGE, noRoom)).toBe(noRoom);
+});
+
+test("a machine that is short of files, processes or memory says so, and when to come again", () => {
+  const short = Object.assign(new Error("too many open files"), { code: "EMFILE" });
+  expect(startFault(MESSAGE, short)).toMatchObject({ status: 503, cause: short, headers: { "retry-after": "5" } });
+});
+
+test("so it does when another error is around the kernel's own", () => {
+  const short = Object.assign(new Error("no memory"), { code: "ENOMEM" });
+  const cause = new Fault(500, "mounting failed", { cause: short });
+  expect(startFault(MESSAGE, cause)).toMatchObject({ status: 503, cause, headers: { "retry-after": "5" } });
+});
+
+test("any other failure is ours, and keeps its cause for the log", () => {
+  const cause = new Fault(422, "never heard of");
+  expect(startFault(MESSAGE, cause)).toMatchObject({ status: 500, message: MESSAGE, cause });
+});

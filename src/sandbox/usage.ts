@@ -1,0 +1,111 @@
+/**
+ * What a sandbox uses, seen from outside: the counters of its cgroup and the filesystem at its root. The sandbox does
+ * not notice. Memory is cut in two exactly as the guest does it: the cache is what the kernel would give back, used is
+ * all the rest.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { scaled } from "../base/time-factor.ts";
+import type { Usage } from "../contract/internal/host.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
+
+/** Sandboxes measured before others get their turn on the processor. */
+const METRIC_TURN = 16;
+const MEASURE_DISK_MS = scaled(1_000);
+
+/** Where the counters are; tests have folders of their own. */
+const SYSTEM = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
+
+/** As much of its record as is needed. */
+type Measured = Pick<SandboxRecord, "cgroup" | "pid" | "rootPid">;
+
+export class UsageMeter {
+  readonly #cpuFolder: string;
+  readonly #memoryFolder: string;
+  readonly #isV2: boolean;
+  readonly #proc: string;
+
+  constructor(folders = SYSTEM) {
+    this.#isV2 = existsSync(join(folders.cgroup, "cgroup.controllers"));
+    const tree = (names: string[]) => names.find((name) => existsSync(join(folders.cgroup, name))) ?? "";
+    // Where the two controllers are mounted together, either name may be missing.
+    const cpuTree = this.#isV2 ? "" : tree(["cpuacct", "cpu,cpuacct", "cpuacct,cpu"]);
+    this.#cpuFolder = join(folders.cgroup, cpuTree);
+    this.#memoryFolder = join(folders.cgroup, this.#isV2 ? "" : "memory");
+    this.#proc = folders.proc;
+  }
+
+  /** All of these in one pass. Those that ended meanwhile, or whose disk hangs, are left out. */
+  async readAll(sandboxes: readonly (Measured & { id: string })[]): Promise<Map<string, Usage>> {
+    const usages = new Map<string, Usage>();
+    for (let at = 0; at < sandboxes.length; at += METRIC_TURN) {
+      const some = sandboxes.slice(at, at + METRIC_TURN);
+      const read = await Promise.all(some.map((sandbox) => this.read(sandbox).catch(() => undefined)));
+      for (const [nth, usage] of read.entries()) if (usage !== undefined) usages.set(some[nth]?.id ?? "", usage);
+    }
+    return usages;
+  }
+
+  /** Undefined: it ended. */
+  async read({ cgroup, pid, rootPid = pid }: Measured): Promise<Usage | undefined> {
+    try {
+      const cpuUsedMs = this.cpuUsedMs(cgroup);
+      const memory = this.#memory(cgroup);
+      return { cpuUsedMs, ...memory, ...(await this.#disk(rootPid)) };
+    } catch (thrown) {
+      if (isGone(thrown)) return undefined;
+      throw thrown;
+    }
+  }
+
+  /** Of processors alone. Those that ended meanwhile are left out. */
+  processorTimes(sandboxes: readonly Pick<SandboxRecord, "id" | "cgroup">[]): Map<string, number> {
+    const times = new Map<string, number>();
+    for (const { id, cgroup } of sandboxes) {
+      try {
+        times.set(id, this.cpuUsedMs(cgroup));
+      } catch (thrown) {
+        if (!isGone(thrown)) throw thrown;
+      }
+    }
+    return times;
+  }
+
+  cpuUsedMs(cgroup: string): number {
+    const folder = join(this.#cpuFolder, cgroup);
+    return this.#isV2
+      ? counter(readFileSync(join(folder, "cpu.stat"), "utf8"), "usage_usec") / 1000
+      : Number(readFileSync(join(folder, "cpuacct.usage"), "utf8")) / 1e6;
+  }
+
+  #memory(cgroup: string): { memUsed: number; memCache: number } {
+    const folder = join(this.#memoryFolder, cgroup);
+    const current = Number(readFileSync(join(folder, this.#isV2 ? "memory.current" : "memory.usage_in_bytes"), "utf8"));
+    const stat = readFileSync(join(folder, "memory.stat"), "utf8");
+    const prefix = this.#isV2 ? "" : "total_";
+    const file = counter(stat, this.#isV2 ? "file" : "total_cache");
+    // The counters are not read at one instant, and those of v1 lag behind one another.
+    const memCache = Math.min(current, Math.max(0, file - counter(stat, `${prefix}shmem`)));
+    return { memUsed: current - memCache, memCache };
+  }
+
+  async #disk(pid: number): Promise<{ diskUsed: number; diskTotal: number }> {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(new Error("the disk does not answer")), MEASURE_DISK_MS);
+    try {
+      const disk = await Promise.race([statfs(join(this.#proc, String(pid), "root")), late.promise]);
+      return { diskUsed: (disk.blocks - disk.bavail) * disk.bsize, diskTotal: disk.blocks * disk.bsize };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function isGone(thrown: unknown): boolean {
+  return ["ENOENT", "ENODEV", "ESRCH"].includes((thrown as NodeJS.ErrnoException).code ?? "");
+}
+
+function counter(text: string, name: string): number {
+  return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
+}

@@ -1,0 +1,71 @@
+/**
+ * The volumes of a sandbox that is about to start: they are held on the machine until the sandbox has them itself. What
+ * is written down of them names the volume, not where it happens to be mounted.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import type { VolumeMount } from "../contract/internal/host.ts";
+import { type IdRange, SHARED_IDS } from "../system/id-range.ts";
+import type { Mounts } from "../system/mount/mounts.ts";
+import { VOLUME } from "./checkpoint/manifest.ts";
+import type { OutsideMount } from "./runtime/runtime.ts";
+import type { HeldVolume, Volumes } from "./volume/volumes.ts";
+
+/** Where one is shown with the ids of its sandbox, below the folder of that, followed by a number. */
+const PLACE = "volume-";
+
+export class VolumeMounts implements Disposable {
+  readonly #held: readonly (HeldVolume & { inside: string })[];
+
+  private constructor(held: readonly (HeldVolume & { inside: string })[]) {
+    this.#held = held;
+  }
+
+  static async hold(volumes: Pick<Volumes, "hold">, wanted: readonly VolumeMount[]): Promise<VolumeMounts> {
+    using held = new DisposableStack();
+    const mounts: (HeldVolume & { inside: string })[] = [];
+    for (const { volume, path } of wanted) {
+      const one = await volumes.hold(volume).catch((cause: unknown) => {
+        const fault = Fault.from(cause);
+        // One that is gone must not read as a sandbox or a template that is.
+        throw fault.status === 404 ? new Fault(422, fault.message, { cause }) : fault;
+      });
+      held.use(one);
+      mounts.push({ ...one, inside: path });
+    }
+    held.move();
+    return new VolumeMounts(mounts);
+  }
+
+  /** From now on each is shown below this folder as a sandbox with these ids is to see it, until it is released. */
+  async mapTo(ids: IdRange, folder: string, mounts: Pick<Mounts, "do">): Promise<void> {
+    if (ids.first === SHARED_IDS.first) return;
+    for (const [number, held] of this.#held.entries()) {
+      const target = join(folder, `${PLACE}${number}`);
+      mkdirSync(target, { mode: 0o711 });
+      await mounts.do({ kind: "map", source: held.path, target, firstId: ids.first });
+      held.path = target;
+    }
+  }
+
+  get mounts(): OutsideMount[] {
+    return this.#held.map(({ inside, path }) => ({ inside, outside: path }));
+  }
+
+  /** As it is written down. */
+  named({ inside, outside }: OutsideMount): OutsideMount {
+    const volume = this.#held.find(({ path }) => path === outside);
+    return { inside, outside: volume === undefined ? outside : VOLUME + volume.name };
+  }
+
+  /** As it is on this machine. */
+  placed({ inside, outside }: OutsideMount): OutsideMount {
+    const volume = this.#held.find(({ name }) => outside === VOLUME + name);
+    return { inside, outside: volume?.path ?? outside };
+  }
+
+  [Symbol.dispose](): void {
+    for (const one of this.#held) one[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * A process that works on the content of one volume. It has user, pid, network and ipc namespaces of its own: it is
+ * root to the ids that sandboxes have, which is nobody on the machine, and shuts itself into the volume before it is
+ * asked anything. So what sandboxes do to the tree meanwhile leads it nowhere else, and a call that hangs holds up
+ * nothing but itself.
+ */
+import { chownSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { stderrLog } from "../../base/log.ts";
+import { scaled } from "../../base/time-factor.ts";
+import { Fault } from "../../contract/fault.ts";
+import { cannotStart, IGNORE_STOP_SIGNALS, MINIMAL_ENV } from "../../system/command.ts";
+import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
+import { USUAL_SCORE } from "../../system/oom-score.ts";
+import { overloaded } from "../../system/overload.ts";
+import { CONTENT_END_MS, CONTENT_START_MS } from "../limits.ts";
+import type { HeldVolume } from "./volumes.ts";
+
+/** How long one may think about a call, but for the bytes of a file, of which each piece may take so long. */
+const CONTENT_CALL_MS = scaled(120_000);
+
+const PROGRAM = join(import.meta.dir, "program/main.ts");
+/** What root needs to go anywhere in a tree and to give its entries owners and modes; and to shut itself in. */
+const CAPABILITIES = "-all,+chown,+dac_override,+fowner,+fsetid,+sys_chroot";
+const NAMESPACES = ["--user", "--keep-caps", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts"];
+/** The runtime lies where the mapped root may have no way to; it comes as an open file instead. */
+const RUNTIME = "/proc/self/fd/3";
+const START = `${IGNORE_STOP_SIGNALS}echo namespaces; read go && exec setpriv --reuid=0 --regid=0 --clear-groups --no-new-privs \
+--bounding-set=${CAPABILITIES} -- ${RUNTIME} "$@"`;
+
+export class ContentProcess {
+  private constructor(
+    readonly socket: string,
+    readonly child: ReturnType<typeof spawn>,
+  ) {}
+
+  /** `folder` is for its socket; `program` is what it runs, bundled. Takes the volume over, also when it throws. */
+  static async start(volume: HeldVolume, folder: string, program: string): Promise<ContentProcess> {
+    const socket = join(folder, "socket");
+    const child = spawnOr(volume, () => {
+      rmSync(folder, { recursive: true, force: true });
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      chownSync(folder, HOST_ID_FIRST, HOST_ID_FIRST);
+      return spawn([program, volume.path, socket]);
+    });
+    const started = new ContentProcess(socket, child);
+    void child.exited.then(() => volume[Symbol.dispose]());
+    const late = setTimeout(() => child.kill("SIGKILL"), CONTENT_START_MS);
+    try {
+      const lines = linesOf(child.stdout);
+      await expectLine(lines, "namespaces");
+      const map = `0 ${HOST_ID_FIRST} ${ID_COUNT}\n`;
+      for (const file of ["uid_map", "gid_map"]) writeFileSync(`/proc/${child.pid}/${file}`, map);
+      writeFileSync(`/proc/${child.pid}/oom_score_adj`, String(USUAL_SCORE));
+      child.stdin.write("\n");
+      await child.stdin.flush();
+      await expectLine(lines, "ready");
+      return started;
+    } catch (cause) {
+      await started.end();
+      throw overloaded("a process for the content of a volume could not be started", cause);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
+  /** Resolves when the operation has answered; the body of an answer may still be on its way. */
+  async ask(
+    operation: string,
+    about: Record<string, unknown>,
+    body: ReadableStream<Uint8Array> | null = null,
+  ): Promise<Response> {
+    const stop = new AbortController();
+    // A body may take as long as it keeps coming.
+    const timer = body === null ? setTimeout(() => stop.abort(), CONTENT_CALL_MS) : undefined;
+    let response: Response;
+    try {
+      response = await fetch(`http://volume/${operation}?${encodeURIComponent(JSON.stringify(about))}`, {
+        method: "POST",
+        body,
+        signal: stop.signal,
+        unix: this.socket,
+        keepalive: false,
+        timeout: false,
+        proxy: false,
+      });
+    } catch (cause) {
+      if (stop.signal.aborted) throw overloaded(`the volume did not answer within ${CONTENT_CALL_MS} ms`, cause);
+      throw new Fault(503, "the volume's content cannot be reached just now; try again", { cause });
+    } finally {
+      clearTimeout(timer);
+    }
+    if (response.ok) return response;
+    const { message } = (await response.json()) as { message: string };
+    throw new Fault(response.status, message);
+  }
+
+  get isAlive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  async end(): Promise<void> {
+    // It ends by itself when nobody is at the other end; one that hangs is ended.
+    const late = setTimeout(() => this.child.kill("SIGKILL"), CONTENT_END_MS);
+    await this.child.stdin.end();
+    await this.child.exited.finally(() => clearTimeout(late));
+  }
+}
+
+function spawnOr<Child>(volume: HeldVolume, start: () => Child): Child {
+  try {
+    return start();
+  } catch (cause) {
+    volume[Symbol.dispose]();
+    throw cannotStart("unshare", cause);
+  }
+}
+
+function spawn(args: readonly string[]) {
+  const runtime = openSync(process.execPath, "r");
+  try {
+    const child = Bun.spawn(["unshare", ...NAMESPACES, "--", "/bin/sh", "-c", START, "sh", ...args], {
+      stdio: ["pipe", "pipe", "pipe", runtime],
+      env: { ...MINIMAL_ENV },
+      cwd: "/",
+    });
+    void logLines(child.stderr);
+    return child;
+  } finally {
+    closeSync(runtime);
+  }
+}
+
+async function logLines(stream: ReadableStream<Uint8Array>): Promise<void> {
+  try {
+    for await (const error of linesOf(stream)) {
+      if (error === "") continue;
+      stderrLog.write({ level: "error", event: "the content of a volume", error: error });
+    }
+  } catch {
+    // It is over.
+  }
+}
+
+async function expectLine(lines: AsyncGenerator<string>, expected: string): Promise<void> {
+  const { value } = await lines.next();
+  if (value !== expected) throw new Error(`it said ${JSON.stringify(value)} instead of "${expected}"`);
+}
+
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of stream) {
+    const pieces = (text + decoder.decode(chunk, { stream: true })).split("\n");
+    text = pieces.pop() ?? "";
+    yield* pieces;
+  }
+}
+
+/**
+ * The program with all that it imports, for who cannot read the folders it lies in. It comes into this folder, which
+ * everybody can look at.
+ */
+export async function bundleProgram(folder: string): Promise<string> {
+  const { outputs } = await Bun.build({ entrypoints: [PROGRAM], target: "bun" });
+  const text = await outputs[0]?.text();
+  if (text === undefined) throw new Fault(500, "the program for the content of volumes could not be bundled");
+  const path = join(folder, "content.js");
+  mkdirSync(folder, { recursive: true, mode: 0o755 });
+  writeFileSync(path, text, { mode: 0o644 });
+  return path;
+}

@@ -1,0 +1,210 @@
+/**
+ * The content of volumes, by a process for each volume that is being looked at: the first call starts it, and it ends
+ * when nobody has asked for a while.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { Fault } from "../../contract/fault.ts";
+import type {
+  EntryAttributes,
+  EntryOptions,
+  VolumeContent,
+  VolumeEntry,
+} from "../../contract/internal/volume-content.ts";
+import { overloaded } from "../../system/overload.ts";
+import { CONTENT_IDLE_MS, CONTENT_PROCESSES_MAX } from "../limits.ts";
+import { bundleProgram, ContentProcess } from "./content-process.ts";
+import type { Volumes } from "./volumes.ts";
+
+/** Calls to one of them at the same time; a further one is told to come again. */
+const CONTENT_CALLS_MAX = 32;
+
+interface Worker {
+  process: ContentProcess;
+  calls: number;
+  lastUsed: number;
+  idle: Timer | undefined;
+}
+
+export class ProcessedContent implements VolumeContent {
+  readonly #volumes: Volumes;
+  readonly #folder: string;
+  readonly #workers = new Map<string, Worker>();
+  readonly #turns = new OneAtATimeByKey();
+  #program: Promise<string> | undefined;
+  #starting = 0;
+
+  /** `folder` is for the program and the sockets. The mapped root of a volume passes through it. */
+  constructor(volumes: Volumes, folder: string) {
+    this.#volumes = volumes;
+    this.#folder = folder;
+    mkdirSync(folder, { recursive: true, mode: 0o711 });
+  }
+
+  stat(volume: string, path: string): Promise<VolumeEntry> {
+    return this.#ask(volume, "stat", { path });
+  }
+
+  list(volume: string, path: string, depth: number): Promise<VolumeEntry[]> {
+    return this.#ask(volume, "list", { path, depth });
+  }
+
+  makeFolder(volume: string, path: string, options: EntryOptions): Promise<VolumeEntry> {
+    return this.#ask(volume, "make-folder", { path, options });
+  }
+
+  change(volume: string, path: string, changes: EntryAttributes): Promise<VolumeEntry> {
+    return this.#ask(volume, "change", { path, changes });
+  }
+
+  async remove(volume: string, path: string): Promise<void> {
+    await this.#ask(volume, "remove", { path });
+  }
+
+  /** How long each of these is; null where there is no such entry. */
+  sizes(volume: string, paths: readonly string[]): Promise<(number | null)[]> {
+    return this.#ask(volume, "sizes", {}, new Response(JSON.stringify(paths)).body);
+  }
+
+  async read(volume: string, path: string): Promise<{ bytes: number; content: ReadableStream<Uint8Array> }> {
+    const call = await this.#enter(volume);
+    try {
+      const response = await call.process.ask("read", { path });
+      const bytes = Number(response.headers.get("x-bytes"));
+      return { bytes, content: passedOn(response.body, call.leave) };
+    } catch (cause) {
+      call.leave();
+      throw cause;
+    }
+  }
+
+  async write(
+    volume: string,
+    path: string,
+    options: EntryOptions,
+    content: ReadableStream<Uint8Array> | null,
+  ): Promise<VolumeEntry> {
+    const call = await this.#enter(volume);
+    try {
+      return (await (await call.process.ask("write", { path, options }, content)).json()) as VolumeEntry;
+    } finally {
+      call.leave();
+    }
+  }
+
+  /** Nothing of it is being looked at any more. */
+  async end(volume: string): Promise<void> {
+    await this.#turns.run(volume, async () => {
+      const worker = this.#workers.get(volume);
+      this.#workers.delete(volume);
+      clearTimeout(worker?.idle);
+      await worker?.process.end();
+    });
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#workers.keys()].map((volume) => this.end(volume)));
+  }
+
+  async #ask<Answer>(
+    volume: string,
+    operation: string,
+    about: Record<string, unknown>,
+    body: ReadableStream<Uint8Array> | null = null,
+  ): Promise<Answer> {
+    const call = await this.#enter(volume);
+    try {
+      return (await (await call.process.ask(operation, about, body)).json()) as Answer;
+    } finally {
+      call.leave();
+    }
+  }
+
+  async #enter(volume: string): Promise<{ process: ContentProcess; leave(): void }> {
+    const worker = await this.#turns.run(volume, async () => {
+      const known = this.#workers.get(volume);
+      const found = known?.process.isAlive ? known : await this.#start(volume);
+      this.#workers.set(volume, found);
+      if (found.calls === CONTENT_CALLS_MAX)
+        throw overloaded(`${CONTENT_CALLS_MAX} calls to this volume are under way`);
+      // Within the turn: it could be ended as idle right behind it.
+      found.calls++;
+      clearTimeout(found.idle);
+      return found;
+    });
+    let left = false;
+    const leave = () => {
+      if (left) return;
+      left = true;
+      worker.calls--;
+      worker.lastUsed = performance.now();
+      if (worker.calls > 0) return;
+      clearTimeout(worker.idle);
+      worker.idle = setTimeout(() => void this.#endIdle(volume, worker), CONTENT_IDLE_MS);
+      worker.idle.unref();
+    };
+    return { process: worker.process, leave };
+  }
+
+  async #start(volume: string): Promise<Worker> {
+    await this.#makeRoom();
+    this.#starting++;
+    try {
+      const program = await this.#bundled();
+      const held = await this.#volumes.hold(volume);
+      const process = await ContentProcess.start(held, join(this.#folder, volume), program);
+      return { process, calls: 0, lastUsed: performance.now(), idle: undefined };
+    } finally {
+      this.#starting--;
+    }
+  }
+
+  /** One that has nothing to do gives way. */
+  async #makeRoom(): Promise<void> {
+    if (this.#workers.size + this.#starting < CONTENT_PROCESSES_MAX) return;
+    const idle = [...this.#workers].filter(([, { calls }]) => calls === 0);
+    const [oldest] = idle.sort(([, one], [, other]) => one.lastUsed - other.lastUsed);
+    if (oldest === undefined) throw overloaded(`the content of ${CONTENT_PROCESSES_MAX} volumes is being worked on`);
+    this.#workers.delete(oldest[0]);
+    clearTimeout(oldest[1].idle);
+    await oldest[1].process.end();
+  }
+
+  async #endIdle(volume: string, worker: Worker): Promise<void> {
+    await this.#turns.run(volume, async () => {
+      if (worker.calls > 0) return;
+      if (this.#workers.get(volume) === worker) this.#workers.delete(volume);
+      await worker.process.end();
+    });
+  }
+
+  async #bundled(): Promise<string> {
+    this.#program ??= bundleProgram(join(this.#folder, "program"));
+    this.#program.catch(() => {
+      this.#program = undefined;
+    });
+    return await this.#program;
+  }
+}
+
+/** The same bytes; `leave` is called when they have ended, whichever way. */
+function passedOn(body: ReadableStream<Uint8Array> | null, leave: () => void): ReadableStream<Uint8Array> {
+  if (body === null) throw new Fault(500, "the content of a volume answered without a body");
+  const reader = body.getReader();
+  const source: UnderlyingDefaultSource<Uint8Array> = {
+    async pull(controller) {
+      const piece = await reader.read().catch(() => undefined);
+      if (piece !== undefined && !piece.done) return controller.enqueue(piece.value);
+      leave();
+      // Without a reason: Bun.serve prints one, and any sandbox can cause it at will.
+      if (piece === undefined) controller.error();
+      else controller.close();
+    },
+    async cancel(reason) {
+      leave();
+      await reader.cancel(reason);
+    },
+  };
+  return new ReadableStream(source, { highWaterMark: 0 });
+}

@@ -1,0 +1,210 @@
+/**
+ * The entries of the volume that this process is shut into. What is neither file, folder nor link is told of, removed
+ * and given other owners, but never opened.
+ */
+import { constants, type Stats } from "node:fs";
+import { chmod, chown, lstat, mkdir, readlink, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path/posix";
+import { Fault } from "../../../contract/fault.ts";
+import type { EntryAttributes, EntryOptions, VolumeEntry } from "../../../contract/internal/volume-content.ts";
+import { namesIn } from "./directory.ts";
+import { entryFault, quoted } from "./entry-fault.ts";
+import { removeTree } from "./removal.ts";
+
+/** An answer about entries has at most so many of them, and is no longer: the server has it in memory as a whole. */
+export const CONTENT_LIST_MAX_ENTRIES = 20_000;
+const CONTENT_LIST_MAX_BYTES = 16 * 1024 * 1024;
+/** Entries that are looked at together. */
+const CONTENT_LIST_BATCH = 64;
+
+/** Whom new entries belong to: the user that commands in sandboxes run as. */
+const OWNER = 1000;
+export const FILE_MODE = 0o666;
+const FOLDER_MODE = 0o777;
+const PERMISSIONS = 0o7777;
+/** As many as the kernel follows. */
+const LINKS_MAX = 40;
+
+export async function statEntry(path: string): Promise<VolumeEntry> {
+  try {
+    return await asEntry(path, await lstat(path));
+  } catch (thrown) {
+    throw entryFault(path, thrown, "use");
+  }
+}
+
+export async function listFolder(path: string, depth: number): Promise<VolumeEntry[]> {
+  const found: VolumeEntry[] = [];
+  let bytes = 0;
+  let level = [path];
+  for (let below = 0; below < depth && level.length > 0; below++) {
+    const next: string[] = [];
+    for (const folder of level) {
+      try {
+        for await (const entry of entriesOf(folder)) {
+          // Names and targets of links may have thousands of characters each.
+          bytes += JSON.stringify(entry).length;
+          if (found.length === CONTENT_LIST_MAX_ENTRIES || bytes > CONTENT_LIST_MAX_BYTES) throw tooMany(path);
+          found.push(entry);
+          if (entry.type === "directory") next.push(entry.path);
+        }
+      } catch (thrown) {
+        // One that went while the list was made is not in it; the one that was asked for must be there.
+        if (thrown instanceof Fault || folder === path) throw entryFault(path, thrown, "use");
+      }
+    }
+    level = next;
+  }
+  return found.sort((one, other) => (one.path < other.path ? -1 : 1));
+}
+
+export async function makeFolder(path: string, options: EntryOptions): Promise<VolumeEntry> {
+  try {
+    if (options.force) await ensureFolder(dirname(path), options);
+    await mkdir(path).then(
+      () => setAttributes(path, options, FOLDER_MODE),
+      async (thrown: NodeJS.ErrnoException) => {
+        const isThere = thrown.code === "EEXIST" && options.force && (await stat(path)).isDirectory();
+        if (!isThere) throw thrown;
+      },
+    );
+    return await asEntry(path, await lstat(path));
+  } catch (thrown) {
+    throw entryFault(path, thrown, "make");
+  }
+}
+
+export async function changeEntry(path: string, changes: EntryAttributes): Promise<VolumeEntry> {
+  try {
+    const now = await stat(path);
+    if (changes.uid !== undefined || changes.gid !== undefined) {
+      await chown(path, changes.uid ?? now.uid, changes.gid ?? now.gid);
+    }
+    // Last: a change of the owner takes bits away.
+    if (changes.mode !== undefined) await chmod(path, changes.mode & PERMISSIONS);
+    return await asEntry(path, await stat(path));
+  } catch (thrown) {
+    throw entryFault(path, thrown, "use");
+  }
+}
+
+export async function removeEntry(path: string): Promise<void> {
+  if (path === "/") throw new Fault(400, "the root of a volume cannot be removed; delete the volume");
+  try {
+    await removeTree(Buffer.from(path));
+  } catch (thrown) {
+    throw entryFault(path, thrown, "use");
+  }
+}
+
+/** How long files are, or null where there is none; folders are 0. For a sandbox that has them open. */
+export async function sizesOf(paths: readonly string[]): Promise<(number | null)[]> {
+  const sizes: (number | null)[] = [];
+  for (const path of paths) {
+    const stats = await lstat(path).catch(() => undefined);
+    sizes.push(stats === undefined ? null : stats.isDirectory() ? 0 : stats.size);
+  }
+  return sizes;
+}
+
+/** Makes what is missing of a folder, with the owner of what is to be in it. */
+export async function ensureFolder(path: string, options: EntryAttributes): Promise<void> {
+  const owner = ownerOf(options);
+  const missing: string[] = [];
+  for (let at = path; at !== "/"; at = dirname(at)) {
+    if ((await stat(at).catch(() => undefined)) !== undefined) break;
+    missing.push(at);
+  }
+  for (const each of missing.reverse()) {
+    const made = await mkdir(each).then(
+      () => true,
+      (thrown: NodeJS.ErrnoException) => {
+        if (thrown.code !== "EEXIST") throw thrown;
+        return false;
+      },
+    );
+    if (made) await setAttributes(each, owner, FOLDER_MODE);
+  }
+}
+
+async function setAttributes(path: string, { uid, gid, mode }: EntryAttributes, usual: number): Promise<void> {
+  await chown(path, uid ?? OWNER, gid ?? OWNER);
+  await chmod(path, (mode ?? usual) & PERMISSIONS);
+}
+
+/** The owner that a new file gets. */
+export function ownerOf({ uid, gid }: EntryAttributes): { uid: number; gid: number } {
+  return { uid: uid ?? OWNER, gid: gid ?? OWNER };
+}
+
+/** Where a file with this path lies, or would lie: links at its end are followed, those on the way are the kernel's. */
+export async function placeOf(path: string): Promise<{ folder: string; name: string }> {
+  let at = path;
+  for (let links = 0; links < LINKS_MAX; links++) {
+    const target = await readlink(at).catch((thrown: NodeJS.ErrnoException) => {
+      if (thrown.code === "EINVAL" || thrown.code === "ENOENT") return undefined;
+      throw thrown;
+    });
+    // Not normalised: what ".." means is not to be read off a path with links in it.
+    const folder = at.slice(0, at.lastIndexOf("/") + 1);
+    if (target === undefined) return { folder, name: at.slice(folder.length) };
+    at = target.startsWith("/") ? target : folder + target;
+  }
+  throw Object.assign(new Error("too many links"), { code: "ELOOP" });
+}
+
+export async function asEntry(path: string, stats: Stats): Promise<VolumeEntry> {
+  const type = typeOf(stats);
+  const entry: VolumeEntry = {
+    name: basename(path) === "" ? "/" : basename(path),
+    type,
+    path,
+    size: stats.size,
+    mode: stats.mode & PERMISSIONS,
+    uid: stats.uid,
+    gid: stats.gid,
+    atime: stats.atime.toISOString(),
+    mtime: stats.mtime.toISOString(),
+    ctime: stats.ctime.toISOString(),
+  };
+  return type === "symlink" ? { ...entry, target: await readlink(path) } : entry;
+}
+
+function typeOf(stats: Stats): VolumeEntry["type"] {
+  if (stats.isFile()) return "file";
+  if (stats.isDirectory()) return "directory";
+  return stats.isSymbolicLink() ? "symlink" : "unknown";
+}
+
+async function* entriesOf(folder: string): AsyncGenerator<VolumeEntry> {
+  let batch: string[] = [];
+  const look = async () => {
+    const entries = await Promise.all(batch.map((path) => lookedAt(path)));
+    batch = [];
+    return entries.filter((entry) => entry !== undefined);
+  };
+  for (const { name } of namesIn(folder)) {
+    batch.push(join(folder, name.toString()));
+    if (batch.length === CONTENT_LIST_BATCH) yield* await look();
+  }
+  yield* await look();
+}
+
+/** Undefined: it is gone meanwhile, or its name is no text, and so no path of this interface. */
+async function lookedAt(path: string): Promise<VolumeEntry | undefined> {
+  try {
+    return await asEntry(path, await lstat(path));
+  } catch {
+    return undefined;
+  }
+}
+
+function tooMany(path: string): Fault {
+  return new Fault(
+    400,
+    `${quoted(path)} has more than ${CONTENT_LIST_MAX_ENTRIES} entries down to this depth, or names and links that ` +
+      `are longer than ${CONTENT_LIST_MAX_BYTES / 1024 ** 2} MiB together; list less of it`,
+  );
+}
+
+export const READ_WRITE = constants.O_RDWR;

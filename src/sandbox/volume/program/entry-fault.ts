@@ -1,0 +1,50 @@
+/** Why something could not be done with an entry of a volume, in the words of whoever asked for it. */
+import { Fault } from "../../../contract/fault.ts";
+
+/** Of a path in a message. */
+const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
+
+/** Whether the entry was to be there, or was to be made. */
+type Intent = "use" | "make";
+
+export function quoted(path: string): string {
+  const long = path.length > CONTENT_SHOWN_PATH_MAX_CHARS;
+  return long ? `${JSON.stringify(path.slice(0, CONTENT_SHOWN_PATH_MAX_CHARS))}…` : JSON.stringify(path);
+}
+
+export function entryFault(path: string, thrown: unknown, intent: Intent): Fault {
+  if (thrown instanceof Fault) return thrown;
+  // Nobody is left to be told.
+  if (thrown instanceof Error && thrown.name === "AbortError") return new Fault(400, "the upload broke off");
+  const code = (thrown as NodeJS.ErrnoException | null)?.code ?? "";
+  const shown = quoted(path);
+  const because = (status: number, message: string) => new Fault(status, message, { cause: thrown });
+  switch (code) {
+    case "ENOENT":
+      if (intent === "use") return because(404, `${shown} does not exist in this volume`);
+      return because(404, `the folder of ${shown} does not exist in this volume; force: true makes it`);
+    case "ENOTDIR":
+      if (intent === "use") return because(404, `${shown} does not exist in this volume: a part of it is no folder`);
+      return because(400, `a part of ${shown} is there and is no folder`);
+    case "EEXIST":
+      return because(
+        409,
+        `${shown} is there already; force: true takes its place, or takes it as it is if it is a folder`,
+      );
+    case "EISDIR":
+      return because(400, `${shown} is a folder`);
+    case "ENOSPC":
+    case "EDQUOT":
+      return because(507, `the volume is full; ${shown} could not be written`);
+    case "ELOOP":
+      return because(400, `the symbolic links of ${shown} lead back to themselves`);
+    case "ENAMETOOLONG":
+      return because(400, `the path ${shown} is too long`);
+    case "EROFS":
+      return because(503, `the volume can only be read since an error of its filesystem; ${shown} was not changed`);
+    case "":
+      return Fault.from(thrown);
+    default:
+      return because(500, `${shown} of this volume could not be used: ${code}`);
+  }
+}

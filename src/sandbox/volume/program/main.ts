@@ -1,0 +1,60 @@
+/**
+ * A process of its own for the content of one volume. It is started with namespaces of its own, shuts itself into the
+ * volume and answers on a socket that only the server reaches: the operation as path, what it is about as JSON in the
+ * query, bytes of files as body. It ends with the server, whose end of its standard input goes then.
+ */
+
+import { described } from "../../../base/log.ts";
+import { Fault } from "../../../contract/fault.ts";
+import type { EntryAttributes, EntryOptions } from "../../../contract/internal/volume-content.ts";
+import { confineTo } from "./confinement.ts";
+import { prepareDirectories } from "./directory.ts";
+import { changeEntry, listFolder, makeFolder, removeEntry, sizesOf, statEntry } from "./entries.ts";
+import { removeLeftovers } from "./removal.ts";
+import { readFile, writeFile } from "./transfer.ts";
+
+interface Asked {
+  path: string;
+  depth: number;
+  options: EntryOptions;
+  changes: EntryAttributes;
+}
+
+const operations: Readonly<
+  Record<string, (asked: Asked, body: ReadableStream<Uint8Array> | null) => Promise<unknown>>
+> = {
+  "/stat": ({ path }) => statEntry(path),
+  "/list": ({ path, depth }) => listFolder(path, depth),
+  "/make-folder": ({ path, options }) => makeFolder(path, options),
+  "/change": ({ path, changes }) => changeEntry(path, changes),
+  "/remove": ({ path }) => removeEntry(path),
+  "/sizes": async (_, body) => sizesOf((await new Response(body).json()) as string[]),
+  "/write": ({ path, options }, body) => writeFile(path, options, body),
+};
+
+async function answer(request: Request): Promise<Response> {
+  const { pathname, search } = new URL(request.url);
+  try {
+    const asked = JSON.parse(decodeURIComponent(search.slice(1))) as Asked;
+    if (pathname === "/read") {
+      const { bytes, content } = await readFile(asked.path);
+      return new Response(content, { headers: { "X-Bytes": String(bytes) } });
+    }
+    const operation = operations[pathname];
+    if (operation === undefined) throw new Fault(500, `the content of a volume has no ${pathname}`);
+    return Response.json((await operation(asked, request.body)) ?? null);
+  } catch (thrown) {
+    const fault = Fault.from(thrown);
+    if (fault.status === 500) console.error(described(fault));
+    return Response.json(fault.toBody(), { status: fault.status });
+  }
+}
+
+const [root = "", socket = ""] = process.argv.slice(2);
+Bun.serve({ unix: socket, maxRequestBodySize: Number.MAX_SAFE_INTEGER, fetch: answer });
+process.umask(0);
+prepareDirectories();
+confineTo(root);
+removeLeftovers().catch((error: unknown) => console.error(described(error)));
+process.stdin.on("end", () => process.exit(0)).resume();
+console.log("ready");

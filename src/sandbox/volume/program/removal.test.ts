@@ -1,0 +1,19 @@
+/** Removing what sandboxes put in the way. */
+import { afterEach, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CONTENT_REMOVE_BATCH, removeLeftovers } from "./removal.ts";
+
+const root = mkdtempSync(join(tmpdir(), "sandlot-removal-"));
+afterEach(() => rmSync(root, { recursive: true }));
+
+test("of what looks like left from before, a process removes no more than a batch, and nothing else", async () => {
+  const more = 5;
+  for (let nth = 0; nth < CONTENT_REMOVE_BATCH + more; nth++) mkdirSync(join(root, `.sandlot-removed-${nth}`));
+  writeFileSync(join(root, "mine"), "");
+  await removeLeftovers(root);
+  expect(readdirSync(root)).toHaveLength(more + 1);
+  await removeLeftovers(root);
+  expect(readdirSync(root)).toEqual(["mine"]);
+});

@@ -1,0 +1,132 @@
+/** The bytes of files, in and out of the volume that this process is shut into. */
+import { closeSync, fstatSync, read as readDescriptor, type Stats } from "node:fs";
+import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
+import { join } from "node:path/posix";
+import { promisify } from "node:util";
+import { Fault } from "../../../contract/fault.ts";
+import type { EntryOptions, VolumeEntry } from "../../../contract/internal/volume-content.ts";
+import { linkFile, nameEntry, O_TMPFILE, openNamed } from "./confinement.ts";
+import { asEntry, ensureFolder, FILE_MODE, ownerOf, placeOf, READ_WRITE } from "./entries.ts";
+import { entryFault, quoted } from "./entry-fault.ts";
+
+/** Of a file, read at once. */
+const CONTENT_PIECE_BYTES = 256 * 1024;
+/** An upload that cannot be taken is read on for so long: a client that is cut off in the middle hears no reason. */
+const CONTENT_REFUSED_MAX_BYTES = 64 * 1024 * 1024;
+
+const PERMISSIONS = 0o7777;
+const UNBUFFERED = { highWaterMark: 0 };
+const readBytes = promisify(readDescriptor);
+
+/** Its first `bytes` bytes; it breaks off when there are fewer by the time they are read. */
+export async function readFile(path: string): Promise<{ bytes: number; content: ReadableStream<Uint8Array> }> {
+  try {
+    using named = await nameEntry(path);
+    demandFile(path, named.stats);
+    const fd = openNamed(named.fd);
+    const bytes = fstatSync(fd).size;
+    return { bytes, content: streamOf(fd, bytes) };
+  } catch (thrown) {
+    throw entryFault(path, thrown, "use");
+  }
+}
+
+/**
+ * The bytes go to a file without a name, which takes the path's place when all of them are there. So nobody ever sees a
+ * part of it, and what breaks off, whoever is killed, leaves nothing.
+ */
+export async function writeFile(
+  path: string,
+  options: EntryOptions,
+  content: ReadableStream<Uint8Array> | null,
+): Promise<VolumeEntry> {
+  if (path === "/") throw new Fault(400, "the root of a volume is a directory");
+  try {
+    if (options.force) await ensureFolder(join(path, ".."), options);
+    const { folder, name } = await placeOf(path);
+    const before = await lstat(folder + name).catch(() => undefined);
+    if (before !== undefined) {
+      demandFile(path, before);
+      if (!options.force) throw Object.assign(new Error("it is there"), { code: "EEXIST" });
+    }
+    await using file = await open(folder, O_TMPFILE | READ_WRITE, 0o600);
+    for await (const piece of content ?? []) await writeAll(file, piece);
+    const owner =
+      before === undefined ? ownerOf(options) : { uid: options.uid ?? before.uid, gid: options.gid ?? before.gid };
+    await file.chown(owner.uid, owner.gid);
+    await file.chmod((options.mode ?? before?.mode ?? FILE_MODE) & PERMISSIONS);
+    await file.sync();
+    await takePlace(file, folder, name, options.force);
+    return await asEntry(path, await file.stat());
+  } catch (thrown) {
+    await readOn(content);
+    throw entryFault(path, thrown, "make");
+  }
+}
+
+/** A file can be given a name that is free, and no other; so in the place of another it comes by a name of its own. */
+async function takePlace(file: FileHandle, folder: string, name: string, force: boolean): Promise<void> {
+  try {
+    return linkFile(file.fd, folder + name);
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== "EEXIST" || !force) throw thrown;
+  }
+  const aside = `${folder}.${crypto.randomUUID()}`;
+  linkFile(file.fd, aside);
+  try {
+    await rename(aside, folder + name);
+  } catch (thrown) {
+    await unlink(aside).catch(() => undefined);
+    throw thrown;
+  }
+}
+
+async function writeAll(file: FileHandle, piece: Uint8Array): Promise<void> {
+  for (let at = 0; at < piece.length; ) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
+}
+
+/** A client in the middle of its upload reads no answer, unless what is left of it is taken. */
+async function readOn(content: ReadableStream<Uint8Array> | null): Promise<void> {
+  if (content === null || content.locked) return;
+  let left = CONTENT_REFUSED_MAX_BYTES;
+  try {
+    for await (const piece of content) {
+      left -= piece.length;
+      if (left <= 0) return;
+    }
+  } catch {
+    // The client is gone.
+  }
+}
+
+function streamOf(fd: number, bytes: number): ReadableStream<Uint8Array> {
+  let at = 0;
+  const source: UnderlyingDefaultSource<Uint8Array> = {
+    async pull(controller) {
+      const piece = Buffer.allocUnsafe(Math.min(CONTENT_PIECE_BYTES, bytes - at));
+      const { bytesRead } = piece.length === 0 ? { bytesRead: 0 } : await readBytes(fd, piece, 0, piece.length, at);
+      at += bytesRead;
+      if (bytesRead > 0) controller.enqueue(piece.subarray(0, bytesRead));
+      if (at < bytes && bytesRead > 0) return;
+      closeSync(fd);
+      if (at < bytes) controller.error(new Error("the file became shorter while it was read"));
+      else controller.close();
+    },
+    cancel() {
+      closeSync(fd);
+    },
+  };
+  return new ReadableStream(source, UNBUFFERED);
+}
+
+function demandFile(path: string, stats: Stats): void {
+  if (stats.isFile()) return;
+  throw new Fault(400, `${quoted(path)} is ${kindOf(stats)}, not a file`);
+}
+
+function kindOf(stats: Stats): string {
+  if (stats.isDirectory()) return "a folder";
+  if (stats.isFIFO()) return "a pipe";
+  if (stats.isSocket()) return "a socket";
+  return stats.isSymbolicLink() ? "a symbolic link" : "a device";
+}

@@ -1,0 +1,52 @@
+/** Volumes on a data folder of their own, for the tests of one file. */
+import { afterAll, beforeAll } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { DataFolder } from "../../../system/data-folder.ts";
+import { Mounts } from "../../../system/mount/mounts.ts";
+import { ProcessedContent } from "../content.ts";
+import { Volumes } from "../volumes.ts";
+
+/** Not in memory: images lie here. */
+const ROOT = "/var/tmp";
+export const SIZE_MB = 64;
+
+export class VolumesOfFile {
+  data!: DataFolder;
+  mounts!: Mounts;
+  volumes!: Volumes;
+  content!: ProcessedContent;
+
+  constructor() {
+    beforeAll(async () => {
+      this.data = new DataFolder(mkdtempSync(join(ROOT, "sandlot-volumes-")));
+      this.data.makeRunFolder();
+      await this.open();
+    });
+    afterAll(async () => {
+      await this.close();
+      rmSync(this.data.path, { recursive: true });
+      rmSync(this.data.runFolder, { recursive: true });
+    });
+  }
+
+  async open(idleMs?: number): Promise<void> {
+    this.mounts = new Mounts();
+    this.volumes = await Volumes.open(this.data, this.mounts, idleMs);
+    this.content = new ProcessedContent(this.volumes, join(this.data.runFolder, "volume-content"));
+  }
+
+  async close(): Promise<void> {
+    await this.content.close();
+    await this.volumes.close();
+    this.mounts.close();
+  }
+
+  get mountFolder(): string {
+    return join(this.data.runFolder, "volumes");
+  }
+
+  imageOf(name: string): string {
+    return join(this.data.path, "volumes", name, "disk.img");
+  }
+}

@@ -1,0 +1,190 @@
+/** Volumes on the real kernel: made, mounted once, let go and removed, by servers that stop or are killed. */
+import { describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { untilTrue } from "../../base/testing/until.ts";
+import { attempt, run } from "../../system/command.ts";
+import { HOST_ID_FIRST } from "../../system/id-range.ts";
+import { deviceOf } from "../../system/mount/loop-devices.ts";
+import { mountPoints } from "../../system/mount/mount-namespace.ts";
+import { SIZE_MB, VolumesOfFile } from "./testing/volumes-of-file.ts";
+
+const f = new VolumesOfFile();
+
+function mountsOf(name: string): string[] {
+  return mountPoints().filter((path) => path === join(f.mountFolder, name));
+}
+
+async function made(name: string): Promise<string> {
+  await f.volumes.create(name, SIZE_MB);
+  return name;
+}
+
+/** As a server that is killed: nobody lets go of anything. */
+async function forgotten(): Promise<void> {
+  f.mounts.close();
+  await f.open();
+}
+
+async function untilGone(name: string): Promise<void> {
+  await untilTrue(() => mountsOf(name).length === 0);
+}
+
+describe("a volume", () => {
+  test("is everybody's to write to, belongs to the mapped root, and takes no room before it is used", async () => {
+    using held = await f.volumes.hold(await made("new"));
+    const { uid, gid, mode } = statSync(held.path);
+    expect([uid, gid, mode & 0o7777]).toEqual([HOST_ID_FIRST, HOST_ID_FIRST, 0o777]);
+    expect(readdirSync(held.path)).toEqual([]);
+    expect(statSync(f.imageOf("new")).blocks * 512).toBeLessThan((SIZE_MB * 1024 * 1024) / 8);
+  });
+
+  test("has a journal, and neither devices nor the bits of other users in it", async () => {
+    using held = await f.volumes.hold(await made("walls"));
+    const line = readFileSync("/proc/self/mountinfo", "utf8")
+      .split("\n")
+      .find((each) => each.includes(` ${join(held.path, "..")} `));
+    expect(line).toContain("nosuid,nodev");
+    expect(await run(["dumpe2fs", "-h", f.imageOf("walls")])).toContain("has_journal");
+  });
+
+  test("keeps what is in it, and is full at its size and at its number of files", async () => {
+    const name = await made("full");
+    {
+      using held = await f.volumes.hold(name);
+      writeFileSync(join(held.path, "kept"), "kept");
+      const filled = await attempt(["dd", "if=/dev/zero", `of=${held.path}/big`, "bs=1M", "count=1000"]);
+      expect(filled.stderr).toContain("No space left");
+      await run(["rm", join(held.path, "big")]);
+      const many = `cd '${held.path}' && mkdir many && cd many && seq 1 20000 | xargs touch`;
+      expect((await attempt(["/bin/sh", "-c", many])).stderr).toContain("No space left");
+    }
+    await f.close();
+    await f.open();
+    using held = await f.volumes.hold(name);
+    expect(readFileSync(join(held.path, "kept"), "utf8")).toBe("kept");
+  });
+
+  test("that does not exist is 404, and making one twice is one", async () => {
+    await expect(f.volumes.hold("nothing")).rejects.toMatchObject({ status: 404 });
+    using held = await f.volumes.hold(await made("twice"));
+    writeFileSync(join(held.path, "a"), "a");
+    await made("twice");
+    expect(readdirSync(held.path)).toEqual(["a"]);
+  });
+});
+
+describe("is never mounted twice", () => {
+  test("by many who want it at once", async () => {
+    const name = await made("many");
+    const held = await Promise.all(Array.from({ length: 20 }, () => f.volumes.hold(name)));
+    expect(mountsOf(name)).toHaveLength(1);
+    for (const each of held) each[Symbol.dispose]();
+  });
+
+  test("after the server was killed: the next one finds it", async () => {
+    const name = await made("found");
+    await f.volumes.hold(name);
+    await forgotten();
+    using held = await f.volumes.hold(name);
+    expect(mountsOf(name)).toHaveLength(1);
+    writeFileSync(join(held.path, "x"), "x");
+  });
+
+  test("while a sandbox still has it: the same filesystem is mounted again", async () => {
+    const name = await made("outlived");
+    const elsewhere = join(f.data.path, "elsewhere");
+    mkdirSync(elsewhere);
+    {
+      using held = await f.volumes.hold(name);
+      await run(["mount", "--bind", held.path, elsewhere]);
+    }
+    await f.close();
+    expect(mountsOf(name)).toEqual([]);
+    const device = deviceOf(f.imageOf(name));
+    await f.open();
+    {
+      using held = await f.volumes.hold(name);
+      expect(deviceOf(f.imageOf(name))).toBe(device);
+      writeFileSync(join(held.path, "seen"), "by both");
+      expect(readFileSync(join(elsewhere, "seen"), "utf8")).toBe("by both");
+      expect(statSync(held.path).dev).toBe(statSync(elsewhere).dev);
+    }
+    await run(["umount", elsewhere]);
+  });
+
+  test("by anybody else on this machine: the file is locked for as long as it is attached", async () => {
+    const name = await made("locked");
+    const lock = ["flock", "--nonblock", f.imageOf(name), "true"];
+    expect((await attempt(lock)).exitCode).toBe(0);
+    await f.volumes.hold(name);
+    await forgotten();
+    expect((await attempt(lock)).exitCode).toBe(1);
+  });
+});
+
+test("what nobody needs is let go, and comes back", async () => {
+  await f.close();
+  await f.open(10);
+  const name = await made("idle");
+  {
+    using held = await f.volumes.hold(name);
+    writeFileSync(join(held.path, "x"), "x");
+    await Bun.sleep(30);
+    expect(mountsOf(name)).toHaveLength(1);
+  }
+  await untilGone(name);
+  using held = await f.volumes.hold(name);
+  expect(readdirSync(held.path)).toEqual(["x"]);
+});
+
+test("after a crash of the machine the journal is replayed, and what was synced is there", async () => {
+  const name = await made("crashed");
+  const copy = f.imageOf(await made("copy"));
+  {
+    using held = await f.volumes.hold(name);
+    writeFileSync(join(held.path, "synced"), "x");
+    await f.volumes.sync(name);
+    // As the disk is at this moment: the filesystem is in use.
+    await run(["cp", "--sparse=always", f.imageOf(name), copy]);
+  }
+  expect(await run(["dumpe2fs", "-h", copy])).toContain("needs_recovery");
+  using held = await f.volumes.hold("copy");
+  expect(readdirSync(held.path)).toEqual(["synced"]);
+});
+
+test("one that is damaged beyond what repairs itself is refused, and others are not", async () => {
+  const name = await made("damaged");
+  await f.close();
+  await run(["dd", "if=/dev/urandom", `of=${f.imageOf(name)}`, "bs=4096", "count=600", "conv=notrunc"]);
+  await f.open();
+  await expect(f.volumes.hold(name)).rejects.toMatchObject({
+    status: 500,
+    message: expect.stringContaining("damaged"),
+  });
+  using _other = await f.volumes.hold(await made("sound"));
+});
+
+describe("removal", () => {
+  test("takes all of it, and an unknown one is as good", async () => {
+    const name = await made("gone");
+    {
+      using _held = await f.volumes.hold(name);
+      await expect(f.volumes.remove(name)).rejects.toMatchObject({ status: 409 });
+    }
+    await f.volumes.remove(name);
+    await f.volumes.remove(name);
+    expect([f.volumes.has(name), mountsOf(name)]).toEqual([false, []]);
+    expect(existsSync(join(f.data.path, "volumes", name))).toBe(false);
+  });
+
+  test("that a kill interrupted, or a creation, is finished by the next start", async () => {
+    const folder = join(f.data.path, "volumes");
+    mkdirSync(join(folder, ".unfinished-half"));
+    writeFileSync(join(folder, ".unfinished-half", "disk.img"), "half");
+    await forgotten();
+    expect(readdirSync(folder)).not.toContain(".unfinished-half");
+    await made("half");
+    expect(f.volumes.has("half")).toBe(true);
+  });
+});

@@ -1,0 +1,300 @@
+/**
+ * Volumes: filesystems that outlive sandboxes, and that several of them have mounted at once.
+ *
+ * Each is a folder below `volumes` in the data folder, with one image and what is known of it. It is mounted at most
+ * once, in the mount namespace of the server, when somebody needs it there: a sandbox that starts, or its content. From
+ * there it is bound into sandboxes, which then hold it themselves; so the machine's own mount goes after a while. A
+ * server that was killed leaves it to the next one, which finds it by its name.
+ */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs";
+import { open, rm, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import { described, stderrLog } from "../../base/log.ts";
+import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
+import { scaled } from "../../base/time-factor.ts";
+import { Fault } from "../../contract/fault.ts";
+import { DISK_FREE_MIN_BYTES } from "../../images/limits.ts";
+import { attempt } from "../../system/command.ts";
+import type { DataFolder } from "../../system/data-folder.ts";
+import { mountPoints } from "../../system/mount/mount-namespace.ts";
+import type { Mounts } from "../../system/mount/mounts.ts";
+import { checkImage, makeImage, makeTree, mountImage, TREE } from "./volume-image.ts";
+
+/** How long what was written to a volume may take to reach the disk. */
+const VOLUME_SYNC_MS = scaled(300_000);
+/** The machine's own mount of a volume goes when nobody has needed it for so long. */
+const VOLUME_IDLE_MS = 30_000;
+/** A volume whose last user is just going is waited for in steps. */
+const VOLUME_MOUNT_TRIES_MAX = 40;
+const VOLUME_MOUNT_RETRY_MS = 50;
+
+/** What is not whole: being made, or being removed. */
+const UNFINISHED = ".unfinished-";
+const FORMAT = 1;
+
+interface Facts {
+  format: typeof FORMAT;
+  sizeMB: number;
+  /** How the ids of files are written: as the machine sees those of sandboxes. */
+  ids: "shifted";
+}
+
+/** As long as it is held, the volume is mounted at `path`. */
+export interface HeldVolume extends Disposable {
+  name: string;
+  path: string;
+}
+
+interface Use {
+  holders: number;
+  idle: Timer | undefined;
+}
+
+export class Volumes {
+  readonly #folder: string;
+  readonly #mountFolder: string;
+  readonly #mounts: Mounts;
+  readonly #idleMs: number;
+  readonly #turns = new OneAtATimeByKey();
+  /** Of those that are mounted, or about to be. */
+  readonly #uses = new Map<string, Use>();
+  #closed = false;
+
+  private constructor(data: DataFolder, mounts: Mounts, idleMs: number) {
+    this.#folder = join(data.path, "volumes");
+    this.#mountFolder = join(data.runFolder, "volumes");
+    this.#mounts = mounts;
+    this.#idleMs = idleMs;
+  }
+
+  /** The caller holds the data folder's lock and runs inside the mount namespace. */
+  static async open(data: DataFolder, mounts: Mounts, idleMs = VOLUME_IDLE_MS): Promise<Volumes> {
+    const volumes = new Volumes(data, mounts, idleMs);
+    mkdirSync(volumes.#folder, { recursive: true, mode: 0o700 });
+    chmodSync(volumes.#folder, 0o700);
+    // For the mapped root of a sandbox to pass through, not to look around.
+    mkdirSync(volumes.#mountFolder, { recursive: true, mode: 0o711 });
+    for (const name of readdirSync(volumes.#folder)) {
+      if (name.startsWith(UNFINISHED)) await volumes.#sweep(name.slice(UNFINISHED.length));
+    }
+    for (const name of volumes.#mounted()) volumes.#releaseLater(name, volumes.#useOf(name));
+    return volumes;
+  }
+
+  /** Idempotent. Resolves when it is on the disk. Fault 507 when the machine has no room. */
+  async create(name: string, sizeMB: number): Promise<void> {
+    await this.#turns.run(demandName(name), async () => {
+      if (existsSync(this.#imageOf(name))) return;
+      this.#demandSpace();
+      await this.#sweep(name);
+      const draft = join(this.#folder, UNFINISHED + name);
+      mkdirSync(draft, { mode: 0o700 });
+      try {
+        const image = join(draft, "disk.img");
+        await makeImage(image, sizeMB);
+        await this.#fill(name, image);
+        const facts: Facts = { format: FORMAT, sizeMB, ids: "shifted" };
+        writeFileSync(join(draft, "volume.json"), JSON.stringify(facts), { mode: 0o600 });
+        await sync(join(draft, "volume.json"));
+        await sync(draft);
+        renameSync(draft, join(this.#folder, name));
+        await sync(this.#folder);
+      } catch (cause) {
+        await this.#sweep(name);
+        throw roomFault(cause);
+      }
+    });
+  }
+
+  /** Idempotent; an unknown name is success. The caller knows that no sandbox has it, and ends what works on it. */
+  async remove(name: string): Promise<void> {
+    await this.#turns.run(demandName(name), async () => {
+      const use = this.#uses.get(name);
+      if (use !== undefined && use.holders > 0) throw new Fault(409, `volume "${name}" is being used`);
+      await this.#detach(name);
+      const folder = join(this.#folder, name);
+      await this.#sweep(name);
+      // What is half removed must not be taken for a volume.
+      if (existsSync(folder)) renameSync(folder, join(this.#folder, UNFINISHED + name));
+      await this.#sweep(name);
+    });
+  }
+
+  has(name: string): boolean {
+    return existsSync(this.#imageOf(demandName(name)));
+  }
+
+  /** Fault 404 when there is none. */
+  async hold(name: string): Promise<HeldVolume> {
+    if (this.#closed) throw new Fault(503, "the server is stopping");
+    const use = this.#useOf(demandName(name));
+    clearTimeout(use.idle);
+    use.holders++;
+    let released = false;
+    const release = () => {
+      if (released) return;
+      released = true;
+      use.holders--;
+      this.#releaseLater(name, use);
+    };
+    try {
+      await this.#turns.run(name, () => this.#mount(name));
+      return { name, path: join(this.#mountOf(name), TREE), [Symbol.dispose]: release };
+    } catch (cause) {
+      release();
+      throw cause;
+    }
+  }
+
+  /** Whatever was written to it so far, by whomever, is on the disk. */
+  async sync(name: string): Promise<void> {
+    using held = await this.hold(name);
+    await syncFilesystem(held.path);
+  }
+
+  /** Lets go of all that are mounted here. Sandboxes keep what they have. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const { idle } of this.#uses.values()) clearTimeout(idle);
+    await this.#turns.settled();
+    for (const name of this.#mounted()) await this.#turns.run(name, () => this.#detach(name));
+  }
+
+  async #mount(name: string): Promise<void> {
+    const target = this.#mountOf(name);
+    if (mountPoints().includes(target)) return;
+    const image = this.#imageOf(name);
+    if (!existsSync(image)) throw new Fault(404, `there is no volume "${name}" on this machine`);
+    this.#demandReadable(name);
+    await this.#attach(image, target);
+  }
+
+  async #attach(image: string, target: string): Promise<void> {
+    mkdirSync(target, { recursive: true, mode: 0o711 });
+    for (let tries = 1; ; tries++) {
+      await checkImage(image);
+      try {
+        return await mountImage(image, target, this.#mounts);
+      } catch (cause) {
+        if (!(cause instanceof Fault) || cause.status !== 503 || tries === VOLUME_MOUNT_TRIES_MAX) throw cause;
+        await Bun.sleep(VOLUME_MOUNT_RETRY_MS);
+      }
+    }
+  }
+
+  /** A new filesystem gets its tree, and is let go again. */
+  async #fill(name: string, image: string): Promise<void> {
+    const target = join(this.#mountFolder, UNFINISHED + name);
+    await this.#attach(image, target);
+    try {
+      await makeTree(join(target, TREE));
+      await syncFilesystem(target);
+    } finally {
+      await this.#unmount(target);
+    }
+  }
+
+  async #detach(name: string): Promise<void> {
+    const target = this.#mountOf(name);
+    if (mountPoints().includes(target)) {
+      // First, and not on the one thread that mounts: there may be much to write, and sandboxes wait for that thread.
+      await syncFilesystem(target).catch((error: unknown) => complain("a volume could not be synced", name, error));
+      await this.#unmount(target);
+    }
+    // Somebody may have come meanwhile, who has it mounted again.
+    if (this.#uses.get(name)?.holders === 0) this.#uses.delete(name);
+  }
+
+  async #unmount(target: string): Promise<void> {
+    if (mountPoints().includes(target)) await this.#mounts.do({ kind: "detach", target });
+    // Whatever is still mounted there would go with its folder, if that were not to be empty.
+    if (existsSync(target)) await rmdir(target);
+  }
+
+  /** Removes what is left of a volume that is not whole. */
+  async #sweep(name: string): Promise<void> {
+    await this.#unmount(join(this.#mountFolder, UNFINISHED + name));
+    await rm(join(this.#folder, UNFINISHED + name), { recursive: true, force: true });
+  }
+
+  #useOf(name: string): Use {
+    const use = this.#uses.get(name) ?? { holders: 0, idle: undefined };
+    this.#uses.set(name, use);
+    return use;
+  }
+
+  #releaseLater(name: string, use: Use): void {
+    if (use.holders > 0 || this.#closed) return;
+    clearTimeout(use.idle);
+    use.idle = setTimeout(() => {
+      const release = this.#turns.run(name, async () => {
+        if (use.holders === 0 && this.#uses.get(name) === use) await this.#detach(name);
+      });
+      release.catch((error: unknown) => complain("a volume could not be let go", name, error));
+    }, this.#idleMs);
+    use.idle.unref();
+  }
+
+  /** Names of those that are mounted here. */
+  #mounted(): string[] {
+    const prefix = `${this.#mountFolder}/`;
+    return mountPoints()
+      .filter((path) => path.startsWith(prefix))
+      .map((path) => path.slice(prefix.length))
+      .filter((name) => !name.startsWith(UNFINISHED));
+  }
+
+  #demandReadable(name: string): void {
+    const { format } = JSON.parse(readFileSync(join(this.#folder, name, "volume.json"), "utf8")) as Facts;
+    if (format !== FORMAT) throw new Fault(422, `volume "${name}" has format ${format}; this program reads ${FORMAT}`);
+  }
+
+  #demandSpace(): void {
+    const { bavail, bsize } = statfsSync(this.#folder);
+    if (bavail * bsize >= DISK_FREE_MIN_BYTES) return;
+    throw new Fault(507, `only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for volumes`);
+  }
+
+  #imageOf(name: string): string {
+    return join(this.#folder, name, "disk.img");
+  }
+
+  #mountOf(name: string): string {
+    return join(this.#mountFolder, name);
+  }
+}
+
+function complain(event: string, volume: string, error: unknown): void {
+  stderrLog.write({ level: "error", event, volume, error: described(error) });
+}
+
+async function syncFilesystem(path: string): Promise<void> {
+  const { exitCode, stderr } = await attempt(["sync", "--file-system", path], { timeoutMs: VOLUME_SYNC_MS });
+  if (exitCode !== 0) throw new Fault(500, `a volume could not be written to the disk: ${stderr.trim()}`);
+}
+
+/** A file, or the names in a folder. */
+async function sync(path: string): Promise<void> {
+  await using handle = await open(path, "r");
+  await handle.sync();
+}
+
+function roomFault(cause: unknown): Fault {
+  const said = cause instanceof Error ? cause.message : String(cause);
+  if (!/ENOSPC|no space left/i.test(said)) return Fault.from(cause);
+  return new Fault(507, "the disk has no space for a new volume", { cause });
+}
+
+function demandName(name: string): string {
+  if (!/^[a-z0-9][a-z0-9-]{0,63}$/.test(name)) throw new Fault(500, `${JSON.stringify(name)} cannot name a volume`);
+  return name;
+}

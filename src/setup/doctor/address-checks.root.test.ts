@@ -1,0 +1,47 @@
+/** Needs root only to have the tool that makes certificates, and a name service for names below localhost. */
+import { afterAll, expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LocalAuthority } from "../../tls/local-authority.ts";
+import { makeCertificate } from "../../tls/testing/certificates.ts";
+import { addressChecks } from "./address-checks.ts";
+import type { DoctorOptions } from "./finding.ts";
+
+const DOMAIN = "sandlot.localhost";
+const folder = mkdtempSync(join(tmpdir(), "sandlot-doctor-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function findingOf(options: Partial<DoctorOptions>) {
+  const folders = { dataFolder: join(folder, "none"), cacheFolder: folder, guestFolder: folder };
+  return addressChecks({ ...folders, domain: DOMAIN, ...options })[0]?.run();
+}
+
+test("without a certificate there is nothing to find", async () => {
+  expect(await findingOf({})).toEqual({ status: "ok", detail: "no certificate, so plain HTTP only" });
+});
+
+test("the certificate of sandlot tls is looked at, and whether its names are found", async () => {
+  const dataFolder = join(folder, "local");
+  await new LocalAuthority(dataFolder).renew(DOMAIN, Date.now());
+  expect(await findingOf({ dataFolder })).toEqual({
+    status: "ok",
+    detail: expect.stringMatching(/^\*\.sandlot\.localhost until \d{4}-\d\d-\d\d; Node finds .*127\.0\.0\.1/),
+  });
+  expect(await findingOf({ dataFolder, domain: "another.localhost" })).toMatchObject({
+    status: "degraded",
+    lost: "clients refuse https://*.another.localhost",
+    fix: "run `sandlot tls`",
+  });
+});
+
+test("one of the operator that the server could not use is broken", async () => {
+  const [one, other] = [await made("one"), await made("other")];
+  expect(await findingOf({ certificate: { cert: one.cert, key: other.key } })).toEqual({
+    status: "broken",
+    detail: `the key in ${other.key} is not the one of the certificate in ${one.cert}`,
+    fix: `put one for *.${DOMAIN} there`,
+  });
+});
+
+const made = (name: string) => makeCertificate(folder, { name });

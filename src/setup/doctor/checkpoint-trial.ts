@@ -1,0 +1,62 @@
+/**
+ * Checkpoints and restores a real sandbox, made the way all sandboxes are made, on a throw-away server of its own: its
+ * own data folder, mount namespace and tag. Everything is removed again, however it ends.
+ */
+import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { scaled } from "../../base/time-factor.ts";
+import { Fault } from "../../contract/fault.ts";
+import type { Wall } from "../../contract/wall.ts";
+import { attempt } from "../../system/command.ts";
+import { DataFolder } from "../../system/data-folder.ts";
+import { MountNamespace } from "../../system/mount/mount-namespace.ts";
+import { teardown } from "../teardown.ts";
+import type { DoctorOptions } from "./finding.ts";
+
+const TRIAL_MS = scaled(120_000);
+/** Of the program, when a wait in it ran out. */
+export const TIMEOUT_EXIT_CODE = 75;
+const TRIAL_PREFIX = ".trial-";
+const PROGRAM = join(import.meta.dir, "checkpoint-trial-program.ts");
+
+export interface TrialResult {
+  checkpointMs: number;
+  restoreMs: number;
+}
+
+export async function tryCheckpoint(options: DoctorOptions, wall: Wall): Promise<TrialResult> {
+  mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
+  await removeStaleTrials(options.dataFolder, options.cacheFolder);
+  const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
+  data.makeRunFolder();
+  const namespace = new MountNamespace(data);
+  try {
+    await namespace.make();
+    const command = [
+      ...namespace.enterCommand,
+      process.execPath,
+      PROGRAM,
+      data.path,
+      options.cacheFolder,
+      options.guestFolder,
+      wall,
+      options.runsc ?? "",
+    ];
+    const result = await attempt(command, { timeoutMs: TRIAL_MS });
+    const said = result.stderr.trim() || "the trial said nothing";
+    if (result.exitCode === TIMEOUT_EXIT_CODE) throw new Fault(503, said);
+    if (result.exitCode !== 0) throw new Fault(500, said);
+    return JSON.parse(result.stdout) as TrialResult;
+  } finally {
+    await teardown(data, options.cacheFolder, { keepData: false });
+  }
+}
+
+/** Trials that were killed half-way. One that is still under way holds its lock and stays. */
+export async function removeStaleTrials(dataFolder: string, cacheFolder: string): Promise<void> {
+  for (const name of readdirSync(dataFolder)) {
+    if (!name.startsWith(TRIAL_PREFIX)) continue;
+    const data = new DataFolder(join(dataFolder, name));
+    if (!data.inUse) await teardown(data, cacheFolder, { keepData: false });
+  }
+}

@@ -1,0 +1,188 @@
+/**
+ * Sends packets through the machine's firewall as a sandbox would: from an interface that is named like those of
+ * sandboxes, to this machine as its questions for names go, and through this machine to an outside that is another
+ * network namespace. Nothing leaves the machine, no setting of it is changed, and all of it goes with the processes
+ * that hold the namespaces.
+ */
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
+import { boundedLines } from "../../base/bounded-lines.ts";
+import { scaled } from "../../base/time-factor.ts";
+import { NAMESERVER_ADDRESS } from "../../contract/address-plan.ts";
+import { Fault } from "../../contract/fault.ts";
+import { ANY_INTERFACE } from "../../sandbox/network/slot-chains.ts";
+import { attempt, cannotStart, MINIMAL_ENV, run } from "../../system/command.ts";
+
+export interface Probe {
+  protocol: "tcp" | "udp";
+  address: string;
+  port: number;
+}
+
+export type TrialOrder = { listen: { address: string; port: number } } | { probes: readonly Probe[]; withinMs: number };
+
+/** Whether packets came through, and the answers to them. */
+export interface FirewallTrial {
+  /** To this machine: questions for names, and connections that the relay carries. */
+  input: boolean;
+  /** Through this machine to the outside. */
+  forward: boolean;
+}
+
+const PROGRAM = join(import.meta.dir, "firewall-trial-program.ts");
+const PROBE_MS = scaled(2_000);
+const START_MS = scaled(20_000);
+const LINE_MAX_BYTES = 4096;
+const DNS_PORT = 53;
+const OUTSIDE_PORT = 4567;
+const TABLE = "sandlot_doctor_";
+
+export async function tryFirewall(): Promise<FirewallTrial> {
+  const mark = process.pid.toString(36);
+  const [inside, outside] = [new TrialEnd(), new TrialEnd()];
+  const table = `${TABLE}${process.pid}`;
+  // Documentation ranges: no machine routes them. Doctors that run at the same time have different pids.
+  const block = (process.pid % 64) * 4;
+  const plan = {
+    sandbox: { own: `192.0.2.${block + 1}`, peer: `192.0.2.${block + 2}`, link: `${ANY_INTERFACE}d${mark}` },
+    outside: { own: `198.51.100.${block + 1}`, peer: `198.51.100.${block + 2}`, link: `sandlotd${mark}` },
+  };
+  try {
+    await Promise.all([inside.started, outside.started]);
+    await connectEnd(inside.pid, plan.sandbox);
+    await connectEnd(outside.pid, plan.outside);
+    using names = await answerNames(plan.sandbox.own);
+    await run(["nft", "-f", "-"], { stdin: leadNames(table, plan.sandbox.link, plan.sandbox.own, names.port) });
+    await outside.told({ listen: { address: plan.outside.peer, port: OUTSIDE_PORT } });
+    const probes: Probe[] = [
+      { protocol: "udp", address: NAMESERVER_ADDRESS, port: DNS_PORT },
+      { protocol: "tcp", address: NAMESERVER_ADDRESS, port: DNS_PORT },
+      { protocol: "tcp", address: plan.outside.peer, port: OUTSIDE_PORT },
+    ];
+    const answer = await inside.told({ probes, withinMs: PROBE_MS });
+    const [udp, tcp, forward] = JSON.parse(answer) as boolean[];
+    return { input: udp === true && tcp === true, forward: forward === true };
+  } finally {
+    await Promise.all([inside.end(), outside.end()]);
+    // They go with their namespaces, but some time later.
+    for (const { link } of [plan.sandbox, plan.outside]) await attempt(["ip", "link", "delete", link]);
+    await removeTables(table);
+  }
+}
+
+/** A process in a network namespace of its own. */
+class TrialEnd {
+  readonly #child = spawnEnd();
+  readonly #lines = boundedLines(this.#child.stdout, LINE_MAX_BYTES);
+  readonly started = this.#line();
+
+  constructor() {
+    this.started.catch(() => undefined);
+  }
+
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  async told(order: TrialOrder): Promise<string> {
+    this.#child.stdin.write(`${JSON.stringify(order)}\n`);
+    await this.#child.stdin.flush();
+    return await this.#line();
+  }
+
+  async end(): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#child.exited;
+  }
+
+  async #line(): Promise<string> {
+    const late = setTimeout(() => this.#child.kill("SIGKILL"), START_MS);
+    const { value } = await this.#lines.next().finally(() => clearTimeout(late));
+    if (value === undefined) throw new Fault(503, `a process of the firewall trial said nothing within ${START_MS} ms`);
+    return value;
+  }
+}
+
+function spawnEnd() {
+  try {
+    return Bun.spawn(["setpriv", "--pdeathsig=KILL", "unshare", "--net", process.execPath, PROGRAM], {
+      stdio: ["pipe", "pipe", "ignore"],
+      env: { ...MINIMAL_ENV },
+      cwd: "/",
+    });
+  } catch (cause) {
+    throw cannotStart("unshare", cause);
+  }
+}
+
+interface End {
+  /** The machine's address there. */
+  own: string;
+  peer: string;
+  link: string;
+}
+
+async function connectEnd(pid: number, { own, peer, link }: End): Promise<void> {
+  const here = [
+    `link add ${link} type veth peer name eth0 netns ${pid}`,
+    `addr add ${own}/32 dev ${link}`,
+    `link set ${link} up`,
+    `route add ${peer}/32 dev ${link}`,
+  ];
+  await run(["ip", "-batch", "-"], { stdin: here.join("\n") });
+  // Of these interfaces alone: the server switches it on for the machine when it starts.
+  writeFileSync(`/proc/sys/net/ipv4/conf/${link}/forwarding`, "1");
+  const there = [
+    "link set lo up",
+    `addr add ${peer}/32 dev eth0`,
+    "link set eth0 up",
+    `route add ${own}/32 dev eth0`,
+    `route add default via ${own} dev eth0`,
+  ];
+  await run(["nsenter", `--net=/proc/${pid}/ns/net`, "ip", "-batch", "-"], { stdin: there.join("\n") });
+}
+
+/** As the server's own table leads them; firewalls let through what was led. */
+function leadNames(table: string, link: string, address: string, port: number): string {
+  return `table inet ${table} { chain lead { type nat hook prerouting priority dstnat;
+    iifname "${link}" meta l4proto { tcp, udp } th dport ${DNS_PORT} dnat ip to ${address}:${port}; }
+  }`;
+}
+
+/** Answers whatever comes to one port of this address, by UDP and by TCP. */
+async function answerNames(address: string): Promise<Disposable & { port: number }> {
+  const tcp = createServer((socket) => void socket.end("x"));
+  tcp.listen(0, address);
+  await once(tcp, "listening");
+  const { port } = tcp.address() as AddressInfo;
+  const udp = createSocket("udp4", (_, from) => udp.send("x", from.port, from.address, () => undefined));
+  udp.bind(port, address);
+  await once(udp, "listening");
+  return {
+    port,
+    [Symbol.dispose]() {
+      tcp.close();
+      udp.close();
+    },
+  };
+}
+
+/** With those of doctors that were killed. */
+async function removeTables(own: string): Promise<void> {
+  const { stdout } = await attempt(["nft", "list", "tables", "inet"]);
+  for (const [, name = "", pid] of stdout.matchAll(/^table inet (sandlot_doctor_(\d+))$/gm)) {
+    if (name === own || !isAlive(Number(pid))) await attempt(["nft", "delete", "table", "inet", name]);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,90 @@
+/** What the machine itself adds to the walls of sandboxes, or takes from them. Sandboxes run without any of it. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { release } from "node:os";
+import { join } from "node:path";
+import { attempt } from "../../system/command.ts";
+import { type Check, degraded, type Finding, ok } from "./finding.ts";
+
+/**
+ * Protocols and line disciplines that hardly any machine uses, that have had holes, and that the kernel loads for any
+ * program that opens a socket or a terminal of theirs. The filter of system calls does not let a sandbox do that; a
+ * list of refused modules is a second wall. What ordinary machines use is not in it: Bluetooth, IPsec, SCTP, CAN,
+ * vsock, the kernel's ciphers.
+ */
+const RARE =
+  "appletalk ax25 dccp_ipv4 dccp_ipv6 ieee802154_socket kcm llc2 n_gsm n_hdlc netrom phonet rds rose tipc x25".split(
+    " ",
+  );
+const DENY_LIST = "/etc/modprobe.d/sandlot.conf";
+
+export function wallChecks(): Check[] {
+  return [
+    { name: "modules", run: modules },
+    { name: "processors", run: async () => processors("/sys/devices/system/cpu/vulnerabilities") },
+    { name: "merged pages", run: async () => mergedPages("/sys/kernel/mm/ksm/run") },
+  ];
+}
+
+async function modules(): Promise<Finding> {
+  if (!existsSync("/proc/modules")) return ok("the kernel loads none");
+  if (textOf("/proc/sys/kernel/modules_disabled") === "1") return ok("no more can be loaded");
+  const aliases = textOf(`/lib/modules/${release()}/modules.alias`);
+  const config = await attempt(["modprobe", "--showconfig"]).catch(() => undefined);
+  if (config === undefined || config.exitCode !== 0) return ok("there is nothing that loads them");
+  return modulesFinding(aliases, config.stdout, (name) => existsSync(join("/sys/module", name)));
+}
+
+/** `aliases`: by what the kernel asks for modules. `config`: what modprobe is told about them. */
+export function modulesFinding(aliases: string, config: string, isLoaded: (name: string) => boolean): Finding {
+  const refusals = config.matchAll(/^(?:blacklist (\S+)|install (\S+) (?:\/usr)?\/bin\/(?:false|true)\b.*)$/gm);
+  const refused = new Set([...refusals].map(([, listed, installed]) => plain(listed ?? installed ?? "")));
+  const off = new Set([...config.matchAll(/^alias (\S+) off$/gm)].map(([, alias = ""]) => plain(alias)));
+  // Distributions have taken the alias from some of these modules: nothing loads them but somebody who names them.
+  const asked = [...aliases.matchAll(/^alias ((?:net-pf|tty-ldisc)-\S+) (\S+)$/gm)];
+  const loadable = new Set(asked.flatMap(([, alias = "", name = ""]) => (off.has(plain(alias)) ? [] : [plain(name)])));
+  const left = RARE.filter((name) => loadable.has(name) && !refused.has(name) && !isLoaded(name));
+  if (left.length === 0) return ok("no rare protocol is loaded because a program asks for it");
+  return degraded(
+    `the kernel loads rare protocols when a program asks for them: ${left.join(", ")}`,
+    "a second wall behind the filter of system calls, which keeps sandboxes from asking",
+    // Not "install": drivers that need one of them, and modprobe by name, still load it.
+    `printf 'blacklist %s\\n' ${left.join(" ")} > ${DENY_LIST}`,
+  );
+}
+
+/** modprobe takes either line for the other. */
+function plain(name: string): string {
+  return name.replaceAll("-", "_");
+}
+
+/** What the kernel says of the holes that its processors have. */
+export function processors(folder: string): Finding {
+  const names = existsSync(folder) ? readdirSync(folder).sort() : [];
+  const open = names.filter((name) => /^Vulnerable|SMT vulnerable/.test(textOf(join(folder, name))));
+  if (open.length === 0) return ok("the kernel knows of no hole that is open");
+  const byThreads = open.filter((name) => /SMT vulnerable/.test(textOf(join(folder, name))));
+  return degraded(
+    `holes that are open: ${open.join(", ")}`,
+    "code in one sandbox may read what another one computes with, slowly",
+    byThreads.length === open.length
+      ? "echo off > /sys/devices/system/cpu/smt/control (or nosmt on the kernel's command line): two sandboxes then share no core at once"
+      : "update the kernel and the microcode; take mitigations=off from the kernel's command line",
+  );
+}
+
+export function mergedPages(file: string): Finding {
+  if (textOf(file) !== "1") return ok("pages of different sandboxes are not merged");
+  return degraded(
+    "the kernel merges pages with the same content (KSM)",
+    "a sandbox can find out whether another one has a page that it guesses",
+    `echo 2 > ${file}`,
+  );
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    return "";
+  }
+}

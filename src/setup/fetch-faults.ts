@@ -1,0 +1,47 @@
+/** Why packages could not be had, in words that say what to do about it. Pure. */
+import { Fault } from "../contract/fault.ts";
+
+const FULL = /No space left on device|ENOSPC|don't have enough free space/;
+const UNREACHED =
+  /Could not connect|Could not resolve|Temporary failure resolving|Unable to connect|Failed to fetch|Connection (?:refused|timed out|failed)|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|EAI_AGAIN|ENETUNREACH/;
+const ABSENT =
+  /Unable to locate package|has no installation candidate|does not have a Release file|\bE404\b|\bETARGET\b/;
+
+interface Place {
+  cacheFolder: string;
+  /** Where packages come from, and what to do so that they do. */
+  source: string;
+  reach: string;
+}
+
+export function debianPlace(cacheFolder: string, mirror: string | undefined): Place {
+  const source = mirror === undefined ? "Debian's mirrors" : "the mirror of SANDLOT_DEBIAN_MIRROR";
+  const reach = "let it reach them, or name a mirror that it reaches with SANDLOT_DEBIAN_MIRROR";
+  return { cacheFolder, source, reach };
+}
+
+export function npmPlace(cacheFolder: string): Place {
+  return { cacheFolder, source: "npm's registry", reach: "let root's npm on this machine reach a registry" };
+}
+
+/** Another try may find what this one did not. */
+export function isUnreached(cause: unknown): boolean {
+  const said = cause instanceof Error ? cause.message : String(cause);
+  return UNREACHED.test(said) && !FULL.test(said) && !ABSENT.test(said);
+}
+
+/** Of what a tool has said. What nobody knows stays what it is: the server's log has it. */
+export function fetchFault(cause: unknown, { cacheFolder, source, reach }: Place): unknown {
+  const said = cause instanceof Error ? cause.message : String(cause);
+  if (FULL.test(said)) {
+    const fix = `make room on the disk of ${cacheFolder}, or set SANDLOT_CACHE to a folder elsewhere`;
+    return new Fault(507, `the disk is full. FIX: ${fix}`, { cause });
+  }
+  if (ABSENT.test(said)) {
+    return new Fault(422, `not all that is needed is on ${source}. FIX: ${reach}`, { cause });
+  }
+  if (isUnreached(cause)) {
+    return new Fault(503, `this machine does not reach ${source}. FIX: ${reach}; then try again`, { cause });
+  }
+  return cause;
+}

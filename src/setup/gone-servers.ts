@@ -1,0 +1,84 @@
+/**
+ * What servers have left on this machine whose data folder is gone: the run folder, which holds a net and ranges of
+ * user ids that nobody else gets, and the firewall, which keeps packets from a server that is given the same net later.
+ * The next start removes both, unless something of such a server still runs.
+ */
+import { existsSync, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { scaled } from "../base/time-factor.ts";
+import { Network } from "../sandbox/network/network.ts";
+import { ANY_INTERFACE } from "../sandbox/network/slot-chains.ts";
+import { removeEdgeCgroups } from "../system/cgroup/edge-memory.ts";
+import { freezerOf, processesBelow } from "../system/cgroup/freezer.ts";
+import { removeCgroups } from "../system/cgroup/removal.ts";
+import { attempt, run } from "../system/command.ts";
+import {
+  cgroupOfServer,
+  type DataFolder,
+  dataFolderOf,
+  hasRunFolder,
+  isServerAt,
+  otherServers,
+  takeLockOfAllServers,
+} from "../system/data-folder.ts";
+import { detachBelow, MountNamespace } from "../system/mount/mount-namespace.ts";
+import { runningServerIn } from "../system/server-process.ts";
+import { undoSettings } from "./host-changes.ts";
+
+/** So long nothing has changed in the run folder of a server that is taken to be gone for good. */
+const GONE_SERVER_AFTER_MS = scaled(60_000);
+
+const TABLES = /^table inet sandlot_([a-z0-9]{4})$/gm;
+
+/** Of all but this one. `failed` is told of what could not be removed. */
+export async function removeGoneServers(
+  { tag }: Pick<DataFolder, "tag">,
+  failed: (runFolder: string, error: unknown) => void,
+): Promise<void> {
+  using lock = takeLockOfAllServers("gone");
+  if (lock === undefined) return;
+  for (const runFolder of otherServers(tag)) {
+    try {
+      if (await isGone(runFolder)) await removeAll(runFolder);
+    } catch (error) {
+      // It keeps what it has until the next start, which is no reason for this one not to go on.
+      failed(runFolder, error);
+    }
+  }
+  await removeTables();
+}
+
+async function isGone(runFolder: string): Promise<boolean> {
+  const [tag, path] = [basename(runFolder), dataFolderOf(runFolder)];
+  if (path === undefined || isServerAt(path, tag) || runningServerIn(runFolder) !== undefined) return false;
+  // One that starts just now, with a data folder that only it can see.
+  const touchedMs = statSync(runFolder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
+  if (touchedMs > Date.now() - GONE_SERVER_AFTER_MS) return false;
+  const cgroup = freezerOf(cgroupOfServer(tag));
+  return !existsSync(cgroup) || (await processesBelow(cgroup)).length === 0;
+}
+
+async function removeAll(runFolder: string): Promise<void> {
+  const gone = { runFolder, tag: basename(runFolder) };
+  // Without a net it never had a network.
+  if (existsSync(join(runFolder, "net"))) await new Network(gone).remove();
+  await removeCgroups(cgroupOfServer(gone.tag));
+  await removeEdgeCgroups(gone.tag);
+  new MountNamespace(gone).remove();
+  // Noted in the run folder, which may itself be mounted.
+  undoSettings(gone);
+  detachBelow(runFolder);
+  await rm(runFolder, { recursive: true, force: true });
+}
+
+/** Tables of servers without a run folder. With an interface left, a table may be what keeps a sandbox in. */
+async function removeTables(): Promise<void> {
+  const { stdout } = await attempt(["nft", "list", "tables", "inet"]);
+  const tags = [...stdout.matchAll(TABLES)].map(([, tag = ""]) => tag).filter((tag) => !hasRunFolder(tag));
+  if (tags.length === 0) return;
+  const links = await run(["ip", "-oneline", "link", "show", "type", "veth"]);
+  for (const tag of tags) {
+    if (!links.includes(` ${ANY_INTERFACE}${tag}`)) await attempt(["nft", "delete", "table", "inet", `sandlot_${tag}`]);
+  }
+}

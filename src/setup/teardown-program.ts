@@ -1,0 +1,33 @@
+/** The part of a teardown that runs inside the mount namespace: end every sandbox, let go of the disks. */
+
+import { Machine } from "../host/machine.ts";
+import { dropImageMarks } from "../images/cached-images.ts";
+import { isPoolBroken, releasePool } from "../images/disk/pool.ts";
+import { dropGuestMarks } from "../images/guest-folders.ts";
+import { removeCgroups } from "../system/cgroup/removal.ts";
+import { attempt } from "../system/command.ts";
+import { DataFolder } from "../system/data-folder.ts";
+import { mountPoints } from "../system/mount/mount-namespace.ts";
+
+const [dataPath = "", cacheFolder = ""] = process.argv.slice(2);
+const data = new DataFolder(dataPath);
+data.lock();
+data.makeRunFolder();
+try {
+  if (isPoolBroken(data.path)) {
+    await removeCgroups(data.cgroup);
+    await releasePool(data.path);
+  }
+  const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined });
+  await machine.adopt({ sandboxes: [], checkpoints: await machine.checkpoints.list() });
+  await machine.close();
+  dropGuestMarks(cacheFolder, data.tag, await machine.checkpoints.guestFolders());
+  const images = machine.images.cachedUnder([...(await machine.checkpoints.images()), ...machine.images.names()]);
+  dropImageMarks(cacheFolder, data.tag, images);
+  const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
+  for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);
+  process.exit(0);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exit(1);
+}

@@ -1,0 +1,247 @@
+/**
+ * The root filesystem of a template that comes with Sandlot, in two folders: one of Debian packages, which takes
+ * minutes, and on top of it one of the files, npm packages and programs of the definition. Both are named by what goes
+ * into them, so that a changed definition makes new ones, and sandboxes of the one before keep theirs.
+ */
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  lchownSync,
+  linkSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+} from "node:fs";
+import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { scaled } from "../base/time-factor.ts";
+import { buildFile } from "../contract/runtime/image-files.ts";
+import { BUN_IN_TEMPLATE, FILES_OF_TEMPLATE, type TemplateDefinition } from "../contract/template-definition.ts";
+import { chooseImage } from "../images/cached-images.ts";
+import { belowFile, imageBelow, imageFolder } from "../images/image-folder.ts";
+import { run } from "../system/command.ts";
+import { shiftedId } from "../system/id-range.ts";
+import { BASE_IMAGE, BASE_PACKAGES, baseImageStep, debianImageStep, shiftOwners } from "./base-image.ts";
+import { fetchFault, npmPlace } from "./fetch-faults.ts";
+import { fetching } from "./fetching.ts";
+import { sourcesOf } from "./guest-sources.ts";
+import { lines } from "./packages.ts";
+import { makeImage, type SetupStep } from "./step.ts";
+
+const PROJECT = join(import.meta.dir, "../..");
+/** Programs whose names end so are for Node, which is in every template; all others are for Bun. */
+const FOR_NODE = ".mjs";
+const BUNDLE_MS = scaled(120_000);
+const NPM_MS = scaled(600_000);
+const HASH_LENGTH = 16;
+/** Bumped when what is below makes another root filesystem of the same packages, or of the same definition. */
+const PACKAGES_VERSION = 2;
+const VERSION = 3;
+const HOME = "home/user";
+const USER_ID = 1000;
+
+/** Names of images have no more than these. */
+export function templateImage(definition: TemplateDefinition): string {
+  return `${definition.name}-${templateVersion(definition)}`;
+}
+
+/** The images of this version: its own, and the one on which it is stacked. */
+export function templateImages(definition: TemplateDefinition): string[] {
+  return [templateImage(definition), debianImage(definition)];
+}
+
+/** Whether an image of any version is there, with what it lies on; if so, a server that starts now finds both. */
+export function hasTemplateImage(cacheFolder: string, image: string): boolean {
+  const below = imageBelow(cacheFolder, image);
+  return [image, ...(below === null ? [] : [below])].every((name) => chooseImage(cacheFolder, name));
+}
+
+export function templateImageSteps(
+  cacheFolder: string,
+  mirror: string | undefined,
+  definition: TemplateDefinition,
+): SetupStep[] {
+  const { name, finish } = definition;
+  const below = debianImage(definition);
+  const top = topStep(cacheFolder, definition, below);
+  if (below === BASE_IMAGE) return [baseImageStep(cacheFolder, mirror), top];
+  const packages = packagesOf(definition);
+  const title = `the packages of the template ${name} (Debian, some minutes)`;
+  return [debianImageStep(cacheFolder, mirror, { image: below, title, packages, finish }), top];
+}
+
+function packagesOf({ packages }: TemplateDefinition): string[] {
+  return [...new Set([...BASE_PACKAGES, ...packages])].sort();
+}
+
+/** Without packages and lines of its own it lies on what `base` is. */
+function debianImage(definition: TemplateDefinition): string {
+  if (definition.packages.length === 0 && definition.finish.length === 0) return BASE_IMAGE;
+  const hash = new Bun.CryptoHasher("sha256").update(
+    JSON.stringify([packagesOf(definition), definition.finish, PACKAGES_VERSION]),
+  );
+  return `debian-${hash.digest("hex").slice(0, HASH_LENGTH)}`;
+}
+
+/** The same wherever the definition, its files and its programs are. */
+export function templateVersion(definition: TemplateDefinition): string {
+  const hash = new Bun.CryptoHasher("sha256").update(JSON.stringify([definition, VERSION, Bun.version]));
+  hash.update(debianImage(definition));
+  const sources = Object.values(definition.programs).map((program) => sourcesOf(PROJECT, program));
+  const files = [...new Set([...sources.flatMap((source) => source.files), ...ownFiles(definition)])].sort();
+  for (const file of files) hash.update(relative(PROJECT, file)).update(contentOf(file));
+  for (const { packages } of sources) hash.update(packages.join());
+  return hash.digest("hex").slice(0, HASH_LENGTH);
+}
+
+/** The id of the first build of this version, the same on every server: the image names it. */
+export function firstBuildOf(definition: TemplateDefinition): string {
+  const hex = new Bun.CryptoHasher("sha256").update(definition.id + templateVersion(definition)).digest("hex");
+  const parts = [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    `4${hex.slice(13, 16)}`,
+    `8${hex.slice(17, 20)}`,
+    hex.slice(20, 32),
+  ];
+  return parts.join("-");
+}
+
+function folderOf({ name }: TemplateDefinition): string {
+  return join(PROJECT, "templates", name);
+}
+
+/** Whole paths of what is copied into the root filesystem, and of what says which npm packages are. */
+function ownFiles(definition: TemplateDefinition): string[] {
+  const folder = folderOf(definition);
+  const npm = definition.npm;
+  const found = fileFolders(definition).flatMap(filesBelow);
+  if (npm !== undefined)
+    found.push(...["package.json", "package-lock.json"].map((name) => join(folder, npm.folder, name)));
+  return found;
+}
+
+/** Those of the other template first. */
+function fileFolders({ name, filesAlsoOf }: TemplateDefinition): string[] {
+  const templates = filesAlsoOf === undefined ? [name] : [filesAlsoOf, name];
+  return templates.map((template) => join(PROJECT, "templates", template, FILES_OF_TEMPLATE)).filter(existsSync);
+}
+
+function filesBelow(folder: string): string[] {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+function contentOf(file: string): Buffer | string {
+  return lstatSync(file).isSymbolicLink() ? readlinkSync(file) : readFileSync(file);
+}
+
+function topStep(cacheFolder: string, definition: TemplateDefinition, below: string): SetupStep {
+  const image = templateImage(definition);
+  return {
+    title: `the template ${definition.name}`,
+    done: () => chooseImage(cacheFolder, image),
+    make: (progress) =>
+      makeImage(cacheFolder, image, async (folder) => {
+        copyFiles(definition, folder);
+        if (definition.npm !== undefined)
+          await installNpm(definition, definition.npm, { root: folder, cacheFolder }, progress);
+        progress("bundling its programs");
+        await addPrograms(definition, folder);
+        const ids = { templateId: definition.id, buildId: firstBuildOf(definition) };
+        await writeFile(join(folder, ".e2b"), buildFile(ids));
+        giveHomeToUser(folder);
+        shiftOwners(folder);
+        if (Object.keys(definition.programs).length > 0) await addBun(cacheFolder, folder);
+        keepFolders(folder, imageFolder(cacheFolder, below));
+        // First: what has its name is whole.
+        await writeFile(belowFile(cacheFolder, image), below);
+      }),
+  };
+}
+
+function copyFiles(definition: TemplateDefinition, root: string): void {
+  const folders = fileFolders(definition);
+  if (folders.length === 0) return;
+  for (const from of folders) cpSync(from, root, { recursive: true, verbatimSymlinks: true });
+  // What was checked out has whatever owner and mode the one who did it had.
+  for (const path of ["", ...(readdirSync(root, { recursive: true }) as string[])].map((name) => join(root, name))) {
+    lchownSync(path, 0, 0);
+    // Not through links: they lead to where they would in a sandbox, which here is the machine.
+    const stat = lstatSync(path);
+    if (stat.isDirectory()) chmodSync(path, 0o755);
+    else if (stat.isFile()) chmodSync(path, (stat.mode & 0o100) === 0 ? 0o644 : 0o755);
+  }
+}
+
+/** Folders that are in both have one owner and mode in a sandbox, those of the upper one: they stay what they were. */
+function keepFolders(root: string, below: string): void {
+  const folders = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isDirectory());
+  for (const path of ["", ...folders.map((entry) => relative(root, join(entry.parentPath, entry.name)))]) {
+    const before = lstatSync(join(below, path), { throwIfNoEntry: false });
+    if (!before?.isDirectory()) continue;
+    lchownSync(join(root, path), before.uid, before.gid);
+    chmodSync(join(root, path), before.mode & 0o7777);
+  }
+}
+
+/** By the lock file, and nothing of them is run. */
+async function installNpm(
+  definition: TemplateDefinition,
+  { folder, target }: NonNullable<TemplateDefinition["npm"]>,
+  { root, cacheFolder }: { root: string; cacheFolder: string },
+  progress: (line: string) => void,
+): Promise<void> {
+  const place = join(root, target);
+  await mkdir(place, { recursive: true });
+  for (const name of ["package.json", "package-lock.json"]) {
+    await copyFile(join(folderOf(definition), folder, name), join(place, name));
+  }
+  const options = { timeoutMs: NPM_MS, cwd: place, onOutput: lines(progress) };
+  const install = () => run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev"], options);
+  await fetching(install, progress).catch((cause) => {
+    throw fetchFault(cause, npmPlace(cacheFolder));
+  });
+  await rm(join(place, "node_modules/.cache"), { recursive: true, force: true });
+}
+
+async function addPrograms({ programs }: TemplateDefinition, root: string): Promise<void> {
+  const entries = Object.entries(programs);
+  if (entries.length > 0) await mkdir(dirname(join(root, BUN_IN_TEMPLATE)), { recursive: true });
+  for (const [path, source] of entries) {
+    await mkdir(dirname(join(root, path)), { recursive: true });
+    const target = path.endsWith(FOR_NODE) ? "node" : "bun";
+    const argv = [process.execPath, "build", `--target=${target}`, "--minify-syntax", join(PROJECT, source)];
+    await run([...argv, `--outfile=${join(root, path)}`], { timeoutMs: BUNDLE_MS, cwd: PROJECT });
+    chmodSync(join(root, path), 0o755);
+  }
+}
+
+/**
+ * A link to the one that all of them have: so it is on the disk and in memory once, whatever there is of templates and
+ * their versions. It has its owner already.
+ */
+async function addBun(cacheFolder: string, root: string): Promise<void> {
+  const common = join(cacheFolder, `bun-${Bun.version}-${Bun.revision.slice(0, HASH_LENGTH)}`);
+  if (!existsSync(common)) {
+    const unfinished = `${common}.unfinished`;
+    await copyFile(process.execPath, unfinished);
+    chownSync(unfinished, shiftedId(0), shiftedId(0));
+    chmodSync(unfinished, 0o755);
+    renameSync(unfinished, common);
+  }
+  linkSync(common, join(root, BUN_IN_TEMPLATE));
+}
+
+function giveHomeToUser(root: string): void {
+  const home = join(root, HOME);
+  if (!existsSync(home)) return;
+  for (const name of ["", ...(readdirSync(home, { recursive: true }) as string[])]) {
+    lchownSync(join(home, name), USER_ID, USER_ID);
+  }
+  chownSync(home, USER_ID, USER_ID);
+}

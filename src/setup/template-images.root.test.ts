@@ -1,0 +1,170 @@
+/** Root filesystems of templates, made beside a server: by a process that ends with it, and is not missed. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { untilTrue } from "../base/testing/until.ts";
+import { BUN_IN_TEMPLATE, type TemplateDefinition } from "../contract/template-definition.ts";
+import { imageBelow, imageFolder } from "../images/image-folder.ts";
+import { shiftedId } from "../system/id-range.ts";
+import { takeLock } from "../system/syscalls.ts";
+import { BASE_IMAGE } from "./base-image.ts";
+import { firstBuildOf, hasTemplateImage, templateImage } from "./template-image.ts";
+import { TemplateImages } from "./template-images.ts";
+
+const definition: TemplateDefinition = {
+  name: "pocket",
+  id: "sandlotpocket0000000",
+  description: "for this test",
+  packages: [],
+  finish: [],
+  programs: {},
+  start: null,
+  cpuCount: 1,
+  memoryMB: 512,
+  diskSizeMB: 1024,
+};
+/** Lies on packages that have to be fetched. */
+const larger: TemplateDefinition = { ...definition, name: "larger", packages: ["hello"] };
+
+/** A mirror that answers as the test wants; at first it takes requests and answers none. */
+let mirror: ReturnType<typeof Bun.serve>;
+let answer = (): Promise<Response> => new Promise(() => undefined);
+let asked = Promise.withResolvers<void>();
+let cacheFolder: string;
+
+beforeAll(async () => {
+  cacheFolder = await mkdtemp(join(tmpdir(), "sandlot-images-"));
+  // In the place of what base is made of: nothing looks into it.
+  mkdirSync(imageFolder(cacheFolder, BASE_IMAGE), { recursive: true });
+  mirror = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    idleTimeout: 0,
+    fetch: () => {
+      asked.resolve();
+      return answer();
+    },
+  });
+});
+afterAll(async () => {
+  await mirror.stop(true);
+  await rm(cacheFolder, { recursive: true, force: true });
+});
+
+const images = (debianMirror?: string) => new TemplateImages({ cacheFolder, debianMirror }, [definition, larger]);
+const never = () => new AbortController().signal;
+
+test("one without packages lies on base and says of which template and build it is", async () => {
+  const said: string[] = [];
+  const image = await images().make("pocket", never(), (line) => said.push(line));
+  expect(image).toBe(templateImage(definition));
+  expect(imageBelow(cacheFolder, image)).toBe(BASE_IMAGE);
+  const ids = readFileSync(join(imageFolder(cacheFolder, image), ".e2b"), "utf8");
+  expect(ids).toContain(`TEMPLATE_ID=${definition.id}\nBUILD_ID=${firstBuildOf(definition)}\n`);
+  expect(said[0]).toBe("Making the template pocket");
+  const again: string[] = [];
+  expect(await images().make("pocket", never(), (line) => again.push(line))).toBe(image);
+  expect(again).toEqual([]);
+  // What the server has definitions of stays in the cache folder; of what it made itself, the rest goes one day.
+  expect(images().current()).toEqual(expect.arrayContaining([image, BASE_IMAGE, templateImage(larger)]));
+  const noted = [image, BASE_IMAGE].map((name) => existsSync(`${imageFolder(cacheFolder, name)}.chosen`));
+  expect(noted).toEqual([true, false]);
+});
+
+test("those with programs share one Bun, which is root's in a sandbox", async () => {
+  const bunOf = async (program: TemplateDefinition) => {
+    const made = await new TemplateImages({ cacheFolder, debianMirror: undefined }, [program]).make(
+      program.name,
+      never(),
+      () => undefined,
+    );
+    expect(hasTemplateImage(cacheFolder, made)).toBe(true);
+    expect(statSync(join(imageFolder(cacheFolder, made), "opt/program.js")).uid).toBe(shiftedId(0));
+    return statSync(join(imageFolder(cacheFolder, made), BUN_IN_TEMPLATE));
+  };
+  const programs = { "/opt/program.js": "src/contract/fault.ts" };
+  const [one, other] = [
+    await bunOf({ ...definition, programs }),
+    await bunOf({ ...definition, name: "other", programs }),
+  ];
+  expect([one.uid, one.mode & 0o7777, other.ino]).toEqual([shiftedId(0), 0o755, one.ino]);
+});
+
+test("it is not there without what it lies on", async () => {
+  const image = templateImage(definition);
+  expect(hasTemplateImage(cacheFolder, image)).toBe(true);
+  renameSync(imageFolder(cacheFolder, BASE_IMAGE), imageFolder(cacheFolder, "elsewhere"));
+  expect(hasTemplateImage(cacheFolder, image)).toBe(false);
+  renameSync(imageFolder(cacheFolder, "elsewhere"), imageFolder(cacheFolder, BASE_IMAGE));
+  expect(hasTemplateImage(cacheFolder, `${image}0`)).toBe(false);
+});
+
+test("two at once make it once, the second waits for the lock", async () => {
+  await rm(imageFolder(cacheFolder, templateImage(definition)), { recursive: true });
+  const said: string[] = [];
+  const both = [1, 2].map(() => images().make("pocket", never(), (line) => said.push(line)));
+  expect(await Promise.all(both)).toEqual([templateImage(definition), templateImage(definition)]);
+  expect(said.filter((line) => line === "Making the template pocket")).toHaveLength(1);
+});
+
+test("there is none of another name", async () => {
+  await expect(images().make("rocket", never(), () => undefined)).rejects.toMatchObject({ status: 404 });
+});
+
+test("one that is cancelled ends with all that it has started, and lets go of the cache", async () => {
+  asked = Promise.withResolvers();
+  const over = new AbortController();
+  const made = images(mirror.url.href).make("larger", over.signal, () => undefined);
+  made.catch(() => undefined);
+  await asked.promise;
+  expect(isHeld()).toBe(true);
+  over.abort(new Error("nobody wants it any more"));
+  await expect(made).rejects.toThrow("nobody wants it any more");
+  await untilLeft();
+});
+
+test("one whose server is killed ends as well; what it had begun is in nobody's way", async () => {
+  asked = Promise.withResolvers();
+  const program = `
+    import { TemplateImages } from ${JSON.stringify(join(import.meta.dir, "template-images.ts"))};
+    const [places, definition] = JSON.parse(process.argv[1]);
+    await new TemplateImages(places, [definition]).make(definition.name, new AbortController().signal, () => undefined);`;
+  const task = JSON.stringify([{ cacheFolder, debianMirror: mirror.url.href }, larger]);
+  const server = Bun.spawn([process.execPath, "-e", program, task], { stdio: ["ignore", "ignore", "ignore"] });
+  await asked.promise;
+  server.kill("SIGKILL");
+  await server.exited;
+  await untilLeft();
+  expect(existsSync(imageFolder(cacheFolder, templateImage(larger)))).toBe(false);
+  // From now on it fails by itself; that is told, and leaves nothing.
+  answer = async () => new Response("none here", { status: 404 });
+  const failed = images(mirror.url.href).make("larger", never(), () => undefined);
+  await expect(failed).rejects.toMatchObject({
+    status: 422,
+    message: expect.stringContaining("on the mirror of SANDLOT_DEBIAN_MIRROR. FIX: "),
+  });
+  expect(readdirSync(join(cacheFolder, "images")).filter((name) => name.includes("unfinished"))).toEqual([]);
+});
+
+function isHeld(): boolean {
+  using lock = takeLock(join(cacheFolder, "lock"));
+  return lock === undefined;
+}
+
+/** Nothing of it runs, and the lock is free. */
+async function untilLeft(): Promise<void> {
+  await untilTrue(() => !isHeld() && processesOf(cacheFolder).length === 0);
+}
+
+function processesOf(word: string): string[] {
+  return readdirSync("/proc").filter((name) => {
+    if (!/^\d+$/.test(name) || name === String(process.pid)) return false;
+    try {
+      return readFileSync(`/proc/${name}/cmdline`, "utf8").includes(word);
+    } catch {
+      return false;
+    }
+  });
+}

@@ -1,0 +1,179 @@
+/** The layers of a sandbox's root, mounted. Called on the worker's thread. */
+import { chownSync, mkdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../../contract/fault.ts";
+import { readText } from "../data-folder.ts";
+import { HOST_ROOT_ON_DISK, type IdForm } from "../id-range.ts";
+import {
+  filesystemOptions,
+  MOUNT_ATTR_NODEV,
+  MOUNT_ATTR_NOSUID,
+  MOUNT_ATTR_RDONLY,
+  mapInPlace,
+  showAt,
+} from "../mount-calls.ts";
+import {
+  attributeOf,
+  detachMount,
+  MS_BIND,
+  MS_NOATIME,
+  MS_NODEV,
+  MS_NOSUID,
+  MS_RDONLY,
+  MS_REMOUNT,
+  mount,
+  withLoopDevice,
+} from "../syscalls.ts";
+import { IdMappings, isMappedAlready, withTenantsMapping } from "./id-mapping.ts";
+import type { Lower } from "./lower.ts";
+import type { EtcFiles, MountJob, OverlayJob } from "./mount-job.ts";
+import { mountPoints } from "./mount-namespace.ts";
+
+/**
+ * index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without it a
+ * folder of the image cannot be renamed.
+ */
+const OVERLAY_OPTIONS = ["index", "nfs_export", "redirect_dir"];
+
+/** Layers are for overlays to read: programs run from the root above them, which has its own say in this. */
+const LAYER_ATTRIBUTES = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+
+/**
+ * A disk tells the form of its ids by the owner of what only overlays write to: no tenant can change it.
+ */
+export function formOf(disk: string): IdForm {
+  return statSync(join(disk, "work")).uid === HOST_ROOT_ON_DISK ? "plain" : "shifted";
+}
+
+/**
+ * An overlay notes with each changed file how many names it has in all, relative to those on the disk, of which one is
+ * in the index: with one less, all the others are on the disk.
+ */
+export function lacksNames({ index, names }: Extract<MountJob, { kind: "lacks-names" }>): boolean {
+  return names.some((name) => (attributeOf(join(index, name), "trusted.overlay.nlink") ?? "U-1") !== "U-1");
+}
+
+/** Answers whether its ids are plain. */
+export function mountDisk({ image, target, options, firstId, etc }: Extract<MountJob, { kind: "disk" }>): boolean {
+  withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
+  try {
+    const form = formOf(target);
+    const mappings = new IdMappings(firstId);
+    if (!isMappedAlready(form, firstId)) mapInPlace(target, LAYER_ATTRIBUTES, mappings.of(form));
+    if (etc !== undefined) writeEtc(join(target, "upper/etc"), etc);
+    return form === "plain";
+  } catch (cause) {
+    detachIfMounted(target);
+    throw cause;
+  }
+}
+
+/** The disk is fresh and ours: nobody has put anything in the way. */
+function writeEtc(folder: string, { owner, files }: EtcFiles): void {
+  mkdirSync(folder, { mode: 0o755 });
+  chownSync(folder, owner, owner);
+  for (const [name, content] of Object.entries(files)) {
+    const path = join(folder, name);
+    writeFileSync(path, content, { mode: 0o644 });
+    chownSync(path, owner, owner);
+  }
+}
+
+/** The last one first: it may lie on another. */
+export function release({ folder, places, mounted }: Extract<MountJob, { kind: "release" }>): void {
+  const below = mounted ?? mountPoints().filter((path) => path.startsWith(`${folder}/`));
+  for (const target of below.toReversed()) detachMount(target);
+  for (const name of places) rmSync(join(folder, name), { recursive: true, force: true });
+}
+
+/** Its mount has its attributes from the one that it is shown from. */
+export function mapFolder({ source, target, firstId }: Extract<MountJob, { kind: "map" }>): void {
+  withTenantsMapping("shifted", firstId, (users) => showAt(source, target, 0n, users));
+}
+
+export function showImage({ source, target, firstId, files }: Extract<MountJob, { kind: "image" }>): void {
+  const mappings = new IdMappings(firstId);
+  showLower({ folder: source, ids: "shifted" }, target, mappings);
+  try {
+    for (const [name, path] of Object.entries(files)) mount(path, join(target, name), "none", MS_BIND, "");
+  } catch (cause) {
+    detachIfMounted(target);
+    throw cause;
+  }
+}
+
+/** A lower that is mapped, or one of many, whose paths together may be too long for mount(2), is shown in `folder`. */
+export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJob): void {
+  const shown: string[] = [];
+  const mappings = new IdMappings(firstId);
+  try {
+    const paths = lowers.map((lower, index) => {
+      if (lowers.length === 1 && isMappedAlready(lower.ids, firstId)) return lower.folder;
+      const path = join(folder, `lower-${index}`);
+      mkdirSync(path, { mode: 0o700 });
+      shown.push(path);
+      showLower(lower, path, mappings);
+      return path;
+    });
+    const layers = [`lowerdir=${paths.join(":")}`, `upperdir=${disk}/upper`, `workdir=${disk}/work`];
+    mount(
+      "overlay",
+      target,
+      "overlay",
+      MS_NODEV,
+      [...layers, ...OVERLAY_OPTIONS.map((name) => `${name}=on`)].join(","),
+    );
+    demandWhole(target);
+  } finally {
+    for (const path of shown) {
+      detachIfMounted(path);
+      rmdirSync(path);
+    }
+  }
+}
+
+function showLower({ folder, ids }: Lower, path: string, mappings: IdMappings): void {
+  if (!isMappedAlready(ids, mappings.first)) {
+    showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, mappings.of(ids));
+    return;
+  }
+  // As a kernel can that maps nothing. The first call takes no attributes.
+  mount(folder, path, "none", MS_BIND, "");
+  mount(folder, path, "none", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "");
+}
+
+/**
+ * An overlay that cannot have what it was asked for is mounted all the same, read-only or without: a sandbox on it
+ * would fail much later.
+ */
+function demandWhole(target: string): void {
+  const shown = new Set(filesystemOptions(target) ?? listedOptions(target));
+  const lacks = OVERLAY_OPTIONS.filter((name) => !isOn(name, shown));
+  if (!shown.has("rw")) lacks.push("rw");
+  if (lacks.length === 0) return;
+  detachMount(target);
+  throw new Fault(500, `the kernel mounted a sandbox's root without ${lacks.join(", ")}; its log may say why`);
+}
+
+/** From the list of all mounts, which is long. */
+function listedOptions(target: string): string[] | undefined {
+  const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
+    .split("\n")
+    .findLast((each) => each.split(" ")[4] === target);
+  return line?.split(" ").at(-1)?.split(",");
+}
+
+/** The kernel shows an option that is not as its module has it. */
+function isOn(name: string, shown: ReadonlySet<string>): boolean {
+  if (shown.has(`${name}=on`)) return true;
+  return !shown.has(`${name}=off`) && readText(`/sys/module/overlay/parameters/${name}`)?.trim() === "Y";
+}
+
+/** If it is not, the reason is on its way already. */
+function detachIfMounted(path: string): void {
+  try {
+    detachMount(path);
+  } catch {
+    // Nothing else can be wrong with it.
+  }
+}

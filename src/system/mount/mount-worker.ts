@@ -1,0 +1,117 @@
+/** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
+
+import { closeSync, openSync } from "node:fs";
+import { Fault } from "../../contract/fault.ts";
+import {
+  detachMount,
+  holdInMemory,
+  letGoOfMemory,
+  MS_NOATIME,
+  MS_NODEV,
+  MS_NOEXEC,
+  MS_NOSUID,
+  MS_RDONLY,
+  mount,
+  reflink,
+  syncFilesystem,
+  withLoopDevice,
+} from "../syscalls.ts";
+import { lacksNames, mapFolder, mountDisk, mountOverlay, release, showImage } from "./layers.ts";
+import { deviceOf } from "./loop-devices.ts";
+import { type MountJob, type MountOutcome, type MountRequest, mountFailure } from "./mount-job.ts";
+import { unwrittenBytes } from "./unwritten.ts";
+
+declare const self: Worker;
+
+self.onmessage = (event: MessageEvent<MountRequest>) => {
+  const { number, jobs } = event.data;
+  let outcome: MountOutcome;
+  try {
+    outcome = { number, values: performAll(jobs) };
+  } catch (error) {
+    outcome = mountFailure(number, error);
+  }
+  self.postMessage(outcome);
+};
+
+function performAll(jobs: readonly MountJob[]): boolean[] {
+  const values: boolean[] = [];
+  for (const job of jobs) {
+    const value = perform(job);
+    values.push(value);
+    if (job.kind === "reflink" && !value) break;
+  }
+  return values;
+}
+
+function perform(job: MountJob): boolean {
+  switch (job.kind) {
+    case "loop":
+      withLoopDevice(job.image, (device) => mount(device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options));
+      return true;
+    case "look":
+      withLoopDevice(job.image, (device) =>
+        mount(device, job.target, job.type, MS_RDONLY | MS_NODEV | MS_NOSUID | MS_NOEXEC, ""),
+      );
+      return true;
+    case "device":
+      mount(job.device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options);
+      return true;
+    case "volume":
+      mountVolume(job);
+      return true;
+    case "disk":
+      return mountDisk(job);
+    case "overlay":
+      mountOverlay(job);
+      return true;
+    case "map":
+      mapFolder(job);
+      return true;
+    case "image":
+      showImage(job);
+      return true;
+    case "tmpfs":
+      mount("tmpfs", job.target, "tmpfs", MS_NODEV | MS_NOSUID, job.options);
+      return true;
+    case "detach":
+      detachMount(job.target);
+      return true;
+    case "release":
+      release(job);
+      return true;
+    case "reflink":
+      return reflink(job.source, job.target);
+    case "reflink-written":
+      return isWritten(job.source, job.unwrittenMax) && reflink(job.source, job.target);
+    case "flush":
+      syncFilesystem(job.folder);
+      return true;
+    case "lacks-names":
+      return lacksNames(job);
+    case "hold":
+      return holdInMemory(job.path);
+    case "let-go":
+      letGoOfMemory(job.folder);
+      return true;
+  }
+}
+
+/** False where that is not known. */
+function isWritten(path: string, unwrittenMax: number): boolean {
+  const file = openSync(path, "r");
+  try {
+    return (unwrittenBytes(file) ?? Number.POSITIVE_INFINITY) <= unwrittenMax;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function mountVolume({ image, target, options }: Extract<MountJob, { kind: "volume" }>): void {
+  const mountDevice = (device: string) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options);
+  if (withLoopDevice(image, mountDevice, { alone: true })) return;
+  const device = deviceOf(image);
+  // Somebody looks through it, or its last user is just going: both are over in a moment.
+  if (device === undefined) throw new Fault(503, "the volume is being checked or let go");
+  mountDevice(device);
+}

@@ -1,0 +1,46 @@
+import { expect, test } from "bun:test";
+import { Fault } from "../../contract/fault.ts";
+import { Firewall, NFT_BATCH_MAX_CHARS } from "./nft.ts";
+
+/** Loads one at a time, when it is told to go on, and refuses what has this in it. */
+function firewall(refused?: string, status = 500) {
+  const loaded: string[] = [];
+  let isLoading = false;
+  const subject = new Firewall(async (script) => {
+    expect(isLoading).toBe(false);
+    isLoading = true;
+    await Bun.sleep(0);
+    isLoading = false;
+    if (refused !== undefined && script.includes(refused)) throw new Fault(status, `refused: ${refused}`);
+    loaded.push(script);
+  });
+  return { subject, loaded };
+}
+
+test("what is asked for while nft runs goes together in the next transaction", async () => {
+  const { subject, loaded } = firewall();
+  await Promise.all(["a", "b", "c"].map((script) => subject.run(script)));
+  await subject.run("d");
+  expect(loaded).toEqual(["a", "bc", "d"]);
+});
+
+test("one that is refused is refused alone", async () => {
+  const { subject, loaded } = firewall("c");
+  const all = await Promise.allSettled(["a", "b", "c", "d"].map((script) => subject.run(script)));
+  expect(all.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "fulfilled"]);
+  expect(loaded).toEqual(["a", "b", "d"]);
+});
+
+test("when the time is up, none is tried again: all would take their time once more", async () => {
+  const { subject, loaded } = firewall("c", 503);
+  const all = await Promise.allSettled(["a", "b", "c"].map((script) => subject.run(script)));
+  expect(all.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
+  expect(loaded).toEqual(["a"]);
+});
+
+test("so much goes together and no more, but a long one goes alone", async () => {
+  const { subject, loaded } = firewall();
+  const long = "x".repeat(NFT_BATCH_MAX_CHARS + 1);
+  await Promise.all(["a", "b", long, "c", "d"].map((script) => subject.run(script)));
+  expect(loaded.map(({ length }) => length)).toEqual([1, 1, long.length, 2]);
+});

@@ -1,0 +1,279 @@
+/**
+ * Dangerous: raw system calls through bun:ffi, for the few things that no tool does as fast or at all. Each call blocks
+ * its thread, so what may take milliseconds (mounting) is called from the mount worker only. Paths given here are ours,
+ * never a tenant's.
+ */
+import { FFIType, ptr } from "bun:ffi";
+import { closeSync, fstatSync, openSync, statSync } from "node:fs";
+import { cString, errorNumber, onFirstUse, SystemError } from "../base/c-library.ts";
+import { Fault } from "../contract/fault.ts";
+
+/** Another server may take a free loop device between two calls. */
+const LOOP_ATTEMPTS_MAX = 64;
+
+const libc = onFirstUse({
+  mount: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64, FFIType.ptr], returns: FFIType.i32 },
+  umount2: { args: [FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
+  ioctl: { args: [FFIType.i32, FFIType.u64, FFIType.u64], returns: FFIType.i32 },
+  syncfs: { args: [FFIType.i32], returns: FFIType.i32 },
+  flock: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+  mmap: {
+    args: [FFIType.ptr, FFIType.u64, FFIType.i32, FFIType.i32, FFIType.i32, FFIType.i64],
+    returns: FFIType.i64,
+  },
+  madvise: { args: [FFIType.i64, FFIType.u64, FFIType.i32], returns: FFIType.i32 },
+  posix_fadvise: { args: [FFIType.i32, FFIType.i64, FFIType.i64, FFIType.i32], returns: FFIType.i32 },
+  mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
+  munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
+  lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
+  setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+  socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
+  connect: { args: [FFIType.i32, FFIType.ptr, FFIType.u32], returns: FFIType.i32 },
+  socketpair: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
+  execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
+});
+
+export const MS_RDONLY = 1;
+export const MS_NOSUID = 2;
+export const MS_NODEV = 4;
+export const MS_NOEXEC = 8;
+export const MS_REMOUNT = 32;
+export const MS_NOATIME = 1024;
+export const MS_BIND = 4096;
+
+const AF_UNIX = 1;
+const SOCK_SEQPACKET = 5;
+const SOCK_CLOEXEC = 0o2000000;
+const SOCK_NONBLOCK = 0o4000;
+/** Of an address: a family, and a path that ends with a zero. */
+const PATH_MAX_BYTES = 107;
+const CLONE_NEWIPC = 0x08000000;
+const MNT_DETACH = 2;
+const LOCK_EX = 2;
+const LOCK_EX_NB = LOCK_EX | 4;
+const EBUSY = 16;
+const EAGAIN = 11;
+const ENODATA = 61;
+const ATTRIBUTE_MAX_BYTES = 64;
+const LOOP_CTL_GET_FREE = 0x4c82n;
+const LOOP_CONFIGURE = 0x4c0an;
+const FICLONE = 0x40049409n;
+const LO_FLAGS_AUTOCLEAR = 4;
+const PROT_READ = 1;
+const MAP_SHARED = 1;
+const POSIX_FADV_DONTNEED = 4;
+const MADV_HUGEPAGE = 14;
+const MADV_POPULATE_READ = 22;
+
+/** Throws a Fault that names the call, with the kernel's reason as its cause. */
+function failed(call: string, number = errorNumber()): never {
+  const cause = new SystemError(call, number);
+  throw new Fault(500, cause.message, { cause });
+}
+
+export function mount(source: string, target: string, type: string, flags: number, data: string): void {
+  const [s, t, y, d] = [cString(source), cString(target), cString(type), cString(data)];
+  if (libc().mount(ptr(s), ptr(t), ptr(y), BigInt(flags), ptr(d)) !== 0) failed(`mount -t ${type} ${source} ${target}`);
+}
+
+/** Takes a mount out of this namespace at once; what still uses it elsewhere keeps it alive. */
+export function detachMount(target: string): void {
+  const t = cString(target);
+  if (libc().umount2(ptr(t), MNT_DETACH) !== 0) failed(`umount ${target}`);
+}
+
+/**
+ * Attaches an image file to a free loop device that frees itself when its last user is gone, and hands the device to
+ * `use` while it is held open. Because of the self-freeing nothing is left behind, however the server ends.
+ *
+ * `alone`: false, and nothing has happened, while somebody has it locked. The lock belongs to the open file, which the
+ * device keeps for as long as it is attached: so no process, on whichever path it comes, attaches the file twice.
+ */
+export function withLoopDevice(image: string, use: (device: string) => void, { alone = false } = {}): boolean {
+  const imageFd = openSync(image, "r+");
+  if (alone && libc().flock(imageFd, LOCK_EX_NB) !== 0) {
+    const code = errorNumber();
+    closeSync(imageFd);
+    if (code === EAGAIN) return false;
+    failed(`locking ${image}`, code);
+  }
+  const controlFd = openSync("/dev/loop-control", "r+");
+  try {
+    for (let attempt = 0; attempt < LOOP_ATTEMPTS_MAX; attempt++) {
+      const number = libc().ioctl(controlFd, LOOP_CTL_GET_FREE, 0n);
+      if (number < 0) failed("LOOP_CTL_GET_FREE");
+      const device = `/dev/loop${number}`;
+      const deviceFd = openSync(device, "r+");
+      try {
+        const config = new DataView(new ArrayBuffer(304));
+        config.setUint32(0, imageFd, true);
+        config.setUint32(8 + 52, LO_FLAGS_AUTOCLEAR, true);
+        const bytes = new Uint8Array(config.buffer);
+        if (libc().ioctl(deviceFd, LOOP_CONFIGURE, BigInt(ptr(bytes))) !== 0) {
+          // Another process took the device between the two calls.
+          if (errorNumber() === EBUSY) continue;
+          failed(`attaching ${image} to ${device}`);
+        }
+        use(device);
+        return true;
+      } finally {
+        closeSync(deviceFd);
+      }
+    }
+    throw new Fault(503, `no free loop device after ${LOOP_ATTEMPTS_MAX} attempts`);
+  } finally {
+    closeSync(controlFd);
+    closeSync(imageFd);
+  }
+}
+
+/** A short extended attribute of a file, without following links; undefined if it has none of that name. */
+export function attributeOf(path: string, name: string): string | undefined {
+  const [p, n, value] = [cString(path), cString(name), Buffer.alloc(ATTRIBUTE_MAX_BYTES)];
+  const length = Number(libc().lgetxattr(ptr(p), ptr(n), ptr(value), BigInt(value.length)));
+  if (length >= 0) return value.toString("latin1", 0, length);
+  const number = errorNumber();
+  return number === ENODATA ? undefined : failed(`reading ${name} of ${path}`, number);
+}
+
+/** Makes `target` share the blocks of `source`; false where the filesystem cannot. */
+export function reflink(source: string, target: string): boolean {
+  const sourceFd = openSync(source, "r");
+  try {
+    const targetFd = openSync(target, "w", 0o600);
+    try {
+      return libc().ioctl(targetFd, FICLONE, BigInt(sourceFd)) === 0;
+    } finally {
+      closeSync(targetFd);
+    }
+  } finally {
+    closeSync(sourceFd);
+  }
+}
+
+/** All that was written to the filesystem of this folder is on its disk. */
+export function syncFilesystem(folder: string): void {
+  const fd = openSync(folder, "r");
+  try {
+    if (libc().syncfs(fd) !== 0) failed(`syncfs ${folder}`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Where the files are that this thread holds. */
+const heldInMemory = new Map<string, { at: bigint; size: number }[]>();
+
+/**
+ * Reads a file into memory, in pieces of a huge page where its file system has these, and keeps it there until this
+ * process ends, or lets go of it. False: it has been read, but may be dropped again, for the machine does not let us
+ * lock so much.
+ */
+export function holdInMemory(path: string): boolean {
+  const fd = openSync(path, "r");
+  try {
+    const { size } = fstatSync(fd);
+    if (size === 0) return true;
+    const at = libc().mmap(null, BigInt(size), PROT_READ, MAP_SHARED, fd, 0n);
+    if (at === -1n) failed(`mapping ${path}`);
+    // Whatever the kernel makes of these two, the lock has the rest read.
+    for (const advice of [MADV_HUGEPAGE, MADV_POPULATE_READ]) libc().madvise(at, BigInt(size), advice);
+    heldInMemory.set(path, [...(heldInMemory.get(path) ?? []), { at, size }]);
+    return libc().mlock(at, BigInt(size)) === 0;
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Lets go of all files below a folder that this thread holds. They need not be there any more. */
+export function letGoOfMemory(folder: string): void {
+  for (const [path, maps] of heldInMemory) {
+    if (!path.startsWith(`${folder}/`)) continue;
+    heldInMemory.delete(path);
+    for (const { at, size } of maps) if (libc().munmap(at, BigInt(size)) !== 0) failed(`letting go of ${path}`);
+  }
+}
+
+/** What memory has of a file that is on the disk is read anew, unless somebody uses it. A kernel may keep it. */
+export function dropFromMemory(file: number): void {
+  libc().posix_fadvise(file, 0n, 0n, POSIX_FADV_DONTNEED);
+}
+
+/** An exclusive lock that the kernel gives back when this process ends, if it was not released before. */
+export interface FileLock extends Disposable {
+  path: string;
+  /** False: the file was removed, and perhaps made anew, before the lock was had. */
+  isCurrent(): boolean;
+}
+
+function lockOn(fd: number, path: string): FileLock {
+  return {
+    path,
+    isCurrent: () => statSync(path, { throwIfNoEntry: false })?.ino === fstatSync(fd).ino,
+    [Symbol.dispose]: () => closeSync(fd),
+  };
+}
+
+/** Waits for a lock that is only ever held for a moment. */
+export function waitForLock(path: string): FileLock {
+  const fd = openSync(path, "a", 0o600);
+  if (libc().flock(fd, LOCK_EX) !== 0) failed(`locking ${path}`);
+  return lockOn(fd, path);
+}
+
+/** Undefined when another process holds it. */
+export function takeLock(path: string): FileLock | undefined {
+  const fd = openSync(path, "a", 0o600);
+  if (libc().flock(fd, LOCK_EX_NB) === 0) return lockOn(fd, path);
+  const code = errorNumber();
+  closeSync(fd);
+  if (code === EAGAIN) return undefined;
+  failed(`locking ${path}`, code);
+}
+
+/** Replaces this process: same pid, same terminal, other program. */
+export function replaceProcess(argv: readonly string[], env: Record<string, string>): never {
+  const keep: Uint8Array[] = [];
+  const vector = (items: readonly string[]): Uint8Array => {
+    const pointers = new BigUint64Array(items.length + 1);
+    items.forEach((item, index) => {
+      const bytes = cString(item);
+      keep.push(bytes);
+      pointers[index] = BigInt(ptr(bytes));
+    });
+    return new Uint8Array(pointers.buffer);
+  };
+  const program = cString(argv[0] ?? "");
+  const args = vector(argv);
+  const variables = vector(Object.entries(env).map(([name, value]) => `${name}=${value}`));
+  libc().execve(ptr(program), ptr(args), ptr(variables));
+  failed(`exec ${argv[0]}`);
+}
+
+/** For the calling thread. */
+export function setIpcNamespace(fd: number): void {
+  if (libc().setns(fd, CLONE_NEWIPC) !== 0) failed("setns of an IPC namespace");
+}
+
+/**
+ * Descriptors of two sockets that are connected with each other and keep messages apart. No program inherits them but
+ * one that is given one.
+ */
+export function socketPair(): [number, number] {
+  const pair = new Int32Array(2);
+  if (libc().socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ptr(pair)) !== 0) failed("socketpair");
+  return [pair[0] as number, pair[1] as number];
+}
+
+/** The descriptor of a socket that is connected with the one at a path, and keeps messages apart as that does. */
+export function connectTo(path: string): number {
+  const name = cString(path);
+  if (name.length > PATH_MAX_BYTES + 1) throw new Fault(500, `the path of a socket is too long: ${path}`);
+  const address = Buffer.concat([Buffer.from(new Uint16Array([AF_UNIX]).buffer), name]);
+  const fd = libc().socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) failed("socket");
+  if (libc().connect(fd, ptr(address), address.length) === 0) return fd;
+  const number = errorNumber();
+  closeSync(fd);
+  failed(`connecting to ${path}`, number);
+}

@@ -1,0 +1,36 @@
+/** Who is put first, and that nobody else is. */
+import { expect, test } from "bun:test";
+import { getPriority } from "node:os";
+import { answerFirst } from "./thread-priority.ts";
+
+/** Starts a process of its own when it is told to, and says its number. */
+function started(...before: string[]) {
+  const script = 'read go; sleep 60 & echo "$!"; wait';
+  return Bun.spawn([...before, "/bin/sh", "-c", script], { stdin: "pipe", stdout: "pipe" });
+}
+
+async function childOf(parent: ReturnType<typeof started>): Promise<number> {
+  parent.stdin.write("\n");
+  await parent.stdin.flush();
+  const { value } = await parent.stdout.getReader().read();
+  return Number(new TextDecoder().decode(value));
+}
+
+test("one that answers goes first, and what it starts does not", async () => {
+  const parent = started();
+  expect(answerFirst(parent.pid)).toBe(true);
+  const child = await childOf(parent);
+  expect([getPriority(parent.pid), getPriority(child)]).toEqual([-5, 0]);
+  process.kill(child);
+  await parent.exited;
+});
+
+test("what the operator has chosen stays", async () => {
+  const parent = started("nice", "-n", "7");
+  const child = await childOf(parent);
+  expect(answerFirst(parent.pid)).toBe(false);
+  expect([getPriority(parent.pid), getPriority(child)]).toEqual([7, 7]);
+  process.kill(child);
+  await parent.exited;
+  expect(answerFirst(parent.pid)).toBe(false);
+});

@@ -1,0 +1,97 @@
+/**
+ * Limits that the kernel keeps for each user, and once more for all user namespaces of one owner together: what a
+ * sandbox has of these counts at the machine's root as well, which owns the namespaces of all. The bound there is what
+ * the process that made the namespace was allowed. So this server is allowed all it can be, and each sandbox gets a
+ * share that does not depend on others.
+ */
+import { FFIType, ptr } from "bun:ffi";
+import { callResult, onFirstUse, SystemError } from "../base/c-library.ts";
+import { Fault } from "../contract/fault.ts";
+
+const libc = onFirstUse({
+  prlimit: { args: [FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
+});
+
+/** By their numbers in the kernel. */
+const RESOURCES = { RLIMIT_NPROC: 6, RLIMIT_MEMLOCK: 8, RLIMIT_SIGPENDING: 11, RLIMIT_MSGQUEUE: 12 };
+type Resource = keyof typeof RESOURCES;
+const TYPES = Object.keys(RESOURCES) as Resource[];
+const UNLIMITED = 0xffff_ffff_ffff_ffffn;
+const NO_LIMIT = Number.POSITIVE_INFINITY;
+
+/** Of a process here. */
+export interface UserLimit {
+  type: Resource;
+  soft: number;
+  hard: number;
+}
+
+/** A kernel gives so many pending signals to a user for each MiB of its memory, and a sandbox is as a machine. */
+const SIGNALS_PER_MIB = 4;
+const SIGNALS_MIN = 1024;
+/** As kernels have it. */
+const QUEUE_BYTES = 819_200;
+/** Where all sandboxes share a bound, each gets this part of it for a user of it: one queue of the usual size. */
+const SHARERS = 8;
+
+let before: ReadonlyMap<Resource, readonly [bigint, bigint]> | undefined;
+
+/** To be called before the first sandbox is made. */
+export function raiseUserLimits(): void {
+  before ??= new Map(TYPES.map((type) => [type, limitOf(type)]));
+  for (const [type, [, hard]] of before) {
+    if (!set(type, UNLIMITED, UNLIMITED)) set(type, hard, hard);
+  }
+}
+
+/** Whether `raiseUserLimits` leaves a bound, found out without leaving it raised. */
+export function canRaiseUserLimits(): boolean {
+  return TYPES.every((type) => {
+    const [soft, hard] = limitOf(type);
+    return hard === UNLIMITED || (set(type, soft, UNLIMITED) && set(type, soft, hard));
+  });
+}
+
+/** Of every process in a sandbox. */
+export function userLimitsFor(memoryMB: number): UserLimit[] {
+  const signals = Math.min(Math.max(SIGNALS_MIN, memoryMB * SIGNALS_PER_MIB), told(limitOf("RLIMIT_SIGPENDING")[1]));
+  const [, queues] = limitOf("RLIMIT_MSGQUEUE");
+  const bytes = queues === UNLIMITED ? QUEUE_BYTES : Math.min(QUEUE_BYTES, Math.floor(Number(queues) / SHARERS));
+  return [
+    asBefore("RLIMIT_NPROC"),
+    asBefore("RLIMIT_MEMLOCK"),
+    { type: "RLIMIT_SIGPENDING", soft: signals, hard: signals },
+    { type: "RLIMIT_MSGQUEUE", soft: bytes, hard: bytes },
+  ];
+}
+
+/** Holds for this process and those that it starts from now on. */
+export function limitUsers(pid: number, limits: readonly UserLimit[]): void {
+  for (const { type, soft, hard } of limits) {
+    const wanted = new BigUint64Array([soft, hard].map((value) => (value === NO_LIMIT ? UNLIMITED : BigInt(value))));
+    const result = callResult(`prlimit ${type}`, () => libc().prlimit(pid, RESOURCES[type], ptr(wanted), null));
+    if (result instanceof SystemError) throw new Fault(500, result.message, { cause: result });
+  }
+}
+
+function asBefore(type: Resource): UserLimit {
+  const [soft, hard] = before?.get(type) ?? limitOf(type);
+  return { type, soft: told(soft), hard: told(hard) };
+}
+
+function limitOf(type: Resource): readonly [bigint, bigint] {
+  const found = new BigUint64Array(2);
+  const result = callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, ptr(found)));
+  if (result instanceof SystemError) throw result;
+  return [found[0] ?? 0n, found[1] ?? 0n];
+}
+
+/** False: more than this process may have. */
+function set(type: Resource, soft: bigint, hard: bigint): boolean {
+  const wanted = new BigUint64Array([soft, hard]);
+  return !(callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], ptr(wanted), null)) instanceof SystemError);
+}
+
+function told(limit: bigint): number {
+  return limit === UNLIMITED ? NO_LIMIT : Number(limit);
+}

@@ -1,0 +1,207 @@
+/**
+ * A certificate authority for one domain on one machine, for whoever has no public certificate. Its key stays in the
+ * data folder; its certificate, which clients have to be told to trust, lies beside that folder for everybody to read.
+ * It can vouch for names of its domain only, so that trusting it gives nobody the rest of the internet.
+ */
+import { X509Certificate } from "node:crypto";
+import { existsSync, lstatSync, readFileSync } from "node:fs";
+import { chmod, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { run } from "../system/command.ts";
+import { takeLock } from "../system/syscalls.ts";
+import { type CertificateFiles, flawOf, readCertificate } from "./certificate.ts";
+
+/**
+ * Of certificates that `sandlot tls` makes. Clients refuse longer ones of a server; an authority is trusted by hand, so
+ * it is not to change soon.
+ */
+const CERTIFICATE_DAYS = 397;
+const CERTIFICATE_RENEW_BEFORE_DAYS = 30;
+const AUTHORITY_DAYS = 3_650;
+
+/** What all other TLS clients of the machine trust, so that a file can hold both. */
+const SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt";
+const DAY_MS = 86_400_000;
+const SERIAL_BYTES = 16;
+/** Of each part of the name of a certificate (X.520). */
+const NAME_PART_MAX_CHARS = 64;
+
+type Renewal = "kept" | "certificate" | "authority";
+
+export class LocalAuthority {
+  readonly #folder: string;
+  readonly #trustFolder: string;
+
+  constructor(dataFolder: string) {
+    this.#folder = join(dataFolder, "tls");
+    this.#trustFolder = `${dataFolder}-trust`;
+  }
+
+  /** Undefined: nobody has asked for one on this data folder. */
+  static find(dataFolder: string): LocalAuthority | undefined {
+    const authority = new LocalAuthority(dataFolder);
+    return existsSync(authority.#authorityFile) ? authority : undefined;
+  }
+
+  /** Of the server. Key and certificate are one file, so that nobody ever finds a new one beside an old one. */
+  get files(): CertificateFiles {
+    return { cert: join(this.#folder, "server.pem"), key: join(this.#folder, "server.pem") };
+  }
+
+  /** The authority's certificate. */
+  get trustFile(): string {
+    return join(this.#trustFolder, "ca.pem");
+  }
+
+  /** The same together with those that the machine trusts anyway, for programs that trust one file alone. */
+  get bundleFile(): string {
+    return join(this.#trustFolder, "bundle.pem");
+  }
+
+  /** Makes what is missing, comes to its end, or is for another domain. Answers what it made. */
+  async renew(domain: string, nowMs: number): Promise<Renewal> {
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    using lock = takeLock(join(this.#folder, "lock"));
+    // Whoever has it makes the same.
+    if (lock === undefined) return "kept";
+    const madeAuthority = !this.#authorityServes(domain, nowMs);
+    if (madeAuthority) await this.#makeAuthority(domain);
+    await this.#publish();
+    if (!madeAuthority && this.#certificateServes(domain, nowMs)) return "kept";
+    await this.#makeCertificate(domain);
+    return madeAuthority ? "authority" : "certificate";
+  }
+
+  get #authorityFile(): string {
+    return join(this.#folder, "authority.pem");
+  }
+
+  #authorityServes(domain: string, nowMs: number): boolean {
+    try {
+      const { subject, validTo } = new X509Certificate(readFileSync(this.#authorityFile));
+      const lasts = Date.parse(validTo) - nowMs > (CERTIFICATE_DAYS + CERTIFICATE_RENEW_BEFORE_DAYS) * DAY_MS;
+      return lasts && subject.split("\n").includes(`OU=${markOf(domain)}`);
+    } catch {
+      return false;
+    }
+  }
+
+  #certificateServes(domain: string, nowMs: number): boolean {
+    try {
+      const certificate = readCertificate(this.files);
+      const authority = new X509Certificate(readFileSync(this.#authorityFile));
+      const isOurs = new X509Certificate(certificate.cert).verify(authority.publicKey);
+      return isOurs && flawOf(certificate, domain, nowMs + CERTIFICATE_RENEW_BEFORE_DAYS * DAY_MS) === undefined;
+    } catch {
+      return false;
+    }
+  }
+
+  async #makeAuthority(domain: string): Promise<void> {
+    await this.#inScratch(async (scratch) => {
+      const config = [
+        "[req]",
+        "prompt = no",
+        "distinguished_name = name",
+        "x509_extensions = extensions",
+        "[name]",
+        "O = Sandlot",
+        `OU = ${markOf(domain)}`,
+        "CN = Sandlot on this machine",
+        "[extensions]",
+        "basicConstraints = critical, CA:TRUE, pathlen:0",
+        "keyUsage = critical, keyCertSign, cRLSign",
+        "subjectKeyIdentifier = hash",
+        "nameConstraints = critical, @names",
+        "[names]",
+        `permitted;DNS.0 = ${domain}`,
+        "excluded;IP.0 = 0.0.0.0/0.0.0.0",
+        "excluded;IP.1 = 0:0:0:0:0:0:0:0/0:0:0:0:0:0:0:0",
+      ];
+      await writeFile(join(scratch, "config"), config.join("\n"));
+      const days = String(AUTHORITY_DAYS);
+      await openssl(scratch, ["req", "-x509", ...NEW_KEY, "-config", "config", "-days", days, "-out", "cert"]);
+      await replace(scratch, this.#authorityFile);
+    });
+  }
+
+  async #makeCertificate(domain: string): Promise<void> {
+    await this.#inScratch(async (scratch) => {
+      const config = [
+        "[req]",
+        "prompt = no",
+        "distinguished_name = name",
+        "[name]",
+        `CN = ${markOf(domain)}`,
+        "[extensions]",
+        "basicConstraints = critical, CA:FALSE",
+        "keyUsage = critical, digitalSignature",
+        "extendedKeyUsage = serverAuth",
+        "subjectKeyIdentifier = hash",
+        "authorityKeyIdentifier = keyid",
+        `subjectAltName = DNS:${domain}, DNS:*.${domain}`,
+      ];
+      await writeFile(join(scratch, "config"), config.join("\n"));
+      await openssl(scratch, ["req", "-new", ...NEW_KEY, "-config", "config", "-out", "request"]);
+      const serial = `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(SERIAL_BYTES))).toString("hex")}`;
+      const signing = ["-CA", this.#authorityFile, "-CAkey", this.#authorityFile, "-set_serial", serial];
+      const extending = ["-extfile", "config", "-extensions", "extensions", "-days", String(CERTIFICATE_DAYS)];
+      await openssl(scratch, ["x509", "-req", "-in", "request", "-sha256", ...signing, ...extending, "-out", "cert"]);
+      await replace(scratch, this.files.cert);
+    });
+  }
+
+  async #publish(): Promise<void> {
+    const authority = new X509Certificate(readFileSync(this.#authorityFile)).toString();
+    const system = existsSync(SYSTEM_AUTHORITIES) ? readFileSync(SYSTEM_AUTHORITIES, "utf8") : "";
+    await mkdir(this.#trustFolder, { recursive: true });
+    const { uid } = lstatSync(this.#trustFolder);
+    // Whoever owns the folder decides what is trusted.
+    if (uid !== process.getuid?.()) {
+      throw new Fault(403, `${this.#trustFolder} belongs to user ${uid}. FIX: remove it, then try again`);
+    }
+    await chmod(this.#trustFolder, 0o755);
+    await writeWhole(this.trustFile, authority);
+    await writeWhole(this.bundleFile, `${authority}\n${system}`);
+  }
+
+  /** What it leaves there is for root alone, and goes with it. */
+  async #inScratch(work: (scratch: string) => Promise<void>): Promise<void> {
+    const scratch = join(this.#folder, "scratch");
+    await rm(scratch, { recursive: true, force: true });
+    await mkdir(scratch, { mode: 0o700 });
+    try {
+      await work(scratch);
+    } finally {
+      await rm(scratch, { recursive: true, force: true });
+    }
+  }
+}
+
+/** The domain, as it fits into the name of an authority. */
+function markOf(domain: string): string {
+  if (domain.length <= NAME_PART_MAX_CHARS) return domain;
+  return new Bun.CryptoHasher("sha256").update(domain).digest("hex");
+}
+
+const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key", "-sha256"];
+
+async function openssl(cwd: string, args: readonly string[]): Promise<void> {
+  await run(["openssl", ...args], { cwd });
+}
+
+/** Puts the key and the certificate that were made into one file. */
+async function replace(scratch: string, path: string): Promise<void> {
+  const parts = ["key", "cert"].map((name) => readFileSync(join(scratch, name), "utf8"));
+  const whole = join(scratch, "whole");
+  await writeFile(whole, parts.join(""), { mode: 0o600, flush: true });
+  await rename(whole, path);
+}
+
+async function writeWhole(path: string, text: string): Promise<void> {
+  const beside = `${path}.new`;
+  await writeFile(beside, text, { mode: 0o644, flush: true });
+  await chmod(beside, 0o644);
+  await rename(beside, path);
+}

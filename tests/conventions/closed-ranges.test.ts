@@ -1,0 +1,35 @@
+/** One list of closed ranges: the firewall, the webhooks and the documentation have the same. */
+import { expect, test } from "bun:test";
+import { CLOSED_RANGES } from "../../src/contract/address-plan.ts";
+import { CLOSED_IPV4, CLOSED_IPV6 } from "../../src/contract/closed-ranges.ts";
+import { isInside, ownNetworks } from "../../src/control/webhooks/webhook-address.ts";
+import { isTestCode } from "./import-rules.ts";
+import { tableRows } from "./markdown.ts";
+import { readText, sourceFiles } from "./source-files.ts";
+
+const OWNER = "src/contract/closed-ranges.ts";
+const all = [...CLOSED_IPV4, ...CLOSED_IPV6];
+
+test("security.md has them, and no others", () => {
+  const rows = all.map(({ range, why }) => ({ Range: range, Why: why }));
+  expect(tableRows(readText("docs/security.md"), ["Range", "Why"])).toEqual(rows);
+});
+
+test("what is closed to sandboxes is closed to webhooks, and the other way around", () => {
+  expect(CLOSED_RANGES).toEqual(CLOSED_IPV4.map(({ range }) => range));
+  const nowhere = ownNetworks({});
+  for (const range of CLOSED_RANGES) expect(isInside(range.split("/")[0] ?? "", nowhere)).toBe(true);
+});
+
+test("none of them is written down a second time", () => {
+  // Own loopback traffic, of which a resumed sandbox keeps its connections.
+  const loopback = "127.0.0.0/8";
+  const copies = sourceFiles()
+    .filter(({ path }) => path !== OWNER && !isTestCode(path))
+    .flatMap(({ path, text }) =>
+      all
+        .filter(({ range }) => range !== loopback && text.includes(`"${range}"`))
+        .map(({ range }) => `${path}: ${range}`),
+    );
+  expect(copies).toEqual([]);
+});

@@ -1,0 +1,157 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { FailureReader, hasPassed } from "../bun-test.ts";
+import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, laneOf, selectOfLane, selectTests } from "../lanes.ts";
+import { expectedMs, recordMs } from "../timings.ts";
+import { PROJECT } from "./source-files.ts";
+
+const ALL = [
+  "src/edge/routing/service-lookup.test.ts",
+  "src/guest/sdk.root.test.ts",
+  "tests/chaos/storm.test.ts",
+  "tests/functional/host/copy.test.ts",
+  "tests/functional/runtime/files.test.ts",
+  "tests/conventions/lanes.test.ts",
+  "tests/performance/hundreds.test.ts",
+  "tests/security/egress/rules.test.ts",
+  "tests/security/walls.test.ts",
+];
+
+test("the lane of a test is told by its place and name", () => {
+  expect(ALL.map(laneOf)).toEqual([
+    "check",
+    "root",
+    "sandboxes",
+    "sandboxes",
+    "sandboxes",
+    "check",
+    "performance",
+    "sandboxes",
+    "machine",
+  ]);
+  expect(filesOfLane("performance", ALL)).toEqual(["tests/performance/hundreds.test.ts"]);
+});
+
+test("tests of a bound of time are found, also those that two files share", () => {
+  const files = [
+    "src/edge/routing/service-lookup.test.ts",
+    "src/edge/silence.test.ts",
+    "tests/security/network-walls.test.ts",
+  ];
+  expect(filesWithTimedTests(files)).toEqual([
+    "src/edge/routing/service-lookup.test.ts",
+    "tests/security/network-walls.test.ts",
+  ]);
+});
+
+test("each lane has tests, and each test is in one lane", () => {
+  const { files } = selectTests([]);
+  const byLane = LANES.map((lane) => filesOfLane(lane, files));
+  expect(byLane.every((own) => own.length > 0)).toBe(true);
+  expect(byLane.flat().sort()).toEqual([...files].sort());
+});
+
+test("files that run side by side have data folders of their own, also by the same name", async () => {
+  const program = `import { newDataFolder } from ${JSON.stringify(join(PROJECT, "tests/support/server.ts"))};
+    console.log(newDataFolder("same"));`;
+  const env = { ...process.env, SANDLOT_TEST_RUN: "1" };
+  const folders = [0, 1].map(() => Bun.spawnSync([process.execPath, "-e", program], { env }).stdout.toString());
+  expect(folders[0]).toMatch(/\/1\/\d+-same\n$/);
+  expect(new Set(folders).size).toBe(2);
+});
+
+test("files that took longest in the last run on this machine are expected to take longest again", () => {
+  const record = join(mkdtempSync(join(tmpdir(), "sandlot-timings-")), "folder/timings.json");
+  expect(expectedMs(["a", "b"], record)).toEqual({ a: 5000, b: 5000 });
+  recordMs({ a: 30_000 }, record);
+  recordMs({ b: 10 }, record);
+  expect(expectedMs(["a", "b", "new"], record)).toEqual({ a: 30_000, b: 10, new: 5000 });
+  writeFileSync(record, "{ half a rec");
+  expect(expectedMs(["a"], record)).toEqual({ a: 5000 });
+});
+
+test("all lanes but those that look at the whole machine or hold a bound of time run files side by side", () => {
+  expect(LANES.filter(isSideBySide)).toEqual(["check", "root", "sandboxes"]);
+});
+
+test("a run without any test has not passed", () => {
+  expect(hasPassed({ passed: 0, failed: 0 })).toBe(false);
+  expect(hasPassed({ passed: 2, failed: 1 })).toBe(false);
+  expect(hasPassed({ passed: 2, failed: 0 })).toBe(true);
+});
+
+describe("arguments of npm test", () => {
+  test("are parts of paths, with or without the way to the project", () => {
+    expect(selectTests([], ALL).files).toEqual(ALL);
+    expect(selectTests(["src/edge", "storm"], ALL).files).toEqual([
+      "src/edge/routing/service-lookup.test.ts",
+      "tests/chaos/storm.test.ts",
+    ]);
+    expect(selectTests(["./tests/conventions"], ALL).files).toEqual(["tests/conventions/lanes.test.ts"]);
+    expect(selectTests([`${PROJECT}/src/guest`], ALL).files).toEqual(["src/guest/sdk.root.test.ts"]);
+  });
+
+  test("are options of bun test, each with its value", () => {
+    const { options, files } = selectTests(["-t", "a storm", "storm", "--bail=1"], ALL);
+    expect(options).toEqual(["-t", "a storm", "--bail=1"]);
+    expect(files).toEqual(["tests/chaos/storm.test.ts"]);
+  });
+
+  test("that no test has in its path are refused", () => {
+    expect(() => selectTests(["no-such"], ALL)).toThrow('no test has "no-such" in its path');
+  });
+
+  test("of npm run check are refused when they name tests of other lanes alone", () => {
+    expect(selectOfLane("check", ["lanes", "storm"], ALL).files).toEqual(["tests/conventions/lanes.test.ts"]);
+    expect(() => selectOfLane("check", ["tests/chaos"], ALL)).toThrow('no test of the lane "check" has tests/chaos');
+  });
+});
+
+/** As `bun test` writes it. */
+const REPORT = `
+src/one.test.ts:
+(pass) fine [0.05ms]
+error: 1 is not 2
+      at one.test.ts:3
+(fail) bad [11.34ms]
+
+tests/two.test.ts:
+(pass) bad
+error: the folder is busy
+(fail) (unnamed) [1.43ms]
+
+tests/three.test.ts:
+
+# Unhandled error between tests
+-------------------------------
+error: Cannot find module './four.ts' from 'tests/three.test.ts'
+-------------------------------
+
+
+2 tests failed:
+(fail) bad [11.34ms]
+(fail) (unnamed) [1.43ms]
+`;
+
+test("each failure is told once, with its file and what was printed for it", () => {
+  const reader = new FailureReader();
+  for (const line of REPORT.split("\n")) reader.take(line);
+  expect(reader.failures).toEqual([
+    { name: "src/one.test.ts: bad", reason: ["error: 1 is not 2", "      at one.test.ts:3"] },
+    { name: "tests/two.test.ts: (unnamed)", reason: ["error: the folder is busy"] },
+    {
+      name: "tests/three.test.ts: between tests",
+      reason: ["error: Cannot find module './four.ts' from 'tests/three.test.ts'"],
+    },
+  ]);
+});
+
+test("of a long report the end is kept", () => {
+  const reader = new FailureReader();
+  for (let line = 1; line <= 1000; line++) reader.take(`line ${line}`);
+  reader.take("(fail) talks a lot");
+  const { reason } = reader.failures[0] ?? { reason: [] };
+  expect([reason.length < 100, reason.at(-1)]).toEqual([true, "line 1000"]);
+});

@@ -1,0 +1,35 @@
+/** Words that were replaced by plain ones of the trade, so that they do not come back. */
+import { expect, test } from "bun:test";
+import { benchFiles, projectFiles, sourceFiles, testFiles } from "./source-files.ts";
+
+/** What each was, and what to say. */
+const REPLACED: readonly [word: RegExp, instead: string][] = [
+  [/birth/i, "creation"],
+  [/\bwish(?:es)?\b/i, "request, or options"],
+  [/leisure/i, "idleClock"],
+  [/(?<!im)patience/i, "wait, or limit"],
+  [/\bstandingOf\b|\bStanding\b/, "status"],
+  [/\binsists?\b/i, "untilRecorded"],
+  [/yard/i, "folder"],
+  [/take-?down/i, "removal of a sandbox, teardown of a server"],
+  [/\bmount ?world\b/i, "mount namespace"],
+  [/\bmemory-(?:host|file|image)\b/i, "fake host, meminfo file, image files"],
+];
+
+const here = "tests/conventions/words.test.ts";
+const pages = projectFiles().filter(({ path }) => /^(?:[A-Z]+\.md|docs\/.*\.md)$/.test(path));
+const files = [...sourceFiles(), ...benchFiles(), ...testFiles(), ...pages].filter(({ path }) => path !== here);
+
+test.each(REPLACED.map(([word, instead]) => ({ word, instead })))("$word is called $instead", ({ word }) => {
+  const found = files.flatMap(({ path, text }) =>
+    [path, ...text.split("\n")].flatMap((line) => (word.test(line) ? [`${path}: ${line.trim()}`] : [])),
+  );
+  expect(found).toEqual([]);
+});
+
+test("what code works with is called services, not rooms", () => {
+  const found = sourceFiles().filter(({ text }) =>
+    /#rooms\b|\brooms[.:,)]/.test(text.replaceAll(/\/\*\*.*?\*\//gs, "")),
+  );
+  expect(found.map(({ path }) => path)).toEqual([]);
+});
