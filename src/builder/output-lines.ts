@@ -1,5 +1,5 @@
 /**
- * The output of a command as lines of a log. A program that draws over its line (with exchange returns) has only what
+ * The output of a command as lines of a log. A program that draws over its line (with carriage returns) has only what
  * it drew last, and a line without an end is cut.
  */
 import { BUILD_LOG_LINE_MAX_CHARS } from "./limits.ts";

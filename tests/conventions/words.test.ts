@@ -14,6 +14,13 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/take-?down/i, "removal of a sandbox, teardown of a server"],
   [/\bmount ?world\b/i, "mount namespace"],
   [/\bmemory-(?:host|file|image)\b/i, "fake host, meminfo file, image files"],
+  [/\b(?:lull|tally|misfit)\b/i, "quiet period, counter, mismatch"],
+  [/\bchronicle/i, "activity"],
+  [/\b(?:on|from) the shelf\b|\bShelf/, "ready pool"],
+  [
+    /\bsrc\/(?:work|host\/(?:system|relay|sandbox|shelf|setup))\b/,
+    "a module of today; docs/architecture.md lists them",
+  ],
 ];
 
 const here = "tests/conventions/words.test.ts";

@@ -77,7 +77,7 @@ const AMBIGUOUS: Record<string, string> = {
   "chunks with bare line feeds": body(`Transfer-Encoding: chunked\r\n\r\n1\nx\n0\n\n${HIDDEN}`),
   "an extension with a line feed": body(`Transfer-Encoding: chunked\r\n\r\n1;a\nb\r\nx\r\n0\r\n\r\n${HIDDEN}`),
   "bare line feeds in the head": `POST /odd HTTP/1.1\nHost: HOST\nContent-Length: 0\n\n${HIDDEN}`,
-  "a bare exchange return in a header": body(
+  "a bare carriage return in a header": body(
     `X: a\rContent-Length: 0\r\nContent-Length: ${HIDDEN.length}\r\n\r\n${HIDDEN}`,
   ),
   "a NUL in a header": body(`X: a\0b\r\nContent-Length: 0\r\n\r\n${HIDDEN}`),

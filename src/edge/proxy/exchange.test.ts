@@ -22,7 +22,7 @@ describe("the client gets", () => {
     ["a body that ends with the connection", "HTTP/1.1 200 OK\r\n\r\nuntil the end", 200, "until the end"],
     ["the body of an old server", "HTTP/1.0 200 OK\r\nContent-Type: a/b\r\n\r\nold", 200, "old"],
     [
-      "what a server by hand says without exchange returns",
+      "what a server by hand says without carriage returns",
       "HTTP/1.1 200 OK\nX-A: 1\n\nby hand\r\n\r\n",
       200,
       "by hand",
