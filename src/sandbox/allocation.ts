@@ -1,4 +1,4 @@
-/** What each sandbox has that no other has at the same time: a slot of the network, a range of user ids, a folder. */
+/** Resources that each sandbox has to itself: a network slot, a range of user ids, a folder. */
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readText } from "../system/data-folder.ts";
@@ -6,15 +6,15 @@ import type { IdRange } from "../system/id-range.ts";
 import type { IdRanges } from "../system/id-ranges.ts";
 import type { Network } from "./network/network.ts";
 
-/** How long a create waits, when all network slots are in use, for one that is given back. */
+/** How long a create waits for a free network slot when all are in use. */
 const SLOT_WAIT_MS = 5_000;
 
-/** Of a sandbox that has no record yet. */
+/** Holds the user ids of a sandbox that has no record yet. */
 const IDS_FILE = "ids";
 
 /**
- * Both, or a Fault and neither. When all slots are in use, it waits a moment for one that is given back: a pause or a
- * kill is answered before the slot of the sandbox is free.
+ * Returns a slot and ids, or throws a Fault and takes neither. When all slots are in use, it waits briefly, because the
+ * response to a pause or kill is sent before the slot is free.
  */
 export async function takeAllocation(
   ranges: Pick<IdRanges, "take" | "free">,
@@ -38,19 +38,21 @@ export async function takeAllocation(
   }
 }
 
-/** Says from the first moment which ids are taken: a server that is killed here may leave processes that have them. */
+/** Records the ids before any process has them: a server killed during the start may leave processes with these ids. */
 export function makeFolder(folder: string, ids: IdRange): void {
   mkdirSync(folder, { mode: 0o711 });
   writeFileSync(join(folder, IDS_FILE), String(ids.first), { mode: 0o600 });
 }
 
-/** Those of the sandbox with this folder. Undefined: they were not taken by a server that says so. */
+/**
+ * The first user id of the sandbox with this folder. Undefined if an older server, which did not record it, made it.
+ */
 export function notedIds(folder: string): number | undefined {
   const first = Number(readText(join(folder, IDS_FILE)));
   return first > 0 ? first : undefined;
 }
 
-/** Those of all sandboxes that have their folder there. */
+/** The first user ids of all sandboxes below this folder. */
 export function idsNotedIn(sandboxesFolder: string): number[] {
   return readdirSync(sandboxesFolder).flatMap((name) => notedIds(join(sandboxesFolder, name)) ?? []);
 }

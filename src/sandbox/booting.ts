@@ -34,10 +34,10 @@ import { startFault } from "./start-fault.ts";
 import type { Volumes } from "./volume/volumes.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
 
-/** Where a booted sandbox's disk comes from, if it is not a fresh one. */
+/** The checkpoint that a booted sandbox's disk is copied from, if the disk is not a fresh one. */
 export interface Origin {
   disk: CheckpointFolder;
-  /** It has another id than what is on its disk. */
+  /** The sandbox has another id than the one recorded on the disk. */
   copy: boolean;
 }
 
@@ -59,16 +59,16 @@ interface Boot {
   pages: GuestPages;
   volumeMounts: readonly VolumeMount[];
   volumes: Volumes;
-  /** Of whoever asked for it; undefined: nobody has yet. */
+  /** Settings from the request; undefined for a sandbox of the ready pool. */
   settings: GuestSettings | undefined;
-  /** How long guests take to be there. */
+  /** How long guests usually take to start. */
   usual: UsualTime;
   guestOf(record: SandboxRecord): GuestClient;
-  /** Takes back all of what was made. */
+  /** Removes everything that was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
-/** Resolves when the guest has answered, and has its settings if there are any. */
+/** Resolves when the guest has responded and has its settings, if any. */
 export async function boot(request: Boot): Promise<SandboxRecord> {
   const { id, kind, origin, egress, folder, cgroup, guestFolder, network, disks } = request;
   const wall = request.walls.nameFor(kind);
@@ -127,7 +127,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),
     };
     writeRecord(folder, record);
-    // A guest that has this file touches it when it listens.
+    // A guest with this file touches it as soon as it listens.
     using sign = mounts.some(({ outside }) => outside === meminfoFile) ? new GuestSign(meminfoFile) : undefined;
     await runtime.start(id, pid);
     const guest = request.guestOf(record);
@@ -139,7 +139,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     return record;
   } catch (cause) {
     await request.unmake(slot, ids, diskName);
-    // Its volumes do not fit; the caller can do something about that.
+    // The volumes do not fit; the caller can fix that, so the error is passed on unchanged.
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be booted`, cause);
   }

@@ -3,10 +3,10 @@
  *
  *   the runtime stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
  *
- * A sandbox that goes on is let go as soon as its disk is cloned; what must not be the same in copies is wiped from the
- * image. One that is being paused stands still until the checkpoint has its name; whatever fails before that, it is let
- * go and nothing has happened. The image is wiped, or made durable, beside the flush of the disk, and the rest is done
- * while the runtime takes its hands off the processes.
+ * A sandbox that continues to run is released as soon as its disk is cloned; data that copies must not share is wiped
+ * from the image. A sandbox that is being paused stays frozen until the checkpoint has its name. If a step fails before
+ * that, the sandbox runs on and no checkpoint exists. The image is wiped or made durable while the disk is flushed; the
+ * remaining steps run while the runtime detaches from the processes.
  */
 import { statSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -32,13 +32,16 @@ import type { Runtimes } from "./runtime/runtimes.ts";
 import { rootOf, type SandboxRecord, wallOf } from "./sandbox-record.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
-/** On the whole machine: each keeps a processor and the disk busy; a restore waits for the kernel half of the time. */
+/**
+ * Limit for the whole machine: each checkpoint keeps a processor and the disk busy. A restore waits for the kernel half
+ * of the time, so more restores may run.
+ */
 export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
-/** How long CRIU may take to write a sandbox: so much for any, and more for each byte there is. */
+/** Timeout for CRIU to write a sandbox: a base, plus time for each byte to write. */
 const IMAGE_BASE_MS = scaled(30_000);
 const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
 
-/** The unit in which a file says how much room it takes. */
+/** The unit of `blocks` in `stat`. */
 const DISK_BLOCK_BYTES = 512;
 
 interface CheckpointingParts {
@@ -51,15 +54,15 @@ interface CheckpointingParts {
 }
 
 interface WriteOptions extends CheckpointOptions {
-  /** What is to be known of it again, once its disk is there. */
+  /** Data to store in the manifest, computed once the disk is cloned. */
   note?: (written: CheckpointFolder) => unknown;
-  /** Nobody wants it any more: it fails soon. */
+  /** Aborted when the checkpoint is no longer needed; writing then fails soon. */
   signal?: AbortSignal;
-  /** From now on the sandbox is not needed for it. */
+  /** Called when the checkpoint no longer needs the sandbox. */
   onWritten?: () => void;
 }
 
-/** What becomes of the sandbox. */
+/** The state of the sandbox after the checkpoint. */
 type After = "stays frozen" | "goes on";
 
 export class Checkpointing {
@@ -67,10 +70,10 @@ export class Checkpointing {
 
   constructor(readonly parts: CheckpointingParts) {}
 
-  /** When it throws, the sandbox goes on and there is no checkpoint. */
+  /** When it throws, the sandbox runs on and there is no checkpoint. */
   async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
     const { checkpoints, walls } = this.parts;
-    // Before its turn: nobody is kept waiting by one that is refused.
+    // Before queueing, so that a rejected checkpoint holds no place.
     if (options.memory) await walls.of(wallOf(record)).demandSoonWritten?.(record.cgroup);
     using _place = await this.#gate.enter(options.owner);
     const bytes = await this.#demandSpace(record, options);
@@ -85,7 +88,7 @@ export class Checkpointing {
       await finishing.done();
       await checkpoints.commit(name, draft, !options.temporary);
     } catch (cause) {
-      // First: as long as there is a checkpoint with this name, the sandbox counts as being in it.
+      // Remove first: while a checkpoint with this name exists, the sandbox counts as paused in it.
       await checkpoints.remove(name).finally(() => this.#letGo(record));
       throw withStatus(cause);
     }
@@ -99,7 +102,7 @@ export class Checkpointing {
     const { walls, disks, network } = this.parts;
     const runtime = walls.of(wallOf(record));
     if (!runtime.keepsConnections) await quiesce(network, record);
-    // While the runtime gets ready.
+    // Runs while the runtime prepares.
     const copying = copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
     copying.catch(() => undefined);
     let flushing: Promise<boolean> = Promise.resolve(false);
@@ -119,7 +122,7 @@ export class Checkpointing {
           demandRoom(() => disks.demandSpace(0));
         },
       },
-      // While the memory is written.
+      // The disk is flushed while the runtime writes the memory.
       onStopped: () => {
         flushing = this.#flushed(record, needless.signal);
       },
@@ -131,7 +134,7 @@ export class Checkpointing {
         finishing.beginWhole();
       },
     });
-    // Nothing of it goes on when this is over.
+    // Nothing may continue in the background after this.
     await Promise.allSettled([written, copying]);
     needless.abort();
     await flushing;
@@ -144,7 +147,7 @@ export class Checkpointing {
     await this.#keepDisk(record, draft);
   }
 
-  /** Everything that was written inside reaches the disk's file, and that the disk of the machine. Never throws. */
+  /** Flushes the sandbox's filesystem to the disk image file, and that file to the machine's disk. Never throws. */
   async #flushed(record: SandboxRecord, signal: AbortSignal): Promise<boolean> {
     const { disks } = this.parts;
     if (!disks.reflink) return false;
@@ -153,15 +156,15 @@ export class Checkpointing {
       await syncPath(disks.imageOf(record.disk));
       return true;
     } catch {
-      // It is tried again, and then told.
+      // The flush is retried later, and that failure is reported.
       return false;
     }
   }
 
   /**
-   * Everything that was written inside reaches the disk's file; then the file is cloned, where possible without
-   * copying. Of a disk that was flushed since the processes stand still there is hardly anything left to write: names
-   * that the runtime keeps files by.
+   * Flushes the sandbox's filesystem to the disk image file and clones that file, without copying where the filesystem
+   * allows it. If the disk was flushed while the processes were stopped, hardly anything is left to write: only names
+   * that the runtime creates for files it keeps.
    */
   async #keepDisk(
     record: SandboxRecord,
@@ -183,7 +186,7 @@ export class Checkpointing {
     await disks.clone(file, draft.disk);
   }
 
-  /** What the memory takes for written is so after a crash, too. */
+  /** Data that the processes believe to be on a volume must survive a crash of the machine, too. */
   async #syncVolumes({ mounts }: SandboxRecord): Promise<void> {
     for (const { volume } of volumesIn(mounts)) await this.parts.volumes.sync(volume);
   }
@@ -194,7 +197,7 @@ export class Checkpointing {
     return new Finishing({
       image: async () => {
         if (!options.memory) return undefined;
-        // Who goes on is not in it: all that will be made of it are copies.
+        // The sandbox itself continues, so only copies will start from this image.
         if (after === "goes on") await walls.of(wallOf(record)).wipeForCopies?.(draft.memory);
         return await (lasting ? sealImage(draft) : listImage(draft));
       },
@@ -231,7 +234,7 @@ export class Checkpointing {
     };
   }
 
-  /** Answers how much there is to write, as far as that can be known before. */
+  /** Returns the bytes to write, as far as they are known in advance. Throws when there is no room for them. */
   async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
     const maxBytes = imageMaxBytes(record);
     const { disks, walls } = this.parts;
@@ -241,7 +244,7 @@ export class Checkpointing {
     return memory + disk;
   }
 
-  /** One that a killed server was writing, or is not writing: whoever is in a checkpoint that is nobody's goes on. */
+  /** After a server restart: waits for a checkpoint that a killed server was writing, then lets the sandbox run on. */
   async recover(record: SandboxRecord): Promise<void> {
     await this.parts.walls.of(wallOf(record)).untilWritten(record.id);
     await this.#letGo(record);
@@ -263,7 +266,7 @@ function imageMaxBytes({ kind }: SandboxRecord): number {
   return kind.memoryMB * 1024 * 1024 * IMAGE_PER_MEMORY_MAX;
 }
 
-/** What has no room for a sandbox has none for a checkpoint, which callers know by another status. */
+/** The same check rejects creates with another status; clients expect 507 for checkpoints. */
 function demandRoom(demand: () => void): void {
   try {
     demand();

@@ -1,4 +1,4 @@
-/** Takes away what a sandbox had on this machine, in whatever step it was. */
+/** Removes everything a sandbox has on this machine, at whatever step of its life it stopped. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
@@ -12,10 +12,10 @@ import type { IdRanges } from "../system/id-ranges.ts";
 import type { Network } from "./network/network.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 
-/** How long the kernel may work to take the memory of files from a cgroup that is about to go. */
+/** Timeout for the kernel to reclaim page cache from a cgroup that is about to be removed. */
 const MEMORY_EMPTY_MS = scaled(2_000);
 
-/** Where sandboxes have something. */
+/** The modules that hold resources of sandboxes. */
 export interface CleanupParts {
   data: DataFolder;
   walls: Runtimes;
@@ -24,29 +24,29 @@ export interface CleanupParts {
   disks: Disks;
 }
 
-/** What a sandbox has besides its id; what is not known was never had. */
+/** The resources of one sandbox. A missing field means that the sandbox never had that resource. */
 export interface Leftovers {
   id: string;
   slot?: number;
   firstId?: number;
   disk?: string;
   wall?: Wall;
-  /** It is in a checkpoint. What it is connected with is told that it hung up when it comes back. */
+  /** The sandbox continues in a checkpoint. When it is restored, it closes the connections it had to its peers. */
   comesBack?: boolean;
 }
 
-/** Who wants to know before all is done. */
+/** Callbacks for callers that need progress before the cleanup is complete. */
 interface Told {
-  /** No process is left. */
+  /** No process of the sandbox is left. */
   ended?: (() => void) | undefined;
-  /** What is found by its id from now on is not this one any more, but one that came back. */
+  /** From now on the id may refer to a sandbox restored under it, no longer to this one. */
   gone?: () => void;
 }
 
 /**
- * Removes all there may be of a sandbox. The slot and the ids come last: once they are free they may be another's, and
- * the record, which would have them freed again, must be gone by then. Throws `Unended` when a process of it has not
- * ended within `withinMs`: it reaches nobody any more, and what it had stays its own.
+ * Removes everything a sandbox may have. The slot and the user ids are freed last: another sandbox may take them at
+ * once, so the record, which would free them a second time, must be gone by then. Throws `Unended` when a process has
+ * not ended within `withinMs`. Such a process is cut off from the network and keeps its slot, ids, disk and folder.
  */
 export async function unmake(
   parts: CleanupParts,
@@ -56,8 +56,8 @@ export async function unmake(
 ): Promise<void> {
   const { network, ranges } = parts;
   const { id, slot, firstId } = leftovers;
-  // The kernel takes its time with an interface, in which the rest is done. Both come to their end, also after a
-  // failure: nothing of this may go on beside another try.
+  // The kernel is slow to remove an interface, so the rest runs beside it. Both run to their end even after a failure:
+  // no step may overlap with a retry.
   const done = await Promise.allSettled([
     slot === undefined ? undefined : network.unplug(slot),
     takeAway(parts, leftovers, withinMs, told),
@@ -79,7 +79,7 @@ async function takeAway(
   told.ended?.();
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
-  // After its disk, whose pages nobody has to write any more.
+  // After the disk is removed, so that its dirty pages need no writing.
   await emptyMemory(cgroup);
   await walls.remove(id, withinMs, wall);
   await rm(folder, { recursive: true, force: true });
@@ -87,14 +87,14 @@ async function takeAway(
 }
 
 /**
- * Parts of files that were read first by this sandbox stay counted for it, and keep what the kernel has of its cgroup
- * for as long as somebody else uses them. The kernel works on it as long as there is something to be had, so it is done
- * by a process that can be ended, not by a thread of the server.
+ * Page cache of files that this sandbox read first stays charged to its cgroup, and keeps the kernel's cgroup
+ * structures alive for as long as other processes use those files. The kernel reclaims for as long as it finds pages,
+ * so a separate process with a timeout asks for it, not a thread of the server.
  */
 async function emptyMemory(cgroup: string): Promise<void> {
   const emptying = emptyingOf(cgroup);
   if (emptying === undefined) return;
   const write = ["/bin/sh", "-c", 'echo "$2" > "$1"', "sh", emptying.file, emptying.text];
-  // What is left, or refused, goes with those who use it.
+  // Pages that remain are freed together with their other users.
   await attempt(write, { timeoutMs: MEMORY_EMPTY_MS, name: "emptying a cgroup" }).catch(() => undefined);
 }

@@ -1,8 +1,8 @@
 /**
- * The end of sandboxes: of one, and of all that nobody claims after a restart. It is over when no process is left. One
- * that runs on although it was told to end (it waits for a disk, or the kernel undoes what it had) is cut off and gives
- * nothing back: its slot, its disk and its folder stay its own. Whoever waited is told so, and it is looked at again
- * and again, without anybody waiting, until it is gone.
+ * Ends sandboxes: one by id, or all that nothing claims after a restart. A sandbox has ended when no process of it is
+ * left. If a process survives (it waits for a disk, or the kernel is still releasing its memory), the sandbox is cut
+ * off and keeps its slot, disk and folder. The caller gets an error, and the server retries in the background until the
+ * sandbox is gone.
  */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,16 +21,16 @@ import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
 const UNENDED_RETRY_MIN_MS = 500;
 const UNENDED_RETRY_MAX_MS = 30_000;
 const UNENDED_AT_ONCE = 8;
-/** What is left of the sandboxes of a server that was killed is removed, so many at once. */
+/** How many leftover sandboxes of a killed server are removed concurrently. */
 export const REAPS_AT_ONCE = 8;
-/** How long an ending may keep one of the places for endings; usually it takes a tenth of a second. */
+/** How long one ending may hold its place in the gate. An ending usually takes a tenth of a second. */
 const ENDING_PLACE_MS = 2_000;
 
 export class Endings {
   readonly #parts: CleanupParts;
   readonly #log: Log;
   readonly #background: Background;
-  /** What does not end, by id. Each keeps a slot, of which there is a number. */
+  /** Sandboxes that do not end, by id. Each holds one of a limited number of slots. */
   readonly #unended = new Map<string, Leftovers & { since: number }>();
   readonly #retries: RetryQueue<Leftovers>;
   readonly #gate = new Gate(REAPS_AT_ONCE);
@@ -47,7 +47,7 @@ export class Endings {
       clock: systemClock,
       background: this.#background,
       work: (leftovers) => this.#tryAgain(leftovers),
-      // What it is was said when it was noted.
+      // The failure was logged when the sandbox was noted.
       failed: () => undefined,
       atOnce: UNENDED_AT_ONCE,
       retryMinMs: UNENDED_RETRY_MIN_MS,
@@ -56,8 +56,8 @@ export class Endings {
   }
 
   /**
-   * Resolves when nothing is left of it. Fault 503 when it runs on; that is seen to without the caller. `onEnded` is
-   * called when no process of it is left, which is sooner.
+   * Resolves when nothing is left of the sandbox. Throws Fault 503 when a process survives; the server then retries
+   * without the caller. `onEnded` is called earlier, as soon as no process is left.
    */
   async end(leftovers: Leftovers, onEnded?: () => void): Promise<void> {
     const { id } = leftovers;
@@ -72,9 +72,9 @@ export class Endings {
   }
 
   /**
-   * The same for one of which only the id is known, by what is written down at that moment. When many are to end at
-   * once, a few do at a time: each takes the server's time in pieces, and whoever asks for something else would wait
-   * for a piece of every one. One that takes long keeps nobody out.
+   * Ends a sandbox by id, from its record on disk. Only a few endings run concurrently, because each takes many slices
+   * of the server's event loop and would delay other requests. A slow ending gives up its place, so it does not block
+   * the next ones.
    */
   async endById(id: string): Promise<void> {
     const place = await this.#gate.enter();
@@ -93,8 +93,8 @@ export class Endings {
   }
 
   /**
-   * Removes everything that carries this server's name and belongs to no sandbox in `keep`. All are told to end at
-   * once, and waited for together. Never fails for one of them.
+   * Removes everything that carries this server's name and belongs to no sandbox in `keep`. All are told to end at once
+   * and are awaited together. A sandbox that does not end never makes this fail.
    */
   async reap(keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
     const { data, walls, network, disks } = this.#parts;
@@ -113,7 +113,7 @@ export class Endings {
         const leftovers = this.#leftoversOf(id);
         const waitMs = unended.has(`${data.cgroup}/${id}`) ? 0 : this.withinMs;
         await unmake(this.#parts, leftovers, waitMs).catch((cause: unknown) => {
-          // One whose first process has ended was not found running; its slot would be taken for a free one.
+          // A sandbox whose first process has ended was not found running, so its slot would count as free.
           if (leftovers.slot !== undefined) network.adopt(leftovers.slot, "open");
           this.#note(leftovers, cause);
         });
@@ -129,7 +129,7 @@ export class Endings {
     await network.removeInterfaces(new Set([...keep.values()].map(({ slot }) => slot)));
   }
 
-  /** What does not end is left to the next start. */
+  /** Sandboxes that have not ended are left to the next server start. */
   async close(): Promise<void> {
     this.#retries.close();
     await this.#background.settled();

@@ -1,13 +1,13 @@
 /**
- * The last steps of a checkpoint: its image gets digests, it is described, and all of it is made durable. Each can
- * begin as soon as what it needs is there, while others still work on the rest.
+ * The last steps of a checkpoint: digests of the image, the manifest, and making all of it durable. Each step starts as
+ * soon as its input exists, while other steps still run.
  */
 import type { SealedImage } from "./checkpoint/image-files.ts";
 
 interface Steps {
   /** Undefined: there is no image. */
   image(): Promise<SealedImage | undefined>;
-  /** The disk is there. Done when all of it is durable. */
+  /** Called once the disk is cloned. Resolves when everything is durable. */
   whole(image: SealedImage | undefined): Promise<void>;
 }
 
@@ -20,25 +20,25 @@ export class Finishing implements AsyncDisposable {
     this.#steps = steps;
   }
 
-  /** The image is written. Once more if it was written once more. */
+  /** Called when the image is written, and again if the runtime wrote it a second time. */
   async beginImage(): Promise<void> {
     await this[Symbol.asyncDispose]();
     this.#whole = undefined;
     this.#image = begun(this.#steps.image());
   }
 
-  /** The disk is there, too. */
+  /** Called when the disk is cloned, too. */
   beginWhole(): void {
     this.#whole = begun(this.#finish());
   }
 
-  /** Begins what has not begun. */
+  /** Starts the steps that have not started, and waits for all. */
   async done(): Promise<void> {
     if (this.#whole === undefined) this.beginWhole();
     await this.#whole;
   }
 
-  /** Nothing is at work any more, whatever came of it. */
+  /** Waits until no step is running, whether it failed or not. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.allSettled([this.#image?.then((image) => image?.durable), this.#whole]);
   }
@@ -49,7 +49,7 @@ export class Finishing implements AsyncDisposable {
   }
 }
 
-/** Whoever waits for it hears of a failure. */
+/** Prevents an unhandled rejection; the caller that awaits the promise still sees the failure. */
 function begun<Result>(work: Promise<Result>): Promise<Result> {
   work.catch(() => undefined);
   return work;

@@ -1,6 +1,6 @@
 /**
- * Which first processes of sandboxes have ended: one question to the kernel for all of them, however many there are.
- * Each is held by a descriptor, which never means another process that has got its number.
+ * Detects which first processes of sandboxes have ended, with one `poll` call for all of them. Each process is held by
+ * a pidfd, which never refers to another process that reuses its pid.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync } from "node:fs";
@@ -14,7 +14,7 @@ const libc = onFirstUse({
 });
 
 const PIDFD_OPEN = 434;
-/** A descriptor, what is asked of it, and what is answered. */
+/** Layout of `struct pollfd`: descriptor, requested events, returned events. */
 const POLLED_BYTES = 8;
 const ASKED_AT = 4;
 const ANSWER_AT = 6;
@@ -24,13 +24,13 @@ type Process = Pick<SandboxRecord, "pid" | "pidStartTicks">;
 
 interface Watched {
   process: Process;
-  /** Undefined where the kernel gives none: then its number and its beginning are looked at. */
+  /** Undefined where the kernel has no pidfd: then the pid and its start time are compared. */
   fd: number | undefined;
 }
 
 export class FirstProcesses {
   readonly #watched = new Map<string, Watched>();
-  /** Those with a descriptor, as the kernel is asked, and the others; undefined: it is to be made anew. */
+  /** The poll array of processes with a descriptor, and the ids of the others. Undefined: to be rebuilt. */
   #list: { ids: string[]; polled: Buffer; others: string[] } | undefined;
 
   watch(id: string, process: Process): void {
@@ -47,7 +47,7 @@ export class FirstProcesses {
     if (watched.fd !== undefined) closeSync(watched.fd);
   }
 
-  /** One that is watched and has not ended: with a descriptor a twentieth of the work that it is without. */
+  /** Whether a watched process has not ended. With a pidfd this takes a twentieth of the work. */
   isAlive(id: string): boolean {
     const watched = this.#watched.get(id);
     if (watched === undefined) return false;
@@ -56,16 +56,16 @@ export class FirstProcesses {
     return libc().poll(ptr(polled), 1n, 0) === 0 || isAlive(watched.process);
   }
 
-  /** Ids of those whose process has ended. */
+  /** Ids of sandboxes whose process has ended. */
   ended(): string[] {
     this.#list ??= this.#made();
     const { ids, polled, others } = this.#list;
     const asked = [...others];
-    // Those that cannot be asked, such as for want of memory, are asked again soon.
+    // If `poll` fails, for example for lack of memory, the next round asks again.
     if (ids.length > 0 && libc().poll(ptr(polled), BigInt(ids.length), 0) > 0) {
       asked.push(...ids.filter((_, at) => polled.readInt16LE(at * POLLED_BYTES + ANSWER_AT) !== 0));
     }
-    // By two witnesses: what is taken for lost is destroyed.
+    // Checked a second way, because a sandbox that counts as lost is destroyed.
     return asked.filter((id) => {
       const watched = this.#watched.get(id);
       return watched !== undefined && !isAlive(watched.process);
@@ -80,7 +80,7 @@ export class FirstProcesses {
   }
 }
 
-/** As the kernel is asked whether they have ended. */
+/** The poll array for these descriptors. */
 function entriesOf(fds: readonly number[]): Buffer {
   const polled = Buffer.alloc(Math.max(1, fds.length) * POLLED_BYTES);
   for (const [at, fd] of fds.entries()) {
@@ -93,7 +93,7 @@ function entriesOf(fds: readonly number[]): Buffer {
 function descriptorOf(process: Process): number | undefined {
   const fd = Number(libc().syscall(PIDFD_OPEN, process.pid, 0));
   if (fd < 0) return undefined;
-  // Now that its number cannot pass to another: it is the one that is meant.
+  // The pidfd pins the pid, so this check proves that it is the intended process.
   if (isAlive(process)) return fd;
   closeSync(fd);
   return undefined;

@@ -1,6 +1,6 @@
 /**
- * Files of a sandbox's own folder that it sees inside, beside its memory: whoever makes a sandbox from a checkpoint
- * decides which of them it has in common with the one that was written.
+ * Files in a sandbox's own folder that are mounted into it. A sandbox started from a checkpoint inherits some of them
+ * and gets others anew.
  */
 import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,14 +13,14 @@ export const BOOT_ID_FILE = "boot-id";
 export const CONTROL_SECRET_FILE = "control-secret";
 const SECRET_BYTES = 32;
 
-/** Shown as the kernel's. */
+/** Mounted over the kernel's boot id. */
 export function makeBootIdFile(folder: string): string {
   const path = join(folder, BOOT_ID_FILE);
   writeFileSync(path, `${crypto.randomUUID()}\n`, { mode: 0o444 });
   return path;
 }
 
-/** Opens the guest's control channel from now on, and nothing else does. Its settings may follow in the next line. */
+/** The secret for the guest's control channel. The sandbox's settings may follow on the next line of the file. */
 export function makeControlSecret(folder: string, ids: IdRange): { secret: string; path: string } {
   const path = join(folder, CONTROL_SECRET_FILE);
   const secret = Buffer.from(crypto.getRandomValues(new Uint8Array(SECRET_BYTES))).toString("hex");
@@ -29,17 +29,17 @@ export function makeControlSecret(folder: string, ids: IdRange): { secret: strin
   return { secret, path };
 }
 
-/** Those that a checkpoint keeps. The others are made anew whenever a sandbox is made from it. */
+/** Files that a checkpoint stores. The others are made anew for each sandbox started from it. */
 export function keptFiles(record: Pick<SandboxRecord, "mounts">): string[] {
   return mountedFiles(record).filter((name) => name !== MEMINFO_FILE && name !== CONTROL_SECRET_FILE);
 }
 
-/** Those that a sandbox takes over from a checkpoint. A copy is another boot of another machine. */
+/** Files that a sandbox takes over from a checkpoint. A copy is a different machine, so it gets a new boot id. */
 export function inheritedFiles(record: Pick<SandboxRecord, "mounts">, copy: boolean): string[] {
   return keptFiles(record).filter((name) => !copy || name !== BOOT_ID_FILE);
 }
 
-/** False for a guest of an earlier version, which has its secret in its memory for good. */
+/** False for a guest of an earlier version, which keeps its secret in memory. */
 export function readsItsSecret(record: Pick<SandboxRecord, "mounts">): boolean {
   return mountedFiles(record).includes(CONTROL_SECRET_FILE);
 }

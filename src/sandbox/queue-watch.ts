@@ -1,26 +1,26 @@
 /**
- * Ends sandboxes that have the kernel keep for them what counts for nobody (socket-queues.ts). All of them are looked
- * at now and then, and at once when the kernel's own memory grows: to see that takes one small file.
+ * Ends sandboxes that make the kernel hold socket buffers charged to no cgroup (socket-queues.ts). The watch examines
+ * all sandboxes periodically, and at once when the kernel's own memory grows, which one small file shows.
  */
 import { described, stderrLog } from "../base/log.ts";
 import { kernelBytes, type Queued, queuedIn } from "./socket-queues.ts";
 
 /**
- * What may wait in the netlink and ping sockets of a sandbox, and unsent in its UDP sockets, in all: it is in nobody's
- * memory. And how many of the first two it may have. Those of a sandbox that has no more than a few are not looked at;
- * of UDP sockets, each of which holds 64 KiB at most, these are more.
+ * Maximum bytes queued in a sandbox's netlink and ping sockets plus unsent in its UDP sockets: no cgroup is charged for
+ * them. Also the maximum number of netlink and ping sockets. A sandbox with only a few such sockets is not examined;
+ * UDP sockets, which hold at most 64 KiB each, have a higher threshold.
  */
 export const QUEUED_PER_SANDBOX_MAX_BYTES = 32 * 1024 * 1024;
 export const QUEUING_SOCKETS_PER_SANDBOX_MAX = 4096;
 /**
- * All sandboxes are looked at after the longest time; after the shortest one if the kernel's memory has grown by so
- * much, which is seen at every tick.
+ * All sandboxes are examined every QUEUE_LOOK_MAX_MS, or as early as after QUEUE_LOOK_GAP_MS if the kernel's memory has
+ * grown by QUEUE_GROWTH_BYTES, which every tick checks.
  */
 const QUEUE_LOOK_MAX_MS = 10_000;
 const QUEUE_LOOK_GAP_MS = 500;
 const QUEUE_TICK_MS = 250;
 const QUEUE_GROWTH_BYTES = 64 * 1024 * 1024;
-/** So many sandboxes before others get their turn. */
+/** Sandboxes to examine before yielding the event loop. */
 export const QUEUE_LOOK_TURN = 8;
 
 interface Watched {
@@ -73,25 +73,25 @@ export class QueueWatch {
     const ms = performance.now() - this.#lookedAt;
     if (ms >= QUEUE_LOOK_MAX_MS) return true;
     const now = kernelBytes();
-    // What has been given back can be taken again.
+    // Memory that the kernel has released may grow again and must count as growth.
     this.#kernelBytes = Math.min(this.#kernelBytes, now);
     return ms >= QUEUE_LOOK_GAP_MS && now - this.#kernelBytes >= QUEUE_GROWTH_BYTES;
   }
 
-  /** At all of them, now. */
+  /** Examines all sandboxes now. */
   async look(): Promise<void> {
     let looked = 0;
-    // One that is being paused when its turn comes is not among them; it is looked at again if it goes on to run.
+    // `#sandboxes` omits a sandbox that is being paused. If the pause fails, the next round examines it.
     for (const { id, pid } of this.#sandboxes()) {
       const reason = offenceOf(this.#queued(pid));
       if (reason !== undefined) this.#end(id, reason);
-      // Requests are answered in between.
+      // Yields to pending requests.
       if (++looked % QUEUE_LOOK_TURN === 0) await Bun.sleep(0);
     }
   }
 }
 
-/** Undefined: nothing to object to. */
+/** The reason to end the sandbox, or undefined. */
 export function offenceOf({ sockets, bytes }: Queued): string | undefined {
   if (bytes > QUEUED_PER_SANDBOX_MAX_BYTES) {
     const most = `at most ${QUEUED_PER_SANDBOX_MAX_BYTES / MIB} MiB may wait there`;
@@ -107,7 +107,7 @@ function queuedOrNone(pid: number): Queued {
   try {
     return queuedIn(pid);
   } catch {
-    // It has ended.
+    // The sandbox has ended.
     return { sockets: 0, bytes: 0 };
   }
 }

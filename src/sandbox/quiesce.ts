@@ -1,19 +1,22 @@
-/** Before a sandbox is written down that may have no connection open then: all are ended, and no packet comes in. */
+/**
+ * Prepares a sandbox for a checkpoint in which it may have no open connection: ends all connections and blocks incoming
+ * packets.
+ */
 import { Fault } from "../contract/fault.ts";
 import { finalRequest } from "./guest-link/final-request.ts";
 import { GuestClient } from "./guest-link/guest-client.ts";
 import type { Network } from "./network/network.ts";
 import { isAlive, type SandboxRecord } from "./sandbox-record.ts";
 
-/** More than one: as many of its connections may have been cut in the same moment. */
+/** More than one, because several pooled connections may have been cut at the same moment. */
 const FINAL_REQUESTS_AT_ONCE = 8;
 const FINAL_REQUEST_ROUNDS = 2;
 const QUIESCE_TRIES_MAX = 6;
 const QUIESCE_RETRY_MS = 10;
 
 /**
- * It lasts until somebody ends it. Fault 503 when others connect faster than they are cut off. What a guest has heard
- * in its life may come back after a restore as well, so another takes its place, which has heard nothing yet.
+ * The quiesce lasts until the caller ends it. Throws Fault 503 when clients connect faster than they are cut off. The
+ * guest is replaced by a new process: a restore may replay what the old one received.
  */
 export async function quiesce(network: Network, record: SandboxRecord): Promise<void> {
   const { slot } = record;

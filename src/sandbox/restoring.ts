@@ -1,6 +1,6 @@
 /**
- * Makes a running sandbox of a checkpoint with memory, in this order: slot and ids → walls, disk, and meanwhile the
- * start of what restores → runtime.restore (plugs it in) → record → go.
+ * Restores a running sandbox from a checkpoint with memory, in this order: slot and ids → network rules and disk, while
+ * the restore tool starts → runtime.restore (connects the network) → record → go.
  */
 import { Fault } from "../contract/fault.ts";
 import type { Egress, SandboxKind, Wall } from "../contract/internal/host.ts";
@@ -34,7 +34,7 @@ interface RestoreRequest {
   checkpoint: CheckpointFolder;
   memory: MemoryFacts;
   egress: Egress;
-  /** A machine of its own, not the one that was written. */
+  /** The new sandbox is a copy, not the sandbox that was checkpointed. */
   copy: boolean;
   folder: string;
   cgroup: string;
@@ -43,23 +43,23 @@ interface RestoreRequest {
   ranges: IdRanges;
   disks: Disks;
   processors: Processors;
-  /** What the memory was written behind. */
+  /** The isolation runtime that wrote the memory. */
   wall: Wall;
   runtime: Runtime;
   volumes: Volumes;
   content: ProcessedContent;
-  /** Of whoever asked for it; undefined: nobody has yet. */
+  /** Settings from the request; undefined for a sandbox of the ready pool. */
   settings: GuestSettings | undefined;
-  /** Until then only what takes little of the processors is done. */
+  /** Waits for a place among concurrent restores. Only light preparation runs before it. */
   turn(): Promise<Disposable>;
   guestOf(record: SandboxRecord): GuestClient;
-  /** Takes back all of what was made. */
+  /** Removes everything that was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
 /**
- * Resolves when the guest has answered, and has its settings if there are any. That the memory fits this machine and is
- * intact has been seen.
+ * Resolves when the guest has responded and has its settings, if any. The caller has verified that the memory is intact
+ * and fits this machine.
  */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
   const { id, kind, checkpoint, memory, egress, folder, cgroup, network, disks, runtime } = request;
@@ -76,7 +76,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     const grown = await demandVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
     makeFolder(folder, ids);
     await volumes.mapTo(ids, folder, disks.mounts);
-    // Before there is a guest: no moment passes in which the secret of its original opens it.
+    // Made before the guest runs, so the original sandbox's secret never opens this one.
     const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
     const besides = [meminfoMount(folder)];
     const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids, besides);
@@ -137,16 +137,16 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     await Promise.all([settings ? guest.readyWith(settings, alive) : guest.ready(alive), released]);
     return record;
   } catch (cause) {
-    // Nothing is made any more by the time it is taken back, whichever of them has failed.
+    // All preparation has stopped before it is undone, whichever step failed.
     await Promise.allSettled(preparing);
     await request.unmake(slot, ids, diskName);
-    // The checkpoint does not fit; the caller can do something about that.
+    // The checkpoint does not fit; the caller can fix that, so the error is passed on unchanged.
     if (cause instanceof Fault && cause.status === 422) throw cause;
     throw startFault(`sandbox ${id} could not be restored; its checkpoint is intact`, cause);
   }
 }
 
-/** While one waits for its turn it is prepared, and its guest is heard of when the turn is another's already. */
+/** Runs `work` while holding a restore place. Preparation and the wait for the guest happen outside it. */
 async function inTurn<Result>({ turn }: RestoreRequest, work: () => Promise<Result>): Promise<Result> {
   using _place = await turn();
   return await work();

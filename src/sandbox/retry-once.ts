@@ -1,7 +1,6 @@
 /**
- * Makes something a second time when the first time failed for a reason that may have passed: a process that the
- * machine ended in its need, a device that another server took in the same moment, a sandbox that ended while nobody
- * was looking.
+ * Retries once after a failure whose cause may have passed: a process killed for lack of memory, a device taken by
+ * another server at the same moment, a sandbox that ended unnoticed.
  */
 
 import { scaled } from "../base/time-factor.ts";
@@ -12,9 +11,9 @@ import { TRIES_MAX } from "./limits.ts";
 export const RETRY_WITHIN_MS = scaled(25_000);
 
 /**
- * `make` leaves nothing behind when it throws. A Fault that says what it is (no room, no such image, a wait that ran
- * out) is final: the caller can do more about it than another try. After a failure that took so long that the caller
- * may soon be gone there is none either; the machine has no time to spare, and Fault 503 says so.
+ * `make` must leave nothing behind when it throws. A Fault with a specific status (no room, no such image, a timeout)
+ * is final: the caller can act on it better than a retry can. There is no retry either after a failure so slow that the
+ * caller may soon give up; Fault 503 then reports an overloaded machine.
  */
 export async function retryOnce<Made>(
   make: () => Promise<Made>,

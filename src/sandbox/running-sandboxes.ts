@@ -1,6 +1,6 @@
 /**
- * The sandboxes that run on this machine, the way to the guest of each, and the one listener that is told of them. What
- * waits in the ready pool is among them, but is nobody's yet and not told of; from `announce` on it is.
+ * The sandboxes that run on this machine, a client for each guest, and one listener for their events. Sandboxes of the
+ * ready pool are included, but have no owner; events about them start with `announce`.
  */
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
@@ -16,14 +16,14 @@ export interface RunningSandbox {
   record: SandboxRecord;
   guest: GuestClient;
   isTold: boolean;
-  /** Booted by this server, and nobody's yet: its guest looks for the settings that it is shown. */
+  /** Set while the sandbox waits in the ready pool: its guest watches for settings in a file. */
   ahead?: BootedAhead;
 }
 
 interface BootedAhead {
   showsProcesses: boolean;
   isStopped: boolean;
-  /** Its processes when there were none but those of its guest, if that is known. */
+  /** The list of processes when only the guest's were running, if known. */
   guest?: string;
 }
 
@@ -50,7 +50,7 @@ export class RunningSandboxes {
     this.#listener?.(event);
   }
 
-  /** Of the sandbox with this address, if there is one. */
+  /** Reports trouble of the sandbox with this address, if there is one. */
   tellTrouble(address: string, message: string): void {
     for (const { id, slot } of this.records()) {
       if (this.#network.address(slot) === address) this.tell({ kind: "trouble", id, message });
@@ -64,7 +64,7 @@ export class RunningSandboxes {
     return running;
   }
 
-  /** From now on it can be reached by those whose it is. */
+  /** Makes the sandbox reachable for its owner. */
   announce(id: string): RunningSandbox {
     const running = this.demand(id);
     running.isTold = true;
@@ -72,7 +72,7 @@ export class RunningSandboxes {
     return running;
   }
 
-  /** From now on nobody reaches it. Undefined: it did not run. */
+  /** Makes the sandbox unreachable. Undefined: it was not running. */
   takeOut(id: string): RunningSandbox | undefined {
     const running = this.#entries.get(id);
     this.#entries.delete(id);
@@ -89,7 +89,7 @@ export class RunningSandboxes {
     return this.#entries.has(id);
   }
 
-  /** Fault 404 when it does not run. */
+  /** Throws Fault 404 when the sandbox does not run. */
   demand(id: string): RunningSandbox {
     const running = this.#entries.get(id);
     if (running === undefined) throw new Fault(404, `sandbox ${id} does not run on this machine`);
@@ -100,22 +100,22 @@ export class RunningSandboxes {
     for (const id of [...this.#entries.keys()]) if (!ids.has(id)) this.takeOut(id);
   }
 
-  /** Whether it is known and its first process has not ended, as of this moment. */
+  /** Whether the sandbox is known and its first process is running now. */
   isAlive(id: string): boolean {
     return this.#entries.has(id) && this.#processes.isAlive(id);
   }
 
-  /** Of these, the records of those that are. */
+  /** The records of those of these sandboxes that are alive. */
   alive(ids: readonly string[]): SandboxRecord[] {
     return ids.flatMap((id) => (this.isAlive(id) ? (this.#entries.get(id)?.record ?? []) : []));
   }
 
-  /** One after the other, of those that run when it is their turn. */
+  /** Iterates lazily: sandboxes that stop during the iteration are skipped. */
   *records(): Iterable<SandboxRecord> {
     for (const { record } of this.#entries.values()) yield record;
   }
 
-  /** Those whose first process has ended. */
+  /** Sandboxes whose first process has ended. */
   lost(): RunningSandbox[] {
     return this.#processes.ended().flatMap((id) => this.#entries.get(id) ?? []);
   }
@@ -124,7 +124,7 @@ export class RunningSandboxes {
     return join(this.#folder, id);
   }
 
-  /** Writes down what is known of a sandbox, for the next server. */
+  /** Saves the record for the next server. */
   keep(record: SandboxRecord): void {
     writeRecord(this.folderOf(record.id), record);
   }

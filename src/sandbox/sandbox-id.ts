@@ -1,6 +1,6 @@
 /**
- * Ids of sandboxes: `i` and 20 of [a-z0-9], drawn at random, because who knows one can reach the sandbox's public
- * ports.
+ * Sandbox ids: `i` and 20 random characters of [a-z0-9]. They are random because an id is enough to reach the sandbox's
+ * public ports.
  */
 const LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 const LENGTH = 20;

@@ -1,6 +1,6 @@
 /**
- * What the host must remember of a sandbox to find it again after the server was killed. It lies in the run folder
- * beside the bundle: after a reboot neither the processes nor the records exist.
+ * The facts by which the host finds a sandbox again after the server was killed. The record is in the run folder beside
+ * the bundle; a reboot deletes the records together with the processes.
  */
 import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,31 +14,31 @@ import { FIRST_WALL } from "./runtime/runtimes.ts";
 export interface SandboxRecord {
   id: string;
   slot: number;
-  /** Name of its disk. */
+  /** Name of the sandbox's disk. */
   disk: string;
-  /** How the owners of files on it are written; absent in records of servers that knew one form: shifted. */
+  /** How file owners are stored on the disk. Absent in records of older servers, which only had "shifted". */
   ids?: IdForm;
-  /** The machine's id for root inside; absent in those, too, whose sandboxes all had the same. */
+  /** The host's user id of root inside. Absent in records of older servers, where all sandboxes had the same one. */
   firstId?: number;
   cgroup: string;
   pid: number;
-  /** What has the root of the sandbox as its own; absent where that is `pid`. */
+  /** The process whose root is the sandbox's root; absent where that is `pid`. */
   rootPid?: number;
-  /** Start time of `pid` in clock ticks since boot: a pid that was given to another process does not match. */
+  /** Start time of `pid` in clock ticks since boot; it differs if another process reuses the pid. */
   pidStartTicks: string;
   controlSecret: string;
-  /** What may leave it; records of servers that knew no rules have `offline` instead. */
+  /** The network rules. Records of servers without rules have `offline` instead. */
   egress?: Egress;
   offline?: boolean;
   kind: SandboxKind;
-  /** What it is behind; absent in records of servers that had no choice. */
+  /** The isolation runtime. Absent in records of older servers, which had only one. */
   wall?: Wall;
   guestFolder: string;
-  /** What is mounted from outside, for the next checkpoint; below its own folder it begins with OWN_FOLDER. */
+  /** Mounts from outside, for the next checkpoint. Paths in the sandbox's own folder start with OWN_FOLDER. */
   mounts: OutsideMount[];
   /**
-   * The checkpoint that it is being paused into. Once there is one, the sandbox is in it and what still stands here is
-   * over.
+   * The checkpoint that the sandbox is being paused into. Once that checkpoint exists, the sandbox is paused, and its
+   * remaining processes are only leftovers.
    */
   pausingInto?: string;
 }
@@ -50,12 +50,12 @@ export function writeRecord(folder: string, record: SandboxRecord): void {
 }
 
 export function readRecord(folder: string): SandboxRecord | undefined {
-  // It may go at any moment, with its sandbox.
+  // The file may disappear at any moment, with its sandbox.
   const text = readText(join(folder, "record.json"));
   return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
 }
 
-/** Where its disk is seen from the machine. */
+/** The sandbox's root as seen from the host. */
 export function rootOf({ pid, rootPid }: Pick<SandboxRecord, "pid" | "rootPid">): string {
   return `/proc/${rootPid ?? pid}/root`;
 }
@@ -68,17 +68,17 @@ export function egressOf({ egress, offline }: Pick<SandboxRecord, "egress" | "of
   return egress ?? (offline ? "closed" : "open");
 }
 
-/** Of all sandboxes that have their folder there. */
+/** Records of all sandboxes below this folder. */
 export function recordsIn(sandboxesFolder: string): SandboxRecord[] {
   return readdirSync(sandboxesFolder).flatMap((name) => readRecord(join(sandboxesFolder, name)) ?? []);
 }
 
-/** Whether a server was killed while it made a sandbox, so that something may run that no record tells of. */
+/** Whether a server was killed while it made a sandbox, so that processes without a record may run. */
 export function hasUnrecorded(sandboxesFolder: string): boolean {
   return readdirSync(sandboxesFolder).length > recordsIn(sandboxesFolder).length;
 }
 
-/** Of the sandboxes of all other servers on this machine. */
+/** Records of the sandboxes of all other servers on this machine. */
 export function recordsOfOthers(tag: string): SandboxRecord[] {
   return otherServers(tag)
     .map(sandboxesIn)
@@ -86,7 +86,7 @@ export function recordsOfOthers(tag: string): SandboxRecord[] {
     .flatMap(recordsIn);
 }
 
-/** Who cannot be looked at is not dead: what is taken for lost is destroyed. */
+/** When the process cannot be examined, the answer is true: a sandbox that counts as lost is destroyed. */
 export function isAlive(
   record: Pick<SandboxRecord, "pid" | "pidStartTicks">,
   ticksOf: (pid: number) => string | undefined = startTicks,

@@ -1,14 +1,14 @@
 /**
- * What waits in sockets of a sandbox and counts for nobody. The kernel charges a sandbox for what is queued in unix and
- * TCP sockets and for what has come to UDP sockets, but neither for what is queued in netlink and ping sockets nor for
- * datagrams that are begun and not sent (MSG_MORE): only /proc tells how much that is.
+ * Measures socket buffers of a sandbox that are charged to no cgroup. The kernel charges a sandbox for data queued in
+ * unix and TCP sockets and for data received by UDP sockets. It charges neither data queued in netlink and ping sockets
+ * nor datagrams that are begun and not sent (MSG_MORE): only /proc shows those.
  */
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import { join } from "node:path";
 
 const QUEUE_SOCKETS_FEW = 4;
 const QUEUE_UDP_SOCKETS_FEW = 128;
-/** Of a list of sockets: as long as one of all those that a sandbox may have. */
+/** Enough for a list of all sockets that a sandbox may have. */
 const QUEUE_LIST_MAX_BYTES = 1024 * 1024;
 
 export interface Queued {
@@ -17,12 +17,12 @@ export interface Queued {
 }
 
 const NOTHING: Queued = { sockets: 0, bytes: 0 };
-/** As the kernel calls the protocols in its table of them. */
+/** Names of the protocols in /proc/net/protocols. */
 const PROTOCOLS = { netlink: ["NETLINK"], ping: ["PING", "PINGv6"], udp: ["UDP", "UDPv6"] };
 const PING_LISTS = ["icmp", "icmp6"];
 const UDP_LISTS = ["udp", "udp6"];
 
-/** Of the network namespace of the process `pid`. The first look, at how many sockets there are, is the cheapest. */
+/** Measures the network namespace of process `pid`. The cheapest check, the total number of sockets, comes first. */
 export function queuedIn(pid: number, proc = "/proc"): Queued {
   const folder = join(proc, String(pid), "net");
   const used = Number(/^sockets: used (\d+)$/m.exec(readFileSync(join(folder, "sockstat"), "utf8"))?.[1] ?? 0);
@@ -38,7 +38,7 @@ export function queuedIn(pid: number, proc = "/proc"): Queued {
   return { sockets: netlink + ping, bytes };
 }
 
-/** What the kernel of this machine has for itself: neither programs nor files have it, and it cannot be taken back. */
+/** The kernel's own memory on this machine: used neither by programs nor by files, and not reclaimable. */
 export function kernelBytes(proc = "/proc"): number {
   const text = readFileSync(join(proc, "meminfo"), "utf8");
   const of = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB$`, "m").exec(text)?.[1] ?? 0) * 1024;
@@ -51,12 +51,12 @@ function socketsOf(protocols: string, names: readonly string[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-/** The fifth column, in decimal. */
+/** Sums the fifth column, which is decimal. */
 function netlinkBytes(list: string): number {
   return sum(list, (columns) => Number(columns[4]));
 }
 
-/** The fifth column, in hexadecimal: what is to be sent, and what has come. */
+/** Sums the fifth column, hexadecimal: unsent and unread bytes. */
 function datagramBytes(list: string, which: "all" | "unsent" = "all"): number {
   return sum(list, (columns) => {
     const [unsent = 0, unread = 0] = (columns[4] ?? "").split(":").map((text) => Number.parseInt(text, 16));
@@ -70,7 +70,7 @@ function sum(list: string, of: (columns: string[]) => number): number {
   return bytes;
 }
 
-/** Empty where the kernel has no such list. */
+/** Empty if the kernel has no such list. */
 function headOf(path: string): string {
   let fd: number;
   try {
@@ -81,7 +81,7 @@ function headOf(path: string): string {
   try {
     const bytes = Buffer.alloc(QUEUE_LIST_MAX_BYTES);
     let length = 0;
-    // The kernel gives some lines at a time.
+    // Each read returns only some lines.
     for (let read = -1; read !== 0 && length < bytes.length; length += read) {
       read = readSync(fd, bytes, length, bytes.length - length, null);
     }

@@ -1,8 +1,8 @@
-/** What a start that failed, from nothing or from a checkpoint, is to whoever asked for it. */
+/** The error that a client gets when a boot or restore fails. */
 import { Fault } from "../contract/fault.ts";
 import { overloaded, shortageOf } from "../system/overload.ts";
 
-/** No room and no time are not failures of ours; they say so themselves. Anything else is `message`, with its cause. */
+/** Overload and lack of room keep their own error. Any other cause is wrapped in `message` as a 500. */
 export function startFault(message: string, cause: unknown): Fault {
   if (cause instanceof Fault && cause.status === 503) return cause;
   const shortage = shortageOf(cause);

@@ -1,6 +1,8 @@
 /**
- * Starts sandboxes, a few at a time: fresh ones, ones from a checkpoint, and ones that nobody has asked for yet. A
- * sandbox is handed over when it has the walls and the settings of whoever asked for it.
+ * Starts sandboxes, a limited number concurrently: fresh ones, ones from a checkpoint, and ones for the ready pool. A
+ * caller gets its sandbox once the network rules and the guest settings of the request apply.
+ * Main file of this module, which boots, checkpoints, restores and cleans up single sandboxes. The module never decides
+ * whether a request is allowed, and it keeps no state of tenants or templates.
  */
 
 import { availableParallelism } from "node:os";
@@ -34,11 +36,11 @@ import type { ProcessedContent } from "./volume/content.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
 /**
- * A boot is work of processors: with two for each of them none is idle, and more would only make all of them late, and
- * whoever asks the server for something else. Its own thread has a part in each.
+ * A boot is CPU-bound: two per processor keep all processors busy. More would only delay all of them and other
+ * requests, because each boot also uses the server's own thread.
  */
 const BOOTS_AT_ONCE_MAX = Math.min(Math.max(2 * availableParallelism(), 4), 32);
-/** Restores, with those that are prepared while others are restored, and those whose guest has yet to answer. */
+/** Restores in all stages: being prepared, being restored, and waiting for their guest's first response. */
 const RESTORES_BEGUN_MAX = 2 * RESTORES_AT_ONCE_MAX;
 
 interface StartingParts {
@@ -51,15 +53,15 @@ interface StartingParts {
   mounts: Mounts;
   processors: Processors;
   pages: GuestPages;
-  /** What is mounted into every sandbox that boots. */
+  /** The guest folder that is mounted into every booting sandbox. */
   guestFolder: string;
   guests: Pick<GuestFolders, "hold">;
   images: Images;
   volumes: Volumes;
   content: ProcessedContent;
-  /** The cgroup of all sandboxes of this server. */
+  /** The parent cgroup of all sandboxes of this server. */
   cgroup: string;
-  /** Takes back what was made of a sandbox that did not come to run. Never throws. */
+  /** Removes what was made for a sandbox that failed to start. Never throws. */
   unmake(leftovers: Leftovers): Promise<void>;
 }
 
@@ -75,8 +77,8 @@ export class Starting {
   }
 
   /**
-   * A sandbox of this kind that runs and belongs to nobody yet, unless it has volumes, which are somebody's; with a
-   * fresh disk, or a copy of one.
+   * Boots a sandbox that has no owner yet, unless it has volumes, which belong to a tenant. The disk is fresh or a
+   * copy.
    */
   async boot(kind: SandboxKind, origin?: Origin, volumes: readonly VolumeMount[] = []): Promise<string> {
     const id = newSandboxId();
@@ -84,7 +86,7 @@ export class Starting {
     return id;
   }
 
-  /** One for whoever asks: it has their walls and settings from the start, and need not be handed over. */
+  /** Boots a sandbox for a request, with its network rules and settings from the start, so no hand-over is needed. */
   async bootFor(request: CreateSandbox): Promise<string> {
     const id = newSandboxId();
     const { kind, egress, volumes = [] } = request;
@@ -92,7 +94,7 @@ export class Starting {
     return id;
   }
 
-  /** One that nobody has asked for yet, from a checkpoint or booted. */
+  /** Starts a sandbox for the ready pool, from a checkpoint or by booting it. */
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
     const { walls } = this.#parts;
     if (checkpoint === null) {
@@ -108,7 +110,7 @@ export class Starting {
     return id;
   }
 
-  /** What is in a checkpoint runs, under the id that is asked for, and is handed over. */
+  /** Starts a sandbox from a checkpoint under the requested id and hands it over. */
   async fromCheckpoint(request: ResumeSandbox, copy: boolean): Promise<void> {
     await this.#fromCheckpoint(request, copy, true);
   }
@@ -138,7 +140,7 @@ export class Starting {
     await this.#add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 
-  /** Makes a sandbox that runs the caller's: its walls first, then its settings. */
+  /** Hands a running sandbox to its caller: network rules first, then guest settings. */
   async handOver(id: string, request: CreateSandbox): Promise<void> {
     const { network } = this.#parts;
     const sandbox = this.#demandStarted(id);
@@ -151,7 +153,7 @@ export class Starting {
     delete sandbox.ahead;
     if (ahead !== undefined) guest.show(settingsFor(id, request));
     else await guest.configure(settingsFor(id, request));
-    // It may have ended meanwhile, or before, and nobody has noticed.
+    // The sandbox may have ended unnoticed before or during the hand-over.
     this.#demandStarted(id);
   }
 
@@ -176,13 +178,13 @@ export class Starting {
     await this.#add(await boot({ ...this.#parts, ...this.#places(id, kind), ...wanted }));
   }
 
-  /** One that cannot be limited as the operator says does not run on. */
+  /** Removes a sandbox again if the operator's disk throughput limit cannot be applied to it. */
   async #add(record: SandboxRecord): Promise<void> {
     const { disks, running, unmake } = this.#parts;
     const { bytesPerSecond } = disks;
     try {
       const device = bytesPerSecond === undefined ? undefined : deviceOf(disks.imageOf(record.disk));
-      // One that has ended already has none.
+      // A sandbox that has already ended has no device.
       if (bytesPerSecond !== undefined && device !== undefined) limitThroughput(record.cgroup, device, bytesPerSecond);
     } catch (cause) {
       await unmake(record);

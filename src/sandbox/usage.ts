@@ -1,7 +1,6 @@
 /**
- * What a sandbox uses, seen from outside: the counters of its cgroup and the filesystem at its root. The sandbox does
- * not notice. Memory is cut in two exactly as the guest does it: the cache is what the kernel would give back, used is
- * all the rest.
+ * Resource usage of a sandbox, measured from outside: its cgroup counters and the filesystem at its root. The sandbox
+ * cannot notice. Memory is split as in the guest: "cache" is what the kernel would reclaim, "used" is the rest.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
@@ -10,14 +9,13 @@ import { scaled } from "../base/time-factor.ts";
 import type { Usage } from "../contract/internal/host.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
-/** Sandboxes measured before others get their turn on the processor. */
+/** Sandboxes to measure before yielding the event loop. */
 const METRIC_TURN = 16;
 const MEASURE_DISK_MS = scaled(1_000);
 
-/** Where the counters are; tests have folders of their own. */
+/** Where the counters are; tests use their own folders. */
 const SYSTEM = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
 
-/** As much of its record as is needed. */
 type Measured = Pick<SandboxRecord, "cgroup" | "pid" | "rootPid">;
 
 export class UsageMeter {
@@ -36,7 +34,7 @@ export class UsageMeter {
     this.#proc = folders.proc;
   }
 
-  /** All of these in one pass. Those that ended meanwhile, or whose disk hangs, are left out. */
+  /** Measures all of these in one pass. Sandboxes that ended meanwhile, or whose disk hangs, are omitted. */
   async readAll(sandboxes: readonly (Measured & { id: string })[]): Promise<Map<string, Usage>> {
     const usages = new Map<string, Usage>();
     for (let at = 0; at < sandboxes.length; at += METRIC_TURN) {
@@ -47,7 +45,7 @@ export class UsageMeter {
     return usages;
   }
 
-  /** Undefined: it ended. */
+  /** Undefined: the sandbox has ended. */
   async read({ cgroup, pid, rootPid = pid }: Measured): Promise<Usage | undefined> {
     try {
       const cpuUsedMs = this.cpuUsedMs(cgroup);
@@ -59,7 +57,7 @@ export class UsageMeter {
     }
   }
 
-  /** Of processors alone. Those that ended meanwhile are left out. */
+  /** CPU times only. Sandboxes that ended meanwhile are omitted. */
   processorTimes(sandboxes: readonly Pick<SandboxRecord, "id" | "cgroup">[]): Map<string, number> {
     const times = new Map<string, number>();
     for (const { id, cgroup } of sandboxes) {
@@ -85,7 +83,7 @@ export class UsageMeter {
     const stat = readFileSync(join(folder, "memory.stat"), "utf8");
     const prefix = this.#isV2 ? "" : "total_";
     const file = counter(stat, this.#isV2 ? "file" : "total_cache");
-    // The counters are not read at one instant, and those of v1 lag behind one another.
+    // The counters are not read at one instant, and those of cgroup v1 lag behind one another.
     const memCache = Math.min(current, Math.max(0, file - counter(stat, `${prefix}shmem`)));
     return { memUsed: current - memCache, memCache };
   }

@@ -1,17 +1,19 @@
 /**
- * Files of volumes that processes of a checkpoint have open. While it lay there, others could do to them what they
- * liked: one that is gone, or is shorter than it was, cannot be given back to the process.
+ * Checks volume files that processes of a checkpoint have open. Other sandboxes could change them since: a file that is
+ * gone or shorter than before cannot be reopened for the process.
  */
 import { Fault } from "../contract/fault.ts";
 import type { VolumeMount } from "../contract/internal/host.ts";
 import type { OpenFile, Runtime } from "./runtime/runtime.ts";
 
 interface Sizes {
-  /** How long each is; null where there is none. */
+  /** The size of each file; null for a missing one. */
   sizes(volume: string, paths: readonly string[]): Promise<(number | null)[]>;
 }
 
-/** Answers those that have grown, with their sizes. Fault 422 names the first that does not fit. */
+/**
+ * Returns the files that have grown, with their sizes. Throws Fault 422 that names the first file that does not fit.
+ */
 export async function demandVolumeFiles(
   runtime: Pick<Runtime, "openFiles">,
   content: Sizes,

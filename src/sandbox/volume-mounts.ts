@@ -1,6 +1,6 @@
 /**
- * The volumes of a sandbox that is about to start: they are held on the machine until the sandbox has them itself. What
- * is written down of them names the volume, not where it happens to be mounted.
+ * The volumes of a starting sandbox, held on the host until the sandbox itself holds them. Records name the volume, not
+ * its current mount path.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { VOLUME } from "./checkpoint/manifest.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
 import type { HeldVolume, Volumes } from "./volume/volumes.ts";
 
-/** Where one is shown with the ids of its sandbox, below the folder of that, followed by a number. */
+/** Prefix of the folder that shows a volume with the sandbox's ids, followed by a number. */
 const PLACE = "volume-";
 
 export class VolumeMounts implements Disposable {
@@ -28,7 +28,7 @@ export class VolumeMounts implements Disposable {
     for (const { volume, path } of wanted) {
       const one = await volumes.hold(volume).catch((cause: unknown) => {
         const fault = Fault.from(cause);
-        // One that is gone must not read as a sandbox or a template that is.
+        // A missing volume must not look like a missing sandbox or template (404).
         throw fault.status === 404 ? new Fault(422, fault.message, { cause }) : fault;
       });
       held.use(one);
@@ -38,7 +38,7 @@ export class VolumeMounts implements Disposable {
     return new VolumeMounts(mounts);
   }
 
-  /** From now on each is shown below this folder as a sandbox with these ids is to see it, until it is released. */
+  /** Shows each volume below this folder, mapped to the sandbox's ids, until it is released. */
   async mapTo(ids: IdRange, folder: string, mounts: Pick<Mounts, "do">): Promise<void> {
     if (ids.first === SHARED_IDS.first) return;
     for (const [number, held] of this.#held.entries()) {
@@ -53,13 +53,13 @@ export class VolumeMounts implements Disposable {
     return this.#held.map(({ inside, path }) => ({ inside, outside: path }));
   }
 
-  /** As it is written down. */
+  /** The mount as stored in a record. */
   named({ inside, outside }: OutsideMount): OutsideMount {
     const volume = this.#held.find(({ path }) => path === outside);
     return { inside, outside: volume === undefined ? outside : VOLUME + volume.name };
   }
 
-  /** As it is on this machine. */
+  /** The mount as a path on this machine. */
   placed({ inside, outside }: OutsideMount): OutsideMount {
     const volume = this.#held.find(({ name }) => outside === VOLUME + name);
     return { inside, outside: volume?.path ?? outside };

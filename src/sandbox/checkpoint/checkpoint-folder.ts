@@ -1,7 +1,6 @@
-/** The folder of one checkpoint. */
+/** Paths inside the folder of one checkpoint. */
 import { join } from "node:path";
 
-/** Where the parts of a checkpoint are. */
 export interface CheckpointFolder {
   path: string;
   disk: string;

@@ -1,13 +1,15 @@
 /**
- * Checkpoints on disk: a folder each, beside the disks, so that a disk can be cloned into one without copying.
+ * Checkpoints on disk: a folder each, on the filesystem of the disks, so that a disk can be cloned into it without
+ * copying.
  *
- *   NAME/manifest.json   what it is; written last
+ *   NAME/manifest.json   describes the checkpoint; written last
  *   NAME/disk.img        the disk
- *   NAME/memory/         the image of the runtime, if memory was kept
- *   NAME/memory.pack     the small ones of them once more
+ *   NAME/memory/         the memory image of the runtime, if memory was kept
+ *   NAME/memory.pack     second copies of its small files
  *   NAME/own/            files of the sandbox's run folder that were mounted into it
  *
- * A checkpoint is written under another name, made durable, and renamed into place: one that has its name is whole.
+ * A checkpoint is written under another name, made durable, and renamed into place: under its own name it is complete.
+ * This folder never stops, starts or restores a sandbox.
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { copyFile, open, readdir, readFile, rm, stat, utimes } from "node:fs/promises";
@@ -18,7 +20,7 @@ import { type CheckpointFolder, checkpointFolder } from "./checkpoint-folder.ts"
 import { demandIntact } from "./image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 
-/** The removal of a checkpoint waits so long for restores of it, which take less, and looks so often. */
+/** How long the removal of a checkpoint waits for running restores of it, and how often it checks. */
 const CHECKPOINT_HELD_MS = scaled(60_000);
 const CHECKPOINT_HELD_LOOK_MS = 50;
 
@@ -26,38 +28,41 @@ const UNFINISHED = ".unfinished-";
 
 export class Checkpoints {
   readonly #intact = new Map<string, Promise<void>>();
-  /** Those that are being removed. */
+  /** Names of checkpoints that are being removed. */
   readonly #going = new Set<string>();
 
   constructor(readonly folder: string) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    // For root alone, whatever the folder was before.
+    // Also restricts a folder that already existed.
     chmodSync(folder, 0o700);
   }
 
-  /** An empty folder to write a checkpoint into. */
+  /** Makes an empty folder to write a checkpoint into. */
   begin(name: string): CheckpointFolder {
     const draft = checkpointFolder(join(this.folder, UNFINISHED + named(name)));
-    // For root alone. Who else must read the memory image is the runtime's to say, which opens that folder to them.
+    // Only root may read a checkpoint. If the runtime needs access to the memory image as another user, it opens that
+    // folder itself.
     for (const path of [draft.path, draft.memory, draft.own]) mkdirSync(path, { mode: 0o700 });
     return draft;
   }
 
-  /** All that is to be in it is there. */
+  /** Writes the manifest, when everything else is in place. */
   describe(draft: CheckpointFolder, manifest: Manifest): void {
     writeFileSync(draft.manifest, JSON.stringify(manifest), { mode: 0o600 });
   }
 
   /**
-   * Makes it durable, but for the files of the memory image. All at once: until it has its name it makes no difference
-   * what is there and what is not, and a filesystem makes many durable in about the time that it takes for one.
+   * Makes the checkpoint durable, except the files of the memory image. All syncs run concurrently: order does not
+   * matter before the rename, and a filesystem syncs many files in about the time of one.
    */
   async makeLasting({ disk, own, memory, manifest, path }: CheckpointFolder): Promise<void> {
     const ownFiles = (await readdir(own)).map((name) => join(own, name));
     await Promise.all([disk, ...ownFiles, manifest, own, memory, path].map(syncPath));
   }
 
-  /** Gives it its name. From then on it exists; one that is to last has been made lasting before. */
+  /**
+   * Renames the draft into place. From then on the checkpoint exists; a lasting one must have been made durable before.
+   */
   async commit(name: string, draft: CheckpointFolder, lasting: boolean): Promise<void> {
     renameSync(draft.path, join(this.folder, named(name)));
     if (lasting) await syncPath(this.folder);
@@ -65,8 +70,8 @@ export class Checkpoints {
   }
 
   /**
-   * Fault 422 when a file of the memory image is not what was written. Looked at once: what this process wrote or read
-   * is whole.
+   * Throws Fault 422 when a file of the memory image differs from what was written. Each checkpoint is checked once:
+   * files that this process wrote or has read are known to be intact.
    */
   async demandIntact(name: string, folder: CheckpointFolder, files: ImageFiles): Promise<void> {
     const intact = this.#intact.get(name) ?? demandIntact(folder, files);
@@ -75,17 +80,17 @@ export class Checkpoints {
     await intact;
   }
 
-  /** Whether it is there, whole, and stays. */
+  /** Whether the checkpoint exists, complete, and is not being removed. */
   has(name: string): boolean {
     return !this.#going.has(name) && existsSync(this.folderOf(name).manifest);
   }
 
-  /** Where it is, or would be. */
+  /** The folder where the checkpoint is or would be. */
   folderOf(name: string): CheckpointFolder {
     return checkpointFolder(join(this.folder, named(name)));
   }
 
-  /** Fault 404 when there is none, 422 when it is not one that this program can read. */
+  /** Throws Fault 404 when there is no such checkpoint, and 422 when this program cannot read its format. */
   read(name: string): { folder: CheckpointFolder; manifest: Manifest } {
     const folder = this.folderOf(name);
     if (!this.has(name)) throw new Fault(404, `there is no checkpoint "${name}" on this machine`);
@@ -96,7 +101,7 @@ export class Checkpoints {
     return { folder, manifest };
   }
 
-  /** Nobody ever finds none under the new name where there was one, which goes. */
+  /** Replaces a checkpoint that has the new name. At no moment does a reader find the new name missing. */
   async rename(name: string, to: string): Promise<void> {
     const path = join(this.folder, named(to));
     const leaving = join(this.folder, UNFINISHED + named(to));
@@ -108,14 +113,14 @@ export class Checkpoints {
     await removeTree(leaving);
   }
 
-  /** Also what was only begun. */
+  /** Removes a checkpoint, including an unfinished one. */
   async remove(name: string): Promise<void> {
     this.#intact.delete(name);
     const path = join(this.folder, named(name));
     const leaving = join(this.folder, UNFINISHED + named(name));
     this.#going.add(name);
     try {
-      // What is half removed must not be taken for a checkpoint.
+      // A partly removed folder must not look like a checkpoint.
       if (existsSync(path)) {
         await removeTree(leaving);
         renameSync(path, leaving);
@@ -135,12 +140,14 @@ export class Checkpoints {
     return await this.#collect(({ kind }) => kind.image);
   }
 
-  /** Folders of the guests that are in their memory. */
+  /** Guest folders that memory images depend on. */
   async guestFolders(): Promise<ReadonlySet<string>> {
     return await this.#collect(({ memory }) => memory?.guestFolder ?? []);
   }
 
-  /** Removes all but those in `keep`, and answers which of these there are. Nothing may be under way. */
+  /**
+   * Removes all checkpoints but those in `keep`, and returns which of these exist. No checkpoint may be in progress.
+   */
   async keepOnly(keep: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     await this.#removeUnfinished();
     const found = new Set<string>();
@@ -151,12 +158,11 @@ export class Checkpoints {
     return found;
   }
 
-  /** From the manifests of all. */
   async #collect(part: (manifest: Manifest) => string | []): Promise<ReadonlySet<string>> {
     const parts = await Promise.all(
       (await this.list()).map(async (name) => {
         const { manifest } = checkpointFolder(join(this.folder, name));
-        // It may have gone since; so may what is half removed.
+        // The checkpoint may have been removed meanwhile.
         const text = await readFile(manifest, "utf8").catch(ifMissing);
         return text === undefined ? [] : part(JSON.parse(text) as Manifest);
       }),
@@ -164,7 +170,7 @@ export class Checkpoints {
     return new Set(parts.flat());
   }
 
-  /** Removes what was begun and never finished. */
+  /** Removes drafts that were never finished. */
   async #removeUnfinished(): Promise<void> {
     for (const name of await readdir(this.folder)) {
       if (name.startsWith(UNFINISHED)) await removeTree(join(this.folder, name));
@@ -172,9 +178,7 @@ export class Checkpoints {
   }
 }
 
-/**
- * Keeps the sandbox's own files that were mounted into it, and gives them to the one that is made from the checkpoint.
- */
+/** Copies the files that are mounted into a sandbox: into a checkpoint, or from it to a new sandbox. */
 export async function copyOwnFiles(from: string, to: string, names: readonly string[]): Promise<void> {
   for (const name of names) {
     const [source, target] = [join(from, name), join(to, name)];
@@ -188,7 +192,7 @@ function ifMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
 }
 
-/** A file, or the names in a folder. */
+/** Syncs a file, or the names in a folder. */
 export async function syncPath(path: string): Promise<void> {
   await using handle = await open(path, "r");
   await handle.sync();
@@ -200,7 +204,7 @@ function named(name: string): string {
   return name;
 }
 
-/** A file of a memory image that is just being restored is held by the kernel until it is. */
+/** The kernel holds a file of a memory image (EBUSY) while it is being restored. */
 async function removeTree(path: string): Promise<void> {
   const untilMs = performance.now() + CHECKPOINT_HELD_MS;
   for (;;) {

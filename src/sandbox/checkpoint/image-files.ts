@@ -1,8 +1,8 @@
 /**
- * The files of a memory image as they lie on the disk. There are dozens, some for each process, and most are tiny. To
- * make one durable costs a round to the disk, however small it is; so the small ones are also written, one behind the
- * other, into one file, the pack, and only this and the large ones are made durable. After a crash of the machine a
- * small one may be missing or torn; it is then taken from the pack.
+ * The files of a memory image on disk. There are dozens, some per process, and most are tiny. An fsync costs one round
+ * trip to the disk however small the file is. So small files are also concatenated into one file, the pack, and only
+ * the pack and the large files are synced. After a crash of the machine a small file may be missing or torn; it is then
+ * read from the pack.
  */
 import { chmodSync, closeSync, fchmodSync, fstatSync, openSync, readFileSync } from "node:fs";
 import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
@@ -14,21 +14,19 @@ import { LOOKED_AT_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
 import type { ImageFile, ImageFiles } from "./manifest.ts";
 
-/** Of a file of a memory image, digested in one step. */
+/** Bytes of an image file to digest in one step. */
 export const DIGEST_SLICE_BYTES = 4 * 1024 * 1024;
 
-/**
- * CRIU makes its files readable for everybody. The group is the mapped root, which reads them when they are restored.
- */
+/** CRIU makes its files world-readable. The group is the mapped root, which reads them during a restore. */
 const IMAGE_MODE = 0o640;
 
-/** An image that is being made durable: it is when this resolves. What it consists of is known sooner. */
+/** An image whose files are known, and a promise that resolves when they are durable. */
 export interface SealedImage {
   files: ImageFiles;
   durable: Promise<void>;
 }
 
-/** What an image consists of that nobody wants to outlast the machine. */
+/** Lists an image that does not have to survive a crash of the machine. */
 export async function listImage(folder: CheckpointFolder): Promise<SealedImage> {
   const names = await readdir(folder.memory);
   for (const name of names) chmodSync(join(folder.memory, name), IMAGE_MODE);
@@ -36,7 +34,7 @@ export async function listImage(folder: CheckpointFolder): Promise<SealedImage> 
   return { files, durable: Promise.resolve() };
 }
 
-/** Begins to make an image durable, and answers what it consists of. When it throws, nothing is at work any more. */
+/** Starts to make an image durable, and returns its files. When it throws, no work is left running. */
 export async function sealImage(folder: CheckpointFolder): Promise<SealedImage> {
   const files: ImageFiles = {};
   const syncs: Promise<void>[] = [];
@@ -69,7 +67,7 @@ async function seal(folder: CheckpointFolder, files: ImageFiles, syncs: Promise<
   });
 }
 
-/** Answers the names of the others. */
+/** Writes the small files to the pack and returns the names of the others. */
 async function packSmall(memory: string, pack: FileHandle, files: ImageFiles): Promise<string[]> {
   const large: string[] = [];
   let gathered: Buffer[] = [];
@@ -80,7 +78,8 @@ async function packSmall(memory: string, pack: FileHandle, files: ImageFiles): P
     await pack.write(content, 0, content.length, begin);
     begin += content.length;
   };
-  // On this thread: they have just been written, and handing each over to another takes longer than to read it.
+  // Reads on this thread: the files are in the page cache, and handing each to another thread takes longer than reading
+  // it.
   for (const name of await readdir(memory)) {
     const content = smallContent(join(memory, name));
     if (content === undefined) large.push(name);
@@ -96,7 +95,7 @@ async function packSmall(memory: string, pack: FileHandle, files: ImageFiles): P
   return large;
 }
 
-/** Closes it, too, once nobody reads it any more. */
+/** Syncs the file, waits for its readers, and closes it. */
 async function synced(file: FileHandle, reading?: Promise<unknown>): Promise<void> {
   try {
     await file.sync();
@@ -106,7 +105,7 @@ async function synced(file: FileHandle, reading?: Promise<unknown>): Promise<voi
   }
 }
 
-/** Undefined: it is one of the large ones. */
+/** Undefined for a large file. */
 function smallContent(path: string): Buffer | undefined {
   const file = openSync(path, "r");
   try {
@@ -117,7 +116,7 @@ function smallContent(path: string): Buffer | undefined {
   }
 }
 
-/** Fault 422 when a file is not what was written, and not to be had from the pack. */
+/** Throws Fault 422 when a file differs from what was written and the pack cannot replace it. */
 export async function demandIntact(folder: CheckpointFolder, files: ImageFiles): Promise<void> {
   await eachOf(Object.entries(files), async ([name, wanted]) => {
     const path = join(folder.memory, name);
@@ -147,7 +146,7 @@ async function factsOf(path: string): Promise<ImageFile> {
   return await digestOf(file);
 }
 
-/** In slices, so that a large file does not hold the server up. */
+/** Reads in slices, so that a large file does not block the server. */
 async function digestOf(file: FileHandle): Promise<ImageFile> {
   const { size } = await file.stat();
   const slice = Buffer.allocUnsafe(Math.min(size, DIGEST_SLICE_BYTES) + 1);
@@ -161,7 +160,7 @@ async function digestOf(file: FileHandle): Promise<ImageFile> {
   }
 }
 
-/** Against decay, not against forgery: whoever can write here is root already. */
+/** Protects against decay, not against forgery: only root can write here. */
 function digest(content: Buffer, before = "0"): string {
   return Bun.hash.xxHash3(content, BigInt(`0x${before}`)).toString(16);
 }

@@ -1,6 +1,6 @@
 /**
- * What a checkpoint says of itself: enough to bring it back to life, and to refuse before anything is touched when this
- * machine cannot.
+ * The manifest of a checkpoint: what a restore needs, and what lets the server reject a restore that this machine
+ * cannot do before it changes anything.
  */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -15,50 +15,53 @@ export interface Manifest {
   format: typeof MANIFEST_FORMAT;
   createdAt: string;
   kind: SandboxKind;
-  /** How the owners of files on its disk are written; absent in those of servers that knew one form: shifted. */
+  /** How file owners are stored on the disk. Absent in manifests of older servers, which only had "shifted". */
   ids?: IdForm;
   memory?: MemoryFacts;
-  /** What whoever had it written wants to know of it again. */
+  /** Data of the caller that had the checkpoint written. */
   note?: unknown;
 }
 
-/** What the runtime that wrote it wants to know of it again, and beside that: */
+/** The facts of the runtime that wrote the memory, and facts of the host. */
 export type MemoryFacts = ImageFacts & {
-  /** What it was written behind; absent in those of servers that had no choice. */
+  /** The isolation runtime that wrote the memory. Absent in manifests of older servers, which had only one. */
   wall?: Wall;
-  /** The guest that is in memory; it runs on from the very same files. */
+  /** The folder of the guest that is in memory; it continues from the very same files. */
   guestFolder: string;
-  /** Of a guest of an earlier version, which has it in its memory; all others get one with every restore. */
+  /**
+   * Only for a guest of an earlier version, which has the secret in its memory. Others get a new one with every
+   * restore.
+   */
   controlSecret?: string;
-  /** Where the sandbox was reached from the machine; its sockets may be bound to it. */
+  /** The sandbox's address on the machine; its sockets may be bound to it. */
   address: string;
-  /** What was mounted from outside; what lies below the sandbox's own folder begins with OWN_FOLDER there. */
+  /** Mounts from outside. Paths in the sandbox's own folder start with OWN_FOLDER. */
   mounts: OutsideMount[];
   files: ImageFiles;
 };
 
-/** Each file of a memory image by its name. */
+/** The files of a memory image by name. */
 export type ImageFiles = Record<string, ImageFile>;
 
 export interface ImageFile {
   bytes: number;
   digest: string;
-  /** Where it begins in the pack, if it is small enough to be there as well. */
+  /** Offset in the pack, for a file small enough to be there as well. */
   at?: number;
 }
 
 export const OWN_FOLDER = "{sandbox}";
-/** And what is a volume is this and its name. */
+/** Prefix of a mount source that is a volume; the volume's name follows. */
 export const VOLUME = "{volume}/";
 
-/** Those among what is mounted from outside. */
+/** The volumes among these mounts. */
 export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
   return mounts
     .filter(({ outside }) => outside.startsWith(VOLUME))
     .map(({ inside, outside }) => ({ volume: outside.slice(VOLUME.length), path: inside }));
 }
 
-/** Throws a Fault 422 that says what does not fit; `memory: false` is the way out of all of them. */
+/** Throws Fault 422 with the reason why the memory does not fit. In all cases `memory: false` still works. */
 export function demandFit(memory: MemoryFacts, wall: Wall, runtime: Pick<Runtime, "mismatch">): void {
   const reason =
     otherWall(memory, wall) ??
@@ -72,7 +75,7 @@ export function demandFit(memory: MemoryFacts, wall: Wall, runtime: Pick<Runtime
   );
 }
 
-/** Mounts are a part of the memory: none can be added to it or left out. */
+/** Mounts are part of the memory, so a restore can neither add nor omit a volume. */
 export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMount[]): void {
   const listed = (mounts: readonly VolumeMount[]) => mounts.map(({ volume, path }) => `${path} ${volume}`).sort();
   const [written, asked] = [listed(volumesIn(memory.mounts)), listed(wanted)];
@@ -84,7 +87,7 @@ export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMo
   );
 }
 
-/** No wall can do anything with what another one has written. */
+/** A memory image can be restored only by the isolation runtime that wrote it. */
 function otherWall({ wall = FIRST_WALL }: MemoryFacts, wanted: Wall): string | undefined {
   return wall === wanted ? undefined : `it was written behind the wall ${wall}, and is to be behind ${wanted} now`;
 }

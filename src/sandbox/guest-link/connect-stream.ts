@@ -1,17 +1,16 @@
 /**
- * Streams of the Connect protocol in JSON, as the host reads them from a guest: five bytes of flags and length, then a
- * message. Root in a sandbox may send anything in the guest's place, so whatever is longer than an honest message, or
- * none, ends the stream.
+ * Reads Connect protocol streams in JSON from a guest: five bytes of flags and length, then a message. Root in a
+ * sandbox can send anything in the guest's place, so an oversized or malformed message ends the stream.
  */
 
 import { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
 
-/** A message of a guest's stream carries a piece of output of 32 KiB, in base64. */
+/** A message of a guest's stream carries up to 32 KiB of output in base64. */
 export const GUEST_MESSAGE_MAX_BYTES = 256 * 1024;
 /**
- * What is read of one command's stream: at once, and each second for good. Each message counts so much besides its
- * length, because it takes the server's time, however short it is.
+ * Rate limit for reading one command's stream: the burst, and the sustained rate. Each message is charged an overhead
+ * besides its length, because even a short one costs server time.
  */
 const GUEST_STREAM_BURST_BYTES = 16 * 1024 * 1024;
 const GUEST_STREAM_BYTES_PER_SECOND = 8 * 1024 * 1024;
@@ -31,10 +30,7 @@ export function envelope(message: unknown): Uint8Array<ArrayBuffer> {
   return whole;
 }
 
-/**
- * Each message in its order, no faster than the server can take for long, whatever is sent. Throws what the guest said
- * at the end of its stream, if that was an error.
- */
+/** Yields each message in order, rate-limited. Throws if the guest's end-of-stream message is an error. */
 export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Record<string, unknown>> {
   const flow = new TokenBucket(FLOW, performance.now());
   let rest = Buffer.alloc(0);
@@ -63,7 +59,7 @@ function parsed(text: string): Record<string, unknown> {
     const json: unknown = JSON.parse(text);
     if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as Record<string, unknown>;
   } catch {
-    // As what is no object.
+    // Handled below, like a value that is not an object.
   }
   throw unfit("something that is no message");
 }

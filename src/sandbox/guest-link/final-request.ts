@@ -1,17 +1,17 @@
 /**
- * One more call to a guest, which the guest itself hangs up on. A program that waits for many connections at once, as
- * the guest does, may be told of the last one again after runsc has restored it, by a pointer to what is not there any
- * more, when it was the other end that closed that one (google/gvisor: interests in epoll that were deleted).
+ * One last request to a guest, whose connection the guest itself closes. After a runsc restore, a program that waits
+ * for many connections, as the guest does, may be notified again of the last one with a stale pointer, if the other end
+ * closed that one (google/gvisor: deleted epoll interests).
  */
 import { connect } from "node:net";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 
-/** How long a guest may take to hang up before it is written down, and how often that is tried where others call it. */
+/** Timeout for the guest to close the connection before its checkpoint. */
 const FINAL_REQUEST_MS = scaled(10_000);
 
-/** Resolves when the guest has hung up. Fault 503 when it does not in time. */
+/** Resolves when the guest has closed the connection. Throws Fault 503 on timeout. */
 export function finalRequest(address: string, port = RUNTIME_PORT): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: address, port, allowHalfOpen: true });

@@ -1,5 +1,7 @@
 /**
- * The host's end of the control channel: waits for a guest, configures it, asks it to open a way to a loopback service.
+ * The host's end of the control channel: waits for a guest, configures it, and asks it to forward a port to a loopback
+ * service.
+ * This folder talks to the guests of sandboxes. It never trusts a response: root in a sandbox can replace the guest.
  */
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { scaled } from "../../base/time-factor.ts";
@@ -31,31 +33,31 @@ import type { UsualTime } from "./usual-time.ts";
 
 export const GUEST_READY_MS = scaled(30_000);
 
-/** What is known of a guest that is waited for. */
+/** What is known about a guest that is awaited. */
 interface Expectation {
-  /** Sees what else it answers, and throws if that is its last word. */
+  /** Examines other statuses, and throws if one is final. */
   judge?: (status: number) => void;
-  /** Most likely it answers at once. */
+  /** The guest probably responds at once. */
   isLikely?: boolean;
   started?: Started | undefined;
 }
 
-/** It has just been started: it says when it listens, or is looked for when they usually are there. */
+/** For a guest that was just started: it signals when it listens, or is polled from about the usual time on. */
 export interface Started {
   sign: GuestSign | undefined;
   usual: UsualTime;
 }
 
-/** Of a guest in a sandbox. */
+/** Host files of one guest. */
 interface GuestFiles {
-  /** Of the host alone, for its settings: they can be told again, also by a server that was started since. */
+  /** Read by the host only: the settings, so that this or a later server can send them again. */
   settings: string;
-  /** The guest sees it: where it reads the secret, and looks for its settings while it is nobody's. */
+  /** Seen by the guest: it reads the secret there, and its settings while it waits in the ready pool. */
   shown: string;
 }
 
 export class GuestClient {
-  /** It has the settings that it was given, as far as this server has seen. */
+  /** The guest has its settings, as far as this server has seen. */
   #isSettled = false;
 
   constructor(
@@ -65,24 +67,24 @@ export class GuestClient {
   ) {}
 
   /**
-   * Answers when the guest does. `alive` tells whether it is worth waiting on. One that has just been started is not
-   * there at once.
+   * Resolves when the guest responds. `alive` tells whether waiting makes sense. A guest that was just started takes a
+   * moment.
    */
   async ready(alive: () => boolean, started?: Started): Promise<void> {
     await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), { started });
   }
 
   /**
-   * Another guest process in the place of the one that runs: nothing of what that was told, tokens and variables among
-   * it, is in the sandbox's memory afterwards. Other processes go on, those in terminals excepted; what they write is
-   * lost, and the new guest does not list them. It answers nobody until it is configured. For a checkpoint that others
-   * get: whatever is asked of the guest before that is in its memory again.
+   * Replaces the guest by a new process, so that none of the old one's tokens and variables remain in the sandbox's
+   * memory. Other processes continue, except those in terminals; their output is lost, and the new guest does not list
+   * them. It serves no client until it is configured. To be called before a checkpoint for copies, with no request to
+   * the guest in between, because requests stay in its memory.
    */
   async renew(alive: () => boolean): Promise<void> {
     await this.#anew("renew", alive);
   }
 
-  /** A new guest in the place of this one, with the same settings. What this one has started goes on. */
+  /** Replaces the guest by a new process with the same settings. Processes that the old one started continue. */
   async replace(alive: () => boolean): Promise<void> {
     await this.#anew("replace", alive);
   }
@@ -94,7 +96,7 @@ export class GuestClient {
     if (response.status !== 200) {
       throw new Fault(500, `the guest refused to renew itself, with status ${response.status}`);
     }
-    // The answer breaks off when the one that gave it is gone.
+    // The response breaks off when the old process ends.
     const cause: unknown = await boundedText(response).catch((error: unknown) => error);
     if (isTimeout(cause)) throw overloaded(`the guest did not renew itself within ${GUEST_CALL_MS} ms`, cause);
     const health = { address: this.address, port: RUNTIME_PORT, method: "GET", path: "/health" };
@@ -102,9 +104,10 @@ export class GuestClient {
   }
 
   /**
-   * A request that nobody takes costs both sides many times what it takes to see whether somebody would; so it is made
-   * once there is; or at once, if most likely somebody will. Where many start at once, each takes longer, and looks the
-   * less often the longer it has taken. Nobody looks much for one that says when it is there.
+   * Polls until the guest responds. A failed request costs both sides many times what a connection test costs, so the
+   * request follows a successful test, or goes out at once if it will probably succeed. When many guests start at once,
+   * each takes longer and is polled less often the longer it takes. A guest that signals when it listens is hardly
+   * polled.
    */
   async #answering(
     alive: () => boolean,
@@ -125,7 +128,7 @@ export class GuestClient {
       const isOpen = (isExpected && asked === 0) || door.isOpen();
       if (isOpen) {
         sign = undefined;
-        // Of the first packets one may be lost, which is sent again after a second.
+        // One of the first packets may be lost, and is sent again after a second.
         answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error: unknown) => {
           failure = error;
           return undefined;
@@ -133,7 +136,7 @@ export class GuestClient {
         if (answer?.status === 204) return started?.usual.note(elapsedMs);
         if (answer !== undefined) judge?.(answer.status);
       }
-      // To look at a process takes longer than to look at a door.
+      // Checking a process takes longer than testing a port.
       if (elapsedMs === 0 || isOpen || elapsedMs - seenAliveMs >= GUEST_ALIVE_EVERY_MS) {
         if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: failure });
         seenAliveMs = elapsedMs;
@@ -166,8 +169,8 @@ export class GuestClient {
   }
 
   /**
-   * The same for a guest of this version that was booted and is nobody's, without waiting for it: it takes them before
-   * it answers the next request. Nobody may ask it anything meanwhile.
+   * Configures a booted guest of the ready pool without waiting for it: the guest reads the settings before it serves
+   * the next request. No request may be in progress.
    */
   show(settings: GuestSettings): void {
     if (this.files === undefined) throw new Error("a guest without files cannot be shown anything");
@@ -175,7 +178,7 @@ export class GuestClient {
     appendFileSync(this.files.shown, `\n${JSON.stringify(settings)}`);
   }
 
-  /** The guest has done what it was asked: it has its settings and keeps them. It is shown the secret alone. */
+  /** To be called when the guest has responded: it has its settings, so the file it sees is cut back to the secret. */
   heard(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
@@ -183,8 +186,8 @@ export class GuestClient {
   }
 
   /**
-   * For a checkpoint, since a copy knows by its settings that it is one, and finds every file as long as it was. Never
-   * throws: one that does not answer is written as it is.
+   * To be called before a checkpoint: a copy recognises itself by its settings, and restored files must have their old
+   * length. Never throws; a guest that does not respond is checkpointed as it is.
    */
   async settle(): Promise<void> {
     if (this.#isSettled) return;
@@ -192,12 +195,12 @@ export class GuestClient {
     if (answer?.status === 204) this.heard();
   }
 
-  /** Both at once, `ready` and `configure`. One that has not just been started was restored: it answers at once. */
+  /** `ready` and `configure` in one. A guest that was not just started was restored, and responds at once. */
   async readyWith(settings: GuestSettings, alive: () => boolean, started?: Started): Promise<void> {
     this.#keep(settings);
     const ask = (withinMs: number) => this.#call("POST", "configure", settings, withinMs);
     const judge = (status: number) => {
-      // It is the guest that says so; what else may answer for it at first is asked again.
+      // Only the guest sends these; any other early response is retried.
       if (status >= 400 && status < 500) throw refused(status);
     };
     await this.#answering(alive, ask, { judge, started, isLikely: started === undefined });
@@ -208,7 +211,7 @@ export class GuestClient {
     if (this.files !== undefined) writeFileSync(this.files.settings, JSON.stringify(settings), { mode: 0o600 });
   }
 
-  /** For a guest that has lost its settings; one that was never given any is left as it is. */
+  /** Sends the settings again to a guest that has lost them; no-op if it never had any. */
   async reconfigure(): Promise<void> {
     if (this.files === undefined || !existsSync(this.files.settings)) return;
     await this.#tell(JSON.parse(readFileSync(this.files.settings, "utf8")));
@@ -235,14 +238,14 @@ export class GuestClient {
     return await askGuest(body === undefined ? asked : { ...asked, body: JSON.stringify(body) }, timeoutMs);
   }
 
-  /** For an answer that goes on. */
+  /** A request with a streamed response. */
   async #stream(method: string, action: string, timeoutMs: number): Promise<Response> {
     return await fetch(`http://${this.address}:${RUNTIME_PORT}${CONTROL_PREFIX}${action}`, {
       method,
       headers: { [CONTROL_SECRET_HEADER]: this.secret },
       redirect: "manual",
       decompress: false,
-      // Addresses are used again by other sandboxes: a kept connection could reach the wrong one.
+      // Other sandboxes reuse the address: a kept connection could reach the wrong one.
       keepalive: false,
       signal: AbortSignal.timeout(timeoutMs),
     });
@@ -253,13 +256,16 @@ function refused(status: number): Fault {
   return new Fault(500, `the guest refused its settings with status ${status}`);
 }
 
-/** A sixth of what it has taken so far is the most that is lost by not having looked. None is there at once. */
+/**
+ * Polling interval: at most a sixth of the elapsed time is lost. The first look is delayed, because no guest is ready
+ * at once.
+ */
 export function pauseAfter(elapsedMs: number): number {
   if (elapsedMs === 0) return GUEST_LOOK_FIRST_MS;
   return Math.min(Math.max(elapsedMs / 6, GUEST_LOOK_MIN_MS), GUEST_LOOK_MAX_MS);
 }
 
-/** Undefined when that is no answer of a guest. */
+/** Undefined when this is not a guest's response. */
 export function forwardedPort(text: string): number | undefined {
   try {
     const { port } = (JSON.parse(text) ?? {}) as Partial<ForwardAnswer>;
@@ -269,12 +275,12 @@ export function forwardedPort(text: string): number | undefined {
   }
 }
 
-/** Of a wait that ran out; any other failure of a call comes at once, such as a connection that nobody takes. */
+/** Whether a timeout ended the call; other failures, such as a refused connection, come at once. */
 export function isTimeout(cause: unknown): boolean {
   return cause instanceof Error && cause.name === "TimeoutError";
 }
 
-/** Root in the sandbox may have put anything in the guest's place: no more is taken from it than a guest would say. */
+/** Root in the sandbox can replace the guest, so the response is limited to a guest's usual size. */
 export async function boundedText(response: Response, maxBytes = GUEST_ANSWER_MAX_BYTES): Promise<string> {
   let text = "";
   const decoder = new TextDecoder();

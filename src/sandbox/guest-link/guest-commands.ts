@@ -1,7 +1,7 @@
 /**
- * Runs programs and writes files in a sandbox from the host, through the services that its guest has for clients, with
- * a token that only the host knows. What comes back is the word of a guest that root in the sandbox may have replaced:
- * messages, waits and answers are bounded, and nothing of it is trusted beyond the sandbox itself.
+ * Runs programs and writes files in a sandbox from the host, through the services that its guest offers to clients,
+ * with a token that only the host knows. Root in the sandbox can replace the guest: messages, waits and responses are
+ * bounded, and nothing outside the sandbox relies on them.
  */
 
 import { scaled } from "../../base/time-factor.ts";
@@ -12,28 +12,28 @@ import { GUEST_ANSWER_MAX_BYTES, GUEST_CALL_MS } from "../limits.ts";
 import { envelope, messagesOf } from "./connect-stream.ts";
 import { boundedText, isTimeout } from "./guest-client.ts";
 
-/** A guest says at least so often that a command runs on, and is given up when it says nothing for so long. */
+/** The guest sends a keepalive for a running command this often, and the host gives up after this long without one. */
 const GUEST_KEEPALIVE_SECONDS = 10;
 const GUEST_SILENT_MAX_MS = scaled(90_000);
 
 interface GuestCommand {
   argv: readonly [program: string, ...args: string[]];
   user: string;
-  /** An absolute path; empty is the default one of the sandbox. */
+  /** An absolute path; empty for the sandbox's default folder. */
   cwd: string;
   envVars: Record<string, string>;
 }
 
 interface CommandEnd {
   exitCode: number;
-  /** Such as `signal: killed`; empty if it ended by itself. */
+  /** Such as `signal: killed`; empty if the command exited by itself. */
   signal: string;
 }
 
-/** Sees each piece of output before the next is read: as long as it waits, the command is held back. */
+/** Gets each piece of output before the next is read: while it waits, backpressure holds the command. */
 type OutputSink = (chunk: Uint8Array, from: "stdout" | "stderr") => Promise<void> | void;
 
-/** A failure of the command that is no failure of the sandbox: the program is missing, or the folder to run it in. */
+/** Status for a failure of the command itself: the program or the working folder is missing. */
 const REFUSED = 422;
 
 export class GuestCommands {
@@ -44,14 +44,14 @@ export class GuestCommands {
   ) {}
 
   /**
-   * Runs a command to its end. Aborting leaves it to itself: who wants it gone ends the sandbox. Fault 422 when it
-   * cannot be started, 502 when the guest does not answer as a guest does.
+   * Runs a command to its end. Aborting leaves the command running; end the sandbox to stop it. Throws Fault 422 when
+   * the command cannot be started, 502 when the response is not a guest's.
    */
   async run(command: GuestCommand, onOutput: OutputSink, signal: AbortSignal): Promise<CommandEnd> {
     return await (await this.start(command, onOutput, signal)).ended;
   }
 
-  /** Resolves when the process is there; `ended` follows it. */
+  /** Resolves when the process has started; `ended` resolves when it ends. */
   async start(
     command: GuestCommand,
     onOutput: OutputSink,
@@ -81,7 +81,7 @@ export class GuestCommands {
     }
   }
 
-  /** Writes a file, whose owner becomes `user`. Folders on the way are made. */
+  /** Writes a file owned by `user`. Missing folders are created. */
   async upload(path: string, user: string, content: ReadableStream<Uint8Array>, signal: AbortSignal): Promise<void> {
     const query = new URLSearchParams({ path, username: user });
     const response = await this.#fetch(`/files?${query}`, user, signal, {
@@ -92,7 +92,7 @@ export class GuestCommands {
     await response.body?.cancel();
   }
 
-  /** Makes a folder, and those on the way to it, for this user; true if it was not there. */
+  /** Makes a folder and its missing parents for this user; true if it did not exist. */
   async makeFolder(path: string, user: string, signal: AbortSignal): Promise<boolean> {
     const response = await this.#call("MakeDir", { path }, user, signal);
     if (response.status === 409) return false;
@@ -100,7 +100,7 @@ export class GuestCommands {
     return true;
   }
 
-  /** Whether there is something at this path. */
+  /** Whether the path exists. */
   async exists(path: string, signal: AbortSignal): Promise<boolean> {
     const response = await this.#call("Stat", { path }, "root", signal);
     if (response.status === 404) return false;
@@ -108,7 +108,7 @@ export class GuestCommands {
     return true;
   }
 
-  /** A file of at most `maxBytes`; what is longer is refused. */
+  /** Reads a file of at most `maxBytes`; a longer one is an error. */
   async readText(path: string, maxBytes: number, signal: AbortSignal): Promise<string> {
     const over = AbortSignal.any([signal, AbortSignal.timeout(GUEST_CALL_MS)]);
     const query = new URLSearchParams({ path, username: "root" });
@@ -117,7 +117,7 @@ export class GuestCommands {
     return await boundedText(response, maxBytes);
   }
 
-  /** A file of any size. */
+  /** Reads a file of any size. */
   async download(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
     const query = new URLSearchParams({ path, username: "root" });
     const response = await this.#fetch(`/files?${query}`, "root", signal, { method: "GET", headers: {} });
@@ -153,7 +153,7 @@ export class GuestCommands {
         ...request,
         redirect: "manual",
         decompress: false,
-        // Addresses are used again by other sandboxes: a kept connection could reach the wrong one.
+        // Other sandboxes reuse the address: a kept connection could reach the wrong one.
         keepalive: false,
         signal,
       });
@@ -165,9 +165,9 @@ export class GuestCommands {
   }
 }
 
-/** Hangs up on a guest that says nothing for too long; an honest one says at least that it is still there. */
+/** Closes the stream of a guest that sends nothing for too long; a working guest sends keepalives. */
 class Silence {
-  /** Also when whoever listens has heard enough. */
+  /** Aborted on silence, and when the reader has stopped. */
   readonly signal: AbortSignal;
   readonly #over = new AbortController();
   readonly #maxMs: number;
@@ -185,7 +185,7 @@ class Silence {
       for (;;) {
         const { done, value } = await reader.read().catch((cause) => this.#brokenOff(cause));
         if (done) return;
-        // What is done with it takes its own time.
+        // The timer stops while the caller handles the value.
         clearTimeout(this.#timer);
         yield value;
         this.#wait();
@@ -234,7 +234,7 @@ async function follow(
   }
 }
 
-/** What is none of them, such as a sign of life, is passed over. */
+/** Skips messages that are not events, such as keepalives. */
 async function* eventsOf(messages: AsyncIterable<Record<string, unknown>>): AsyncGenerator<ProcessEvent> {
   for await (const message of messages) {
     const event = objectIn(message, "event");
@@ -255,7 +255,7 @@ function objectIn(holder: Record<string, unknown> | undefined, name: string): Re
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
 }
 
-/** A field that is left out is 0. */
+/** A missing field is 0. */
 function wholeNumber(value: unknown): number {
   return typeof value === "number" && Number.isSafeInteger(value) ? value : 0;
 }
@@ -264,7 +264,7 @@ function signalOf({ exited, status }: Record<string, unknown>): string {
   return exited !== true && typeof status === "string" ? status.slice(0, GUEST_ANSWER_MAX_BYTES) : "";
 }
 
-/** What the guest says to a call that it refuses, in its own words if there are some. */
+/** The error of a rejected call, with the guest's own message if there is one. */
 async function refusal(response: Response): Promise<Fault> {
   const text = await boundedText(response).catch(() => "");
   let message = "";
@@ -272,7 +272,7 @@ async function refusal(response: Response): Promise<Fault> {
     const body: unknown = JSON.parse(text);
     if (typeof body === "object" && body !== null && "message" in body) message = String(body.message);
   } catch {
-    // Then its status says all there is.
+    // Without a message, the status is reported.
   }
   const words = message === "" ? `the sandbox's runtime answered with status ${response.status}` : message;
   return new Fault(response.status >= 500 ? 502 : REFUSED, words);

@@ -1,8 +1,8 @@
 /**
- * Listens to the journals of sandboxes, one long answer of each guest, and hands on what they tell. It can be left and
- * taken up again at any time, because whoever is told knows where a log ended. Nothing more is read of a guest before
- * what it said last has been taken. A guest is not trusted: lines, bytes and tries are bounded, and one that sends too
- * much, or anything else than lines of a journal, is hung up on for a while.
+ * Follows the journals of sandboxes, one long response per guest, and passes on their lines. Following can stop and
+ * resume at any time, because the receiver knows the last position of each log. The host reads on only after the
+ * receiver has accepted the previous lines. Guests are not trusted: lines, bytes and retries are bounded, and a guest
+ * that sends too much, or something that is not a journal line, is disconnected for a while.
  */
 
 import { scaled } from "../../base/time-factor.ts";
@@ -15,18 +15,18 @@ import type { LogLine } from "../../contract/sandbox-log.ts";
 import { readJournalLine } from "./journal-line.ts";
 
 /**
- * What the host takes from one sandbox's journal: at once, and each second for good. Above, it hangs up for a while.
+ * Rate limit for one sandbox's journal: the burst, and the sustained rate. Above it, the host disconnects for a while.
  */
 export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
 export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
-/** How long a guest is kept waiting for somebody to say that its lines were taken. */
+/** How long the host waits for the receiver to accept lines. */
 const JOURNAL_ANSWER_MS = scaled(10_000);
-/** Pauses before the host listens again double from the first to the second. */
+/** Delays before the host reconnects; they double from the first to the second. */
 const JOURNAL_RETRY_MIN_MS = 100;
 const JOURNAL_RETRY_MAX_MS = 5_000;
-/** Shorter than any pause before a follower listens again. */
+/** Shorter than any delay before a follower reconnects. */
 const JOURNAL_LAST_LINES_MS = 50;
-/** Of many journals so many are taken up at once, and then so long nothing. */
+/** When many journals are resumed: so many at once, then a pause. */
 export const JOURNAL_TURN = 8;
 export const JOURNAL_TURN_MS = 10;
 
@@ -35,15 +35,15 @@ const FLOW = { burst: JOURNAL_BURST_MAX_BYTES, perSecond: JOURNAL_BYTES_PER_SECO
 interface JournalSource {
   address: string;
   secret: string;
-  /** Tells the guest its settings again, when it has lost them. */
+  /** Sends the guest its settings again, when it has lost them. */
   reconfigure?: () => Promise<void>;
-  /** It has begun its answer. */
+  /** Called when the guest's response starts. */
   heard?: () => void;
 }
 
 export class GuestJournals {
   readonly #followed = new Map<string, Follower>();
-  /** Their turn comes. */
+  /** Journals to resume soon. */
   readonly #soon = new Map<string, JournalSource>();
   #turn: Timer | undefined;
   readonly #port: number;
@@ -53,26 +53,27 @@ export class GuestJournals {
     this.#port = port;
   }
 
-  /** Nothing is listened to before there is somebody to tell. */
+  /** Sets the receiver. Nothing is followed before there is one. */
   tell(listener: (event: LogEvent) => void): void {
     this.#tell = listener;
   }
 
   /**
-   * Listens until `leave`. Of one that is followed already, from now on there. Of a new one nobody has anything yet.
+   * Follows a journal until `leave`. For a followed id, switches to this source. `isNew`: no line of this journal is
+   * stored yet.
    */
   follow(id: string, source: JournalSource, isNew = false): void {
     this.leave(id);
     if (this.#tell === undefined) return;
     const follower = new Follower(id, source, this.#port, (event) => this.#tell?.(event));
     this.#followed.set(id, follower);
-    // Whoever waits for the sandbox has its answer first.
+    // The client that waits for the sandbox gets its response first.
     setImmediate(() => void follower.run(isNew));
   }
 
   /**
-   * For many at once, such as those that a start finds: a few at a time, so that others are answered in between. Guests
-   * keep what they have to say.
+   * Follows many journals, such as those found at a server start, a few at a time so that requests are served in
+   * between. Guests buffer their lines meanwhile.
    */
   followSoon(id: string, source: JournalSource): void {
     this.#soon.set(id, source);
@@ -85,7 +86,7 @@ export class GuestJournals {
     if (this.#soon.size > 0) this.#turn = setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();
   }
 
-  /** The answer to what was told of this log last. One that nobody waits for is nothing. */
+  /** The receiver's acknowledgement of the last lines. Ignored if none is awaited. */
   hear(id: string, after: string | null): void {
     this.#followed.get(id)?.answer?.resolve(after);
   }
@@ -94,14 +95,14 @@ export class GuestJournals {
     this.#followed.get(id)?.answer?.reject(new Unanswered("put off"));
   }
 
-  /** Hangs up at once. Idempotent. */
+  /** Disconnects at once. Idempotent. */
   leave(id: string): void {
     this.#soon.delete(id);
     this.#followed.get(id)?.leave();
     this.#followed.delete(id);
   }
 
-  /** The sandbox is about to end: what it has said already is still heard. */
+  /** The sandbox is about to end: lines already sent are still read. */
   leaveSoon(id: string): void {
     this.#soon.delete(id);
     const follower = this.#followed.get(id);
@@ -119,14 +120,14 @@ export class GuestJournals {
   }
 }
 
-/** Not a line of a journal, or more than may come. */
+/** Not a journal line, or too much data. */
 class Unfit extends Error {}
 
-/** Nobody took what was told, or nobody is to be told any more. */
+/** The receiver did not accept the lines, or following has stopped. */
 class Unanswered extends Error {}
 
 class Follower {
-  /** Of whoever is told; undefined while nothing is asked. */
+  /** The pending acknowledgement of the receiver; undefined while none is awaited. */
   answer: PromiseWithResolvers<string | null> | undefined;
   readonly #leaving = new AbortController();
   readonly left = this.#leaving.signal;
@@ -172,7 +173,7 @@ class Follower {
         redirect: "manual",
         decompress: false,
         keepalive: false,
-        // Silent while nothing happens, for as long as that is.
+        // An idle journal is silent for any length of time.
         timeout: false,
         signal: AbortSignal.any([this.left, hangUp.signal]),
       },
@@ -199,13 +200,14 @@ class Follower {
       const taken = lines.flatMap((line) => this.#understand(line, hearing));
       if (taken.length === 0) continue;
       const position = `${hearing.journal}:${hearing.seq}`;
-      // Put off, it throws and is asked again from where it was, later: it is not recorded yet, or too much waits.
+      // If the receiver defers (the log is not recorded yet, or too many lines wait), this throws, and the same lines
+      // are read again later.
       const after = await this.#ask({ kind: "log", id: this.id, lines: taken, position });
       if (after !== position) return;
     }
   }
 
-  /** From where whoever is told wants to hear more. */
+  /** Returns the position from which the receiver wants more. */
   async #ask(event: LogEvent): Promise<string | null> {
     if (this.left.aborted) throw new Unanswered("left");
     const answer = Promise.withResolvers<string | null>();
@@ -235,13 +237,13 @@ class Follower {
     return [heard.kind === "entry" ? heard.line : lineOfGap(heard.dropped, now)];
   }
 
-  /** After a flood, until there is room again for what an honest guest may have kept. */
+  /** The wait after a flood, until there is room again for what a working guest may have buffered. */
   #refillMs(): number {
     const now = performance.now();
     return this.#budget.level(now) >= 0 ? 0 : this.#budget.msUntil(JOURNAL_BURST_MAX_BYTES / 2, now);
   }
 
-  /** Said once for each run of a sandbox, so that a lying guest does not fill the log with it. */
+  /** Logged once per run of a sandbox, so that a misbehaving guest cannot fill the log. */
   async #complain(unfit: Unfit): Promise<number> {
     if (!this.#hasComplained) {
       const message = `The runtime sent ${unfit.message}; parts of this log may be missing`;

@@ -1,7 +1,7 @@
 /**
- * The guest's program stays in memory, on the server's account. Pages of a file are charged to the cgroup that reads
- * them first: if that is a sandbox, it loses them to the first process there that takes all memory, and its guest,
- * which has to read each of them back in need, answers seconds late.
+ * Locks the guest's program in memory, charged to the server. The kernel charges file pages to the cgroup that reads
+ * them first. If that were a sandbox, a process there that takes all memory would evict them, and the guest, which must
+ * read each page back, would respond seconds late.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export class GuestPages {
 
   constructor(readonly mounts: Mounts) {}
 
-  /** To be awaited before a sandbox runs from this folder. The first time takes as long as reading it. */
+  /** To be awaited before a sandbox runs from this folder. The first call takes as long as reading the folder. */
   hold(guestFolder: string): Promise<void> {
     let held = this.#held.get(guestFolder);
     if (held === undefined) {
@@ -24,7 +24,7 @@ export class GuestPages {
     return held;
   }
 
-  /** Of a folder that no sandbox runs from any more; it may be gone. */
+  /** Unlocks a folder that no sandbox uses any more; it may be gone. */
   async letGo(guestFolder: string): Promise<void> {
     this.#held.delete(guestFolder);
     await this.mounts.do({ kind: "let-go", folder: guestFolder });

@@ -1,8 +1,8 @@
 /**
- * One short question to a guest, over HTTP/1.1 and a connection of its own, asked on this thread: `fetch` has another
- * thread do it, and on a busy machine each change of threads waits for a processor. Addresses are used again by other
- * sandboxes, so no connection is kept. Root in a sandbox may answer anything in the guest's place: whatever is longer
- * than a guest's answer, or none, is a failure.
+ * One short HTTP/1.1 request to a guest, on a connection of its own and on this thread. `fetch` uses another thread,
+ * and on a busy machine each thread switch waits for a processor. Connections are not kept, because other sandboxes
+ * reuse the address. Root in a sandbox can respond in the guest's place, so an oversized or malformed response is an
+ * error.
  */
 import type { Socket, SocketHandler } from "bun";
 import { CountedBody } from "../../http1/body.ts";
@@ -29,7 +29,7 @@ type Bytes = Buffer<ArrayBuffer>;
 const STATUS_MIN = 200;
 const STATUS_MAX = 599;
 
-/** Rejects with a `TimeoutError` when it takes too long, and with ECONNREFUSED where nobody listens. */
+/** Rejects with a `TimeoutError` on timeout, and with ECONNREFUSED if the port is closed. */
 export function askGuest(question: Question, timeoutMs: number): Promise<GuestAnswer> {
   return new Asking(question, timeoutMs).begun();
 }
@@ -83,7 +83,7 @@ class Asking {
     this.#late = setTimeout(late, timeoutMs);
   }
 
-  /** One for all. */
+  /** One handler object for all requests. */
   static readonly #HANDLER: SocketHandler<Asking> = {
     open: (socket) => socket.data.#opened(socket),
     data: (socket, bytes) => socket.data.#received(bytes as Bytes),

@@ -1,6 +1,6 @@
 /**
- * A guest that has just been started says when it listens: it touches a file of its sandbox, which is watched until
- * then. To look for it instead takes a connection into the sandbox each time, and finds it late.
+ * A signal from a starting guest that it listens: it touches a file of its sandbox, which the host watches. Polling
+ * would need a connection into the sandbox each time, and would notice later.
  */
 import { type FSWatcher, watch } from "node:fs";
 
@@ -9,19 +9,19 @@ export class GuestSign implements Disposable {
   readonly #watcher: FSWatcher | undefined;
   #isGiven = false;
 
-  /** To be made before the guest is started. */
+  /** Create it before the guest starts. */
   constructor(path: string) {
     this.#watcher = watched(path, () => this.#give());
-    // One that fails later says nothing any more: whoever waits looks now and then.
+    // After a failure no signal comes; the caller polls at intervals anyway.
     this.#watcher?.on("error", () => undefined);
   }
 
-  /** False: no sign will come, as when this machine lets nobody watch any more files. */
+  /** False: no signal will come, for example because the machine's limit of file watches is reached. */
   get isWatched(): boolean {
     return this.#watcher !== undefined;
   }
 
-  /** Whether it has come by then. Resolves as soon as it has. */
+  /** Resolves at the signal or after `ms`, with whether the signal has come. */
   async within(ms: number): Promise<boolean> {
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(late.resolve, ms);

@@ -1,6 +1,6 @@
 /**
- * One line of a guest's journal, read strictly: root in a sandbox can put anything in the guest's place. What is not
- * exactly a line that a guest writes is undefined. The time is the guest's only where it can be true.
+ * Parses one line of a guest's journal strictly, because root in a sandbox can replace the guest. Anything that is not
+ * exactly a guest's line is undefined. The guest's timestamp is used only where it is plausible.
  */
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import {
@@ -15,7 +15,10 @@ type ReadLine =
   | { kind: "entry"; seq: number; line: LogLine }
   | { kind: "gap"; seq: number; dropped: number };
 
-/** Whose words a guest may use. Lines about the life of a sandbox come from elsewhere, and cannot be forged. */
+/**
+ * The logger names that a guest may use. Lines about a sandbox's life cycle have other loggers, so a guest cannot forge
+ * them.
+ */
 const GUEST_LOGGERS = ["process", "filesystem", "runtime"];
 const JOURNAL_NAME = /^[0-9a-f-]{36}$/;
 
@@ -52,7 +55,7 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Later than now, or before anything that is kept: then the moment it arrived is as good as any. */
+/** A timestamp in the future, or older than the retention, is replaced by the time of arrival. */
 function possibleTime(at: unknown, now: number): number {
   const isPossible = typeof at === "number" && Number.isSafeInteger(at) && at > now - ACTIVITY_KEPT_MS && at <= now;
   return isPossible ? at : now;

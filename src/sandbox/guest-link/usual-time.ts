@@ -1,15 +1,15 @@
 /**
- * How long the last guest took to be there. Each look for one goes all the way to its sandbox: who knows about when it
- * will be there looks a few times, also when so much is going on that it takes ten times as long as usual.
+ * Estimates when a starting guest will listen, from how long the last one took. Each poll connects into the sandbox;
+ * with an estimate a few polls are enough, even when starts take ten times as long as usual.
  */
 import { GUEST_LOOK_FIRST_MS } from "../limits.ts";
 
-/** A guest that starts is looked for after so long at most, also when they all take longer at the moment. */
+/** The first poll happens after at most this long, however slow starts are. */
 const GUEST_LOOK_FIRST_MAX_MS = 40;
 
 /**
- * The next may be faster. As one that was there at the first look may have been there long before, what is usual falls
- * by as much with each.
+ * The next guest may be faster. A guest found at the first poll may have been ready long before, so the estimate
+ * shrinks by this factor each time.
  */
 const SHARE = 0.7;
 

@@ -1,8 +1,9 @@
 /**
- * What may leave each sandbox, in all three places that decide it: the judge that the DNS relay asks, the relay of
- * connections, and the firewall, which alone decides who gets to that relay. A change is over when it holds in all of
- * them. Each of them has the old rules or the new ones in between, so nothing passes that both forbid, and what both
- * allow finds the relay ready: it hears of a sandbox before connections are led to it, and forgets it after.
+ * The network rules of each sandbox, kept in the three places that enforce them: the judge that the DNS relay asks, the
+ * connection relay, and the firewall, which decides which connections reach that relay. A change is complete when all
+ * three have it. In between, each place has either the old or the new rules, so traffic that both forbid never passes.
+ * Traffic that both allow always finds the relay ready: it learns of a sandbox before the firewall redirects
+ * connections to it, and forgets it afterwards.
  */
 
 import { described, stderrLog } from "../../base/log.ts";
@@ -24,7 +25,7 @@ import {
   type Way,
 } from "./slot-chains.ts";
 
-/** Decides by names, and speaks to proxies. */
+/** The relay that decides by host name and connects through proxies. */
 export type ConnectionRelay = Pick<EgressRelay, "uid" | "ports" | "set" | "setClosed" | "close">;
 
 interface EgressRulesParts {
@@ -35,9 +36,9 @@ interface EgressRulesParts {
 }
 
 interface Held extends SlotState {
-  /** False: a change of it failed, and so did the way back. */
+  /** False: a change failed, and so did its rollback. */
   isSure: boolean;
-  /** Earlier ones whose sets may still be there. */
+  /** Earlier states whose nftables sets may still exist. */
   earlier: readonly SlotState[];
 }
 
@@ -46,15 +47,15 @@ const CLOSED = new EgressJudge({ allowRanges: [], allowNames: [], denyRanges: ["
 export class EgressRules {
   readonly #parts: EgressRulesParts;
   readonly #turns = new OneAtATimeByKey();
-  /** Of slots about which something was said. */
+  /** States of slots that ever had rules. */
   readonly #held = new Map<number, Held>();
   readonly #judges = new Map<string, EgressJudge>();
   #relay: ConnectionRelay | undefined;
   #versions = 0;
-  /** What is being put in place, by slot. */
+  /** States being applied, by slot. */
   readonly #applied = new Map<number, SlotState>();
   readonly #openings = new OneAtATime();
-  /** What the relay may reach of private networks, as the table has it. */
+  /** The private networks that the relay may reach, as the table has them. */
   #opened = "";
 
   constructor(parts: EgressRulesParts) {
@@ -65,7 +66,7 @@ export class EgressRules {
     return this.#judges.get(address);
   }
 
-  /** What the next table begins with. */
+  /** The states that a new table starts with. */
   get slots(): readonly SlotState[] {
     return [...this.#held.values()];
   }
@@ -74,15 +75,15 @@ export class EgressRules {
     return this.#relay;
   }
 
-  /** Of a sandbox that was found running, before there is a table. */
+  /** Takes over the rules of a sandbox that was found running, before the table is made. */
   adopt(slot: number, egress: Egress): void {
     if (egress !== "open") this.#held.set(slot, this.#stateOf(slot, { egress, ways: [] }));
   }
 
-  /** From now on this one decides by names; it is told of all that was adopted. */
+  /** Sets the relay that decides by names, and tells it all adopted rules. */
   async use(relay: ConnectionRelay | undefined): Promise<void> {
     this.#relay = relay;
-    // The table is made with these.
+    // The table is created with these ranges.
     this.#opened = openedSpans(this.slots).join();
     await Promise.all(
       [...this.#held.values()].map(async ({ slot, rules: { egress } }) => {
@@ -92,7 +93,7 @@ export class EgressRules {
     );
   }
 
-  /** When it throws, the rules before are in force, or it says that either may be. */
+  /** When it throws, the previous rules apply, or the error says that either may apply. */
   async set(slot: number, egress: Egress): Promise<void> {
     await this.#inTurn(slot, ({ ways }) => ({ egress, ways }));
   }
@@ -101,7 +102,7 @@ export class EgressRules {
     await this.#inTurn(slot, ({ egress }) => ({ egress, ways }));
   }
 
-  /** Nothing was ever said of this slot. Resolves when nothing of it is left. */
+  /** Resets a slot to no rules. Resolves when nothing of the old ones is left. */
   async forget(slot: number): Promise<void> {
     await this.#turns.run(String(slot), async () => {
       await this.#change(slot, OPEN);
@@ -110,12 +111,12 @@ export class EgressRules {
     });
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no change is in progress. */
   async settled(): Promise<void> {
     await this.#turns.settled();
   }
 
-  /** The caller goes on as soon as the new rules hold. What is left of the ones before is removed after. */
+  /** The caller continues as soon as the new rules apply. Remains of the previous rules are removed afterwards. */
   async #inTurn(slot: number, next: (before: SlotRules) => SlotRules): Promise<void> {
     const holds = Promise.withResolvers<void>();
     void this.#turns.run(String(slot), async () => {
@@ -156,7 +157,7 @@ export class EgressRules {
     await this.#parts.nft(fillChains(this.#facts, state));
   }
 
-  /** Whether a command that failed has done its work is not known: all is said again. */
+  /** A failed command may still have taken effect, so the rollback sets everything again. */
   async #goBack(before: Held, failed: Held, cause: unknown): Promise<never> {
     const { slot } = before;
     const earlier = [...before.earlier, failed];
@@ -179,8 +180,8 @@ export class EgressRules {
   }
 
   /**
-   * What came through the relay under the rules before. The firewall lets the two speak to each other no more; this
-   * also ends what the relay still has to pass on.
+   * Ends connections that went through the relay under the previous rules. The firewall already separates the sandbox
+   * from the relay; this also drops data that the relay has yet to forward.
    */
   async #endRelayed({ slot, rules, earlier }: Held): Promise<void> {
     if (needsRelay(rules.egress) || !earlier.some((each) => needsRelay(each.rules.egress))) return;
@@ -203,7 +204,10 @@ export class EgressRules {
     }
   }
 
-  /** What any slot has open, old rules and new ones alike. Which sandbox may use it, the relay itself knows. */
+  /**
+   * Opens the union of all slots' private networks, old rules and new. The relay itself knows which sandbox may use
+   * which.
+   */
   async #openToRelay(): Promise<void> {
     await this.#openings.run(async () => {
       const spans = openedSpans([...this.#held.values(), ...this.#applied.values()]);

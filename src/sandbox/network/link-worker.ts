@@ -1,4 +1,7 @@
-/** The thread on which interfaces are made and removed. It is in a sandbox's network for a moment, the server never. */
+/**
+ * The thread that creates and removes interfaces. It enters a sandbox's network namespace briefly; the server's main
+ * thread never does.
+ */
 import { answerJobs } from "../../system/job-thread.ts";
 import { Stranded } from "../../system/net/namespace-visit.ts";
 import { type LinkJob, performLinkJob } from "./plugging.ts";

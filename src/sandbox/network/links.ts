@@ -1,16 +1,16 @@
-/** Interfaces of sandboxes, asynchronously: they are made and removed on a thread of their own, in order. */
+/** Creates and removes the interfaces of sandboxes asynchronously, in order, on a separate thread. */
 import { described, stderrLog } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { JobThread } from "../../system/job-thread.ts";
 import { canDestroyConnections } from "../../system/net/socket-destroy.ts";
 import type { LinkJob } from "./plugging.ts";
 
-/** How long it may take to make an interface, or to remove some, with all that is to be done before. */
+/** Timeout for creating one interface or removing some, including the queue before them. */
 const LINK_JOB_MS = scaled(30_000);
 
 type PlugJob = Extract<LinkJob, { kind: "plug" }>;
 
-/** Of links that are about to go; each server of a machine has its own. */
+/** Interface group of links to be removed; each server of a machine has its own. */
 const GROUP_FIRST = 0x5a_1d_07_00;
 
 export class Links {
@@ -20,7 +20,7 @@ export class Links {
     what: "the network of a sandbox could not be made ready",
     withinMs: LINK_JOB_MS,
   });
-  /** At most one for each slot. */
+  /** At most one entry for each slot. */
   #leaving: { name: string; done: PromiseWithResolvers<void> }[] = [];
   #isBusy = false;
   #canDisconnect: boolean | undefined;
@@ -37,14 +37,14 @@ export class Links {
     await this.#thread.do({ kind: "settle", ...settled });
   }
 
-  /** It is done before whatever is asked for next. */
+  /** Runs before any job that is requested later. */
   async forget(address: string): Promise<void> {
     await this.#thread.do({ kind: "forget", address });
   }
 
   /**
-   * Closes the machine's TCP connections to the address of a sandbox that is gone; their owners would wait for minutes.
-   * Never rejects.
+   * Closes the machine's TCP connections to the address of a sandbox that is gone; otherwise their owners would wait
+   * for minutes. Never rejects.
    */
   async disconnect(address: string): Promise<void> {
     try {
@@ -57,8 +57,8 @@ export class Links {
   }
 
   /**
-   * Resolves when there is no such interface. The kernel waits a while before it lets go of one, and nobody can make
-   * one meanwhile: while some go, the next gather, and go together.
+   * Resolves when the interface is gone. The kernel takes a while to remove one and blocks the creation of others
+   * meanwhile. So removals that arrive during one are collected and run together.
    */
   async unplug(name: string): Promise<void> {
     const done = Promise.withResolvers<void>();
@@ -67,7 +67,7 @@ export class Links {
     await done.promise;
   }
 
-  /** With the next job there is a thread again. */
+  /** The next job starts a new thread. */
   close(): void {
     this.#thread.close();
   }

@@ -1,4 +1,4 @@
-/** Where names lead, and which addresses no sandbox reaches. */
+/** Resolves a host name and marks the addresses that no sandbox may reach. */
 import { networkInterfaces } from "node:os";
 import type { LookedUp } from "../../contract/internal/host.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
@@ -7,9 +7,9 @@ import { NameClient } from "../../egress/program/name-client.ts";
 const DNS_PORT = 53;
 
 interface Reach {
-  /** Where the DNS relay listens. */
+  /** The address where the DNS relay listens. */
   gateway: string;
-  /** Ranges; the machine's own addresses are closed besides, whatever is open. */
+  /** Closed ranges. The machine's own addresses are closed besides, whatever `open` says. */
   closed: readonly string[];
   open: readonly string[];
 }

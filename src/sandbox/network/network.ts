@@ -1,6 +1,7 @@
 /**
- * Network of sandboxes: a slot for each, one nftables table for all. A slot is an address (address-plan.ts) and a veth
- * pair (veth.ts); the table (ruleset.ts) closes everything that is not plainly the outside.
+ * The network of sandboxes: a slot for each, one nftables table for all. A slot is an address (address-plan.ts) and a
+ * veth pair (veth.ts). The table (ruleset.ts) closes everything that is not plainly the public internet.
+ * This folder decides which packets pass. It never forwards bytes itself, and it does not read connections.
  */
 import { readFileSync } from "node:fs";
 import { Background } from "../../base/background.ts";
@@ -31,21 +32,21 @@ import { Slots } from "./slots.ts";
 import { INNER_INTERFACE, type OuterEnd, shaping } from "./veth.ts";
 
 const MTU_DEFAULT = 1500;
-/** Pauses before a slot that could not be given back is tried again double from the first to the second. */
+/** Retry delays for a slot that could not be freed; they double from the first to the second. */
 const SLOT_RETRY_MIN_MS = 1_000;
 const SLOT_RETRY_MAX_MS = 60_000;
 
-/** Makes the relay of connections; `closed` is what no sandbox may reach. */
+/** Opens the connection relay; `closed` lists the ranges that no sandbox may reach. */
 type OpenRelay = (options: {
   gateway: string;
   closed: () => readonly string[];
   trouble: (address: string, message: string) => void;
 }) => Promise<ConnectionRelay>;
 
-/** What is connected to a slot; as in veth.ts. */
+/** The namespace that is connected to a slot; fields as in veth.ts. */
 type Plugged = Pick<OuterEnd, "namespace" | "slotAlone"> & { slot: number };
 
-/** `comesBack`: the sandbox that had it, if that does. */
+/** `comesBack`: id of the sandbox that had the slot, if it will be restored. */
 interface Freed {
   slot: number;
   comesBack: string | undefined;
@@ -56,9 +57,12 @@ export class Network {
   readonly table: string;
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
-  /** Of which sandbox the kernel may still know connections, by free slot. Unknown: of any. */
+  /**
+   * By free slot, the sandbox whose connections conntrack may still know; "nobody" if there are none. A missing entry
+   * means any sandbox.
+   */
   readonly #flows = new Map<number, string>();
-  /** Slots that are taken, of which the kernel may know connections of before, and that are not plugged in yet. */
+  /** Taken slots that are not plugged in yet and for which conntrack may know connections of earlier sandboxes. */
   readonly #withFlows = new Set<number>();
   readonly #firewall: Firewall;
   readonly #links: Links;
@@ -80,16 +84,16 @@ export class Network {
   /** Slots of sandboxes that were found running. */
   readonly #adopted: number[] = [];
   /**
-   * Called before an address may be another sandbox's: resolves when nobody on this machine sends anything there any
-   * more that was meant for the one before. Must not reject.
+   * Called before an address may go to another sandbox. Resolves when no process on this machine sends data there that
+   * was meant for the previous sandbox. Must not reject.
    */
   leave: (address: string) => Promise<void> = async () => undefined;
-  /** Called with the address of a sandbox whose connections fail, and why. */
+  /** Called with the address of a sandbox whose connections fail, and the reason. */
   trouble: (address: string, message: string) => void = () => undefined;
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
-  /** `bandwidthMbit` is what passes to each sandbox in a second, and as much from it; undefined: as much as can. */
+  /** `bandwidthMbit` limits each direction of each sandbox; undefined: no limit. */
   constructor(
     data: Pick<DataFolder, "runFolder" | "tag">,
     readonly bandwidthMbit?: number,
@@ -116,7 +120,7 @@ export class Network {
     return slotAddress(this.net, slot);
   }
 
-  /** Who decides for the sandbox with this address; undefined: nothing was said about what may leave it. */
+  /** The judge of the sandbox with this address; undefined: it has no rules. */
   judgeOf(address: string): EgressJudge | undefined {
     return this.#egress.judgeOf(address);
   }
@@ -125,7 +129,9 @@ export class Network {
     return lookUp(host, { gateway: this.gateway, closed: [...CLOSED_RANGES, ...this.#onLink.ranges], open });
   }
 
-  /** Puts the rules in place; a table left by an earlier run is replaced. Without a relay, no name is allowed. */
+  /**
+   * Installs the rules, replacing a table left by an earlier run. Without a relay, rules that allow names allow none.
+   */
   async open(openRelay?: OpenRelay): Promise<void> {
     await attempt(["ip", "address", "add", `${this.gateway}/32`, "dev", "lo"]);
     this.#mtu = await uplinkMtu();
@@ -136,7 +142,7 @@ export class Network {
       closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges],
       trouble: (address, message) => this.trouble(address, message),
     });
-    // Before connections are led to it.
+    // The relay must know the rules before connections are redirected to it.
     await this.#egress.use(relay);
     const { slots } = this.#egress;
     const interfacePrefix = this.#interfacePrefix;
@@ -154,7 +160,7 @@ export class Network {
     this.#links.close();
   }
 
-  /** Takes away all that `open` and `plug` made on this machine. */
+  /** Removes everything that `open` and `plug` made on this machine. */
   async remove(): Promise<void> {
     await attempt(["nft", "delete", "table", "inet", this.table]);
     await attempt(["ip", "address", "del", `${this.gateway}/32`, "dev", "lo"]);
@@ -162,7 +168,7 @@ export class Network {
     await this.close();
   }
 
-  /** Interfaces of this server that belong to no slot in `keep` are removed. */
+  /** Removes interfaces of this server that belong to no slot in `keep`. */
   async removeInterfaces(keep: ReadonlySet<number>): Promise<void> {
     const links = JSON.parse(await run(["ip", "-json", "link", "show", "type", "veth"])) as { ifname?: string }[];
     const names = links.flatMap(({ ifname }) => (ifname?.startsWith(this.#interfacePrefix) ? [ifname] : []));
@@ -174,7 +180,7 @@ export class Network {
     return this.#slots.freeCount;
   }
 
-  /** A free slot. Fault 503 when there is none. */
+  /** Takes a free slot. Throws Fault 503 when there is none. */
   take(): number {
     const slot = this.#slots.take();
     if (this.#flows.get(slot) !== "nobody") this.#withFlows.add(slot);
@@ -182,12 +188,12 @@ export class Network {
     return slot;
   }
 
-  /** A free slot; if it can be had, the one with this address. */
+  /** Takes a free slot, preferably the one with this address. */
   takeFor(address: string, id: string): number {
     return this.#withoutFlows(this.#slots.takeRather(this.#slotOf(address)), id);
   }
 
-  /** Settles when a slot is given back, or after `withinMs`. */
+  /** Settles when a slot is freed, or after `withinMs`. */
   untilFreed(withinMs: number): Promise<void> {
     return this.#slots.untilFreed(withinMs);
   }
@@ -197,7 +203,7 @@ export class Network {
     return undefined;
   }
 
-  /** A slot of a sandbox that was found running. */
+  /** Takes over the slot of a sandbox that was found running. */
   adopt(slot: number, egress: Egress): void {
     this.#slots.adopt(slot);
     this.#adopted.push(slot);
@@ -205,14 +211,14 @@ export class Network {
   }
 
   /**
-   * Before `open`: there may be sandboxes that nothing is known of, left by a server that was killed while it made
-   * them. What was said of them was in the table before. Until `admitAll` only those that were adopted may send.
+   * To be called before `open` when a killed server may have left sandboxes without a record; their rules were only in
+   * the old table. Until `admitAll`, only adopted sandboxes may send packets.
    */
   admitAdopted(): void {
     this.#isStrict = true;
   }
 
-  /** All that runs was adopted, and nothing else has a slot. */
+  /** To be called when every running sandbox is adopted and no other has a slot. */
   async admitAll(): Promise<void> {
     this.#seeFlows();
     if (!this.#isStrict) return;
@@ -228,7 +234,7 @@ export class Network {
     await this.#shape(slot, namespace);
   }
 
-  /** The same for a sandbox that is being restored, as restored-plug.ts says. */
+  /** Connects the namespace of a sandbox that is being restored; see restored-plug.ts. */
   async plugRestored(plugged: Plugged, before: SocketsBefore, ids: IdRange): Promise<void> {
     const { slot, namespace } = plugged;
     if (before.connected) await run(["nsenter", `--net=${namespace}`, "--", ...HOLD_COMMAND]);
@@ -238,7 +244,7 @@ export class Network {
     await this.#shape(slot, namespace);
   }
 
-  /** Nobody reaches the address before. Both go to one thread, which does them in this order. */
+  /** Forgets old flows before the interface exists: one thread does both, in this order. */
   async #connect(slot: number, plug: () => Promise<unknown>): Promise<void> {
     const forgotten = this.#withFlows.delete(slot) ? this.#forgetFlows(slot) : undefined;
     await Promise.all([forgotten, plug()]);
@@ -251,9 +257,9 @@ export class Network {
     await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
   }
 
-  /** After a restore. */
+  /** Completes the network after a restore. */
   async settle(slot: number, pid: number, before: SocketsBefore): Promise<void> {
-    // Looked at only where it matters: with TCP connections there is something to close in any case.
+    // Checked only where it matters: with TCP connections there is something to close in any case.
     const connectedUdp = !before.connected && (await hasConnectedUdp(`/proc/${pid}/net`));
     const address = this.address(slot);
     const script = hangUpScript({ address, before, connectedUdp });
@@ -263,24 +269,24 @@ export class Network {
   }
 
   /**
-   * From now on this may leave the sandbox. Resolves when it holds for everything, connections that were open before
-   * included. When it throws, the rules before are in force, or it says that either may be.
+   * Sets the rules of a sandbox. Resolves when they apply to all traffic, including connections that are already open.
+   * When it throws, the previous rules apply, or the error says that either may apply.
    */
   async setEgress(slot: number, egress: Egress): Promise<void> {
     await this.#egress.set(slot, egress);
   }
 
-  /** Opens what is closed to all others, until the slot is given back or its egress is set. */
+  /** Opens addresses that are closed to all other sandboxes, until the slot is freed or its egress is set. */
   async grant(slot: number, ways: readonly Way[]): Promise<void> {
     await this.#egress.grant(slot, ways);
   }
 
-  /** For a sandbox that is about to be written down. */
+  /** Quiets the network of a sandbox before its checkpoint. */
   quiesce(slot: number): NetworkQuiesce {
     return new NetworkQuiesce(this.address(slot), this.#interface(slot));
   }
 
-  /** How many bytes have gone to and from the sandbox; undefined when it has no interface. */
+  /** Bytes to and from the sandbox; undefined when it has no interface. */
   traffic(slot: number): number | undefined {
     const lines = readFileSync("/proc/net/dev", "utf8").split("\n");
     const counts = lines.find((line) => line.trim().startsWith(`${this.#interface(slot)}:`))?.split(":")[1];
@@ -288,12 +294,15 @@ export class Network {
     return received === undefined || sent === undefined ? undefined : received + sent;
   }
 
-  /** The veth pair goes with the sandbox's namespace, but not at once; one that was never plugged has none. */
+  /**
+   * Removes the veth pair. It would disappear with the sandbox's namespace, but not at once. A slot that was never
+   * plugged in has none.
+   */
   async unplug(slot: number): Promise<void> {
     await this.#removeInterface(this.#interface(slot));
   }
 
-  /** One that stays is in nobody's way but that of the next sandbox with its slot, which is told. */
+  /** A remaining interface only affects the next sandbox with this slot, whose start then fails. */
   async #removeInterface(name: string): Promise<void> {
     try {
       await this.#links.unplug(name);
@@ -304,20 +313,20 @@ export class Network {
   }
 
   /**
-   * Gives a slot back that is unplugged. A sandbox that comes back hangs up then on those that it was connected with,
-   * so the kernel goes on to know of these connections until the slot is another's. Never rejects: a slot whose rules
-   * cannot be removed is tried again, and nobody else's until then.
+   * Frees a slot that is unplugged. A sandbox that will be restored closes its connections then, so conntrack keeps
+   * them until the slot goes to another sandbox. Never rejects: a slot whose rules cannot be removed is retried and
+   * stays taken until then.
    */
   async free(slot: number, comesBack?: string): Promise<void> {
     await this.#freeing.finish({ slot, comesBack }).catch(() => undefined);
   }
 
   async #free({ slot, comesBack }: Freed): Promise<void> {
-    // Also what is only being said: a build that is cancelled gives its slot back while it opens a way.
-    // Both come to their end: another try is told that there is nothing to leave, while this one still waits for it.
+    // `forget` also waits for changes in progress: a cancelled build frees its slot while it opens an address. Both run
+    // to their end, because a retry of `leave` would report success while the first call still waits.
     const done = await Promise.allSettled([this.#egress.forget(slot), this.leave(this.address(slot))]);
     for (const each of done) if (each.status === "rejected") throw each.reason;
-    // The edge has answered its clients by now. The address is not yet another sandbox's.
+    // The edge has responded to its clients by now, and no other sandbox has the address yet.
     await this.#links.disconnect(this.address(slot));
     this.#withFlows.delete(slot);
     this.#flows.delete(slot);
@@ -326,7 +335,10 @@ export class Network {
     this.#slots.free(slot);
   }
 
-  /** To forget the flows of a slot takes a while. One without any, to or from it, is as good as left by nobody. */
+  /**
+   * Finds free slots without conntrack entries, to or from them. Forgetting the flows of a slot takes a while, and is
+   * unnecessary for these.
+   */
   #seeFlows(): void {
     try {
       const seen = addressesWithFlows();
@@ -341,7 +353,7 @@ export class Network {
     }
   }
 
-  /** For a sandbox that is not `id`, which may have had it before. */
+  /** Forgets the slot's flows, unless they are those of the sandbox `id`, which had the slot before. */
   #withoutFlows(slot: number, id?: string): number {
     const whose = this.#flows.get(slot);
     if (whose !== "nobody" && (whose === undefined || whose !== id)) {
@@ -355,7 +367,7 @@ export class Network {
     return slot;
   }
 
-  /** What a server still sends to the sandbox that had this slot would be led to the next one. False: it may be. */
+  /** Packets that remote servers still send to the previous sandbox would reach the next one. False: they may. */
   async #forgetFlows(slot: number): Promise<boolean> {
     try {
       await this.#links.forget(this.address(slot));
@@ -382,11 +394,11 @@ export class Network {
   }
 }
 
-/** Packets of sandboxes leave through the uplink, so they must fit it. */
+/** Packets of sandboxes leave through the uplink, so they must fit its MTU. */
 async function uplinkMtu(): Promise<number> {
   const device = defaultRouteDevice(readFileSync("/proc/net/route", "utf8"));
   if (device === undefined) return MTU_DEFAULT;
-  // Not from /sys: what is mounted there may belong to another network namespace.
+  // Not read from /sys, which may show another network namespace.
   const [link] = JSON.parse(await run(["ip", "-json", "link", "show", "dev", device])) as { mtu?: number }[];
   return link?.mtu ?? MTU_DEFAULT;
 }

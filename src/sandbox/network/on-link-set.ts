@@ -1,10 +1,10 @@
-/** Keeps the set of networks that this machine is on up to date: they change when it joins another network. */
+/** Keeps the nftables set of directly connected networks current; it changes when the machine joins another network. */
 import { readFileSync } from "node:fs";
 import { described, stderrLog } from "../../base/log.ts";
 import { onLinkRanges } from "../../system/net/on-link.ts";
 import { replaceOnLink } from "./ruleset.ts";
 
-/** How often the networks that the machine is on are looked at. */
+/** How often the machine's routes are read. */
 const ON_LINK_REFRESH_MS = 5_000;
 
 const ROUTES = "/proc/net/route";
@@ -15,7 +15,7 @@ export class OnLinkSet {
   #ranges: readonly string[] = [];
   #timer: Timer | undefined;
 
-  /** `tell` hears of other networks once the set has them. */
+  /** `tell` is called with the new networks once the set has them. */
   constructor(
     table: string,
     nft: (script: string) => Promise<void>,
@@ -25,18 +25,18 @@ export class OnLinkSet {
     this.#nft = nft;
   }
 
-  /** What the set has. */
+  /** The ranges that the set has. */
   get ranges(): readonly string[] {
     return this.#ranges;
   }
 
-  /** What the set is to begin with. */
+  /** Reads the initial ranges of the set. */
   read(): readonly string[] {
     this.#ranges = onLinkRanges(readFileSync(ROUTES, "utf8"));
     return this.#ranges;
   }
 
-  /** The set is there, with what `read` answered. */
+  /** To be called once the set exists with the ranges that `read` returned. */
   keepFresh(): void {
     this.#timer = setInterval(() => this.#refresh(), ON_LINK_REFRESH_MS);
     this.#timer.unref();

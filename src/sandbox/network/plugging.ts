@@ -1,4 +1,4 @@
-/** Connects sandboxes to their slots, and disconnects them. Called on a thread that has nothing else to do. */
+/** Connects sandboxes to their slots and disconnects them, with blocking netlink calls. Runs on a dedicated thread. */
 import { writeFileSync } from "node:fs";
 import { SystemError } from "../../base/c-library.ts";
 import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "../../contract/address-plan.ts";
@@ -26,33 +26,33 @@ import { destroyConnections } from "../../system/net/socket-destroy.ts";
 import { INNER_INTERFACE, type OuterEnd } from "./veth.ts";
 
 export type LinkJob =
-  /** The namespace is a path. */
+  /** `namespace` is a path. */
   | { kind: "plug"; end: Omit<OuterEnd, "bandwidthMbit">; anew?: NewNamespace }
-  /** A sandbox that has been restored, with its first process: what it has had, and is called, from now on. */
+  /** Completes a restored sandbox, given its first process: removes the address it had before. */
   | { kind: "settle"; process: string; addressBefore: string }
-  /** The kernel knows nothing any more of connections from and to this address. */
+  /** Deletes conntrack entries from and to this address. */
   | { kind: "forget"; address: string }
-  /** The kernel closes the machine's own connections to this address. */
+  /** Closes the machine's own connections to this address. */
   | { kind: "disconnect"; address: string }
-  /** Those of these interfaces that there are. */
+  /** Removes those of these interfaces that exist. */
   | { kind: "unplug"; names: readonly string[]; group: number };
 
-/** What a namespace gets that was made for a sandbox that is being restored; all others were made with it. */
+/** Setup of a namespace for a sandbox that is being restored. Other namespaces are created with these settings. */
 interface NewNamespace {
-  /** Of the kernel, by their names. */
+  /** Kernel settings by name. */
   settings: Readonly<Record<string, string>>;
-  /** The sandbox has another address now. */
+  /** Set when the sandbox had another address before. */
   addressBefore: string | undefined;
 }
 
-/** The same in every network namespace. */
+/** The loopback's number is the same in every network namespace. */
 const LOOPBACK_NUMBER = 1;
 const ENODEV = 19;
 
 let ownSocket: NetlinkSocket | undefined;
 
 export function performLinkJob(job: LinkJob): void {
-  // Made once, in the namespace in which this thread began.
+  // Opened once, in the namespace in which this thread started.
   ownSocket ??= new NetlinkSocket(NETLINK_ROUTE);
   if (job.kind === "plug") plug(ownSocket, job.end, job.anew);
   else if (job.kind === "settle") settle(job);
@@ -61,11 +61,11 @@ export function performLinkJob(job: LinkJob): void {
   else forgetFlows(job.address);
 }
 
-/** As testing/ip-batches.ts says it in words for `ip`. */
+/** Sends by netlink what testing/ip-batches.ts says as `ip` commands. */
 function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">, anew: NewNamespace | undefined): void {
   const { name, address, gateway, mtu, slotAlone } = end;
   using namespace = new OtherNamespace(end.namespace);
-  // First: some are what an interface begins with.
+  // First, because some settings are defaults for new interfaces.
   if (anew !== undefined) namespace.inside(() => writeSettings(anew.settings));
   const [own, peer] = [
     { name, mac: GATEWAY_MAC },
@@ -89,7 +89,7 @@ function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">, anew:
     setUp(inner),
     putNeighbour(inner, NAMESERVER_ADDRESS, GATEWAY_MAC),
     addDefaultRoute(inner, NAMESERVER_ADDRESS, address),
-    // Behind runsc there is a network of its own kind, which knows nothing of this.
+    // The network stack of runsc has no use for this route.
     ...(slotAlone ? [] : [addMachineRoute(inner, gateway, NAMESERVER_ADDRESS, address)]),
     ...(anew?.addressBefore === undefined ? [] : [addAddress(LOOPBACK_NUMBER, anew.addressBefore)]),
   ]);
@@ -108,22 +108,22 @@ function writeSettings(settings: Readonly<Record<string, string>>): void {
 }
 
 /**
- * The peers go along. One that is not there has gone with its namespace. All in one call: if this process is killed,
- * then before or after, so the mark stays on none that somebody finds and keeps.
+ * Removes interfaces and their peers. A missing one has gone with its namespace. All go in one request, so a killed
+ * server leaves no interface marked for removal that a later server adopts.
  */
 function unplug(socket: NetlinkSocket, { names, group }: Extract<LinkJob, { kind: "unplug" }>): void {
   const marked = names.map((name) => putInGroup(name, group));
   demand(socket, names.length === 1 ? names.map(deleteLink) : [...marked, deleteGroup(group)], [ENODEV]);
 }
 
-/** After these requests. */
+/** Sends these requests, then asks for the number of the interface. */
 function numberOf(socket: NetlinkSocket, name: string, before: readonly RouteRequest[]): number {
   const answer = demand(socket, [...before, findLink(name)]).at(-1)?.[0];
   if (answer === undefined) throw new Fault(500, `the kernel does not tell the number of the interface ${name}`);
   return linkNumber(answer);
 }
 
-/** All of them, or a Fault with the first that was refused. */
+/** Performs all requests. Throws a Fault with the first that the kernel refused. */
 function demand(socket: NetlinkSocket, requests: readonly RouteRequest[], allowed: readonly number[] = []): Buffer[][] {
   const outcomes = socket.ask(requests);
   outcomes.forEach(({ refused, said }, index) => {

@@ -1,4 +1,4 @@
-/** Sandboxes to which nothing is closed but what is closed to all, with the private networks that are open to them. */
+/** Network rules of unrestricted sandboxes, with the private networks that the operator opens to them. */
 import type { Egress } from "../../contract/internal/host.ts";
 
 export function openEgress(privateRanges: readonly string[] = []): Egress {
@@ -6,7 +6,7 @@ export function openEgress(privateRanges: readonly string[] = []): Egress {
   return { allowRanges: [], allowNames: [], denyRanges: [], proxy: null, privateRanges };
 }
 
-/** Whether something may not leave that leaves an open sandbox. */
+/** Whether the rules forbid something that an open sandbox may do. */
 export function isRestricted(egress: Egress): boolean {
   if (typeof egress === "string") return egress !== "open";
   return egress.denyRanges.length > 0 || egress.proxy !== null;

@@ -1,26 +1,26 @@
 /**
- * Keeps the packets of everybody else from a sandbox for a moment, and ends the connections that lead to it from this
- * machine. For walls that cannot be written down while something comes in.
+ * Blocks packets to a sandbox briefly and closes the machine's connections to it, for isolation runtimes that cannot
+ * write a checkpoint while packets arrive.
  */
 import { readFileSync } from "node:fs";
 import { SANDBOX_MAC } from "../../contract/address-plan.ts";
 import { attempt, run } from "../../system/command.ts";
 
-/** Nobody has it. What is sent there is taken for another's, and sent again until it is answered. */
+/** A MAC address that no interface has. The sandbox ignores packets sent to it, and the sender retransmits them. */
 const NOBODYS_MAC = "02:5a:00:00:00:23";
-/** Of connections that are over, and only remembered, or on which both have hung up, the sandbox first. */
+/** TCP states of finished connections: TIME_WAIT, and LAST_ACK, in which the sandbox closed first. */
 const OVER: readonly string[] = ["06", "09"];
-/** How an IPv6 socket shows an IPv4 address. */
+/** Prefix of an IPv4-mapped address in /proc/net/tcp6. */
 const MAPPED = "0000000000000000FFFF0000";
 
 export class NetworkQuiesce {
   constructor(
     readonly address: string,
-    /** The end on the machine of the sandbox's interface. */
+    /** The host's end of the sandbox's interface. */
     readonly device: string,
   ) {}
 
-  /** Both ends learn of it. A kernel that cannot do it leaves them. */
+  /** Closes the connections at both ends. A kernel without this function leaves them open. */
   async cut(): Promise<void> {
     await attempt(["ss", "--kill", "--no-header", "--tcp", "--numeric", "dst", this.address]);
   }
@@ -29,12 +29,12 @@ export class NetworkQuiesce {
     await this.#answerAs(NOBODYS_MAC);
   }
 
-  /** Never throws: a sandbox whose interface is gone needs none. */
+  /** Never throws: a sandbox whose interface is gone needs no reset. */
   async end(): Promise<void> {
     await this.#answerAs(SANDBOX_MAC).catch(() => undefined);
   }
 
-  /** Whether a connection leads there from this machine. */
+  /** Whether this machine has a connection to the sandbox. */
   get isConnected(): boolean {
     return ["tcp", "tcp6"].some((name) => leadsTo(readFileSync(`/proc/net/${name}`, "utf8"), this.address));
   }
@@ -45,7 +45,7 @@ export class NetworkQuiesce {
   }
 }
 
-/** `table` is what the kernel shows of its TCP sockets: number, where it is bound, whom it is for, and its state. */
+/** `table` is the text of /proc/net/tcp or tcp6: number, local address, remote address, state. */
 export function leadsTo(table: string, address: string): boolean {
   const bytes = address.split(".").map((part) => Number(part).toString(16).padStart(2, "0").toUpperCase());
   const shown = bytes.toReversed().join("");

@@ -1,12 +1,12 @@
 /**
  * The nftables table of a server. Pure: facts in, text for `nft -f` out.
  *
- * The table closes everything that is not plainly the outside: from the first packet on, a sandbox reaches neither this
- * machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. What is closed answers at
- * once that it is, so that no program waits for a time-out. On this machine only root, that is the server, and its edge
- * reach a sandbox: the edge is the one door for everybody else, and begins no connection to anywhere else. The server's
- * own address, where the DNS relay listens, answers its sandboxes and the machine itself alone: the kernel would take
- * packets for it on any interface.
+ * The table closes everything that is not plainly the public internet. From the first packet on, a sandbox reaches
+ * neither this machine, nor its neighbours, nor private networks; forged sources and IPv6 are dropped. Refused
+ * connections get a reset or ICMP error at once, so that no program waits for a timeout. On this machine only root,
+ * that is the server, and its edge reach a sandbox. The edge is the only entry for everyone else, and opens no other
+ * connections. The server's own address, where the DNS relay listens, responds only to its sandboxes and to the machine
+ * itself; without this rule the kernel would accept packets for it on any interface.
  */
 
 import { CLOSED_RANGES, gatewayAddress, netAddress, SLOT_RANGE } from "../../contract/address-plan.ts";
@@ -22,25 +22,25 @@ import {
   verdictMaps,
 } from "./slot-chains.ts";
 
-/** Of one sandbox to the outside, at once: the kernel's table of them is shared by the whole machine. */
+/** Concurrent connections of one sandbox to the outside. The whole machine shares the kernel's connection table. */
 export const CONNECTIONS_PER_SANDBOX_MAX = 8192;
 
 const NET_PREFIX = 20;
-/** Of one sandbox: more would crowd out the questions of its neighbours. */
+/** DNS queries of one sandbox; more would crowd out those of its neighbours. */
 const DNS_RATE = "200/second burst 200 packets";
 
 interface RulesetFacts extends TableFacts {
-  /** Begins the names of this server's interfaces. */
+  /** Prefix of the names of this server's interfaces. */
   interfacePrefix: string;
-  /** Of sandboxes that there are already. */
+  /** States of sandboxes that already exist. */
   slots: readonly SlotState[];
-  /** Networks that this machine is directly on. */
+  /** Networks that this machine is directly connected to. */
   onLink: readonly string[];
-  /** Only these addresses may send, until `admitAll`; undefined: all. */
+  /** Until `admitAll`, only these addresses may send; undefined: all. */
   admitted: readonly string[] | undefined;
 }
 
-/** Replaces a table left by an earlier run in one step, so there is never a moment without. */
+/** Replaces a table left by an earlier run in one transaction, so that the rules never lapse. */
 export function ruleset(facts: RulesetFacts): string {
   const { table, net, interfacePrefix, slots, onLink, relay, admitted } = facts;
   const ours = `"${interfacePrefix}-*"`;
@@ -153,8 +153,8 @@ ${fillOnLink(table, onLink)}${fill(table, "opened", openedSpans(slots))}${slots.
 }
 
 /**
- * The table outlives the server. Until the next one starts, any process may listen on the relay's ports: sandboxes get
- * no answer from such a process, so no connection comes about.
+ * The table outlives the server. Until the next server starts, any process could listen on the relay's ports. Its
+ * replies to sandboxes are dropped, so no connection is established.
  */
 function fromRelay(gateway: string, relay: RulesetFacts["relay"]): string {
   if (relay === undefined) return "";
@@ -179,12 +179,12 @@ export function replaceOnLink(table: string, onLink: readonly string[]): string 
   return `flush set inet ${table} onlink\n${fillOnLink(table, onLink)}`;
 }
 
-/** Private networks that are open to any of these, as the relay of all of them must reach them. */
+/** The union of private networks that are open to any of these slots; the shared relay must reach all of them. */
 export function openedSpans(slots: readonly Pick<SlotState, "rules">[]): string[] {
   const ranges = slots.flatMap(({ rules: { egress } }) =>
     typeof egress === "object" ? (egress.privateRanges ?? []) : [],
   );
-  // Most slots have the same ones.
+  // Deduplicated first, because most slots have the same ranges.
   return new Ipv4Ranges([...new Set(ranges)]).spans;
 }
 
@@ -196,7 +196,7 @@ function fillOnLink(table: string, onLink: readonly string[]): string {
   return fill(table, "onlink", onLink);
 }
 
-/** As a block: with a command for the elements nft would first read all sets of the machine. */
+/** Written as a block: for an `add element` command, nft would first read all sets of the machine. */
 function fill(table: string, set: string, spans: readonly string[]): string {
   if (spans.length === 0) return "";
   const elements = `elements = { ${spans.join(", ")} }`;

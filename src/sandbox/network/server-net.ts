@@ -1,11 +1,11 @@
-/** Which of the machine's slot nets is a server's. */
+/** Assigns one of the machine's slot nets to each server. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { NET_COUNT } from "../../contract/address-plan.ts";
 import { Fault } from "../../contract/fault.ts";
 import { type DataFolder, lockOfAllServers, otherServers, readText } from "../../system/data-folder.ts";
 
-/** The choice lasts as long as the server's run folder. */
+/** The assignment lasts as long as the server's run folder. */
 export function serverNet({ runFolder, tag }: Pick<DataFolder, "runFolder" | "tag">): number {
   const own = join(runFolder, "net");
   using _lock = lockOfAllServers("nets");

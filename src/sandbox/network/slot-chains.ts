@@ -1,26 +1,26 @@
 /**
- * What the table says of one sandbox. Pure: rules in, text for `nft -f` out.
+ * The nftables rules of one sandbox. Pure: rules in, text for `nft -f` out.
  *
- * A slot that was ever anything but open has six chains, one for each way a packet takes, and verdict maps lead from
- * its address to them. They are empty while it is open. All of a change is in one transaction that fills those chains
- * anew, and the kernel walks a packet through all chains of a hook in one state of them: each packet meets the old
- * rules or the new ones, whole.
+ * A slot that was ever anything but open has six chains, one for each path of a packet, and verdict maps lead from its
+ * address to them. The chains are empty while the slot is open. One transaction refills all chains for a change, and
+ * the kernel evaluates all chains of a hook in one generation: each packet meets either the old or the new rules,
+ * complete.
  *
- * Ranges are in sets that are made before, in a transaction of their own, and removed after. Kernels differ in when the
- * content of a new set can be seen, and in that moment a range that is denied must not look as if it were none.
+ * Ranges are in sets, created by an earlier transaction and removed by a later one. Kernels differ in when the content
+ * of a new set becomes visible, and a denied range must never look empty.
  *
- * All of it is written as blocks: for every element that is added or deleted by a command of its own, nft first reads
- * all elements of all sets of the machine.
+ * Everything is written as blocks: for every element that a separate command adds or deletes, nft first reads all
+ * elements of all sets of the machine.
  */
 
 import { gatewayAddress, SLOT_RANGE, slotAddress } from "../../contract/address-plan.ts";
 import type { Egress, EgressPolicy } from "../../contract/internal/host.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";
 
-/** Begins the name of every sandbox's interface, on whichever server. */
+/** Prefix of the interface names of all sandboxes of all servers. */
 export const ANY_INTERFACE = "slot";
 
-/** An address and a port of it. */
+/** One address and port. */
 export interface Way {
   address: string;
   port: number;
@@ -28,41 +28,41 @@ export interface Way {
 
 export interface SlotRules {
   egress: Egress;
-  /** Open although closed to all others; only while nothing else is said. */
+  /** Addresses open to this slot although closed to all others; only while egress is open. */
   ways: readonly Way[];
 }
 
 export const OPEN: SlotRules = { egress: "open", ways: [] };
 
-/** The relay of connections, on the server's own address. */
+/** The connection relay, on the server's own address. */
 interface RelayFacts {
   uid: number;
   ports: { http: number; tls: number; proxied: number };
 }
 
-/** One server's table. */
+/** Facts about one server's table. */
 export interface TableFacts {
   table: string;
   net: number;
-  /** Undefined: there is none, and what only it could decide stays closed. */
+  /** Undefined: there is no relay, and what only it could decide stays closed. */
   relay: RelayFacts | undefined;
 }
 
 export interface SlotState {
   slot: number;
   rules: SlotRules;
-  /** Of its sets: the next rules have others. */
+  /** Part of the names of the slot's sets; the next rules have another version. */
   version: number;
 }
 
 /**
- * `out`: to the outside, `in`: from there, `near`: whether a new connection to a private network is led as one to the
- * outside, `led`: where that is led, `here`: to this machine, `relay`: from the relay.
+ * Paths of packets. `out`: to the outside. `in`: from there. `near`: whether a new connection to a private network is
+ * redirected like one to the outside. `led`: where it is redirected. `here`: to this machine. `relay`: from the relay.
  */
 const WAYS = ["out", "in", "near", "led", "here", "relay"] as const;
 type Chains = Record<(typeof WAYS)[number], string[]>;
 
-/** For the table's own text. */
+/** Declares the verdict maps in the table. */
 export function verdictMaps(): string {
   return WAYS.map((way) => `  map ${mapOf(way)} { type ipv4_addr : verdict; }`).join("\n");
 }
@@ -71,13 +71,13 @@ export function mapOf(way: (typeof WAYS)[number]): string {
   return `slots_${way}`;
 }
 
-/** The sets that its chains will name; empty when they name none. */
+/** Creates the sets that the slot's chains refer to; empty if there are none. */
 export function makeSets({ table }: TableFacts, state: SlotState): string {
   const sets = setsOf(state).map(([name, ranges]) => set(name, ranges));
   return sets.length === 0 ? "" : block(table, sets);
 }
 
-/** Fills the chains of a slot, for the first time or anew. */
+/** Fills the chains of a slot, for the first time or again. */
 export function fillChains(facts: TableFacts, state: SlotState): string {
   const { table, net } = facts;
   const { slot } = state;
@@ -95,11 +95,11 @@ export function fillChains(facts: TableFacts, state: SlotState): string {
   return block(table, empty) + flush + block(table, filled);
 }
 
-/** Removes what `makeSets` made, or would have made. */
+/** Removes the sets that `makeSets` made or would have made. */
 export function removeSets({ table }: TableFacts, states: readonly SlotState[]): string {
   const names = states.flatMap((state) => setsOf(state).map(([name]) => name));
   if (names.length === 0) return "";
-  // Made first: whether they are there is not known after a failure, and what is not there cannot be deleted.
+  // Create them first: after a failure it is unknown whether they exist, and nft cannot delete a missing set.
   const made = block(
     table,
     names.map((name) => set(name, undefined)),
@@ -107,12 +107,12 @@ export function removeSets({ table }: TableFacts, states: readonly SlotState[]):
   return made + names.map((name) => `delete set inet ${table} ${name}\n`).join("");
 }
 
-/** Whether the relay has something to decide. */
+/** Whether the relay has to decide about connections under these rules. */
 export function needsRelay(egress: Egress): egress is EgressPolicy {
   return typeof egress === "object" && (egress.proxy !== null || egress.allowNames.length > 0);
 }
 
-/** Of what comes back, for what the table would drop: it was let out to a private network. */
+/** Accepts replies from private networks, which the table would otherwise drop. */
 const COMES_BACK = "ct state established,related accept";
 
 function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
@@ -126,13 +126,13 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
     }
     return chains;
   }
-  // Questions for names still reach the DNS relay, which refuses each of them. The kernel's own refusal (ICMP) is
-  // limited in rate, and a program waits five seconds for one that was left out.
+  // DNS queries still reach the DNS relay, which refuses each of them. The kernel's own refusal (ICMP) is rate-limited,
+  // and a program would wait five seconds for a missing one.
   if (egress === "closed") return { ...chains, out: ["jump refuse"], in: ["drop"] };
   const { allow, deny, near } = matchesOf(state, egress);
   if (egress.proxy === null) {
     const [out, back] = [intoPrivate(near), fromPrivate(near)];
-    // By where the sandbox wanted to go, so that a router's word about an allowed way is heard.
+    // Matches the original destination, so that ICMP errors from routers on an allowed path are accepted.
     if (allow !== undefined) {
       chains.out.push(
         ...out.map((rule) => `${spaced("ip daddr", allow)}${rule}`),
@@ -169,7 +169,10 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
   return chains;
 }
 
-/** Lets through what the table would refuse after this chain; never to a sandbox, whatever the ranges say. */
+/**
+ * Accepts traffic to private networks that the table would refuse after this chain; never to another sandbox, whatever
+ * the ranges say.
+ */
 function intoPrivate(near: string | undefined): string[] {
   if (near === undefined) return [];
   return [`${spaced("ip daddr", near)}ip daddr != ${SLOT_RANGE} oifname != "${ANY_INTERFACE}*" accept`];
@@ -182,11 +185,11 @@ function fromPrivate(near: string | undefined): string[] {
 interface Matches {
   allow: string | undefined;
   deny: string | undefined;
-  /** Private networks that are open. */
+  /** Open private networks. */
   near: string | undefined;
 }
 
-/** `@set`, an empty text for every address, or undefined for none. */
+/** Each is `@set`, an empty string for every address, or undefined for none. */
 function matchesOf(state: SlotState, policy: EgressPolicy): Matches {
   const match = (ranges: readonly string[], name: string) => {
     if (ranges.length === 0) return undefined;
@@ -203,7 +206,7 @@ function spaced(field: string, match: string): string {
   return match === "" ? "" : `${field} ${match} `;
 }
 
-/** Those that chains name, with their ranges. */
+/** The sets that the chains refer to, with their ranges. */
 function setsOf(state: SlotState): [name: string, ranges: Ipv4Ranges][] {
   const { egress } = state.rules;
   if (typeof egress !== "object") return [];

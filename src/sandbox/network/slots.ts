@@ -1,4 +1,4 @@
-/** Which slots of a server's net are taken. */
+/** Tracks which slots of a server's net are taken. */
 
 import { SLOT_FIRST, SLOT_LAST } from "../../contract/address-plan.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -12,7 +12,9 @@ export class Slots {
     return SLOT_LAST - SLOT_FIRST + 1 - this.#taken.size;
   }
 
-  /** A free one, round robin, so that a freed address rests before it is used again. Fault 503 when there is none. */
+  /**
+   * Takes a free slot, round robin, so that a freed address rests before reuse. Throws Fault 503 when there is none.
+   */
   take(): number {
     for (let tried = SLOT_FIRST; tried <= SLOT_LAST; tried++) {
       const slot = this.#next;
@@ -24,14 +26,14 @@ export class Slots {
     throw new Fault(503, `all ${SLOT_LAST - SLOT_FIRST + 1} network slots are in use`);
   }
 
-  /** This one if it can be had, else any. */
+  /** Takes this slot if it is free, else any. */
   takeRather(slot: number | undefined): number {
     if (slot === undefined || this.#taken.has(slot)) return this.take();
     this.#taken.add(slot);
     return slot;
   }
 
-  /** The slot of a sandbox that was found running. */
+  /** Marks the slot of a sandbox that was found running. */
   adopt(slot: number): void {
     this.#taken.add(slot);
   }
@@ -41,7 +43,7 @@ export class Slots {
     for (const wake of this.#waiting) wake();
   }
 
-  /** Settles when a slot is given back, or after `withinMs`. */
+  /** Settles when a slot is freed, or after `withinMs`. */
   async untilFreed(withinMs: number): Promise<void> {
     const freed = Promise.withResolvers<void>();
     const timer = setTimeout(freed.resolve, withinMs);

@@ -1,34 +1,34 @@
 /**
- * The veth pair of a slot. Pure. One end is made inside the sandbox's network namespace as eth0, before its first
- * process runs, and goes with it.
+ * The veth pair of a slot. Pure. One end is created as eth0 inside the sandbox's network namespace before its first
+ * process runs, and disappears with it.
  */
 
-/** The inner end. */
+/** Name of the inner end. */
 export const INNER_INTERFACE = "eth0";
 
-/** How much may wait at an end of the pair before packets are dropped, as time. */
+/** Maximum queueing delay at an end of the pair before packets are dropped. */
 const QUEUE_MS = 50;
-/** What may pass at once. At least a few of the largest packets, and what a tick of the slowest clock lets through. */
+/** Minimum burst: a few of the largest packets, and the bytes that pass during one tick of the slowest kernel clock. */
 const BURST_MIN_BYTES = 256 * 1024;
 const TICKS_PER_SECOND = 100;
 
 export interface OuterEnd {
-  /** The name of the end on the machine. */
+  /** Name of the host's end. */
   name: string;
   address: string;
   gateway: string;
   mtu: number;
-  /** The sandbox's network namespace: a path. */
+  /** Path of the sandbox's network namespace. */
   namespace: string;
-  /** What passes each way in a second; undefined: as much as can. */
+  /** Bandwidth in each direction; undefined: no limit. */
   bandwidthMbit: number | undefined;
-  /** The inner end has the address of the slot alone; the one that all sandboxes see is on the loopback. */
+  /** The inner end has only the slot's address; the address common to all sandboxes is on the loopback. */
   slotAlone: boolean;
 }
 
 /**
- * A command of `tc` that bounds what leaves by an interface. At both ends it bounds both directions, and senders are
- * held back where a rule that drops would make them send again.
+ * A `tc` command that limits what an interface sends. Applied at both ends, it limits both directions. It delays
+ * senders instead of dropping packets, which they would send again.
  */
 export function shaping(device: string, mbit: number): string {
   const burst = Math.max(BURST_MIN_BYTES, (2 * mbit * 125_000) / TICKS_PER_SECOND);

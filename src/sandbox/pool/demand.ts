@@ -1,11 +1,14 @@
 /**
- * How many sandboxes of one template are wanted ready: as many as were asked for in the largest burst of late. That
- * holds for some minutes and then halves again and again, unless there is another. Counted for each owner, and for all
- * together.
+ * How many sandboxes of one template the ready pool should hold: as many as the largest recent burst of creates. That
+ * number holds for some minutes and then halves again and again, unless there is another burst. Counted for each owner,
+ * and for all together.
  */
 import { READY_OWNERS_MAX } from "./limits.ts";
 
-/** Creates within so long are a burst. The largest counts for so long, and then half of it again and again. */
+/**
+ * Creates within READY_BURST_MS form a burst. The largest one counts fully for READY_HELD_MS, then halves every
+ * READY_HALVED_MS.
+ */
 export const READY_BURST_MS = 5_000;
 export const READY_HELD_MS = 300_000;
 export const READY_HALVED_MS = 300_000;
@@ -18,7 +21,7 @@ export interface OwnersDemand {
 
 export class Demand {
   readonly #all = new Bursts();
-  /** Whoever asked last comes last. */
+  /** Ordered by last create, oldest first. */
   readonly #owners = new Map<string, Bursts>();
 
   note(owner: string, now: number): void {
@@ -31,18 +34,18 @@ export class Demand {
     if (this.#owners.size > READY_OWNERS_MAX && oldest !== undefined) this.#owners.delete(oldest);
   }
 
-  /** Of all owners together. */
+  /** The demand of all owners together. */
   total(now: number): number {
     return this.#all.wanted(now);
   }
 
-  /** Those who want any, and how many. */
+  /** Owners with demand, and how much. */
   byOwner(now: number): OwnersDemand[] {
     const each = [...this.#owners].map(([owner, own]) => ({ owner, count: own.wanted(now), lastAt: own.lastAt }));
     return each.filter(({ count }) => count > 0);
   }
 
-  /** Nobody asks any more, and what was asked counts no longer. */
+  /** Whether all demand has expired. */
   isOver(now: number): boolean {
     return this.#all.isOver(now);
   }
@@ -53,7 +56,7 @@ class Bursts {
   #count = 0;
   #largest = 0;
   #largestAt = 0;
-  /** One that was asked for once is no reason to think that it will be again. */
+  /** A single create does not predict another one. */
   #isLone = true;
   lastAt = Number.NEGATIVE_INFINITY;
 
@@ -78,7 +81,7 @@ class Bursts {
     return this.#left(now) === 0;
   }
 
-  /** Of the largest burst. */
+  /** What remains of the largest burst. */
   #left(now: number): number {
     const idleMs = Math.max(0, now - this.#largestAt - READY_HELD_MS);
     return Math.floor(this.#largest * 0.5 ** (idleMs / READY_HALVED_MS));

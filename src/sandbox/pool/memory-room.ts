@@ -1,7 +1,7 @@
 /**
- * How much memory ready sandboxes may take: a part of what is free on the machine, and below every limit that holds for
- * sandboxes, after a reserve. It gets less soon and more only after a while, so that nothing is made that would have
- * to go again in the next moment.
+ * How much memory the ready pool may use: a part of what is free on the machine and below every cgroup limit of
+ * sandboxes, after a reserve. The value shrinks at once and grows only after a delay, so that the pool starts no
+ * sandbox that it would have to discard a moment later.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,11 +9,11 @@ import type { Clock } from "../../base/clock.ts";
 import { CGROUP_ROOT } from "../../system/cgroup/cgroups.ts";
 
 /**
- * Ready sandboxes take a part of the memory that is free after a reserve: a part of all, and no less than so much. When
- * there is more again, that counts after a while.
+ * The part of free memory that the ready pool may use, after the reserve. The reserve is READY_RESERVE_PART of all
+ * memory, and at least READY_RESERVE_MIN_BYTES. Growth counts only after READY_REGROW_MS.
  */
 export const READY_MEMORY_PART = 0.25;
-/** What is free is read no more often than this. */
+/** Free memory is read at most this often. */
 export const READY_MEMORY_EVERY_MS = 100;
 const READY_RESERVE_PART = 0.1;
 const READY_RESERVE_MIN_BYTES = 512 * 1024 ** 2;
@@ -24,10 +24,10 @@ interface MemoryLeft {
   availableBytes: number;
 }
 
-/** Where it is read; tests have folders of their own. */
+/** Where the values are read; tests use their own folders. */
 const SYSTEM = { cgroup: CGROUP_ROOT, meminfo: "/proc/meminfo" };
 
-/** Of the machine, and of the cgroups from its root down to this one, whichever has least. */
+/** The smallest of the machine's memory and the limits of the cgroups from the root down to this one. */
 export function memoryLeft(cgroup: string, system = SYSTEM): MemoryLeft {
   const meminfo = readFileSync(system.meminfo, "utf8");
   const kib = (name: string) => Number(new RegExp(`^${name}:\\s*(\\d+) kB$`, "m").exec(meminfo)?.[1] ?? 0) * 1024;
@@ -48,14 +48,14 @@ function limitOf(root: string, path: string): MemoryLeft | undefined {
   const folder = isV1 ? join(root, "memory", path) : join(root, path);
   const limitFile = join(folder, isV1 ? "memory.limit_in_bytes" : "memory.max");
   if (!existsSync(limitFile)) return undefined;
-  // "max" is no number: there is none.
+  // "max" is not a number: there is no limit.
   const totalBytes = Number(readFileSync(limitFile, "utf8"));
   if (!Number.isFinite(totalBytes)) return undefined;
   const used = Number(readFileSync(join(folder, isV1 ? "memory.usage_in_bytes" : "memory.current"), "utf8"));
   const stat = readFileSync(join(folder, "memory.stat"), "utf8");
   const counter = (name: string) =>
     Number(new RegExp(`^${isV1 ? "total_" : ""}${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
-  // Parts of files, which the kernel gives back when somebody needs memory.
+  // Page cache, which the kernel reclaims on demand.
   const files = counter("inactive_file") + counter("active_file");
   return { totalBytes, availableBytes: Math.max(0, totalBytes - used + files) };
 }
@@ -66,7 +66,7 @@ export class MemoryRoom {
   #left: MemoryLeft | undefined;
   #readAt = 0;
   #bytes = 0;
-  /** When it was least. */
+  /** When the value was smallest. */
   #leastAt = Number.NEGATIVE_INFINITY;
 
   constructor(read: () => MemoryLeft, clock: Pick<Clock, "now">) {
@@ -74,10 +74,10 @@ export class MemoryRoom {
     this.#clock = clock;
   }
 
-  /** `heldBytes` is what ready sandboxes have already. */
+  /** `heldBytes` is the memory of sandboxes already in the pool. */
   bytes(heldBytes: number): number {
     const now = this.#clock.now();
-    // Each create and each start asks, and to read it takes longer than most of what else these do here.
+    // Every create and every start calls this, and reading the files takes longer than most of their other work here.
     if (this.#left === undefined || Math.abs(now - this.#readAt) >= READY_MEMORY_EVERY_MS) {
       this.#left = this.#read();
       this.#readAt = now;

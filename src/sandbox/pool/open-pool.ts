@@ -1,4 +1,4 @@
-/** The ready pool of ready sandboxes on this machine. */
+/** Connects the ready pool to this machine: its memory, network slots, load and sandboxes. */
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { systemClock } from "../../base/clock.ts";
@@ -14,14 +14,14 @@ import { PoolReports } from "./pool-report.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Room } from "./shares.ts";
 
-/** So many tasks for each processor run or wait for one at this moment: others have much to do. */
+/** The machine is busy when more tasks per processor are runnable at this moment. */
 const READY_RUNNABLE_MAX = 2;
-/** Of the network slots that are not in use. */
+/** The part of the free network slots that the pool may take. */
 const READY_SLOTS_PART = 0.125;
 
 interface PoolOptions {
   data: DataFolder;
-  /** Of all together; none beyond what is kept in any case unless given. */
+  /** Maximum size of the pool. By default it holds only what the operator keeps ready. */
   readyMax?: number;
   network: Pick<Network, "freeSlots">;
   running: RunningSandboxes;
@@ -56,7 +56,7 @@ export function openPool(options: PoolOptions): ReadyPool {
         takeUp(running.demand(id));
         return true;
       } catch {
-        // It ended in this moment, and its cgroup with it.
+        // The sandbox ended at this moment, and its cgroup with it.
         return false;
       }
     },

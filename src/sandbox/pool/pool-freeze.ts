@@ -1,14 +1,14 @@
 /**
- * What waits in the ready pool uses nothing: it stands still, unless there is nothing in it that could run by itself.
- * To let a sandbox go that stands still takes the kernel a millisecond, in which somebody waits for it.
+ * Sandboxes in the ready pool use no CPU: they are frozen, unless only the guest's own idle processes run in them.
+ * Thawing a sandbox takes the kernel a millisecond of a client's create.
  */
 import { freeze, freezerOf, processesBelow, thaw } from "../../system/cgroup/freezer.ts";
 import type { RunningSandbox } from "../running-sandboxes.ts";
 
-/** For one that has just been booted, before anything of its template has run. Never throws. */
+/** Records the processes of a freshly booted sandbox, before anything of its template has run. Never throws. */
 export async function noteGuest({ record: { cgroup }, ahead }: RunningSandbox): Promise<void> {
   if (!ahead?.showsProcesses) return;
-  // Without a list of them it stands still in any case.
+  // Without this list the sandbox is always frozen.
   const guest = await processesOf(cgroup).catch(() => undefined);
   if (guest !== undefined) ahead.guest = guest;
 }

@@ -1,8 +1,8 @@
-/** What is in the ready pool in the text format that Prometheus and its collectors read. */
+/** Metrics of the ready pool in the Prometheus text format. */
 import type { PooledTemplate, PoolReport } from "./pool-report.ts";
 
 export function poolMetrics({ templates, hits, joined, misses }: PoolReport): string {
-  // Ids of templates have no character that would have to be escaped.
+  // Template ids contain no character that needs escaping.
   const gauge = (name: string, help: string, value: (template: PooledTemplate) => number) => [
     ...head(name, "gauge", help),
     ...templates.map((template) => `${name}{template="${template.templateId}"} ${value(template)}`),

@@ -1,15 +1,15 @@
-/** What is kept ready at this moment and how often it was of use, in a file for the operator's commands. */
+/** The state and hit counts of the ready pool, in a file for the operator's commands. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Timer } from "../../base/clock.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 
-/** What is ready is written down for the operator no more often. */
+/** The report is written at most this often. */
 export const POOL_REPORT_EVERY_MS = 250;
 
 const FILE = "shelf.json";
 
-/** How creates were served: by one that was ready, by one that was about to be, by neither. */
+/** How creates were served: by a ready sandbox (hit), by one already starting (joined), or by neither (miss). */
 interface ServeCounts {
   hits: number;
   joined: number;
@@ -18,19 +18,19 @@ interface ServeCounts {
 
 export interface PooledTemplate extends ServeCounts {
   templateId: string;
-  /** How many are ready, on their way, there should be, and are kept in any case. */
+  /** The number of ready and starting sandboxes, the target, and the minimum that the operator keeps. */
   ready: number;
   making: number;
   target: number;
   floor: number;
 }
 
-/** The counts are since the server started, of all creates that could have been served. */
+/** Counts since the server started, for all creates that the pool could have served. */
 export interface PoolReport extends ServeCounts {
   templates: readonly PooledTemplate[];
 }
 
-/** Parts of one template are taken together: it may have several builds. */
+/** Adds up the parts of each template, which may have several builds. */
 export function byTemplate(parts: readonly PooledTemplate[]): PooledTemplate[] {
   const templates = new Map<string, PooledTemplate>();
   for (const part of parts) {
@@ -49,7 +49,7 @@ interface PoolReportsParts {
   failed(error: unknown): void;
 }
 
-/** Each boot and each create changes something, and the operator looks now and then: it is written now and then. */
+/** Writes reports at intervals: every boot and create changes the numbers, but the operator reads them rarely. */
 export class PoolReports {
   readonly #parts: PoolReportsParts;
   readonly #path: string;
@@ -86,14 +86,14 @@ export class PoolReports {
   #write(report: PoolReport): void {
     const text = JSON.stringify(report);
     if (text === this.#written) return;
-    // In one step: whoever reads it finds all of it.
+    // Renamed into place, so that a reader finds a complete file.
     writeFileSync(`${this.#path}.new`, text, { mode: 0o600 });
     renameSync(`${this.#path}.new`, this.#path);
     this.#written = text;
   }
 }
 
-/** Undefined: no server runs, or it has written none yet. */
+/** Undefined: no server runs, or it has not written a report yet. */
 export function readPoolReport(data: Pick<DataFolder, "runFolder" | "inUse">): PoolReport | undefined {
   const path = join(data.runFolder, FILE);
   return existsSync(path) && data.inUse ? (JSON.parse(readFileSync(path, "utf8")) as PoolReport) : undefined;

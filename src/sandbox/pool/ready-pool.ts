@@ -1,10 +1,10 @@
 /**
- * Sandboxes that were started before anybody asked, so that a create is only a hand-over: booted, or made from the
- * checkpoint of a template. They have their final id from the start and hold no secret of anybody; one is given out
- * once and never comes back. Nothing in them runs while they wait.
+ * The ready pool: sandboxes started before a client asks, so that a create is only a hand-over. They are booted or
+ * restored from the checkpoint of a template, have their final id from the start, and hold no tenant's secrets. Each is
+ * given out once and never returns. Nothing runs in them while they wait.
  *
- * How many there are follows what is asked for (demand.ts) and what room there is (shares.ts, memory-room.ts). They are
- * made when clients leave the processors alone: what a client waits for goes first.
+ * The size follows demand (demand.ts) and room (shares.ts, memory-room.ts). The pool starts sandboxes when clients
+ * leave the processors idle: work that a client waits for goes first. It never decides who may create a sandbox.
  */
 
 import { Background } from "../../base/background.ts";
@@ -17,34 +17,34 @@ import { byTemplate, type PoolReport } from "./pool-report.ts";
 import { type Room, shareOut } from "./shares.ts";
 import { type Beginning, floorsOf, keyOf, Making, type Ready, Stock } from "./stock.ts";
 
-/** How long the ready pool rests after a start ahead that failed, and after the first that is taken in a while. */
+/** How long the pool pauses after a failed start, and after the first take in a while. */
 export const READY_RETRY_MS = 5_000;
 export const READY_REFILL_DELAY_MS = 100;
 /** Nobody has taken any for so long: whoever takes the next one is about to use it. */
 const READY_QUIET_MS = 250;
 /** While they are taken one after another, none is made until this part is left. */
 const READY_LOW_PART = 0.25;
-/** And so long after that none as long as others have much to do: whoever took one is about to use it. */
+/** How long after a take refilling also waits for a busy machine: the client that took a sandbox is about to use it. */
 export const READY_USE_MS = 2_000;
-/** How often it is looked whether there is still room for them. */
+/** How often the pool checks its room. */
 export const READY_LOOK_MS = 1_000;
-/** Made ready at the same time, but no more than there are processors; and given back. */
+/** Concurrent starts, at most one per processor, and concurrent discards. */
 const READY_STARTS_AT_ONCE_MAX = 4;
 const READY_DISCARDS_AT_ONCE = 4;
-/** Templates of which it is known how they are asked for. */
+/** Maximum number of templates whose demand is tracked. */
 const READY_STOCKS_MAX = 256;
 
 export interface ReadyPoolParts {
-  /** Nobody waits for it. */
+  /** Starts a sandbox that no client waits for. */
   startAhead(wanted: Beginning): Promise<string>;
   /** Nothing in it goes on until it is let go. */
   stop(id: string): Promise<void>;
-  /** False: it has ended. */
+  /** False: the sandbox has ended. */
   letGo(id: string): boolean;
   discard(id: string): Promise<void>;
-  /** What it takes of the memory. */
+  /** The sandbox's memory use. */
   bytesOf(id: string): number;
-  /** False: what the operator has set is kept, and nothing else. */
+  /** False: the pool keeps only the operator's minimum. */
   followsDemand: boolean;
   /** For all ready ones, of which there are so many, with so much memory. */
   room(ready: number, heldBytes: number): Room;
@@ -61,13 +61,13 @@ export class ReadyPool {
   readonly #stocks = new Map<string, Stock>();
   readonly #background: Background;
   readonly #discards = new Gate(READY_DISCARDS_AT_ONCE);
-  /** Of all that was asked for, also where nothing was kept. */
+  /** Counts of all creates, also of templates without ready sandboxes. */
   readonly #counts = { hits: 0, joined: 0, misses: 0 };
-  /** Starts that a client waits for. */
+  /** Running starts that a client waits for. */
   #served = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
   #takenAt = Number.NEGATIVE_INFINITY;
-  /** Whoever took one after a while is about to use the processor: nothing is made until then. */
+  /** A client that takes a sandbox after an idle time is about to use the processor, so nothing starts until then. */
   #restsUntil = 0;
   #next: { at: number; timer: Timer } | undefined;
   #closed = false;
@@ -77,7 +77,7 @@ export class ReadyPool {
     this.#background = new Background(parts.log);
   }
 
-  /** Keeps so many of these in any case, and of others none but for demand. */
+  /** Sets the minimum for these templates; others are kept only for demand. */
   keep(kept: readonly KeptReady[]): void {
     const floors = floorsOf(kept);
     for (const [key, stock] of this.#stocks) if (!floors.has(key)) stock.floor = 0;
@@ -90,7 +90,7 @@ export class ReadyPool {
     this.#lookSafely();
   }
 
-  /** It has ended. */
+  /** To be called when a ready sandbox has ended. */
   lost(id: string): void {
     for (const { ready } of this.#stocks.values()) {
       const at = ready.findIndex((each) => each.id === id);
@@ -99,18 +99,18 @@ export class ReadyPool {
     this.#lookIn(READY_REFILL_DELAY_MS);
   }
 
-  /** Nobody can ask for these any more. */
+  /** Drops the demand for templates that can no longer be requested. */
   forget(isGone: (beginning: Beginning) => boolean): void {
     const gone = [...this.#stocks.values()].filter(isGone);
     for (const stock of gone) stock.forgetDemand();
     if (gone.length > 0) this.#lookIn(0);
   }
 
-  /** A running sandbox that begins with this: a ready one, one that is about to be, or what `make` makes. */
+  /** Returns a running sandbox with this start: a ready one, one that is already starting, or one made by `make`. */
   async serve(wanted: Beginning & { owner?: string | undefined }, make: () => Promise<string>): Promise<string> {
     this.#askedAt = this.#parts.clock.now();
     const stock = this.#asked(wanted);
-    // What is nobody's, such as the checkpoint that copies are made from, could not have been kept.
+    // Starts without an owner, such as copies of an internal checkpoint, never come from the pool and are not counted.
     const counted =
       stock !== undefined ? [this.#counts, stock.counts] : wanted.owner !== undefined ? [this.#counts] : [];
     const ready = stock && this.#take(stock);
@@ -127,14 +127,14 @@ export class ReadyPool {
     return await this.during(make);
   }
 
-  /** Work that a client waits for: nothing else is begun in its way. */
+  /** Runs work that a client waits for; the pool starts less meanwhile. */
   async during<Result>(work: () => Promise<Result>): Promise<Result> {
     this.#served++;
     try {
       return await work();
     } finally {
       this.#served--;
-      // To see what room there is takes a millisecond: not when nothing could be begun.
+      // Checking the room takes a millisecond, so skip it when nothing could start.
       if (this.#served < this.#placesMax) this.#lookIn(0);
     }
   }
@@ -154,14 +154,14 @@ export class ReadyPool {
     const stock = this.#stocks.get(key) ?? this.#newStock(wanted);
     if (stock === undefined) return undefined;
     stock.demand.note(owner, this.#parts.clock.now());
-    // Whoever was asked for last comes last.
+    // Keeps the map ordered by last request.
     this.#stocks.delete(key);
     this.#stocks.set(key, stock);
     this.#lookIn(READY_LOOK_MS);
     return stock;
   }
 
-  /** In the place of the one that was asked for least lately, where there are many. */
+  /** Replaces the least recently requested empty stock when there are too many. */
   #newStock(wanted: Beginning): Stock | undefined {
     if (this.#stocks.size >= READY_STOCKS_MAX) {
       const idle = [...this.#stocks].find(([, { floor, ready, making }]) => floor + ready.length + making.size === 0);
@@ -190,7 +190,7 @@ export class ReadyPool {
     this.#next = { at, timer: clock.after(delayMs, () => this.#lookSafely()) };
   }
 
-  /** What room there is may not be seen for once: it is looked again. */
+  /** Reading the room may fail temporarily, so a failure is retried. */
   #lookSafely(): void {
     try {
       this.#look();
@@ -201,7 +201,7 @@ export class ReadyPool {
     }
   }
 
-  /** Sees how many there should be, gives back what is too much, and begins what is missing. */
+  /** Computes the targets, discards the surplus, and starts what is missing. */
   #look(): void {
     this.#next?.timer.cancel();
     this.#next = undefined;
@@ -232,7 +232,7 @@ export class ReadyPool {
     for (const { id } of stock.ready.splice(count)) this.#discard(id);
   }
 
-  /** Which to begin with next: one that has less than it should in any case, then the emptiest. */
+  /** The stock to start next: one below its minimum, then the emptiest. */
   #neediest(now: number): Stock | undefined {
     const stocks = [...this.#stocks.values()];
     const making = stocks.reduce((sum, stock) => sum + stock.making.size, 0);
@@ -252,7 +252,7 @@ export class ReadyPool {
     return sinceMs < READY_REFILL_DELAY_MS ? size >= target * READY_LOW_PART : this.#parts.isBusyNow();
   }
 
-  /** What is made ahead and what clients wait for, together. */
+  /** Limit for starts of the pool and starts that clients wait for, together. */
   get #placesMax(): number {
     return Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX);
   }
@@ -296,7 +296,7 @@ export class ReadyPool {
   #failed(stock: Stock, event: string, error: unknown): void {
     this.#parts.log.write({ level: "error", event, error: described(error) });
     stock.retryAt = this.#parts.clock.now() + READY_RETRY_MS;
-    // A checkpoint that does not fit this machine, or is gone, never will: it is not asked for again.
+    // A checkpoint that does not fit this machine, or is gone, is not retried.
     if (stock.checkpoint !== null && error instanceof Fault && error.status < 500) stock.isUnfit = true;
   }
 

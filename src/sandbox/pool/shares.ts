@@ -8,10 +8,10 @@ import type { OwnersDemand } from "./demand.ts";
 import { READY_OWNERS_PART } from "./limits.ts";
 
 export interface Claim {
-  /** How many are kept in any case. */
+  /** The operator's minimum. */
   floor: number;
   bytesEach: number;
-  /** The most that are of use to all owners together. */
+  /** The most that all owners together have demand for. */
   most: number;
   owners: readonly OwnersDemand[];
 }
@@ -36,7 +36,7 @@ export function shareOut<Each extends Claim>(claims: readonly Each[], room: Room
   return new Map(claims.map((claim) => [claim, Math.max(claim.floor, granted.get(claim) ?? 0)]));
 }
 
-/** What each owner wants and may have. Whoever asked last is first. */
+/** What each owner wants and may have, most recent owner first. */
 function pursesOf(claims: readonly Claim[], room: Room): Purse[] {
   const purses = new Map<string, Purse>();
   const places = Math.max(1, Math.floor(room.places * READY_OWNERS_PART));
@@ -60,7 +60,7 @@ function grantOne(purse: Purse, left: Room, granted: Map<Claim, number>): boolea
     if (next === undefined) return false;
     const { claim } = next;
     const had = granted.get(claim) ?? 0;
-    // The first ones are those that are kept in any case.
+    // The first ones are covered by the minimum, which is already paid for.
     const isFree = had < claim.floor;
     if (next.count > 0 && had < claim.most && (isFree || (fits(left, claim) && fits(purse, claim)))) {
       next.count--;

@@ -1,4 +1,4 @@
-/** What is in the ready pool of one kind and checkpoint, what is about to be, and how it was asked for. */
+/** The ready and starting sandboxes of one kind and checkpoint, and the demand for them. */
 import type { KeptReady, SandboxKind } from "../../contract/internal/host.ts";
 import { Demand } from "./demand.ts";
 import type { PooledTemplate } from "./pool-report.ts";
@@ -8,7 +8,7 @@ import type { Claim } from "./shares.ts";
 const READY_GUESS_BYTES = 32 * 1024 ** 2;
 const READY_GUESS_RESTORED_BYTES = 256 * 1024 ** 2;
 
-/** What sandboxes in the ready pool begin with. */
+/** What a sandbox starts from. */
 export interface Beginning {
   kind: SandboxKind;
   checkpoint: string | null;
@@ -19,7 +19,7 @@ export interface Ready {
   bytes: number;
 }
 
-/** One that is on its way to the ready pool. Whoever needs one meanwhile waits for it rather than begin anew. */
+/** A sandbox on its way to the ready pool. A create that needs one meanwhile claims it instead of starting another. */
 export class Making {
   #claim: PromiseWithResolvers<string | undefined> | undefined;
 
@@ -27,13 +27,13 @@ export class Making {
     return this.#claim !== undefined;
   }
 
-  /** Its id once it can be handed over; undefined: it came to nothing. */
+  /** Resolves with the id once the sandbox can be handed over; undefined: the start failed. */
   claim(): Promise<string | undefined> {
     this.#claim = Promise.withResolvers();
     return this.#claim.promise;
   }
 
-  /** Whether somebody had claimed it. */
+  /** Returns whether the sandbox was claimed. */
   give(id: string | undefined): boolean {
     this.#claim?.resolve(id);
     return this.#claim !== undefined;
@@ -43,17 +43,17 @@ export class Making {
 export class Stock {
   readonly kind: SandboxKind;
   readonly checkpoint: string | null;
-  /** How many are kept in any case. */
+  /** The operator's minimum. */
   floor = 0;
   /** How many there should be. */
   target = 0;
   readonly ready: Ready[] = [];
   readonly making = new Set<Making>();
   #demand = new Demand();
-  /** Asked for and ready; about to be ready; neither. */
+  /** Creates served by a ready sandbox, by a starting one, or by neither. */
   readonly counts = { hits: 0, joined: 0, misses: 0 };
   retryAt = 0;
-  /** Its checkpoint does not fit this machine, or is gone: it is not tried again. */
+  /** The checkpoint does not fit this machine, or is gone; it is not retried. */
   isUnfit = false;
   #bytesEach: number | undefined;
 
@@ -62,7 +62,7 @@ export class Stock {
     this.checkpoint = checkpoint;
   }
 
-  /** How many there are, or will be, for the next who ask. */
+  /** Ready and unclaimed starting sandboxes. */
   get size(): number {
     return this.ready.length + this.unclaimed.length;
   }
@@ -108,13 +108,15 @@ export class Stock {
   }
 }
 
-/** What differs in anything that the start depends on, the wall first of all, does not share what is ready. */
+/**
+ * Sandboxes share a stock only if everything that their start depends on is equal, the isolation runtime first of all.
+ */
 export function keyOf({ kind, checkpoint }: Beginning): string {
   const { wall = null, image, cpuCount, memoryMB, diskSizeMB } = kind;
   return JSON.stringify([wall, image, cpuCount, memoryMB, diskSizeMB, checkpoint]);
 }
 
-/** How many to keep in any case, by key. Two templates may be alike: each needs its own. */
+/** The operator's minimum by key. Two templates may have the same key; their minimums add up. */
 export function floorsOf(kept: readonly KeptReady[]): Map<string, KeptReady> {
   const floors = new Map<string, KeptReady>();
   for (const each of kept) {

@@ -1,8 +1,7 @@
 /**
- * A process that works on the content of one volume. It has user, pid, network and ipc namespaces of its own: it is
- * root to the ids that sandboxes have, which is nobody on the machine, and shuts itself into the volume before it is
- * asked anything. So what sandboxes do to the tree meanwhile leads it nowhere else, and a call that hangs holds up
- * nothing but itself.
+ * A process that serves the content of one volume. It has its own user, pid, network and ipc namespaces: it is root for
+ * the ids of sandboxes, which have no rights on the machine, and chroots into the volume before its first request. So
+ * changes that sandboxes make to the tree cannot lead it elsewhere, and a call that hangs blocks only itself.
  */
 import { chownSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,14 +15,14 @@ import { overloaded } from "../../system/overload.ts";
 import { CONTENT_END_MS, CONTENT_START_MS } from "../limits.ts";
 import type { HeldVolume } from "./volumes.ts";
 
-/** How long one may think about a call, but for the bytes of a file, of which each piece may take so long. */
+/** Timeout of a call. For file content it applies to each piece. */
 const CONTENT_CALL_MS = scaled(120_000);
 
 const PROGRAM = join(import.meta.dir, "program/main.ts");
-/** What root needs to go anywhere in a tree and to give its entries owners and modes; and to shut itself in. */
+/** Capabilities to reach all entries of a tree, to set their owners and modes, and to chroot. */
 const CAPABILITIES = "-all,+chown,+dac_override,+fowner,+fsetid,+sys_chroot";
 const NAMESPACES = ["--user", "--keep-caps", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts"];
-/** The runtime lies where the mapped root may have no way to; it comes as an open file instead. */
+/** The mapped root may not be able to reach the runtime's path, so the runtime is passed as an open file. */
 const RUNTIME = "/proc/self/fd/3";
 const START = `${IGNORE_STOP_SIGNALS}echo namespaces; read go && exec setpriv --reuid=0 --regid=0 --clear-groups --no-new-privs \
 --bounding-set=${CAPABILITIES} -- ${RUNTIME} "$@"`;
@@ -34,7 +33,7 @@ export class ContentProcess {
     readonly child: ReturnType<typeof spawn>,
   ) {}
 
-  /** `folder` is for its socket; `program` is what it runs, bundled. Takes the volume over, also when it throws. */
+  /** `folder` is for the socket; `program` is the bundled program. Takes over the volume, even when it throws. */
   static async start(volume: HeldVolume, folder: string, program: string): Promise<ContentProcess> {
     const socket = join(folder, "socket");
     const child = spawnOr(volume, () => {
@@ -64,14 +63,14 @@ export class ContentProcess {
     }
   }
 
-  /** Resolves when the operation has answered; the body of an answer may still be on its way. */
+  /** Resolves when the operation responds; the body may still be streaming. */
   async ask(
     operation: string,
     about: Record<string, unknown>,
     body: ReadableStream<Uint8Array> | null = null,
   ): Promise<Response> {
     const stop = new AbortController();
-    // A body may take as long as it keeps coming.
+    // An upload may take as long as data keeps coming.
     const timer = body === null ? setTimeout(() => stop.abort(), CONTENT_CALL_MS) : undefined;
     let response: Response;
     try {
@@ -100,7 +99,7 @@ export class ContentProcess {
   }
 
   async end(): Promise<void> {
-    // It ends by itself when nobody is at the other end; one that hangs is ended.
+    // The process ends when its stdin closes; a hung one is killed.
     const late = setTimeout(() => this.child.kill("SIGKILL"), CONTENT_END_MS);
     await this.child.stdin.end();
     await this.child.exited.finally(() => clearTimeout(late));
@@ -138,7 +137,7 @@ async function logLines(stream: ReadableStream<Uint8Array>): Promise<void> {
       stderrLog.write({ level: "error", event: "the content of a volume", error: error });
     }
   } catch {
-    // It is over.
+    // The stream is over.
   }
 }
 
@@ -157,10 +156,7 @@ async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-/**
- * The program with all that it imports, for who cannot read the folders it lies in. It comes into this folder, which
- * everybody can look at.
- */
+/** Bundles the program with its imports into this world-readable folder: the process cannot read the source folders. */
 export async function bundleProgram(folder: string): Promise<string> {
   const { outputs } = await Bun.build({ entrypoints: [PROGRAM], target: "bun" });
   const text = await outputs[0]?.text();

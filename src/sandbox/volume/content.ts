@@ -1,6 +1,5 @@
 /**
- * The content of volumes, by a process for each volume that is being looked at: the first call starts it, and it ends
- * when nobody has asked for a while.
+ * Serves the content of volumes with one process per volume in use. The first call starts it, and it ends when idle.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +16,7 @@ import { CONTENT_IDLE_MS, CONTENT_PROCESSES_MAX } from "../limits.ts";
 import { bundleProgram, ContentProcess } from "./content-process.ts";
 import type { Volumes } from "./volumes.ts";
 
-/** Calls to one of them at the same time; a further one is told to come again. */
+/** Concurrent calls to one process; a further one is rejected and can be retried. */
 const CONTENT_CALLS_MAX = 32;
 
 interface Worker {
@@ -35,7 +34,7 @@ export class ProcessedContent implements VolumeContent {
   #program: Promise<string> | undefined;
   #starting = 0;
 
-  /** `folder` is for the program and the sockets. The mapped root of a volume passes through it. */
+  /** `folder` is for the program and the sockets. The mapped root of a volume must be able to pass through it. */
   constructor(volumes: Volumes, folder: string) {
     this.#volumes = volumes;
     this.#folder = folder;
@@ -62,7 +61,7 @@ export class ProcessedContent implements VolumeContent {
     await this.#ask(volume, "remove", { path });
   }
 
-  /** How long each of these is; null where there is no such entry. */
+  /** The sizes of these entries; null for a missing one. */
   sizes(volume: string, paths: readonly string[]): Promise<(number | null)[]> {
     return this.#ask(volume, "sizes", {}, new Response(JSON.stringify(paths)).body);
   }
@@ -93,7 +92,7 @@ export class ProcessedContent implements VolumeContent {
     }
   }
 
-  /** Nothing of it is being looked at any more. */
+  /** Ends the process of a volume. */
   async end(volume: string): Promise<void> {
     await this.#turns.run(volume, async () => {
       const worker = this.#workers.get(volume);
@@ -128,7 +127,7 @@ export class ProcessedContent implements VolumeContent {
       this.#workers.set(volume, found);
       if (found.calls === CONTENT_CALLS_MAX)
         throw overloaded(`${CONTENT_CALLS_MAX} calls to this volume are under way`);
-      // Within the turn: it could be ended as idle right behind it.
+      // Counted within the turn; otherwise the process could be ended as idle right after it.
       found.calls++;
       clearTimeout(found.idle);
       return found;
@@ -160,7 +159,7 @@ export class ProcessedContent implements VolumeContent {
     }
   }
 
-  /** One that has nothing to do gives way. */
+  /** Ends the longest idle process when there are too many. */
   async #makeRoom(): Promise<void> {
     if (this.#workers.size + this.#starting < CONTENT_PROCESSES_MAX) return;
     const idle = [...this.#workers].filter(([, { calls }]) => calls === 0);
@@ -188,7 +187,7 @@ export class ProcessedContent implements VolumeContent {
   }
 }
 
-/** The same bytes; `leave` is called when they have ended, whichever way. */
+/** Passes the bytes on; `leave` is called when they end in any way. */
 function passedOn(body: ReadableStream<Uint8Array> | null, leave: () => void): ReadableStream<Uint8Array> {
   if (body === null) throw new Fault(500, "the content of a volume answered without a body");
   const reader = body.getReader();
@@ -197,7 +196,7 @@ function passedOn(body: ReadableStream<Uint8Array> | null, leave: () => void): R
       const piece = await reader.read().catch(() => undefined);
       if (piece !== undefined && !piece.done) return controller.enqueue(piece.value);
       leave();
-      // Without a reason: Bun.serve prints one, and any sandbox can cause it at will.
+      // Without a reason: Bun.serve would print it, and any sandbox could trigger that at will.
       if (piece === undefined) controller.error();
       else controller.close();
     },

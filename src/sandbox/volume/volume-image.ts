@@ -1,6 +1,6 @@
 /**
- * The file that a volume is: one sized ext4 with a journal. Its size is the most that a volume ever takes of the
- * machine, in bytes and in inodes. It takes room as it is written to, and gives back what is removed.
+ * The image file of a volume: one ext4 of fixed size with a journal. The size bounds what a volume ever takes of the
+ * machine, in bytes and in inodes. The file is sparse: it grows with writes and shrinks with removals.
  */
 import { mkdirSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -11,19 +11,19 @@ import { attempt, run } from "../../system/command.ts";
 import { HOST_ID_FIRST } from "../../system/id-range.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 
-/** A volume's filesystem is looked through before it is mounted; a clean one takes a moment, a broken one minutes. */
+/** Timeout of the filesystem check before a mount. A clean filesystem takes a moment, a broken one minutes. */
 const VOLUME_CHECK_MS = scaled(600_000);
 const VOLUME_MAKE_MS = scaled(60_000);
 
 /**
- * Barriers stay on, unlike on the disks of sandboxes: a volume outlives a crash of the machine. After an error of the
- * filesystem it can only be read, until it is looked through at the next mount.
+ * Barriers stay on, unlike on the disks of sandboxes, because a volume survives a crash of the machine. After a
+ * filesystem error the volume is read-only until the check at the next mount.
  */
 const VOLUME_MOUNT = "noinit_itable,discard,errors=remount-ro";
 
-/** What sandboxes see is a folder of the filesystem, so that its own lost+found is nobody's. */
+/** Sandboxes see a subfolder of the filesystem, so that they do not see its lost+found. */
 export const TREE = "tree";
-/** Whoever a sandbox's processes run as, a volume is theirs to write to. */
+/** Every user in a sandbox may write to a volume. */
 const TREE_MODE = 0o777;
 
 const MIB = 1024 * 1024;
@@ -31,12 +31,12 @@ const LARGE_MIN_MB = 512;
 const JOURNAL_SMALL_MB = 8;
 const JOURNAL_LARGE_MB = 32;
 
-/** What `flock` ends with when somebody else has the lock. */
+/** Exit code of `flock` when another process has the lock. */
 const LOCKED = 75;
-/** e2fsck: nothing was wrong, or nothing is any more. */
+/** Highest exit code of e2fsck for a sound filesystem: 0 for no errors, 1 for corrected ones. */
 const SOUND_MAX = 1;
 
-/** Formats a new file. It is on the disk when this resolves. */
+/** Formats a new file, durable when this resolves. */
 export async function makeImage(path: string, sizeMB: number): Promise<void> {
   await makeSparse(path, sizeMB * MIB);
   const journal = sizeMB < LARGE_MIN_MB ? JOURNAL_SMALL_MB : JOURNAL_LARGE_MB;
@@ -49,8 +49,8 @@ export async function makeImage(path: string, sizeMB: number): Promise<void> {
 }
 
 /**
- * Replays the journal and repairs what a crash left, unless it is attached: then it is being used and needs none of
- * that. Nobody can attach it while it is looked through, also not the next server when this one is killed meanwhile.
+ * Replays the journal and repairs crash damage, unless the image is attached and therefore in use. The lock keeps
+ * others from attaching it meanwhile, even the next server after this one is killed.
  */
 export async function checkImage(path: string): Promise<void> {
   const command = ["flock", "--nonblock", "--conflict-exit-code", String(LOCKED), path, "e2fsck", "-p", path];
@@ -70,7 +70,7 @@ export async function mountImage(path: string, target: string, mounts: Mounts): 
   await mounts.do({ kind: "volume", image: path, target, options: VOLUME_MOUNT });
 }
 
-/** In a filesystem that was just made. Its ids are those on the machine, like the ids of the disks of sandboxes. */
+/** Makes the tree in a new filesystem. Owners are stored as the machine's ids, as on the disks of sandboxes. */
 export async function makeTree(path: string): Promise<void> {
   mkdirSync(path);
   await run(["chown", `${HOST_ID_FIRST}:${HOST_ID_FIRST}`, path]);

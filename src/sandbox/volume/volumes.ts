@@ -1,10 +1,11 @@
 /**
- * Volumes: filesystems that outlive sandboxes, and that several of them have mounted at once.
+ * Volumes: filesystems that outlive sandboxes and that several sandboxes can mount at once.
  *
- * Each is a folder below `volumes` in the data folder, with one image and what is known of it. It is mounted at most
- * once, in the mount namespace of the server, when somebody needs it there: a sandbox that starts, or its content. From
- * there it is bound into sandboxes, which then hold it themselves; so the machine's own mount goes after a while. A
- * server that was killed leaves it to the next one, which finds it by its name.
+ * Each volume is a folder below `volumes` in the data folder, with one image and its facts. The server mounts it at
+ * most once, in its own mount namespace, when a starting sandbox or a content call needs it. Sandboxes get bind mounts
+ * and then hold the filesystem themselves, so the server unmounts its own mount when idle. After a kill, the next
+ * server finds the mount by its name.
+ * This folder never decides which tenant may use a volume.
  */
 import {
   chmodSync,
@@ -29,26 +30,26 @@ import { mountPoints } from "../../system/mount/mount-namespace.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 import { checkImage, makeImage, makeTree, mountImage, TREE } from "./volume-image.ts";
 
-/** How long what was written to a volume may take to reach the disk. */
+/** Timeout for syncing a volume to the disk. */
 const VOLUME_SYNC_MS = scaled(300_000);
-/** The machine's own mount of a volume goes when nobody has needed it for so long. */
+/** How long the server's own mount of a volume stays without use. */
 const VOLUME_IDLE_MS = 30_000;
-/** A volume whose last user is just going is waited for in steps. */
+/** Tries and delay for mounting a volume whose last user is just detaching it. */
 const VOLUME_MOUNT_TRIES_MAX = 40;
 const VOLUME_MOUNT_RETRY_MS = 50;
 
-/** What is not whole: being made, or being removed. */
+/** Prefix of a folder that is being made or removed. */
 const UNFINISHED = ".unfinished-";
 const FORMAT = 1;
 
 interface Facts {
   format: typeof FORMAT;
   sizeMB: number;
-  /** How the ids of files are written: as the machine sees those of sandboxes. */
+  /** How file owners are stored: as the machine's ids of sandboxes. */
   ids: "shifted";
 }
 
-/** As long as it is held, the volume is mounted at `path`. */
+/** While held, the volume is mounted at `path`. */
 export interface HeldVolume extends Disposable {
   name: string;
   path: string;
@@ -65,7 +66,7 @@ export class Volumes {
   readonly #mounts: Mounts;
   readonly #idleMs: number;
   readonly #turns = new OneAtATimeByKey();
-  /** Of those that are mounted, or about to be. */
+  /** Volumes that are mounted or about to be. */
   readonly #uses = new Map<string, Use>();
   #closed = false;
 
@@ -81,7 +82,7 @@ export class Volumes {
     const volumes = new Volumes(data, mounts, idleMs);
     mkdirSync(volumes.#folder, { recursive: true, mode: 0o700 });
     chmodSync(volumes.#folder, 0o700);
-    // For the mapped root of a sandbox to pass through, not to look around.
+    // The mapped root of a sandbox may pass through this folder, but not list it.
     mkdirSync(volumes.#mountFolder, { recursive: true, mode: 0o711 });
     for (const name of readdirSync(volumes.#folder)) {
       if (name.startsWith(UNFINISHED)) await volumes.#sweep(name.slice(UNFINISHED.length));
@@ -90,7 +91,7 @@ export class Volumes {
     return volumes;
   }
 
-  /** Idempotent. Resolves when it is on the disk. Fault 507 when the machine has no room. */
+  /** Idempotent. Resolves when the volume is durable. Throws Fault 507 when the machine has no room. */
   async create(name: string, sizeMB: number): Promise<void> {
     await this.#turns.run(demandName(name), async () => {
       if (existsSync(this.#imageOf(name))) return;
@@ -115,7 +116,9 @@ export class Volumes {
     });
   }
 
-  /** Idempotent; an unknown name is success. The caller knows that no sandbox has it, and ends what works on it. */
+  /**
+   * Idempotent; an unknown name is success. The caller makes sure that no sandbox has it, and ends content calls on it.
+   */
   async remove(name: string): Promise<void> {
     await this.#turns.run(demandName(name), async () => {
       const use = this.#uses.get(name);
@@ -123,7 +126,7 @@ export class Volumes {
       await this.#detach(name);
       const folder = join(this.#folder, name);
       await this.#sweep(name);
-      // What is half removed must not be taken for a volume.
+      // A partly removed folder must not look like a volume.
       if (existsSync(folder)) renameSync(folder, join(this.#folder, UNFINISHED + name));
       await this.#sweep(name);
     });
@@ -133,7 +136,7 @@ export class Volumes {
     return existsSync(this.#imageOf(demandName(name)));
   }
 
-  /** Fault 404 when there is none. */
+  /** Throws Fault 404 when there is no such volume. */
   async hold(name: string): Promise<HeldVolume> {
     if (this.#closed) throw new Fault(503, "the server is stopping");
     const use = this.#useOf(demandName(name));
@@ -155,13 +158,13 @@ export class Volumes {
     }
   }
 
-  /** Whatever was written to it so far, by whomever, is on the disk. */
+  /** Makes all writes to the volume so far durable, whichever process made them. */
   async sync(name: string): Promise<void> {
     using held = await this.hold(name);
     await syncFilesystem(held.path);
   }
 
-  /** Lets go of all that are mounted here. Sandboxes keep what they have. */
+  /** Unmounts all volumes here. Sandboxes keep their own mounts. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const { idle } of this.#uses.values()) clearTimeout(idle);
@@ -191,7 +194,7 @@ export class Volumes {
     }
   }
 
-  /** A new filesystem gets its tree, and is let go again. */
+  /** Makes the tree in a new filesystem and unmounts it again. */
   async #fill(name: string, image: string): Promise<void> {
     const target = join(this.#mountFolder, UNFINISHED + name);
     await this.#attach(image, target);
@@ -206,21 +209,22 @@ export class Volumes {
   async #detach(name: string): Promise<void> {
     const target = this.#mountOf(name);
     if (mountPoints().includes(target)) {
-      // First, and not on the one thread that mounts: there may be much to write, and sandboxes wait for that thread.
+      // Synced first, and not on the single mount thread: there may be much to write, and sandboxes wait for that
+      // thread.
       await syncFilesystem(target).catch((error: unknown) => complain("a volume could not be synced", name, error));
       await this.#unmount(target);
     }
-    // Somebody may have come meanwhile, who has it mounted again.
+    // A new holder may have mounted it again meanwhile.
     if (this.#uses.get(name)?.holders === 0) this.#uses.delete(name);
   }
 
   async #unmount(target: string): Promise<void> {
     if (mountPoints().includes(target)) await this.#mounts.do({ kind: "detach", target });
-    // Whatever is still mounted there would go with its folder, if that were not to be empty.
+    // rmdir fails unless the folder is empty, so it cannot delete content that is still mounted.
     if (existsSync(target)) await rmdir(target);
   }
 
-  /** Removes what is left of a volume that is not whole. */
+  /** Removes what is left of an unfinished volume. */
   async #sweep(name: string): Promise<void> {
     await this.#unmount(join(this.#mountFolder, UNFINISHED + name));
     await rm(join(this.#folder, UNFINISHED + name), { recursive: true, force: true });
@@ -244,7 +248,7 @@ export class Volumes {
     use.idle.unref();
   }
 
-  /** Names of those that are mounted here. */
+  /** Names of volumes that are mounted here. */
   #mounted(): string[] {
     const prefix = `${this.#mountFolder}/`;
     return mountPoints()
@@ -282,7 +286,7 @@ async function syncFilesystem(path: string): Promise<void> {
   if (exitCode !== 0) throw new Fault(500, `a volume could not be written to the disk: ${stderr.trim()}`);
 }
 
-/** A file, or the names in a folder. */
+/** Syncs a file, or the names in a folder. */
 async function sync(path: string): Promise<void> {
   await using handle = await open(path, "r");
   await handle.sync();

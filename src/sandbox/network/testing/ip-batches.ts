@@ -1,8 +1,8 @@
-/** The veth pair of a slot, as batches for `ip -batch`: what the kernel is told by netlink is held to them. Pure. */
+/** The veth pair of a slot as `ip -batch` text; tests compare the netlink requests with it. Pure. */
 import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "../../../contract/address-plan.ts";
 import { INNER_INTERFACE, type OuterEnd } from "../veth.ts";
 
-/** On the machine; makes both ends. */
+/** Commands on the machine; they create both ends. */
 export function outerBatch({ name, address, gateway, mtu, namespace }: OuterEnd): string {
   return [
     `link add ${name} address ${GATEWAY_MAC} mtu ${mtu} type veth ` +
@@ -14,7 +14,7 @@ export function outerBatch({ name, address, gateway, mtu, namespace }: OuterEnd)
   ].join("\n");
 }
 
-/** In the sandbox's namespace. */
+/** Commands in the sandbox's namespace. */
 export function innerBatch({
   address,
   gateway,

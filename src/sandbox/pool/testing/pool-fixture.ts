@@ -1,4 +1,4 @@
-/** A pool on a machine of which a test decides when a start is over, with a clock that the test moves. */
+/** A ready pool on a fake machine: the test ends each start and moves the clock. */
 
 import type { LogEntry } from "../../../base/log.ts";
 import { ManualClock } from "../../../base/testing/manual-clock.ts";
@@ -11,15 +11,15 @@ import type { Beginning } from "../stock.ts";
 
 export const MIB = 1024 ** 2;
 
-/** What tests keep and ask for: it is booted. */
+/** A booted kind that tests keep and request. */
 export const KIND: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: "base" };
 export const PLAIN: Beginning = { kind: KIND, checkpoint: null };
 
 export class PoolFixture {
   readonly clock = new ManualClock(1_000_000);
-  /** What there is on the machine. */
+  /** The sandboxes on the fake machine. */
   readonly machine = new Map<string, "runs" | "stands still">();
-  /** Those under way. */
+  /** Starts in progress. */
   readonly starts: (Beginning & { done: PromiseWithResolvers<string> })[] = [];
   readonly entries: LogEntry[] = [];
   report: PoolReport = { templates: [], hits: 0, joined: 0, misses: 0 };
@@ -56,7 +56,7 @@ export class PoolFixture {
     });
   }
 
-  /** All that can go on without a start that ends, or time that passes, has. */
+  /** Resolves when all work that needs neither a finished start nor a clock tick is done. */
   settled(): Promise<void> {
     return new Promise((resolve) => setImmediate(resolve));
   }
@@ -66,7 +66,7 @@ export class PoolFixture {
     await this.clock.advance(ms, () => this.settled());
   }
 
-  /** Ends the oldest start that is under way. */
+  /** Ends the oldest start in progress. */
   async endStart(): Promise<string> {
     const next = this.starts.shift();
     if (next === undefined) throw new Error("none is under way");
@@ -77,7 +77,7 @@ export class PoolFixture {
     return id;
   }
 
-  /** Lets all that is begun come to its end, and time pass until nothing more is. */
+  /** Ends all starts and advances the clock until no new one begins. */
   async filled(): Promise<void> {
     for (let quiet = 0; quiet < 3; quiet++) {
       for (; this.starts.length > 0; quiet = 0) await this.endStart();

@@ -1,7 +1,7 @@
 /**
- * Shuts this process into a volume. From then on the kernel resolves every path below the volume's root, whatever
- * becomes of folders and links meanwhile, so that no path has to be looked through before it is used. The process has
- * been given user and other namespaces of its own before: it is root to the volume's files and to nothing else.
+ * Confines this process to a volume with chroot. From then on the kernel resolves every path below the volume's root,
+ * however folders and links change, so no path needs checking before use. The process already has its own user and
+ * other namespaces: it is root for the volume's files and for nothing else.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { constants, fstatSync, openSync, type Stats } from "node:fs";
@@ -14,18 +14,18 @@ const libc = onFirstUse({
   linkat: { args: [FFIType.i32, FFIType.ptr, FFIType.i32, FFIType.ptr, FFIType.i32], returns: FFIType.i32 },
 });
 
-/** The same on every machine, though neither Node nor Bun names them. */
+/** Constants of Linux that neither Node nor Bun exports. */
 const O_PATH = 0o10000000;
 const O_CLOEXEC = 0o2000000;
 export const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;
 const AT_FDCWD = -100;
 const AT_SYMLINK_FOLLOW = 0x400;
 
-/** The descriptors of this process as files, by which one that only names a file becomes one that opens it. */
+/** /proc/self/fd, opened before the chroot: turns an O_PATH descriptor into one that can be read. */
 let descriptors = -1;
 
 export function confineTo(root: string): void {
-  // Loaded now: there is no library in a volume.
+  // Loaded before the chroot: a volume contains no library.
   libc();
   descriptors = openSync("/proc/self/fd", constants.O_RDONLY | constants.O_DIRECTORY);
   const path = cString(root);
@@ -33,23 +33,23 @@ export function confineTo(root: string): void {
   process.chdir("/");
 }
 
-/** What is at `path`, named and not opened: nothing happens to it, whatever it is. */
+/** Opens `path` with O_PATH: this names the entry without opening it, so it has no side effect on any type of file. */
 export async function nameEntry(path: string): Promise<{ fd: number; stats: Stats } & Disposable> {
   const handle = await open(path, O_PATH | O_CLOEXEC);
-  // The number outlives the handle's own ideas of closing.
+  // Copied, because the handle may drop its number when it closes.
   const { fd } = handle;
   const stats = fstatSync(fd);
   return { fd, stats, [Symbol.dispose]: () => void handle.close().catch(() => undefined) };
 }
 
-/** Opens for reading exactly what `fd` names. */
+/** Opens for reading exactly the entry that `fd` names. */
 export function openNamed(fd: number): number {
   const name = cString(String(fd));
   const flags = constants.O_RDONLY | constants.O_NONBLOCK | O_CLOEXEC;
   return must("openat", () => libc().openat(descriptors, ptr(name), flags, 0));
 }
 
-/** Gives a file that has no name this one, which must be free. */
+/** Gives an unnamed file this path, which must be free. */
 export function linkFile(fd: number, path: string): void {
   const [from, to] = [cString(String(fd)), cString(path)];
   must("linkat", () => libc().linkat(descriptors, ptr(from), AT_FDCWD, ptr(to), AT_SYMLINK_FOLLOW));

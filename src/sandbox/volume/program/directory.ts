@@ -1,19 +1,19 @@
 /**
- * The names in a folder, a few at a time: a folder may have millions, and is never in memory as a whole. Names are
- * bytes; not all of them are text.
+ * Reads the names in a folder in batches: a folder may have millions, and is never in memory as a whole. Names are
+ * bytes, and not all of them are valid text.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
 import { callResult, onFirstUse } from "../../../base/c-library.ts";
 
-/** Of the names in a folder, read at once. */
+/** Size of one batch of names. */
 const CONTENT_NAMES_BYTES = 64 * 1024;
 
 const libc = onFirstUse({
   getdents64: { args: [FFIType.i32, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
 });
 
-/** As the kernel has an entry: its length at 16, its type at 18, its name from 19 to a NUL. */
+/** Layout of `struct linux_dirent64`: length at 16, type at 18, name from 19 to a NUL. */
 const LENGTH_AT = 16;
 const TYPE_AT = 18;
 const NAME_AT = 19;
@@ -24,7 +24,7 @@ interface Named {
   isFolder: boolean;
 }
 
-/** To be called while there is a library to load from. */
+/** To be called before the chroot, while the library can be loaded. */
 export function prepareDirectories(): void {
   libc();
 }

@@ -1,6 +1,6 @@
 /**
- * The entries of the volume that this process is shut into. What is neither file, folder nor link is told of, removed
- * and given other owners, but never opened.
+ * The entries of the volume that this process is confined to. Entries that are neither file, folder nor link can be
+ * listed, removed and given other owners, but are never opened.
  */
 import { constants, type Stats } from "node:fs";
 import { chmod, chown, lstat, mkdir, readlink, stat } from "node:fs/promises";
@@ -11,18 +11,18 @@ import { namesIn } from "./directory.ts";
 import { entryFault, quoted } from "./entry-fault.ts";
 import { removeTree } from "./removal.ts";
 
-/** An answer about entries has at most so many of them, and is no longer: the server has it in memory as a whole. */
+/** Limits of one list: the server holds the response in memory as a whole. */
 export const CONTENT_LIST_MAX_ENTRIES = 20_000;
 const CONTENT_LIST_MAX_BYTES = 16 * 1024 * 1024;
-/** Entries that are looked at together. */
+/** Entries to stat concurrently. */
 const CONTENT_LIST_BATCH = 64;
 
-/** Whom new entries belong to: the user that commands in sandboxes run as. */
+/** Owner of new entries: the user that commands in sandboxes run as. */
 const OWNER = 1000;
 export const FILE_MODE = 0o666;
 const FOLDER_MODE = 0o777;
 const PERMISSIONS = 0o7777;
-/** As many as the kernel follows. */
+/** The kernel's own limit of links to follow. */
 const LINKS_MAX = 40;
 
 export async function statEntry(path: string): Promise<VolumeEntry> {
@@ -42,14 +42,14 @@ export async function listFolder(path: string, depth: number): Promise<VolumeEnt
     for (const folder of level) {
       try {
         for await (const entry of entriesOf(folder)) {
-          // Names and targets of links may have thousands of characters each.
+          // Names and link targets may have thousands of characters each.
           bytes += JSON.stringify(entry).length;
           if (found.length === CONTENT_LIST_MAX_ENTRIES || bytes > CONTENT_LIST_MAX_BYTES) throw tooMany(path);
           found.push(entry);
           if (entry.type === "directory") next.push(entry.path);
         }
       } catch (thrown) {
-        // One that went while the list was made is not in it; the one that was asked for must be there.
+        // A folder that disappears during the listing is skipped; only the requested one must exist.
         if (thrown instanceof Fault || folder === path) throw entryFault(path, thrown, "use");
       }
     }
@@ -80,7 +80,7 @@ export async function changeEntry(path: string, changes: EntryAttributes): Promi
     if (changes.uid !== undefined || changes.gid !== undefined) {
       await chown(path, changes.uid ?? now.uid, changes.gid ?? now.gid);
     }
-    // Last: a change of the owner takes bits away.
+    // Last, because a change of owner clears mode bits.
     if (changes.mode !== undefined) await chmod(path, changes.mode & PERMISSIONS);
     return await asEntry(path, await stat(path));
   } catch (thrown) {
@@ -97,7 +97,7 @@ export async function removeEntry(path: string): Promise<void> {
   }
 }
 
-/** How long files are, or null where there is none; folders are 0. For a sandbox that has them open. */
+/** File sizes, null for a missing file, 0 for a folder. For restoring a sandbox that has them open. */
 export async function sizesOf(paths: readonly string[]): Promise<(number | null)[]> {
   const sizes: (number | null)[] = [];
   for (const path of paths) {
@@ -107,7 +107,7 @@ export async function sizesOf(paths: readonly string[]): Promise<(number | null)
   return sizes;
 }
 
-/** Makes what is missing of a folder, with the owner of what is to be in it. */
+/** Makes the missing folders of a path, with the owner of the entry they are for. */
 export async function ensureFolder(path: string, options: EntryAttributes): Promise<void> {
   const owner = ownerOf(options);
   const missing: string[] = [];
@@ -132,12 +132,15 @@ async function setAttributes(path: string, { uid, gid, mode }: EntryAttributes, 
   await chmod(path, (mode ?? usual) & PERMISSIONS);
 }
 
-/** The owner that a new file gets. */
+/** The owner of a new file. */
 export function ownerOf({ uid, gid }: EntryAttributes): { uid: number; gid: number } {
   return { uid: uid ?? OWNER, gid: gid ?? OWNER };
 }
 
-/** Where a file with this path lies, or would lie: links at its end are followed, those on the way are the kernel's. */
+/**
+ * The folder and name where a file with this path is or would be. Follows links at its end; the kernel resolves those
+ * on the way.
+ */
 export async function placeOf(path: string): Promise<{ folder: string; name: string }> {
   let at = path;
   for (let links = 0; links < LINKS_MAX; links++) {
@@ -145,7 +148,7 @@ export async function placeOf(path: string): Promise<{ folder: string; name: str
       if (thrown.code === "EINVAL" || thrown.code === "ENOENT") return undefined;
       throw thrown;
     });
-    // Not normalised: what ".." means is not to be read off a path with links in it.
+    // Not normalised: ".." after a link cannot be resolved from the path alone.
     const folder = at.slice(0, at.lastIndexOf("/") + 1);
     if (target === undefined) return { folder, name: at.slice(folder.length) };
     at = target.startsWith("/") ? target : folder + target;
@@ -190,7 +193,7 @@ async function* entriesOf(folder: string): AsyncGenerator<VolumeEntry> {
   yield* await look();
 }
 
-/** Undefined: it is gone meanwhile, or its name is no text, and so no path of this interface. */
+/** Undefined: the entry is gone meanwhile, or its name is not valid text and therefore no path of this API. */
 async function lookedAt(path: string): Promise<VolumeEntry | undefined> {
   try {
     return await asEntry(path, await lstat(path));

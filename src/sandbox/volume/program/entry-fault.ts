@@ -1,10 +1,10 @@
-/** Why something could not be done with an entry of a volume, in the words of whoever asked for it. */
+/** Translates file system errors about an entry of a volume into errors for the client. */
 import { Fault } from "../../../contract/fault.ts";
 
-/** Of a path in a message. */
+/** Maximum length of a path in a message. */
 const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
 
-/** Whether the entry was to be there, or was to be made. */
+/** Whether the call expected the entry to exist or was to create it. */
 type Intent = "use" | "make";
 
 export function quoted(path: string): string {
@@ -14,7 +14,7 @@ export function quoted(path: string): string {
 
 export function entryFault(path: string, thrown: unknown, intent: Intent): Fault {
   if (thrown instanceof Fault) return thrown;
-  // Nobody is left to be told.
+  // The client has disconnected, so it never sees this error.
   if (thrown instanceof Error && thrown.name === "AbortError") return new Fault(400, "the upload broke off");
   const code = (thrown as NodeJS.ErrnoException | null)?.code ?? "";
   const shown = quoted(path);

@@ -1,7 +1,7 @@
 /**
- * A process of its own for the content of one volume. It is started with namespaces of its own, shuts itself into the
- * volume and answers on a socket that only the server reaches: the operation as path, what it is about as JSON in the
- * query, bytes of files as body. It ends with the server, whose end of its standard input goes then.
+ * The program that serves the content of one volume. It starts in its own namespaces, confines itself to the volume,
+ * and serves a socket that only the server reaches: the operation is the path, its arguments are JSON in the query,
+ * file bytes are the body. It ends with the server, when its standard input closes.
  */
 
 import { described } from "../../../base/log.ts";

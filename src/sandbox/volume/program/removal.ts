@@ -1,7 +1,7 @@
 /**
- * Removes folders with all that is in them, however much and however deep that is, while sandboxes may go on filling
- * them. Nothing is gathered: folders are emptied one by one, and what lies deeper than a path can say is moved up to
- * the root of the volume first, under a name that the next process knows, should this one not come to it.
+ * Removes folders of any size and depth, even while sandboxes keep filling them. Folders are emptied one by one without
+ * collecting names. A folder too deep for a path is first moved to the root of the volume, under a name by which a
+ * later process finds it if this one is interrupted.
  */
 import { lstat, rename, rmdir, unlink } from "node:fs/promises";
 import { setImmediate } from "node:timers/promises";
@@ -9,17 +9,17 @@ import { scaled } from "../../../base/time-factor.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { below, namesIn } from "./directory.ts";
 
-/** A folder is emptied in steps of so many entries, and all of it within the first half of a call's time. */
+/** Entries to remove in one step, and the time limit for the whole removal: half of a call's timeout. */
 export const CONTENT_REMOVE_BATCH = 1_000;
 const CONTENT_REMOVE_MS = scaled(60_000);
 
 const MOVED = ".sandlot-removed-";
-/** Far below what the kernel takes for a path, with room for the longest name. */
+/** Far below the kernel's path limit, with room for the longest name. */
 const PATH_LONG_BYTES = 2048;
 
 /**
- * What a process before this one has not come to. Sandboxes can give millions of entries any name: so many are removed,
- * the next process goes on, and calls are answered meanwhile.
+ * Removes what an interrupted process left. Sandboxes can give millions of entries such names, so only one batch is
+ * removed; the next process continues, and calls are served meanwhile.
  */
 export async function removeLeftovers(root = ""): Promise<void> {
   const found: Buffer[] = [];
@@ -36,7 +36,7 @@ export async function removeLeftovers(root = ""): Promise<void> {
 export async function removeTree(path: Buffer): Promise<void> {
   const deadline = performance.now() + CONTENT_REMOVE_MS;
   if (!(await lstat(path)).isDirectory()) return await unlink(path);
-  // The last is emptied first; those before are the folders around it, and what was moved up.
+  // A stack: the last folder is emptied first; before it are its parents and folders that were moved up.
   const left = [path];
   for (let folder = left.at(-1); folder !== undefined; folder = left.at(-1)) {
     if (performance.now() > deadline) throw stillThere();
@@ -53,14 +53,14 @@ async function isGone(folder: Buffer): Promise<boolean> {
     const { code } = thrown as NodeJS.ErrnoException;
     if (code === "ENOTEMPTY") return false;
     if (code === "ENOENT") return true;
-    // Somebody has put another thing in its place.
+    // A sandbox has replaced the folder by something else.
     if (code !== "ENOTDIR") throw thrown;
     await unlink(folder).catch(ignoreMissing);
     return true;
   }
 }
 
-/** Removes files of a folder and answers some of its folders, which are to be emptied before it is looked at again. */
+/** Removes files of a folder and returns some of its subfolders, to be emptied before the folder is read again. */
 async function emptied(folder: Buffer): Promise<Buffer[]> {
   const folders: Buffer[] = [];
   let looked = 0;
@@ -80,7 +80,7 @@ async function movedUp(path: Buffer): Promise<Buffer> {
 }
 
 function ignoreMissing(thrown: NodeJS.ErrnoException): void {
-  // A folder in the place of a file is found when its own folder is looked at again.
+  // A folder that replaced a file is found when its parent is read again.
   if (!["ENOENT", "EISDIR", "EPERM"].includes(thrown.code ?? "")) throw thrown;
 }
 

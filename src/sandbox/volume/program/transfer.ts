@@ -1,4 +1,4 @@
-/** The bytes of files, in and out of the volume that this process is shut into. */
+/** Reads and writes file content in the volume that this process is confined to. */
 import { closeSync, fstatSync, read as readDescriptor, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path/posix";
@@ -9,16 +9,16 @@ import { linkFile, nameEntry, O_TMPFILE, openNamed } from "./confinement.ts";
 import { asEntry, ensureFolder, FILE_MODE, ownerOf, placeOf, READ_WRITE } from "./entries.ts";
 import { entryFault, quoted } from "./entry-fault.ts";
 
-/** Of a file, read at once. */
+/** Bytes to read from a file at once. */
 const CONTENT_PIECE_BYTES = 256 * 1024;
-/** An upload that cannot be taken is read on for so long: a client that is cut off in the middle hears no reason. */
+/** How much of a rejected upload is read on: a client that is cut off while sending does not see the error. */
 const CONTENT_REFUSED_MAX_BYTES = 64 * 1024 * 1024;
 
 const PERMISSIONS = 0o7777;
 const UNBUFFERED = { highWaterMark: 0 };
 const readBytes = promisify(readDescriptor);
 
-/** Its first `bytes` bytes; it breaks off when there are fewer by the time they are read. */
+/** Returns the file's current size and content. The stream breaks off if the file shrinks meanwhile. */
 export async function readFile(path: string): Promise<{ bytes: number; content: ReadableStream<Uint8Array> }> {
   try {
     using named = await nameEntry(path);
@@ -32,8 +32,8 @@ export async function readFile(path: string): Promise<{ bytes: number; content: 
 }
 
 /**
- * The bytes go to a file without a name, which takes the path's place when all of them are there. So nobody ever sees a
- * part of it, and what breaks off, whoever is killed, leaves nothing.
+ * Writes to an unnamed file, which takes the path when it is complete. So no reader sees a partial file, and an
+ * interrupted upload or a killed process leaves nothing.
  */
 export async function writeFile(
   path: string,
@@ -64,7 +64,7 @@ export async function writeFile(
   }
 }
 
-/** A file can be given a name that is free, and no other; so in the place of another it comes by a name of its own. */
+/** linkat can only create a free name; to replace a file, it is linked under a temporary name and renamed. */
 async function takePlace(file: FileHandle, folder: string, name: string, force: boolean): Promise<void> {
   try {
     return linkFile(file.fd, folder + name);
@@ -85,7 +85,7 @@ async function writeAll(file: FileHandle, piece: Uint8Array): Promise<void> {
   for (let at = 0; at < piece.length; ) at += (await file.write(piece, at, piece.length - at)).bytesWritten;
 }
 
-/** A client in the middle of its upload reads no answer, unless what is left of it is taken. */
+/** A client in the middle of an upload reads the error only after the rest of its body was taken. */
 async function readOn(content: ReadableStream<Uint8Array> | null): Promise<void> {
   if (content === null || content.locked) return;
   let left = CONTENT_REFUSED_MAX_BYTES;
@@ -95,7 +95,7 @@ async function readOn(content: ReadableStream<Uint8Array> | null): Promise<void>
       if (left <= 0) return;
     }
   } catch {
-    // The client is gone.
+    // The client has disconnected.
   }
 }
 

@@ -7,7 +7,7 @@ import { Mounts } from "../../../system/mount/mounts.ts";
 import { ProcessedContent } from "../content.ts";
 import { Volumes } from "../volumes.ts";
 
-/** Not in memory: images lie here. */
+/** On a real disk: images are stored here. */
 const ROOT = "/var/tmp";
 export const SIZE_MB = 64;
 
