@@ -1,11 +1,11 @@
-/** What every wall tells its OCI runtime of the first process of a sandbox, and of the room it has. */
+/** The part of the OCI spec that all isolation runtimes share: the first process of a sandbox and its limits. */
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { USUAL_SCORE } from "../../system/oom-score.ts";
 import type { NewSandbox } from "./runtime.ts";
 
 /**
- * What root inside may do to things inside. Nothing here reaches past the user namespace; left out are raw sockets,
- * network administration, mounting, device nodes, tracing and modules.
+ * Capabilities of root inside. None of them reaches beyond the user namespace; left out are raw sockets, network
+ * administration, mounting, device nodes, tracing and modules.
  */
 const CAPABILITIES = [
   "CAP_AUDIT_WRITE",
@@ -22,7 +22,7 @@ const CAPABILITIES = [
   "CAP_SYS_CHROOT",
 ];
 
-/** An init that takes care of orphans, and what keeps the guest alive. */
+/** An init that reaps orphans, and the script that keeps the guest alive. */
 export const GUEST_COMMAND = [
   `${GUEST_MOUNT}/bin/init`,
   "--",
@@ -44,7 +44,7 @@ export function guestEnvironment({ size, copy }: Pick<NewSandbox, "size" | "copy
   ];
 }
 
-/** The first process of a sandbox, behind whichever wall, as an OCI description has it. */
+/** The first process of a sandbox, in OCI form, for every isolation runtime. */
 export function firstProcess({ openFilesMax }: Pick<NewSandbox, "openFilesMax">, args: string[], env: string[]) {
   return {
     terminal: false,
@@ -52,7 +52,7 @@ export function firstProcess({ openFilesMax }: Pick<NewSandbox, "openFilesMax">,
     cwd: "/",
     args,
     env,
-    // sudo must work inside; the user namespace is what makes that safe.
+    // sudo must work inside; the user namespace makes that safe.
     noNewPrivileges: false,
     oomScoreAdj: USUAL_SCORE,
     capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },

@@ -1,15 +1,15 @@
-/** All walls of this machine by their names, and what is asked of each of them alike. */
+/** All isolation runtimes of this machine by name, with operations that apply to each. */
 import { Fault } from "../../contract/fault.ts";
 import type { Wall } from "../../contract/wall.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** What there was before there was a choice: what does not say its wall has this one. */
+/** The runtime of records and checkpoints that name none; older servers had only this one. */
 export const FIRST_WALL: Wall = "crun";
 
 export class Runtimes {
   readonly #runtimes: Readonly<Partial<Record<Wall, Runtime>>>;
 
-  /** `usual` is for sandboxes of which nobody said anything. */
+  /** `usual` is for sandboxes without an explicit choice. */
   constructor(
     readonly usual: Wall,
     runtimes: Readonly<Partial<Record<Wall, Runtime>>>,
@@ -27,7 +27,7 @@ export class Runtimes {
     return runtime;
   }
 
-  /** Whichever it was behind, where that is not known. */
+  /** Removes the sandbox from all runtimes if its own is unknown. */
   async remove(id: string, withinMs?: number, wall?: Wall): Promise<void> {
     const known = wall === undefined ? undefined : this.#runtimes[wall];
     for (const runtime of known === undefined ? this.#all : [known]) await runtime.remove(id, withinMs);

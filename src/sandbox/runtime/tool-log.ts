@@ -1,8 +1,8 @@
-/** What a tool wrote while it worked. A sandbox has a say in how long that gets, so only the end is looked at. */
+/** Reads the log of a tool. A sandbox can influence its length, so only the end is read. */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
 import { TOOL_LOG_MAX_BYTES } from "../limits.ts";
 
-/** Empty when there is none. */
+/** Empty when there is no log. */
 export function readToolLog(path: string, maxBytes = TOOL_LOG_MAX_BYTES): string {
   if (!existsSync(path)) return "";
   const file = openSync(path, "r");

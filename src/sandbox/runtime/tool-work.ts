@@ -1,6 +1,6 @@
 /**
- * Tools that make a sandbox or write it down work in a cgroup of their own beside the sandbox's. When the server is
- * killed they go on without it, and the next server finds them there.
+ * Tools that create or dump a sandbox run in their own cgroup beside the sandbox's. When the server is killed, they
+ * continue, and the next server finds them there.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -19,9 +19,7 @@ export function toolCgroup(data: DataFolder, id: string, action: ToolAction): st
   return `${data.cgroup}/${id}.${action}`;
 }
 
-/**
- * A half made sandbox is nobody's: whoever is making it is ended first, then what was made can be found and removed.
- */
+/** Ends the tools of unfinished restores first; afterwards the processes they made can be found and removed. */
 export async function endRestores(data: DataFolder): Promise<void> {
   const folder = freezerOf(data.cgroup);
   if (!existsSync(folder)) return;
@@ -29,7 +27,7 @@ export async function endRestores(data: DataFolder): Promise<void> {
   await endAll(restores.map((name) => `${data.cgroup}/${name}`));
 }
 
-/** A tool that was ended in the middle of writing could leave its hand in the processes; it is waited for. */
+/** Waits for a dump. Killing the tool could damage the processes it is working in. */
 export async function waitForDump(cgroup: string): Promise<void> {
   const deadline = performance.now() + CHECKPOINT_MS;
   while (isAtWork(cgroup) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
@@ -40,9 +38,9 @@ function isAtWork(cgroup: string): boolean {
   return existsSync(members) && readFileSync(members, "utf8").trim() !== "";
 }
 
-/** Ids of the sandboxes that have a cgroup, whichever wall made it. */
+/** Ids of sandboxes that have a cgroup, whichever runtime made it. */
 export async function sandboxCgroups(data: DataFolder): Promise<string[]> {
   const cgroups = await readdir(freezerOf(data.cgroup), { withFileTypes: true }).catch(() => []);
-  // Beside them are the cgroups in which tools work for them.
+  // Names with a dot are the cgroups of tools.
   return cgroups.filter((entry) => entry.isDirectory() && !entry.name.includes(".")).map(({ name }) => name);
 }

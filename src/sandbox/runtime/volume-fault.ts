@@ -1,11 +1,11 @@
-/** Why a volume cannot be mounted where it was asked for, in words for whoever asked. */
+/** Errors for a volume that cannot be mounted at its path. */
 import { Fault } from "../../contract/fault.ts";
 
 export function fileOnTheWay(inside: string, cause?: unknown): Fault {
   return new Fault(422, `a volume cannot be mounted at "${inside}": a part of it is a file of the template`, { cause });
 }
 
-/** It would not be found again when the sandbox is written down. */
+/** A checkpoint could not find such a mount again. */
 export function linkOnTheWay(inside: string): Fault {
   return new Fault(
     422,

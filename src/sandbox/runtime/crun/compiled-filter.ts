@@ -1,32 +1,32 @@
 /**
- * The filter of system calls in the form that the kernel takes. crun makes it from the profile, which is the same for
- * all sandboxes; from what it left of the first one, the next ones get it ready made. To read the profile and to find
- * out that it has compiled that before takes crun a third of its time.
+ * The seccomp filter in the kernel's binary form. crun compiles it from the profile, which is the same for all
+ * sandboxes. Later sandboxes get the compiled filter that crun left for the first one: reading the profile and finding
+ * it in its own cache takes crun a third of its time.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 
-/** Which crun takes instead of a profile, in base64. */
+/** The annotation that crun accepts instead of a profile, in base64. */
 export const FILTER_ANNOTATION = "run.oci.seccomp_bpf_data";
 
-/** In the folder that crun keeps of a container. */
+/** File in crun's state folder of a container. */
 const FILTER_FILE = "seccomp.bpf";
 const INSTRUCTION_BYTES = 8;
-/** The kernel takes no more. */
+/** The kernel's limit. */
 const INSTRUCTIONS_MAX = 4096;
 
 export class CompiledFilter {
   #base64: string | undefined;
 
-  /** Undefined: crun has to make it. */
+  /** Undefined: crun has to compile it. */
   get base64(): string | undefined {
     return this.#base64;
   }
 
   /**
-   * Sees what crun keeps of a container that it has made: from the profile, or with `given`, which crun has to keep as
-   * it is. One that does not know how to take it would leave the sandbox without a filter.
+   * Reads the filter that crun kept for a new container, made from the profile or from `given`. A given filter must be
+   * kept unchanged: a crun that ignores the annotation would leave the sandbox without a filter.
    */
   check(stateFolder: string, given: string | undefined): void {
     const kept = filterIn(stateFolder);

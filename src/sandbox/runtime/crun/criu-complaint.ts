@@ -1,4 +1,4 @@
-/** From what CRIU wrote while it failed to the one sentence that a caller needs: which process, and why. */
+/** Translates CRIU's log of a failure into one sentence for the client: which process, and why. */
 import { readFileSync } from "node:fs";
 import { Fault } from "../../../contract/fault.ts";
 
@@ -7,7 +7,7 @@ const CRIU_SAID_MAX_CHARS = 300;
 const NO_SPACE = /no space left on device|disk quota exceeded|\bENOSPC\b/i;
 const ADVICE = "End that process, or pause with memory: false to keep the files alone";
 
-/** What CRIU says, and what it means to somebody who does not know CRIU. */
+/** CRIU's messages, and what they mean to a reader who does not know CRIU. */
 const REASONS: readonly [RegExp, string][] = [
   [
     /non-zombie \d+ found, state D/,
@@ -34,9 +34,9 @@ const REASONS: readonly [RegExp, string][] = [
 ];
 
 /**
- * `ours` is what failed of what we do while CRIU waits; empty: nothing did. `processes` are the sandbox's, as the
- * machine numbers them. Names of files are in the log, so a sandbox can make it say anything: of no other process is
- * anything told.
+ * `ours` is the error of the host's own work while CRIU waited; empty if there was none. `processes` are the sandbox's
+ * host pids. The log contains file names, so a sandbox can make it say anything: the message never mentions a process
+ * outside the sandbox.
  */
 export function explain(log: string, ours: string, processes: readonly number[]): Fault {
   const errors = log.split("\n").filter((line) => /\bError \(/.test(line) && !/RLIMIT_NOFILE for self/.test(line));
@@ -53,7 +53,7 @@ export function explain(log: string, ours: string, processes: readonly number[])
   return refusal(culprit(log, errors, processes), reason, cause);
 }
 
-/** For a reason that is to be seen without CRIU. `pid` is the machine's number of it. */
+/** An error for a reason found without CRIU. `pid` is a host pid. */
 export function cannotBeKept(pid: number, reason: string): Fault {
   return refusal(nameOf(pid), reason);
 }
@@ -62,7 +62,7 @@ function refusal(who: string, reason: string, cause?: Error): Fault {
   return new Fault(422, `the memory of this sandbox cannot be kept: ${who}: ${reason}. ${ADVICE}`, { cause });
 }
 
-/** One of the complaints names it, or it is the one whose turn it was: CRIU goes through the processes one by one. */
+/** The process that an error names, or the last one that CRIU worked on: it handles processes one by one. */
 function culprit(log: string, errors: readonly string[], processes: readonly number[]): string {
   const before = log.slice(0, log.indexOf(errors[0] ?? ""));
   const turns = [...before.matchAll(/(?:Dumping task \(pid: |Seized task |Obtaining task stat .*?pid: ?)(\d+)/g)];
@@ -71,7 +71,7 @@ function culprit(log: string, errors: readonly string[], processes: readonly num
   return processes.includes(pid) ? nameOf(pid) : "a process";
 }
 
-/** As those inside know it. */
+/** Name and pid as seen inside the sandbox. */
 function nameOf(pid: number): string {
   const status = statusOf(pid);
   const name = printable(/^Name:\s*(.*)$/m.exec(status)?.[1] ?? "unknown");
@@ -87,7 +87,7 @@ function statusOf(pid: number): string {
   }
 }
 
-/** What a sandbox wrote may end up on somebody's terminal. */
+/** Text from a sandbox may end up on a terminal, so control characters are replaced. */
 function printable(text: string): string {
   return text.replace(/\p{C}/gu, "?").slice(0, CRIU_SAID_MAX_CHARS);
 }

@@ -1,4 +1,4 @@
-/** How CRIU treats what reaches out of a sandbox. */
+/** CRIU's configuration for resources that reach out of a sandbox. */
 import { readFileSync } from "node:fs";
 
 export const CRIU_CONFIG_FILE = "criu.conf";
@@ -21,10 +21,10 @@ export function criuConfig(): string {
 }
 
 /**
- * With cgroup v1, a sandbox is in a cgroup of its own in every tree that has a controller, but in the root of the
- * others (named ones, and the unified tree of a hybrid layout). CRIU would store those roots with everything below
- * them, that is, all cgroups of the machine, and make them again on restore; so it is told which trees count. With v2
- * there is one tree.
+ * With cgroup v1, a sandbox has its own cgroup in every hierarchy with a controller, but is in the root of the others
+ * (named ones, and the unified hierarchy of a hybrid layout). CRIU would store those roots with everything below them,
+ * that is, all cgroups of the machine, and recreate them on restore. So the configuration lists the hierarchies to
+ * store. cgroup v2 has a single hierarchy.
  */
 export function controllerLines(ownCgroups: string): string {
   const controllers = ownCgroups

@@ -1,15 +1,15 @@
-/** What CRIU leaves when it is killed. */
+/** Removes what a killed CRIU leaves behind. */
 import { lstatSync, readdirSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { RESTORE_MS } from "../../limits.ts";
 
-/** CRIU knows no other place for it. */
+/** CRIU has no option for another place. */
 const RESTORE_FOLDERS = "/tmp";
 const RESTORE_FOLDER = /^\.criu\.mntns\.[A-Za-z0-9]{6}$/;
 
 /**
- * The empty folder, made for the mounts of a restore, that CRIU leaves when it is killed. One that may still be in use,
- * by whichever server, is too young to go: taken away, it would take the mounts with it.
+ * Removes empty folders for the mounts of a restore that a killed CRIU left. A recent one may still be in use by any
+ * server and stays: removing it would remove the mounts, too.
  */
 export function removeRestoreFolders(folder = RESTORE_FOLDERS): void {
   const before = Date.now() - 2 * RESTORE_MS;
@@ -20,7 +20,7 @@ export function removeRestoreFolders(folder = RESTORE_FOLDERS): void {
     try {
       rmdirSync(path);
     } catch {
-      // Another server was quicker, or it is not what it looks like. Whatever it is, a start must not fail of it.
+      // Another server was faster, or the folder is something else. In either case the server must still start.
     }
   }
 }

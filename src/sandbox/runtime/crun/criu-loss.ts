@@ -1,13 +1,13 @@
-/** What a sandbox has lost when CRIU failed, or was killed, while it wrote it down. */
+/** Determines which processes a sandbox lost when CRIU failed or was killed during a dump. */
 import { existsSync, readFileSync } from "node:fs";
 import { Fault } from "../../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { freezerOf, processesBelow } from "../../../system/cgroup/freezer.ts";
 
-/** What a killed CRIU had its hand in ends within this. */
+/** Processes that a killed CRIU was working in end within this time. */
 const CRIU_AFTERMATH_MS = 50;
 
-/** What a shell calls a command that ended by a signal. */
+/** Lowest exit code that a shell reports for a command killed by a signal. */
 export const SIGNALLED_MIN = 129;
 
 interface WrittenSandbox {
@@ -17,8 +17,9 @@ interface WrittenSandbox {
 }
 
 /**
- * After CRIU was killed: what it had its hand in ends within a moment. Throws when that was the sandbox, which can also
- * be when CRIU ended by itself: it leaves everything as it is when one of the processes is killed under its hands.
+ * Called after a failed dump. Processes in which a killed CRIU was working end shortly after. Throws when the sandbox
+ * itself ended. That can also happen when CRIU exits by itself: it leaves everything as it is when one of the processes
+ * is killed during the dump.
  */
 export async function lossOf(
   { id, pid, cgroup }: WrittenSandbox,
@@ -31,7 +32,7 @@ export async function lossOf(
   if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU wrote its checkpoint`);
   const gone = before.filter((each) => !after.includes(each));
   const wasKilled = exitCode >= SIGNALLED_MIN;
-  // Others come and go as they like; a guest that is gone was killed under CRIU's hands, and is replaced by itself.
+  // Other processes come and go normally. A guest that is gone was killed during the dump, and restarts by itself.
   if (!wasKilled && !gone.some((each) => guests.includes(each))) return undefined;
   const lost = wasKilled ? gone.length : gone.filter((each) => !guests.includes(each)).length;
   if (lost === 0) return undefined;
@@ -42,7 +43,7 @@ export async function lossOf(
   return new Fault(503, `${what} was killed, and ${these} ended with it; the others go on`);
 }
 
-/** By its own word, which is enough to judge a loss by. */
+/** Judged by the process's own command line, which is enough for this purpose. */
 export function isGuest(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith(`${GUEST_MOUNT}/bin/guest`);

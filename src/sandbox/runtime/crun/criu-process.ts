@@ -1,9 +1,9 @@
 /**
- * A CRIU that waits for its request, which goes over a socket: one that was started, or that a service forked. It can
- * be there while what it is to work on is still being made. CRIU could start a script at each stage of its work
- * instead, which would cost more than most of that work.
+ * A CRIU process that waits for its request on a socket; it was started directly or forked by a service. It can start
+ * before its input is ready. The alternative, scripts that CRIU runs at each stage, would cost more than most of its
+ * work.
  *
- * When the server is killed the socket is closed: CRIU fails at the next stage, and clears away after itself.
+ * When the server is killed, the socket closes: CRIU fails at the next stage and cleans up.
  */
 import { closeSync } from "node:fs";
 import { attempt } from "../../../system/command.ts";
@@ -11,24 +11,24 @@ import { overloaded } from "../../../system/overload.ts";
 import { socketPair } from "../../../system/syscalls.ts";
 import { criuResponse, stageReply } from "./criu-messages.ts";
 
-/** What happens at a stage, while CRIU waits; `pid` is the first process. When it throws, CRIU fails. */
+/** Work to do at a stage while CRIU waits; `pid` is the sandbox's first process. When it throws, CRIU fails. */
 type Stages = Readonly<Record<string, (pid: number) => Promise<void> | undefined>>;
 
 type Outcome =
   | { success: true; pid: number }
-  /** `reason`: what was thrown at a stage. */
+  /** `reason`: the error that a stage threw. */
   | { success: false; exitCode: number; reason: unknown };
 
 type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin" | "timeoutMs" | "signal">;
 
 export class CriuProcess implements AsyncDisposable {
   readonly #socket: Bun.Socket;
-  /** With its exit code. */
+  /** Resolves with the exit code. */
   readonly #ended: Promise<number>;
   readonly #late: AbortController | undefined;
   readonly #succeeded = Promise.withResolvers<void>();
   #stages: Stages = {};
-  /** Never rejects. */
+  /** These promises never reject. */
   readonly #beside: Promise<unknown>[] = [];
   #pid = 0;
   #hasSucceeded = false;
@@ -40,7 +40,7 @@ export class CriuProcess implements AsyncDisposable {
     this.#late = late;
   }
 
-  /** The command line without the word for what to do. */
+  /** `argv` is the command line without the action. */
   static async start(argv: readonly string[], options: CommandOptions): Promise<CriuProcess> {
     const [own, theirs] = socketPair();
     const late = new AbortController();
@@ -51,8 +51,8 @@ export class CriuProcess implements AsyncDisposable {
   }
 
   /**
-   * The one at the other end of this socket. Nobody tells its exit code: it has ended when its end is closed, and well
-   * if it had said so before. `onEnd` is part of its end.
+   * Uses the process at the other end of this socket. Its exit code is unknown: it has ended when the socket closes,
+   * successfully if it said so before. `onEnd` runs as part of the end.
    */
   static async served(fd: number, onEnd: (success: boolean) => Promise<void>): Promise<CriuProcess> {
     const served = await CriuProcess.#over(fd, async (closed) => {
@@ -69,22 +69,22 @@ export class CriuProcess implements AsyncDisposable {
     endOf: (closed: Promise<void>) => Promise<number>,
     late?: AbortController,
   ): Promise<CriuProcess> {
-    // Nothing is heard before it is asked for something.
+    // CRIU sends nothing before its request.
     let hear: (message: Buffer) => void = () => undefined;
     const closed = Promise.withResolvers<void>();
     const ended = endOf(closed.promise);
-    // Whoever asks for it hears of it.
+    // Prevents an unhandled rejection; callers that await it still see the failure.
     ended.catch(() => undefined);
     const ours: Bun.FdSocketOptions = {
       fd,
       socket: {
-        // It says one thing at a time, and waits for the answer.
+        // CRIU sends one message at a time and waits for the reply.
         data: (_socket, message) => hear(Buffer.from(message)),
         error: () => undefined,
         close: () => closed.resolve(),
       },
     };
-    // Bun takes this; its types have it, but not here.
+    // Bun accepts this option, but the types of this overload lack it.
     const socket = await Bun.connect(ours as unknown as Bun.UnixSocketOptions<undefined>);
     const started = new CriuProcess(socket, ended, late);
     hear = (message) => started.beside(started.#hear(message));
@@ -92,8 +92,8 @@ export class CriuProcess implements AsyncDisposable {
   }
 
   /**
-   * Throws when it could not be started, or was started and took longer than `withinMs`. Who says that all went well
-   * has nothing left to do but to end, which nobody has to wait for.
+   * Throws when CRIU could not be started, or when a started one exceeds `withinMs`. After a reported success, CRIU
+   * only has to exit, so the caller does not wait for that.
    */
   async do(request: Uint8Array, stages: Stages, withinMs?: number): Promise<Outcome> {
     this.#stages = stages;
@@ -107,26 +107,26 @@ export class CriuProcess implements AsyncDisposable {
     return exitCode === 0 ? { success: true, pid: this.#pid } : { success: false, exitCode, reason: this.#reason };
   }
 
-  /** What is done beside it, also at a stage: it does not go on when this is disposed of, even if CRIU was killed. */
+  /** Registers work that runs beside CRIU, also at a stage. Disposal waits for it, even if CRIU was killed. */
   beside(work: Promise<unknown>): void {
     this.#beside.push(work.catch(() => undefined));
   }
 
-  /** One that has not been asked for anything ends; any other has ended, or is about to after a success. */
+  /** A process without a request ends; any other has ended, or is about to after a success. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#socket.end();
     if (!this.#hasSucceeded) await this.ended;
-    // What it may have said at last is heard by nobody.
+    // A late message is ignored.
     this.#stages = {};
     await Promise.all(this.#beside);
   }
 
-  /** Nothing more is heard of it, whether it is still there or not. */
+  /** Closes the connection without waiting for the process. */
   hangUp(): void {
     this.#socket.terminate();
   }
 
-  /** Resolves when nothing is left of it. */
+  /** Resolves when the process has ended. */
   get ended(): Promise<unknown> {
     return this.#ended.catch(() => undefined);
   }
@@ -148,7 +148,7 @@ export class CriuProcess implements AsyncDisposable {
     }
   }
 
-  /** There is room for the one message that is on its way. Who does not take it is gone, as is heard otherwise. */
+  /** The socket buffer has room for the single pending message. If CRIU is gone, the closed socket reports it. */
   #say(message: Uint8Array): void {
     this.#socket.write(message);
   }

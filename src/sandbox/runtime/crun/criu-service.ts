@@ -1,9 +1,9 @@
 /**
- * A CRIU that stays, and forks one that works for each who connects to it. It is loaded and linked once, and not for
- * each restore: that takes longer than all that the server itself does for one.
+ * A resident CRIU that forks a worker for each connection. It is loaded and linked once, not for each restore: loading
+ * takes longer than all of the server's own work for a restore.
  *
- * It ends with the server, however that ends. Those that it has forked go on, and notice by their sockets. What it
- * restores are its children, whose ends it takes note of.
+ * The service ends with the server in every case. Its workers continue, and notice the closed sockets. Restored
+ * processes are children of the service, which reaps them.
  */
 import { mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -13,33 +13,33 @@ import { Fault } from "../../../contract/fault.ts";
 import { cannotStart, MINIMAL_ENV, toolSession } from "../../../system/command.ts";
 import { connectTo } from "../../../system/syscalls.ts";
 
-/** What is there: a folder that is reached by nobody else, for everybody may write to the socket itself. */
+/** CRIU makes its socket world-writable, so the folder admits only root. */
 const FOLDER_MODE = 0o700;
-/** A second time: the first one met one that had been killed and was not known to be. */
+/** The second try is for a service that was killed without the server knowing. */
 const TRIES = 2;
 /**
- * CRIU has room for 17 that it has not come to yet. Who finds none looks again so often, for so long: one that was
- * killed for that would take along all who wait for it.
+ * CRIU's backlog holds 17 waiting connections. When it is full, the server retries at this interval, for this long:
+ * killing the service would also end all that wait for it.
  */
 const FULL_LOOK_MS = 2;
 const FULL_MAX_MS = scaled(10_000);
 
 interface CriuServiceOptions {
-  /** CRIU itself, and what a shell has to do before it becomes that. */
+  /** CRIU's command, and the shell commands to run before it. */
   command: readonly string[];
   before: string;
-  /** Where its socket lies, by this name. */
+  /** The folder and name of the service's socket. */
   folder: string;
   name: string;
-  /** Where what it starts by a plain name is found first. */
+  /** The folder where CRIU looks first for programs that it starts by name. */
   programs: string;
 }
 
-/** A connection to one that waits for its request. */
+/** A connection to a worker that waits for its request. */
 interface ServedCriu {
-  /** Of the socket. */
+  /** The socket's descriptor. */
   fd: number;
-  /** The one at work, once it has been told by its request to work in this folder. Throws when there is none. */
+  /** The pid of the worker, once its request told it to work in this folder. Throws when there is none. */
   pidIn(folder: string): number;
 }
 
@@ -53,7 +53,7 @@ export class CriuService {
     this.#socket = join(options.folder, options.name);
   }
 
-  /** It is started for the first who comes. */
+  /** Starts the service on the first call. */
   async connect(): Promise<ServedCriu> {
     const giveUpMs = performance.now() + FULL_MAX_MS;
     for (let tries = 1; ; ) {
@@ -66,14 +66,14 @@ export class CriuService {
           continue;
         }
         if (tries++ === TRIES) throw new Fault(503, "CRIU takes no requests", { cause });
-        // What has ended is forgotten before this goes on.
+        // The ended service is forgotten before the next try.
         service.kill("SIGKILL");
         await service.exited;
       }
     }
   }
 
-  /** The same for all who come, until it has ended or could not be started. */
+  /** One service for all callers, until it ends or fails to start. */
   #service(): Promise<Bun.Subprocess> {
     if (this.#running !== undefined) return this.#running;
     const running = this.#start();
@@ -88,7 +88,7 @@ export class CriuService {
   async #start(): Promise<Bun.Subprocess> {
     const { command, before, folder, programs } = this.#options;
     mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
-    // What it complains of goes to its standard output.
+    // CRIU writes its errors to standard output.
     const first = [
       "setpriv",
       "--pdeathsig",
@@ -107,14 +107,14 @@ export class CriuService {
         stderr: "ignore",
         env: { ...MINIMAL_ENV, PATH: `${programs}:${MINIMAL_ENV.PATH}` },
         cwd: "/",
-        // It must not ignore signals instead: CRIU ends its own helpers by SIGTERM, and would wait for them.
+        // The service must not ignore signals: CRIU ends its own helpers with SIGTERM and would wait for them.
         ...toolSession(),
       });
     } catch (cause) {
       throw cannotStart("criu", cause);
     }
     service.unref();
-    // It says one byte when it listens.
+    // CRIU sends one byte when it listens.
     const { done } = await service.stdout.getReader().read();
     if (done) throw new Fault(500, "CRIU ended before it took a request");
     return service;
@@ -125,7 +125,7 @@ function isFull(thrown: unknown): boolean {
   return thrown instanceof Fault && thrown.cause instanceof SystemError && thrown.cause.code === "EAGAIN";
 }
 
-/** Those that were forked last are the last. Some are sandboxes, which have no such folder. */
+/** The most recent worker comes last. Some children are sandboxes, which have other folders. */
 function childIn(parent: number, folder: string): number {
   const { dev, ino } = statSync(folder);
   const children = readFileSync(`/proc/${parent}/task/${parent}/children`, "utf8").trim().split(" ");

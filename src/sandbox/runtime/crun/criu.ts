@@ -1,6 +1,6 @@
 /**
- * CRIU, called directly: it writes the processes and the memory of a stopped sandbox into a folder, and makes them
- * again from it. Each call runs in a cgroup of its own, so that what a killed server left under way is found by name.
+ * Calls CRIU directly: it writes the processes and memory of a stopped sandbox into a folder, and restores them from
+ * it. Each call runs in its own cgroup, so that a later server finds by name what a killed server left running.
  */
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { rmdir, writeFile } from "node:fs/promises";
@@ -33,12 +33,12 @@ import { rememberKernelFacts } from "./kernel-facts.ts";
 import { ReadyCriu, type StartedCriu } from "./ready-criu.ts";
 import { StallWatch } from "./stall-watch.ts";
 
-/** A restore in which nothing moves for so long never will; how often it is looked at. */
+/** A restore without any progress for this long counts as stalled. */
 export const RESTORE_STALLED_MS = scaled(5_000);
-/** A deleted file that a process still holds open is kept in the memory image up to this size. */
+/** Maximum size of a deleted but open file that is kept in the memory image. */
 export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
 
-/** There is one only if a process held a lock. */
+/** Exists only if a process held a file lock. */
 const LOCKS_IMAGE = "filelocks.img";
 /** CRIU's logs, in the folder of the sandbox. */
 export const DUMP_LOG = "dump.log";
@@ -46,26 +46,25 @@ const RESTORE_LOG = "restore.log";
 /** Log levels of CRIU. */
 const QUIET = 1;
 const TALKATIVE = 4;
-/** For a server that is killed: who writes to it gets an error, and not a signal (SIGPIPE). */
+/** Ignores SIGPIPE: after the server is killed, CRIU's writes to it fail with an error instead of ending CRIU. */
 const NO_SIGNAL_ON_LOSS = "trap '' 13; ";
-/** For `stopDump`: the same for who writes more than the limit (SIGXFSZ). */
+/** Ignores SIGXFSZ, for `stopDump`: writes above the limit fail with an error instead of ending CRIU. */
 const NO_SIGNAL_ON_LIMIT = "trap '' 25; ";
-/** CRIU that runs out of memory is not to be the one that is ended for it; not everywhere may this be said. */
+/** Protects CRIU from the OOM killer, where that is permitted. */
 const SHIELD = "{ echo -1000 > /proc/self/oom_score_adj; } 2> /dev/null || true";
 
-/** For the one in a cgroup that is to go. */
+/** How long to wait for a finished CRIU to leave its cgroup. */
 const REMOVE_WAIT_MAX_MS = 500;
 
-/** What CRIU restores would have the niceness of the server, where somebody gave it one. */
+/** Resets the niceness: restored processes would inherit the server's. */
 const ORDINARY_NICENESS = getPriority() === 0 ? "" : "renice -n 0 -p $$ > /dev/null; ";
 
 /**
- * Stages of CRIU's work at which we have some. Of a dump: no process is stopped yet, all are, and everything is
- * written. Of a restore: the image is read and nothing is made, namespaces are there and nothing is in them, and there
- * are mounts in them but no socket, and all of it runs.
+ * Stages of CRIU at which the host does work. Dump: no process is stopped yet; all are stopped; everything is written.
+ * Restore: the image is read and nothing exists; empty namespaces exist; mounts exist but no socket; everything runs.
  */
 const NOTHING_STOPPED = "pre-dump";
-/** When it would cut the network off, had it not been told otherwise. */
+/** The stage for blocking the network, which the configuration skips. */
 const ALL_STOPPED = "network-lock";
 const WRITTEN = "post-dump";
 const IMAGE_READ = "pre-restore";
@@ -77,15 +76,15 @@ interface Dump {
   id: string;
   pid: number;
   cgroup: string;
-  /** Its own folder, for logs. */
+  /** The sandbox's own folder, for logs. */
   folder: string;
   images: string;
   mounts: readonly OutsideMount[];
-  /** After this CRIU is killed, for each try. */
+  /** Timeout after which CRIU is killed, for each try. */
   timeoutMs: number;
-  /** All processes stand still, and nothing is written yet. */
+  /** All processes are stopped, and nothing is written yet. */
   onStopped?(): void;
-  /** Done while all processes stand still and everything is written; must succeed. */
+  /** Runs while all processes are stopped and everything is written; must succeed. */
   whileStopped(): Promise<void>;
 }
 
@@ -94,26 +93,26 @@ interface Restore {
   cgroup: string;
   folder: string;
   root: string;
-  /** Until it is there CRIU only gets ready. */
+  /** CRIU only starts up until this resolves. */
   images: Promise<string>;
-  /** Root and mounts are there. Until then CRIU only reads. */
+  /** Resolves when root and mounts exist. Until then CRIU only reads. */
   prepared: Promise<unknown>;
   mounts: readonly OutsideMount[];
-  /** What is to be unpacked into its filesystems in memory is simple. */
+  /** The content of the sandbox's tmpfs mounts is simple to unpack (tmpfs-content.ts). */
   simpleTmpfs: boolean;
-  /** Some of these are folders that others use at the same time. */
+  /** Some mounts are folders that other sandboxes use at the same time. */
   shared?: boolean;
-  /** Done when the namespaces, of process `pid`, are there, and before a socket is; must succeed. */
+  /** Runs when the namespaces of process `pid` exist and no socket does; must succeed. */
   plug(pid: number): Promise<void>;
 }
 
 export class Criu {
   readonly #config: string;
-  /** Nobody else's. */
+  /** Used by this class only. */
   readonly #folder: string;
-  /** For images whose filesystems in memory are simple, and for others. */
+  /** One service for images with simple tmpfs content, one for others. */
   readonly #services: Readonly<Record<"simple" | "any", CriuService>>;
-  /** Those that are not gone yet, by the cgroup that they work in. */
+  /** CRIU processes that have not ended, by the cgroup they work in. */
   readonly #ending = new Map<string, Promise<unknown>>();
   readonly #ready = new ReadyCriu(() => this.#startToDump());
 
@@ -141,14 +140,14 @@ export class Criu {
   }
 
   /**
-   * Writes a running sandbox, which is frozen from then on: CRIU stops the processes one by one (it could not stop one
-   * that is stopped by a signal and frozen as well), and they are frozen before it lets them go. Fault 422 when the
-   * sandbox holds something that cannot be written, with the process and the reason. The second try, after a failure,
-   * is for the reason: CRIU names the process only when it tells everything.
+   * Writes a running sandbox, which is frozen from then on. CRIU stops the processes one by one, because it cannot stop
+   * one that is both stopped by a signal and frozen; they are frozen before CRIU releases them. Throws Fault 422, with
+   * the process and the reason, when the sandbox holds something that cannot be written. After a failure, a second try
+   * finds the reason: CRIU names the process only with verbose logging.
    *
-   * CRIU works inside each process in turn, for a few milliseconds each. If it is killed at such a moment by somebody
-   * else, or one of the others is, that process does not survive it; at any other moment the processes go on as they
-   * were. Fault 503 or 404 says that it happened.
+   * CRIU works inside each process in turn, for a few milliseconds each. If CRIU or one of the other processes is
+   * killed from outside at such a moment, that process does not survive; at any other moment the processes continue
+   * unharmed. Fault 503 or 404 reports it.
    */
   async dump(dump: Dump): Promise<void> {
     let before: number[] = [];
@@ -160,16 +159,16 @@ export class Criu {
     if (first.success) return;
     thaw(dump.cgroup);
     const loss = await lossOf(dump, before, guests, first.exitCode);
-    // Also then: connections that a killed CRIU held back go on only when another lets them go.
+    // Needed even after a loss: connections that a killed CRIU blocked continue only after another dump releases them.
     const second = await this.#dump(dump, TALKATIVE);
     if (loss !== undefined) throw loss;
     if (second.success) {
-      // What CRIU had its hand in may have taken longer to end than was waited for.
+      // Processes that CRIU was working in may have ended after the first check.
       const late = await lossOf(dump, before, guests, first.exitCode);
       if (late !== undefined) throw late;
       return;
     }
-    // One that fails while it reads a connection leaves it unusable.
+    // A CRIU that fails while reading a connection leaves it in repair mode, unusable.
     endTcpRepair(await processesBelow(freezerOf(dump.cgroup)));
     const lossAgain = await lossOf(dump, before, guests, second.exitCode);
     if (lossAgain !== undefined) throw lossAgain;
@@ -178,7 +177,7 @@ export class Criu {
     throw explain(readToolLog(join(dump.folder, DUMP_LOG)), ours, before);
   }
 
-  /** `whileLoaded` is done before a process is stopped, while CRIU gets ready. */
+  /** `whileLoaded` runs before a process is stopped, while CRIU starts up. */
   async #dump({ id, pid, cgroup, images, ...dump }: Dump, logLevel: number, whileLoaded?: () => Promise<void>) {
     const external = dump.mounts.map(({ inside }) => `mnt[${inside}]:${inside}`);
     const workFd = openSync(dump.folder, "r");
@@ -213,13 +212,13 @@ export class Criu {
     return this.#ready.close();
   }
 
-  /** Resolves when no dump of this one that a killed server had begun is under way. */
+  /** Resolves when no dump of this sandbox by a killed server is running. */
   async untilWritten(id: string): Promise<void> {
     const cgroup = this.#dumpOf(id);
     if (cgroup !== undefined) await waitForDump(cgroup);
   }
 
-  /** Where the cgroup of the CRIU that writes this sandbox is noted: it was started before it was known for whom. */
+  /** The file that names the cgroup of the CRIU that dumps this sandbox. CRIU starts before its sandbox is known. */
   #noteOf(id: string): string {
     return join(this.#folder, `${id}.dump`);
   }
@@ -230,8 +229,8 @@ export class Criu {
   }
 
   /**
-   * Has a dump that is under way fail as on a full disk: CRIU then lets go of the processes in good order. If it were
-   * killed instead, a process in which it works at that moment would go with it.
+   * Makes a running dump fail as on a full disk, so that CRIU releases the processes cleanly. Killing CRIU would also
+   * kill a process that it is working in.
    */
   async stopDump(id: string): Promise<void> {
     const cgroup = this.#dumpOf(id);
@@ -240,11 +239,11 @@ export class Criu {
     for (const pid of await processesBelow(folder)) await attempt(["prlimit", "--fsize=0:0", "--pid", String(pid)]);
   }
 
-  /** Answers the host pid of the first process, which runs already. */
+  /** Returns the host pid of the first process, which is already running. */
   async restore({ id, folder, cgroup, ...restore }: Restore): Promise<number> {
     const place = await this.#place(id, "restore");
-    // CRIU puts nothing into trees without a controller: what it makes stays where it is itself there, and sees all
-    // below that.
+    // CRIU moves nothing in hierarchies without a controller: restored processes stay in CRIU's own cgroup there, and
+    // see everything below it.
     const homes = namedTrees().map((tree) => join(tree, this.data.cgroup, id));
     for (const home of homes) mkdirSync(home, { recursive: true });
     const strays = [toolCgroup(this.data, id, "restore"), cgroup];
@@ -264,12 +263,12 @@ export class Criu {
       end().catch((error) =>
         stderrLog.write({ level: "error", event: "a restore that was given up goes on", error: described(error) }),
       );
-      // One that has not been found yet is in neither of them.
+      // A worker that was not found yet is in neither cgroup.
       if (worker === undefined) criu.hangUp();
     };
     using watch = new StallWatch(strays, RESTORE_STALLED_MS, {
       stalled: () => giveUp("stalled"),
-      // It was killed. What it has forked holds its socket open, and would wait for it.
+      // The worker was killed. Its forked children hold the socket open and would wait for it.
       hasEnded: () => worker !== undefined && !existsSync(`/proc/${worker}`),
       ended: () => giveUp(undefined),
     });
@@ -287,7 +286,7 @@ export class Criu {
           const entered = enter(worker, [place, ...homes]);
           return watch.during(() => Promise.all([restore.prepared, entered]));
         },
-        // Beside the mounts.
+        // Runs beside the creation of mounts.
         [NAMESPACES_MADE]: async (pid) => {
           plugged = restore.plug(pid);
           criu.beside(plugged);
@@ -296,7 +295,7 @@ export class Criu {
         [RUNNING]: async () => noteUse("helpers", processorMs(worker)),
       });
       if (done.success) return done.pid;
-      // Who was kept waiting in vain hears why.
+      // If the preparation failed, its error is the reason.
       await restore.prepared;
       if (givenUp instanceof Fault) throw givenUp;
       if (givenUp === "stalled" && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
@@ -312,9 +311,9 @@ export class Criu {
   }
 
   /**
-   * One that is told the rest with what it is to write. What CRIU makes for a dump is not in its own cgroup. When
-   * `entered` resolves it is. The kernel takes ten milliseconds for the first such move after a while without any; if
-   * the server is killed before, it has not begun with anything, and ends.
+   * Starts a CRIU that gets its remaining options with the request. `entered` resolves when it is in its own cgroup;
+   * the kernel takes ten milliseconds for the first such move after an idle time. If the server is killed before that,
+   * CRIU has not begun and ends.
    */
   async #startToDump(): Promise<StartedCriu> {
     const id = crypto.randomUUID();
@@ -329,7 +328,7 @@ export class Criu {
     const onStart = (started: number) => {
       pid = started;
       entered = enter(pid, [place]);
-      // Whoever waits for it hears of it.
+      // Prevents an unhandled rejection; callers that await it still see the failure.
       entered.catch(() => undefined);
     };
     const onExit = async (exitCode: number) => {
@@ -343,10 +342,10 @@ export class Criu {
     return { criu, pid, cgroup, entered };
   }
 
-  /** The folder of the cgroup that it works in. */
+  /** Makes the folder of the cgroup that CRIU works in. */
   async #place(id: string, action: ToolAction): Promise<string> {
     const place = freezerOf(toolCgroup(this.data, id, action));
-    // The one before takes its cgroup with it.
+    // The previous CRIU removes the cgroup when it ends.
     await this.#ending.get(place);
     mkdirSync(place, { recursive: true });
     return place;
@@ -360,7 +359,7 @@ export class Criu {
   }
 }
 
-/** One that has said that it is done is there for a moment longer. What stays is found by the next start. */
+/** A CRIU that reported success takes a moment to exit. A folder that remains is removed at the next server start. */
 async function removeEmpty(place: string): Promise<void> {
   for (let waitMs = 1; waitMs < REMOVE_WAIT_MAX_MS; waitMs *= 2) {
     const isGone = await rmdir(place).then(
@@ -372,19 +371,19 @@ async function removeEmpty(place: string): Promise<void> {
   }
 }
 
-/** What one that was not started for this, or not by us, has used by now. Only for who records steps. */
+/** CPU time used by a worker of the service. Read only while tracing. */
 function processorMs(pid: number | undefined): number {
   if (!isRecording() || pid === undefined) return 0;
   const [nanoseconds] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ");
   return Number(nanoseconds) / 1e6;
 }
 
-/** Moves a process into these cgroups. Not on this thread: the kernel may take its time. */
+/** Moves a process into these cgroups. Asynchronous, because the kernel may be slow. */
 async function enter(pid: number, folders: readonly string[]): Promise<void> {
   for (const folder of folders) await writeFile(join(folder, "cgroup.procs"), String(pid));
 }
 
-/** CRIU takes the locks of a sandbox again and waits for each, for as long as somebody else has it. */
+/** CRIU takes the sandbox's file locks again, and waits while another process holds one. */
 function lockedByAnother(): Fault {
   return new Fault(
     422,

@@ -1,5 +1,6 @@
 /**
- * crun, with CRIU for checkpoints, as a wall. What was restored was never crun's: it has its processes and its cgroup.
+ * The isolation runtime crun, with CRIU for checkpoints. crun knows nothing of a restored sandbox: it consists of its
+ * processes and its cgroup.
  */
 import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -49,7 +50,7 @@ import { mountedFromOutside, ociSpec, specText } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 import { demandSoonWritten } from "./slow-to-write.ts";
 
-/** CRIU keeps each connection in a file of this name. */
+/** CRIU stores each TCP connection in a file with this name. */
 const CONNECTION_FILE = /^tcp-stream-/;
 
 export class CrunRuntime implements Runtime {
@@ -81,14 +82,15 @@ export class CrunRuntime implements Runtime {
     const spec = ociSpec({ ...sandbox, cgroupV1 });
     const filter = this.#filter.base64;
     writeFileSync(join(sandbox.folder, "config.json"), specText(spec, filter), { mode: 0o600 });
-    // Several at once would each make the cgroup above them, and one would find it there and not yet usable.
+    // Made once here: concurrent creates would each make the parent cgroup, and one would find it not yet usable.
     if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
     const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
     this.#filter.check(join(this.#crun.stateFolder, sandbox.id), filter);
     demandInPlace(pid, sandbox.volumes);
-    // Not by the spec: crun would take them before it makes the user namespace, for which they would hold as a whole.
+    // Not set by the spec: crun would apply them before it creates the user namespace, and then they would limit the
+    // namespace as a whole.
     limitUsers(pid, sandbox.userLimits);
     if (!areIpcBoundsOwn()) boundIpcOrComplain(pid, sandbox);
     return { pid, rootPid: pid, mounts: mountedFromOutside(spec) };
@@ -100,10 +102,10 @@ export class CrunRuntime implements Runtime {
 
   async remove(id: string, withinMs?: number): Promise<void> {
     const cgroup = `${this.#data.cgroup}/${id}`;
-    // First: crun would wait for what does not end, for as long as that takes.
+    // First, because crun would wait indefinitely for a process that does not end.
     await removeCgroups(cgroup, new Set(), withinMs);
     await this.#crun.remove(id);
-    // What crun was killed in the middle of making is in no cgroup before it knows of it.
+    // A killed crun may have made a process that was in no cgroup at the first call.
     await removeCgroups(cgroup, new Set(), withinMs);
   }
 
@@ -115,7 +117,7 @@ export class CrunRuntime implements Runtime {
     return demandSoonWritten(cgroup);
   }
 
-  /** CRIU writes the memory of each process for itself, also what many of them share since a fork. */
+  /** CRIU writes the memory of each process separately, including pages shared since a fork. */
   async imageBytes(cgroup: string, maxBytes: number): Promise<number> {
     const ofEach = await memoryOfEach(cgroup, maxBytes);
     if (ofEach > maxBytes) throw tooLarge(maxBytes);
@@ -123,9 +125,9 @@ export class CrunRuntime implements Runtime {
   }
 
   async checkpoint({ bounds, whileStopped, ...request }: CheckpointRequest): Promise<void> {
-    // CRIU reads the image from inside the user namespace, first still as the machine's root without its powers (the
-    // owner), then as the mapped one (the group, which the files inherit). It comes in by an open folder, so the way
-    // here may be closed to the mapped root, as to everybody else.
+    // CRIU reads the image from inside the user namespace: first as the host's root without its capabilities (the
+    // owner), then as the mapped root (the group, which new files inherit). It enters through an open descriptor, so
+    // the path itself can stay closed to the mapped root and all others.
     chownSync(request.images, 0, HOST_ID_FIRST);
     chmodSync(request.images, 0o2750);
     const givenUp = new AbortController();
@@ -134,7 +136,8 @@ export class CrunRuntime implements Runtime {
       await this.#criu.stopDump(request.id);
     };
     using watch = new ImageWatch({ ...bounds, folder: request.images, log: join(request.folder, DUMP_LOG), stop });
-    // In CRIU's hands, not after it: files that it keeps for the restore are on the disk only until it lets go.
+    // While CRIU holds the processes: files that it keeps for the restore exist on the disk only until it releases
+    // them.
     const inItsHands = async () => {
       simplifyTmpfs(request.images);
       await mendTimers(request.images);
@@ -146,7 +149,7 @@ export class CrunRuntime implements Runtime {
       thaw(request.cgroup);
       throw watch.fault ?? cause;
     });
-    // It was begun at CRIU's last stage; it is done when CRIU has let go of the last process.
+    // Freezing began at CRIU's last stage; it completes when CRIU has released the last process.
     await freeze(request.cgroup);
   }
 
@@ -173,7 +176,7 @@ export class CrunRuntime implements Runtime {
   async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<RunningContainer> {
     if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
     makeCgroupForRestore(request.cgroup, size);
-    // CRIU takes a while to start, in which the image is made ready.
+    // CRIU takes a while to start; the image is adapted meanwhile.
     const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
     const images = adapting.then(({ folder }) => folder);
     images.catch(() => undefined);
@@ -214,20 +217,20 @@ export class CrunRuntime implements Runtime {
 }
 
 /**
- * A sandbox that gets hold of the program that makes it must not be able to change it. So crun begins by starting
- * itself again from where it cannot be written, which takes as long as half of what it has to do; unless it is there.
+ * A sandbox that gets hold of the crun binary must not be able to change it. To prevent that, crun would first
+ * re-execute itself from a sealed copy, which takes half of its time, unless it already runs from a read-only mount.
  */
 function safeToRun({ crun, toolFolder }: Toolbox): string[] {
   try {
     const view = readOnlyView(toolFolder);
     return crun.map((part) => (part.startsWith(`${toolFolder}/`) ? view + part.slice(toolFolder.length) : part));
   } catch {
-    // On a kernel that cannot show it like that crun sees to it.
+    // On a kernel without this kind of mount, crun protects itself.
     return crun;
   }
 }
 
-/** A kernel of somebody's own making may have other ideas of who may write these; a sandbox is worth more. */
+/** An unusual kernel may refuse these settings; the sandbox starts anyway. */
 function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
   try {
     boundIpc(pid, size.memoryMB);
@@ -237,7 +240,7 @@ function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
   }
 }
 
-/** What crun says of a mount whose place is a file of the image, or below one. */
+/** crun's error for a mount on, or below, a file of the image. */
 const NO_FOLDER = /: (?:Not a directory|File exists)\b/;
 
 function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | undefined {
@@ -247,7 +250,7 @@ function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | 
   return volume && fileOnTheWay(volume.inside, cause);
 }
 
-/** crun follows links of the image. */
+/** crun follows symbolic links of the image, so a volume could end up elsewhere. */
 function demandInPlace(pid: number, volumes: readonly OutsideMount[]): void {
   if (volumes.length === 0) return;
   const there = new Set(mountPointsIn(readFileSync(`/proc/${pid}/mountinfo`, "utf8")));

@@ -1,6 +1,6 @@
 /**
- * What crun keeps of a container in a folder of its own, in the two cases in which it says all there is to know: crun
- * itself would read, check and parse for milliseconds. Whatever looks otherwise is left to crun.
+ * Reads crun's state folder directly in two cases where the files say everything: crun itself would read, check and
+ * parse for milliseconds. Any other case is left to crun.
  */
 import { closeSync, constants, openSync, unlinkSync, writeSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 import { startTicks } from "../../../system/start-ticks.ts";
 
-/** The first process of a container that was made holds it open, and begins when it reads from it. */
+/** The first process of a created container waits on this FIFO before it starts. */
 const START_FIFO = "exec.fifo";
 const STATUS_FILE = "status";
 
-/** Starts what was made. False: there is nothing to start by, and nothing has happened. */
+/** Starts a created container. False: there is no FIFO, and nothing was done. */
 export function startMade(folder: string, id: string): boolean {
   const path = join(folder, START_FIFO);
   let fifo: number;
@@ -24,7 +24,7 @@ export function startMade(folder: string, id: string): boolean {
     throw cause;
   }
   try {
-    // First: while it is there, crun takes the container for one that was not started.
+    // Removed first: while it exists, crun considers the container not started.
     unlinkSync(path);
     writeSync(fifo, "\0");
     return true;
@@ -40,8 +40,8 @@ export function endedBefore(id: string, cause?: unknown): Fault {
 }
 
 /**
- * Removes what is kept of a container whose first process has ended, and with it all others: what crun would do
- * besides, its cgroup, is not its business any more. False: it runs, or that is not known.
+ * Removes the state of a container whose first process, and with it all others, has ended. The host itself removes the
+ * cgroup. False: the container runs, or its state is unknown.
  */
 export async function removeEnded(folder: string): Promise<boolean> {
   const first = await firstProcessOf(folder);
@@ -55,7 +55,7 @@ interface FirstProcess {
   startTicks: string;
 }
 
-/** Undefined: crun has not written it, or not all of it. */
+/** Undefined: crun has not written the file, or not completely. */
 async function firstProcessOf(folder: string): Promise<FirstProcess | undefined> {
   try {
     const status: unknown = JSON.parse(await readFile(join(folder, STATUS_FILE), "utf8"));
@@ -68,7 +68,7 @@ async function firstProcessOf(folder: string): Promise<FirstProcess | undefined>
   }
 }
 
-/** Also who cannot be looked at. */
+/** True if the process cannot be examined. */
 function runs(first: FirstProcess): boolean {
   try {
     return startTicks(first.pid) === first.startTicks;

@@ -1,4 +1,4 @@
-/** The commands of crun: it makes sandboxes from a bundle, starts and removes them. */
+/** Calls crun to create sandboxes from a bundle, and to start and remove them. */
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,19 +10,19 @@ import { startTicks } from "../../../system/start-ticks.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
 import { endedBefore, removeEnded, startMade } from "./crun-state.ts";
 
-/** How long crun may take to make or start a sandbox, and to remove one. */
+/** Timeout for crun to create or start a sandbox. */
 const CRUN_START_MS = scaled(20_000);
-/** How often it is seen whether what crun starts is still there. */
+/** How often the server checks that the process being started still exists. */
 const CRUN_START_LOOK_EVERY_MS = 50;
 const CRUN_REMOVE_MS = scaled(20_000);
-/** crun may have been killed the first time. */
+/** crun may be killed during the first try. */
 const CRUN_REMOVE_TRIES_MAX = 2;
 
 export class Crun {
   readonly #command: string[];
   readonly #env: Record<string, string>;
 
-  /** `stateFolder` is where crun keeps its own records; one for each server, so that servers never see each other's. */
+  /** `stateFolder` holds crun's own records; each server has its own. */
   constructor(
     toolbox: Pick<Toolbox, "crun" | "binFolder">,
     readonly stateFolder: string,
@@ -32,12 +32,14 @@ export class Crun {
     this.#env = { ...MINIMAL_ENV, PATH: `${toolbox.binFolder}:${MINIMAL_ENV.PATH}` };
   }
 
-  /** What is described in `bundle`/config.json, stopped before its first process runs; answers the pid of that. */
+  /**
+   * Creates the container of `bundle`/config.json, stopped before its first process runs; returns that process's pid.
+   */
   async create(id: string, bundle: string): Promise<number> {
     const pidFile = join(bundle, "pid");
     const result = await this.#silent(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, this.startMs);
     if (result.exitCode !== 0) throw new Fault(500, `crun create ended with ${result.exitCode}: ${result.stderr}`);
-    // In memory, and a few bytes: another thread would take longer to be asked.
+    // Synchronous: the file is tiny and in memory, and a thread switch would take longer.
     return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
   }
 
@@ -46,8 +48,8 @@ export class Crun {
   }
 
   /**
-   * crun waits for the first process to take its word, and waits on when that has just ended; so somebody has to look
-   * whether it is still there.
+   * crun waits for the first process to accept the start, and keeps waiting if that process has just ended. So the
+   * server watches the process.
    */
   async #startByTool(id: string, pid: number): Promise<void> {
     const ended = new AbortController();
@@ -65,7 +67,7 @@ export class Crun {
   }
 
   async remove(id: string): Promise<void> {
-    // One that CRIU has made was never crun's.
+    // crun has no record of a sandbox that CRIU restored.
     if (!(await this.list()).includes(id)) return;
     if (await removeEnded(join(this.stateFolder, id))) return;
     let said = "";
@@ -78,13 +80,13 @@ export class Crun {
   }
 
   async list(): Promise<string[]> {
-    // crun keeps a cache of compiled filters beside its containers, under a name that no container may have.
+    // Names with a leading dot are not containers: crun keeps a cache of compiled filters there.
     return (await readdir(this.stateFolder)).filter((name) => !name.startsWith("."));
   }
 
   /**
-   * A sandbox keeps the standard streams that `create` had; a checkpoint can only hold /dev/null. So errors go through
-   * a log file rather than a pipe.
+   * A sandbox keeps the standard streams that `create` had, and a checkpoint can only hold /dev/null. So errors go to a
+   * log file rather than a pipe.
    */
   async #silent(args: string[], bundle: string | undefined, timeoutMs: number) {
     const name = `crun ${args[0]}`;
@@ -101,14 +103,14 @@ export class Crun {
     }, timeoutMs);
     const exitCode = await child.exited.finally(() => clearTimeout(timer));
     noteProcess(child);
-    // One that had ended in time, of which this server hears late, was not killed.
+    // A process that ended in time is not an error, even if this server notices late.
     if (timedOut && child.signalCode !== null) throw overloaded(`${name} did not end within ${timeoutMs} ms`);
     const stderr = exitCode === 0 ? "" : await readFile(log, "utf8").catch(() => "(no log)");
     return { exitCode, stdout: "", stderr };
   }
 }
 
-/** Who cannot be looked at has not. */
+/** False if the process cannot be examined. */
 function hasEnded(pid: number): boolean {
   try {
     return startTicks(pid) === undefined;

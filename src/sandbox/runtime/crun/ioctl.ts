@@ -1,12 +1,12 @@
 /**
- * The requests of ioctl that are closed, and how a filter that lists what is allowed says "all but these". The kernel
- * looks at the lower half of the number and a filter at the whole, so a comparison with each closed one would be passed
- * by the same request with another upper half: what is compared are leading bits of the lower half.
+ * The forbidden ioctl requests, and how an allow list can express "all but these". The kernel reads the lower half of
+ * the request number and a filter the whole, so the same request with another upper half would pass a comparison with
+ * each forbidden number. The filter therefore compares leading bits of the lower half.
  */
 
 /**
- * The kernel would type into a terminal for whoever reads it (TIOCSTI), or into the machine's (TIOCLINUX); and load the
- * modules of bridges and of VLANs for whoever asks, before it looks at who that is.
+ * TIOCSTI and TIOCLINUX type into a terminal, TIOCLINUX into the machine's own. The others make the kernel load bridge
+ * and VLAN modules before it checks the caller's rights.
  */
 export const CLOSED_REQUESTS = [
   0x5412, // TIOCSTI
@@ -21,13 +21,13 @@ export const CLOSED_REQUESTS = [
 
 const BITS = 32;
 
-/** Leading bits, by a mask, and what they are in numbers that are allowed. */
+/** A mask of leading bits, and their value in allowed numbers. */
 interface LeadingBits {
   mask: number;
   value: number;
 }
 
-/** As few as cover every number but the closed ones. */
+/** The smallest list that covers every number but the closed ones. */
 export function allBut(closed: readonly number[], value = 0, length = 0): LeadingBits[] {
   const mask = length === 0 ? 0 : (~0 << (BITS - length)) >>> 0;
   if (!closed.some((number) => (number & mask) >>> 0 === value)) return [{ mask, value }];

@@ -1,10 +1,11 @@
 /**
- * What CRIU has found out about this kernel. It probes for tens of milliseconds at every start and remembers the result
- * in /run/criu.kdat, but only where /run lies in memory: elsewhere it could outlive a change of kernel. There, the
- * result is kept for it and shown to it in this server's mount namespace, which does not outlive the kernel either.
+ * Caches CRIU's probe results about this kernel. CRIU probes for tens of milliseconds at every start and caches the
+ * result in /run/criu.kdat, but only where /run is a tmpfs: elsewhere the file could outlive a change of kernel. In
+ * that case the server keeps the result and mounts it in its own mount namespace, which does not outlive the kernel
+ * either.
  *
- * What is shown lies in memory of its own and not in the run folder. Whoever does the same at the same time in the same
- * namespace mounts on top of it, and a file that is mounted on cannot be removed from its folder.
+ * The mounted file is on a tmpfs of its own, not in the run folder. A concurrent server in the same namespace mounts on
+ * top of it, and a file that is a mount point cannot be removed from its folder.
  */
 import { closeSync, copyFileSync, existsSync, mkdtempSync, openSync, rmdirSync, rmSync, statfsSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +19,7 @@ const TMPFS = 0x01021994;
 export async function rememberKernelFacts(criu: readonly string[], runFolder: string): Promise<void> {
   if (statfsSync("/run").type === TMPFS || isMountPoint(PLACE)) return;
   const found = join(runFolder, "criu.kdat");
-  // The place for the result is opened before the folder that it lies in is hidden.
+  // The result file is opened before the mount hides its folder.
   const probe = 'exec 3> "$0" && mount -t tmpfs tmpfs /run && "$@" check > /dev/null 2>&1; cat /run/criu.kdat >&3';
   const made = await attempt(["unshare", "--mount", "/bin/sh", "-c", probe, found, ...criu]);
   if (made.exitCode === 0) show(found, runFolder);

@@ -1,4 +1,4 @@
-/** The OCI description of a sandbox: what its first process sees and may do. Pure: facts in, JSON out. */
+/** The OCI spec of a sandbox for crun: what its first process sees and may do. Pure: facts in, JSON out. */
 import { existsSync } from "node:fs";
 import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
@@ -12,21 +12,24 @@ import { FILTER_ANNOTATION } from "./compiled-filter.ts";
 import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./image/lasting-memory.ts";
 import { seccompProfile } from "./seccomp.ts";
 
-/** Of one sandbox: the machine has a million in all, and what waits in one is no sandbox's memory (64 KiB each way). */
+/**
+ * Terminals of one sandbox. The machine has a million in all, and their buffers (64 KiB each way) are charged to no
+ * sandbox.
+ */
 export const TERMINALS_PER_SANDBOX_MAX = 256;
 
 type SpecInput = Omit<NewSandbox, "id" | "folder" | "userLimits"> & { cgroupV1: boolean };
 
 /**
- * All that a sandbox sees of the machine's sysfs: how many processors and memory nodes there are. The rest names the
- * disks of every other sandbox in a dozen places, so /sys is a bare folder of ours with just these in it.
+ * The parts of the host's sysfs that a sandbox sees: the number of processors and memory nodes. The rest shows the
+ * disks of every other sandbox in a dozen places, so /sys is an empty folder with just these mounts.
  */
 const SHOWN_IN_SYS = ["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
 const READ_ONLY = ["/proc/bus", "/proc/irq", "/proc/sysrq-trigger"];
 /**
- * Read-only as well, but bound over itself among the mounts: crun sees to the others after all mounts, and would lay
- * this one over what is mounted in it, which then is there twice, once writable.
+ * Also read-only, but bound over itself among the mounts. crun handles read-only paths after all mounts, and would
+ * mount this one over the mounts in it, which would then exist twice, once writable.
  */
 const SETTINGS = "/proc/sys";
 
@@ -70,7 +73,7 @@ export function ociSpec(input: SpecInput) {
       cgroupsPath: input.cgroup,
       resources: {
         devices: [{ allow: false, access: "rwm" }],
-        // With cgroup v1, what waits in TCP sockets is counted apart, and not at all without a limit.
+        // With cgroup v1, TCP buffers are counted separately, and only if they have a limit.
         memory: { limit: memoryBytes, swap: memoryBytes, ...(input.cgroupV1 ? { kernelTCP: memoryBytes / 4 } : {}) },
         pids: { limit: SANDBOX_PIDS_MAX },
         cpu: {
@@ -87,8 +90,8 @@ export function ociSpec(input: SpecInput) {
 }
 
 /**
- * As JSON. The filter is as it was written once, which is four fifths of the text, or ready made, in the place of its
- * profile.
+ * Serialises the spec. The seccomp profile, four fifths of the text, is serialised once; or an annotation with the
+ * compiled filter replaces it.
  */
 export function specText(spec: ReturnType<typeof ociSpec>, compiledFilter?: string): string {
   const { linux, ...others } = spec;
@@ -99,18 +102,18 @@ export function specText(spec: ReturnType<typeof ociSpec>, compiledFilter?: stri
   return `${parts.join(',"linux":')},"seccomp":${seccompProfile().text}}}`;
 }
 
-/** What is mounted from the machine: where it is inside, and what it is outside. */
+/** The bind mounts from the host, with their paths inside and outside. */
 export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): OutsideMount[] {
   const bound = spec.mounts.filter(({ type, destination }) => type === "bind" && destination !== SETTINGS);
   return bound.map(({ destination, source }) => ({ inside: destination, outside: source }));
 }
 
 /**
- * Bind mounts of ours, since CRIU cannot restore crun's own way of hiding. Each is of a place of its own: of two that
- * are mounted from one place in the same way, CRIU may restore the second without its flags, that is, writable.
+ * Hides files of /proc with bind mounts, since CRIU cannot restore crun's own masking. Each mount has its own source:
+ * of two mounts with the same source and options, CRIU may restore the second without its flags, that is, writable.
  */
 function hidingMounts(guestFolder: string) {
-  // What this kernel does not have needs no hiding, and could not be made in proc.
+  // Files that this kernel lacks need no hiding, and mount points cannot be created in /proc.
   const there = [...HIDDEN_IN_PROC, ...EMPTY_IN_PROC].filter((name) => existsSync(`/proc/${name}`));
   return there.map((name) => bindMount(`${guestFolder}/empty/${name}`, `/proc/${name}`));
 }
@@ -119,12 +122,12 @@ function bindMount(source: string, destination: string) {
   return { destination, type: "bind", source, options: ["bind", "ro", "nosuid", "nodev", "noexec"] };
 }
 
-/** By root inside; the file's own mode keeps others out. */
+/** Writable by root inside; the file's mode excludes others. */
 function writableBindMount(source: string, destination: string) {
   return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev", "noexec"] };
 }
 
-/** Programs in it may be run: it is a part of the sandbox's own tree, like its disk. */
+/** Programs on it may be run: a volume is part of the sandbox's own tree, like its disk. */
 function volumeMount(source: string, destination: string) {
   return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev"] };
 }

@@ -1,10 +1,9 @@
 /**
- * What a process may set about itself by prctl, and by arch_prctl where there is one. A list of what is allowed, by the
- * numbers of linux/prctl.h, as that of system calls. Left out are walls that a process makes for itself and that a
- * pause cannot keep: memory that is never both written and run (MDWE; CRIU cannot even write such a process),
- * speculation control, the time stamp counter, dispatch of system calls, keys of pointers, tagged memory, cores shared
- * with nobody, shadow stacks, faults on cpuid. Merging of equal pages (KSM) is left out because who is merged can be
- * told by timing. What asks about any of these is allowed.
+ * What a process may set with prctl, and with arch_prctl where it exists. An allow list, by the numbers of
+ * linux/prctl.h. Not allowed are protections that a process sets for itself and that a pause cannot keep: memory that
+ * is never both writable and executable (MDWE; CRIU cannot even dump such a process), speculation control, the time
+ * stamp counter, syscall dispatch, pointer keys, tagged memory, core scheduling, shadow stacks, cpuid faulting. Page
+ * merging (KSM) is not allowed because timing reveals which pages are merged. Queries about any of these are allowed.
  */
 
 const PARENT_DEATH = [1, 2];
@@ -19,10 +18,10 @@ const PERFORMANCE_EVENTS = [31, 32];
 const MEMORY_FAILURE = [33, 34];
 const HUGE_PAGES = [41, 42];
 const THREAD_ID_ADDRESS = [40];
-/** How long the vectors of this thread are. */
+/** Vector lengths of this thread. */
 const VECTORS = [50, 51, 63, 64];
 const PAC_RESET_KEYS = 54;
-/** TSC, speculation, tagged memory, I/O flusher, pointer keys, MDWE, merging, shadow stack: only asked about. */
+/** TSC, speculation, tagged memory, I/O flusher, pointer keys, MDWE, merging, shadow stack: queries only. */
 const ASKED = [25, 52, 56, 58, 61, 66, 68, 74];
 const PR_SET_VMA = 0x53564d41;
 const PR_SET_PTRACER = 0x59616d61;
@@ -49,17 +48,19 @@ export const PRCTL_ALLOWED: readonly number[] = [
   PR_GET_AUXV,
 ];
 
-/** The numbers that there are, and some to come, are answered as by a kernel that does not know them. */
+/** Existing numbers, and some future ones, fail as on a kernel that does not know them. */
 const PRCTL_NUMBERS = 128;
 export const PRCTL_ABSENT: readonly number[] = Array.from({ length: PRCTL_NUMBERS }, (_, number) => number).filter(
   (number) => !PRCTL_ALLOWED.includes(number),
 );
 
-/** Of x64: where threads keep what is theirs, whether cpuid faults, permission for large registers, shadow stacks. */
+/**
+ * On x64: thread-local storage registers, cpuid faulting query, permission for large registers, shadow stack status.
+ */
 export const ARCH_PRCTL_ALLOWED: readonly number[] = [
   0x1001, 0x1002, 0x1003, 0x1004, 0x1011, 0x1021, 0x1022, 0x1023, 0x5005,
 ];
-/** cpuid that faults; what older libraries ask about shadow stacks; tagged addresses; shadow stacks. */
+/** cpuid faulting; shadow stack queries of older libraries; tagged addresses; shadow stacks. */
 export const ARCH_PRCTL_ABSENT: readonly number[] = [
   0x1012, 0x3001, 0x3002, 0x3003, 0x3004, 0x3005, 0x3006, 0x4001, 0x4002, 0x4003, 0x4004, 0x5001, 0x5002, 0x5003,
   0x5004,

@@ -1,17 +1,17 @@
 /**
- * A CRIU that is started before there is something to write, and waits in a cgroup of its own. To start one takes some
- * milliseconds, and to move it into its cgroup some more, after which the kernel delays the first process that CRIU
- * lets go of for about as long again. Who asks for one pause at a time waits for none of that.
+ * Keeps one CRIU started in its own cgroup before there is something to dump. Starting one takes some milliseconds,
+ * moving it into its cgroup some more, and afterwards the kernel delays the first process that CRIU releases for about
+ * as long again. A client that pauses sandboxes one at a time waits for none of that.
  */
 import type { CriuProcess } from "./criu-process.ts";
 
-/** The next one is started when nothing was written for so long: not beside others that write. */
+/** The next one starts after this long without a dump, so that it does not compete with running dumps. */
 const RENEW_MS = 100;
 
 export interface StartedCriu {
   criu: CriuProcess;
   pid: number;
-  /** In which it works, once it has come there. */
+  /** The cgroup it works in, once `entered` resolves. */
   cgroup: string;
   entered: Promise<void> | undefined;
 }
@@ -26,24 +26,24 @@ export class ReadyCriu {
     this.#start = start;
   }
 
-  /** The one that is ready, which was started `ahead`, or one that is started now. It is the caller's. */
+  /** Returns the ready CRIU (`ahead`), or starts one now. The caller owns it. */
   async take(): Promise<StartedCriu & { ahead: boolean }> {
     clearTimeout(this.#renewal);
     const ready = this.#ready;
     this.#ready = undefined;
-    // Why one could not be started ahead may be over by now.
+    // The reason why an early start failed may have passed.
     const taken = await ready?.catch(() => undefined);
     return taken === undefined ? { ...(await this.#start()), ahead: false } : { ...taken, ahead: true };
   }
 
-  /** What it was taken for is done. */
+  /** To be called when the dump is done. */
   renewSoon(): void {
     clearTimeout(this.#renewal);
     this.#renewal = setTimeout(() => this.#renew(), RENEW_MS);
     this.#renewal.unref();
   }
 
-  /** There is none from now on. */
+  /** Ends the ready CRIU and starts no more. */
   async close(): Promise<void> {
     clearTimeout(this.#renewal);
     this.#isClosed = true;
@@ -58,7 +58,7 @@ export class ReadyCriu {
     const forget = () => {
       if (this.#ready === started) this.#ready = undefined;
     };
-    // One that somebody has killed is of no use.
+    // A CRIU that was killed is discarded.
     started.then(({ criu }) => criu.ended.then(forget), forget);
   }
 }

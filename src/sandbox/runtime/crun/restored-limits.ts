@@ -1,6 +1,6 @@
 /**
- * The limits of a sandbox that CRIU makes. With cgroup v1, CRIU stores them and sets them again. With v2 it stores none
- * of them: there the host makes the cgroup before CRIU does, and CRIU leaves one that exists as it is.
+ * Resource limits of a restored sandbox. With cgroup v1, CRIU stores and restores them. With v2 it stores none, so the
+ * host makes the cgroup first, and CRIU leaves an existing cgroup unchanged.
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,17 +9,14 @@ import { CGROUP_ROOT, layoutOf } from "../../../system/cgroup/cgroups.ts";
 import { CPU_PERIOD_US } from "../guest-process.ts";
 import type { SandboxSize } from "../runtime.ts";
 
-/** With cgroup v2: so many times its memory and its processes a sandbox may have until it is restored. */
+/** With cgroup v2: factor on the sandbox's memory and process limits during the restore. */
 const RESTORE_ROOM = 2;
 
 const MIB = 1024 * 1024;
 /** Missing on a kernel without swap. */
 const SWAP_FILE = "memory.swap.max";
 
-/**
- * The cgroups above are there. What CRIU itself takes in each process while it works there has room beside the
- * sandbox's own.
- */
+/** The parent cgroups must exist. The higher limits leave room for CRIU's own memory inside each process. */
 export function makeCgroupForRestore(cgroup: string, size: SandboxSize, root = CGROUP_ROOT): void {
   if (layoutOf(root) !== "v2") return;
   const folder = join(root, cgroup);
@@ -30,7 +27,7 @@ export function makeCgroupForRestore(cgroup: string, size: SandboxSize, root = C
   limit(folder, size, RESTORE_ROOM);
 }
 
-/** CRIU is done: from here on it has what its template gives it and no more. */
+/** Sets the template's limits, once CRIU is done. */
 export function limitRestored(cgroup: string, size: SandboxSize, root = CGROUP_ROOT): void {
   if (layoutOf(root) === "v2") limit(join(root, cgroup), size, 1);
 }

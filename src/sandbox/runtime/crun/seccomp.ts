@@ -1,12 +1,12 @@
 /**
- * The system calls a sandbox may make. A list of what is allowed, so that a call added to a later kernel is closed
- * until somebody has looked at it.
+ * The system calls that a sandbox may make. An allow list, so that calls of later kernels stay closed until they are
+ * reviewed.
  *
  * Left out on purpose, because each has been a way out of shared-kernel sandboxes or reaches beyond the sandbox:
  * mounting in both generations, namespaces (unshare, setns, clone flags, clone3), io_uring, Linux AIO, bpf, perf,
  * userfaultfd, kernel keyrings, modules, kexec, swap, quota, handles (open_by_handle_at), process_vm_*, personality
- * changes, clocks, acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink; pairs of sockets are
- * unix only. A few requests of ioctl are left out as well (ioctl.ts).
+ * changes, clocks, acct, reboot, and every socket family but unix, IPv4, IPv6 and route netlink; socket pairs are unix
+ * only. A few ioctl requests are left out as well (ioctl.ts).
  */
 import { allBut, CLOSED_REQUESTS } from "./ioctl.ts";
 import { ARCH_PRCTL_ABSENT, ARCH_PRCTL_ALLOWED, PRCTL_ABSENT, PRCTL_ALLOWED } from "./prctl.ts";
@@ -39,14 +39,14 @@ utime utimensat utimes vfork vmsplice wait4 waitid write writev chroot
 `;
 
 /**
- * Answered "no such call" rather than "not permitted", so that libraries fall back to what is allowed.
+ * Calls that fail with ENOSYS rather than EPERM, so that libraries fall back to allowed calls.
  *
  * Linux AIO (io_setup …): the kernel pins the rings of its contexts. A sandbox with many of them kept its guest from
- * answering for 40 s. No argument that a filter can compare bounds their number. InnoDB and nginx go on without AIO
+ * responding for 40 s. No argument that a filter can compare bounds their number. InnoDB and nginx work without AIO
  * after ENOSYS; after EAGAIN, MySQL does not start.
  *
- * Landlock, mseal and pkey_* are walls that a program builds for itself and that a pause cannot keep: a program must
- * not believe in a wall that is gone after a resume.
+ * Landlock, mseal and pkey_* are protections that a program sets for itself and that a pause cannot keep: a program
+ * must not rely on a protection that is gone after a resume.
  */
 const ABSENT = [
   "clone3",
@@ -68,7 +68,7 @@ const ABSENT = [
   "pkey_mprotect",
 ];
 
-/** Every flag of clone that would make a namespace. */
+/** All clone flags that create a namespace. */
 const CLONE_NEW_FLAGS = 0x7e020000;
 
 const AF_UNIX = 1;
@@ -78,16 +78,17 @@ const AF_NETLINK = 16;
 const NETLINK_ROUTE = 0;
 
 /**
- * The default of a type, ICMP, TCP, UDP, ICMPv6. Others (SCTP, MPTCP, UDP-Lite …) would have the kernel load modules.
+ * Protocols: a type's default, ICMP, TCP, UDP, ICMPv6. Others (SCTP, MPTCP, UDP-Lite …) would make the kernel load
+ * modules.
  */
 const INTERNET_PROTOCOLS = [0, 1, 6, 17, 58];
 const PROTOCOL_LAST = 58;
 
 /**
- * Options of sockets, by level: IP, TCP, UDP, IPv6, ICMPv6, raw, TLS in TCP, netlink. Any, and at the level of all
- * sockets (1) those up to the last known one, but for these: the size of what may wait to be read, because what waits
- * in netlink and ping sockets is in nobody's memory; and filters, whose code is in nobody's memory either and of which
- * the machine has a bound that one sandbox could reach.
+ * Socket option levels with all options allowed: IP, TCP, UDP, IPv6, ICMPv6, raw, TLS in TCP, netlink. At level
+ * SOL_SOCKET (1), options up to the last known one are allowed, except two groups. Receive buffer sizes: data queued in
+ * netlink and ping sockets is charged to no cgroup. Filters: their code is charged to no cgroup either, and one sandbox
+ * could reach the machine-wide limit.
  */
 const OPTION_LEVELS = [0, 6, 17, 41, 58, 255, 270, 282];
 const SOL_SOCKET = 1;
@@ -97,7 +98,7 @@ const [SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF] = [50,
 const RECEIVE_BUFFER = [SO_RCVBUF, SO_RCVBUFFORCE];
 const SOCKET_FILTERS = [SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF];
 
-/** A call that is not made, and taken for one that was. */
+/** Skips the call and reports success. */
 const DONE = 0;
 const EPERM = 1;
 const EINVAL = 22;
@@ -105,7 +106,7 @@ const ENOSYS = 38;
 const ENOPROTOOPT = 92;
 const EPROTONOSUPPORT = 93;
 const EAFNOSUPPORT = 97;
-/** Plain Linux: the one personality programs may ask for, besides asking which they have. */
+/** Plain Linux: the one personality that programs may set, besides querying the current one. */
 const PER_LINUX = 0;
 const PERSONALITY_QUERY = 0xffffffff;
 
@@ -124,17 +125,14 @@ function refuse(names: string[], errnoRet: number, args: Comparison[] = []) {
   return { names, action: "SCMP_ACT_ERRNO", errnoRet, args };
 }
 
-/**
- * Families that are closed answer as a kernel without them would: programs (sudo asks for the audit family) then go on
- * without.
- */
+/** Closed families fail as on a kernel without them; programs then continue without (sudo tries the audit family). */
 const CLOSED_FAMILIES = [0, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15].map((family) =>
   refuse(["socket"], EAFNOSUPPORT, [equals(0, family)]),
 );
 
 /**
- * The size of a receive buffer is taken and not used: the kernel itself takes any and uses what the machine allows, so
- * programs cannot count on it.
+ * A receive buffer size is accepted and ignored. The kernel itself accepts any size and clamps it, so programs cannot
+ * rely on it.
  */
 function socketOptions() {
   const ofSockets = (option: number) => [equals(1, SOL_SOCKET), equals(2, option)];
@@ -156,7 +154,7 @@ function equals(index: number, value: number): Comparison {
   return { index, value, op: "SCMP_CMP_EQ" };
 }
 
-/** Only these of a call whose first argument says what it is for. */
+/** Allows only these options of a call whose first argument selects an option. */
 function selfSettings(call: string, allowed: readonly number[], absent: readonly number[]) {
   return [
     ...allowed.map((option) => allow([call], [equals(0, option)])),
@@ -166,7 +164,7 @@ function selfSettings(call: string, allowed: readonly number[], absent: readonly
 
 let made: { profile: ReturnType<typeof compose>; text: string } | undefined;
 
-/** The same for all sandboxes, and as JSON the largest part of what is said of each. */
+/** Built once: the profile is the same for all sandboxes, and the largest part of each spec. */
 export function seccompProfile() {
   if (made === undefined) {
     const profile = compose();
@@ -179,8 +177,7 @@ function compose() {
   return {
     defaultAction: "SCMP_ACT_ERRNO",
     defaultErrnoRet: EPERM,
-    // Only the machine's own architecture: the 32-bit calls of an x86 machine would slip past the argument checks
-    // below.
+    // Only the machine's own architecture: 32-bit calls on an x86 machine would bypass the argument checks below.
     architectures: [process.arch === "arm64" ? "SCMP_ARCH_AARCH64" : "SCMP_ARCH_X86_64"],
     syscalls: [
       allow(ALLOWED.trim().split(/\s+/)),
@@ -189,7 +186,7 @@ function compose() {
         allow(["ioctl"], [{ index: 1, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }]),
       ),
       allow(["socket", "socketpair"], [equals(0, AF_UNIX)]),
-      // Asked for a pair of another family, the kernel would first load its module, and then refuse.
+      // For a pair of another family, the kernel would load its module before it refuses.
       refuse(["socketpair"], EAFNOSUPPORT, [{ index: 0, value: AF_UNIX, op: "SCMP_CMP_NE" }]),
       ...[AF_INET, AF_INET6].flatMap((family) => [
         ...INTERNET_PROTOCOLS.map((protocol) => allow(["socket"], [equals(0, family), equals(2, protocol)])),

@@ -1,6 +1,6 @@
 /**
- * What CRIU would take long over, or wait for in vain, as far as that is to be seen before it begins: the caller hears
- * of it at once, and nobody else waits for it. For a usual sandbox this takes less than a millisecond.
+ * Rejects dumps that CRIU would take long for or wait for in vain, as far as that is visible in advance. The client
+ * gets the error at once, and no other checkpoint waits. For a usual sandbox the check takes less than a millisecond.
  */
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
@@ -11,26 +11,26 @@ import { LOOKED_AT_TURN } from "../../limits.ts";
 import { cannotBeKept } from "./criu-complaint.ts";
 
 /**
- * What waits in a sandbox that is to be written, and deleted files that it holds open: CRIU takes and restores them one
- * by one. And how long a process may be in vfork by then, and how often it is looked at.
+ * Limits for queued signals and for deleted open files, which CRIU dumps and restores one by one. And how long a
+ * process may stay in vfork, and how often that is checked.
  */
 export const QUEUED_SIGNALS_MAX = 10_000;
 export const DELETED_FILES_MAX = 2_000;
 const VFORK_WAIT_MS = scaled(3_000);
 const VFORK_LOOK_EVERY_MS = 20;
 
-/** Where the kernel says a thread waits that has made a child by vfork; the name differs between kernels. */
+/** The wait channel of a thread in vfork; the name differs between kernels. */
 const IN_VFORK = /vfork|kernel_clone|do_fork/;
 
 interface Process {
   pid: number;
   user: string;
-  /** Signals that wait for any process of its user. */
+  /** Signals queued for all processes of its user. */
   queued: number;
   files: number;
 }
 
-/** Fault 422, with the process and the reason. */
+/** Throws Fault 422 with the process and the reason. */
 export async function demandSoonWritten(cgroup: string): Promise<void> {
   const processes: Process[] = [];
   const waiting: string[] = [];
@@ -63,7 +63,7 @@ function demandFewSignals(processes: readonly Process[]): void {
   throw cannotBeKept(most?.pid ?? 0, reason);
 }
 
-/** Each is written by itself and made again by itself, however many processes have it open. */
+/** Each deleted file is dumped and restored separately, however many processes have it open. */
 async function demandFewDeletedFiles(processes: readonly Process[]): Promise<void> {
   if (processes.reduce((sum, { files }) => sum + files, 0) <= DELETED_FILES_MAX) return;
   const deleted = new Set<string>();
@@ -82,7 +82,9 @@ function tooManyDeleted(pid: number): Fault {
   return cannotBeKept(pid, `with others, it holds more than ${DELETED_FILES_MAX} deleted files open`);
 }
 
-/** Who is in vfork cannot be stopped until its child has started a program, which takes a moment, or for ever. */
+/**
+ * A process in vfork cannot be stopped until its child has executed a program, which takes a moment or never happens.
+ */
 async function untilStarted(threads: readonly string[]): Promise<void> {
   const deadline = performance.now() + VFORK_WAIT_MS;
   for (let left = threads; left.length > 0; left = left.filter(isInVfork)) {
@@ -98,7 +100,7 @@ function isInVfork(thread: string): boolean {
   return /\) D /.test(textOf(`${thread}/stat`)) && IN_VFORK.test(textOf(`${thread}/wchan`));
 }
 
-/** What names a file that is open and has no name any more; undefined for any other. */
+/** Identifies a deleted open file; undefined for any other. */
 function deletedFile(path: string): string | undefined {
   try {
     const target = readlinkSync(path);
@@ -106,7 +108,7 @@ function deletedFile(path: string): string | undefined {
     const { dev, ino } = statSync(path);
     return `${dev} ${ino}`;
   } catch {
-    // Closed meanwhile.
+    // The file was closed meanwhile.
     return undefined;
   }
 }
@@ -115,7 +117,7 @@ function entriesOf(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {
-    // It has ended.
+    // The process has ended.
     return [];
   }
 }
@@ -124,7 +126,7 @@ function textOf(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // It has ended.
+    // The process has ended.
     return "";
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Notices when what runs in some cgroups does nothing at all any more. CRIU waits without end for a process that was
- * killed while it was being restored, and so do all the others.
+ * Detects that the processes in some cgroups make no progress. CRIU waits forever for a process that was killed during
+ * its restore, and so do all the others.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,11 +10,11 @@ import { freezerOf } from "../../../system/cgroup/freezer.ts";
 export const STALL_CHECK_MS = 500;
 
 interface Watched {
-  /** Called once, when nothing has moved for so long. */
+  /** Called once, when there was no progress for the given time. */
   stalled(): void;
   /**
-   * Whether the one that all others wait for is not there any more. If it is so twice in a row `ended` is called, once,
-   * and no other: between the two looks what it said at last is heard, which may have been that all went well.
+   * Whether the process that all others wait for is gone. After two positive checks in a row, `ended` is called once
+   * and `stalled` never: between the checks its last message arrives, which may report success.
    */
   hasEnded(): boolean;
   ended(): void;
@@ -24,9 +24,11 @@ export class StallWatch implements Disposable {
   readonly #timer: Timer;
   #hasEnded = false;
   #seen = "";
-  /** In looks, not by the clock: while this server is kept from looking, those who wait for its word stand still. */
+  /**
+   * Counted in checks, not by the clock: while the server is blocked, the processes that wait for its reply are still.
+   */
   #stillMs = 0;
-  /** How much goes on elsewhere that is waited for. */
+  /** Work in progress elsewhere that the processes wait for. */
   #elsewhere = 0;
 
   constructor(cgroups: readonly string[], stalledMs: number, watched: Watched, checkMs = STALL_CHECK_MS) {
@@ -40,7 +42,7 @@ export class StallWatch implements Disposable {
       if (this.#hasEnded && hadEnded) tell(() => watched.ended());
       if (this.#hasEnded) return;
       const now = cgroups.flatMap(doings).join(" ");
-      // Who is not there yet does not stand still: CRIU reads the image before, and is in no cgroup of ours.
+      // An empty cgroup is not stalled: CRIU first reads the image, outside of these cgroups.
       const isStill = now !== "" && now === this.#seen && this.#elsewhere === 0 && !cgroups.some(hasDiskWait);
       this.#stillMs = isStill ? this.#stillMs + checkMs : 0;
       this.#seen = now;
@@ -48,7 +50,7 @@ export class StallWatch implements Disposable {
     }, checkMs);
   }
 
-  /** Something else is at work for those in the cgroups, who stand still meanwhile. */
+  /** Runs other work that the processes in the cgroups wait for. */
   async during(work: () => Promise<unknown>): Promise<void> {
     this.#elsewhere++;
     try {
@@ -65,8 +67,8 @@ export class StallWatch implements Disposable {
 }
 
 /**
- * Differs from what it was before when a process has come, gone, or used the processor. By the counter of the cgroup
- * where there is one: a look at each of 3 000 processes takes 60 ms, twice a second for as long as the restore takes.
+ * Changes when a process starts, ends, or uses CPU time. Uses the cgroup's counter where there is one: reading each of
+ * 3 000 processes takes 60 ms, twice a second during the whole restore.
  */
 function doings(cgroup: string): string[] {
   const pids = processesIn(cgroup);
@@ -89,7 +91,7 @@ function processesIn(cgroup: string): string[] {
     .filter(Boolean);
 }
 
-/** State, and processor time of the process itself and of the kernel for it. */
+/** The state, user time and system time of a process. */
 function statOf(pid: string): (string | undefined)[] {
   const stat = read(`/proc/${pid}/stat`);
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -100,7 +102,7 @@ function read(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // It ended, or has not begun.
+    // The process ended, or has not started.
     return "";
   }
 }

@@ -1,10 +1,10 @@
-/** Why runsc could not write a sandbox down, in words for whoever asked. */
+/** Translates runsc's checkpoint errors into messages for the client. */
 import { Fault } from "../../../contract/fault.ts";
 
-/** It says so of each file by its path below the root, or below a mount. */
+/** runsc names each deleted file by its path below the root or below a mount. */
 const DELETED = /gofer\.dentry\("([^"]*)"\)\.beforeSave: deleted and invalidated dentries can't be restored/;
 const NO_ROOM = /no space left on device|disk quota exceeded/i;
-/** The part of its words that names the reason, without what it knows of itself. */
+/** The part of the message with the reason, without runsc's internal details. */
 const REASON = /(?:encoding error: )?([^\n]{1,300})/;
 
 export function explain(cause: unknown): Fault {

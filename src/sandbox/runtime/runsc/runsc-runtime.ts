@@ -1,9 +1,10 @@
 /**
- * Runsc (gVisor) as a wall: every sandbox has a kernel of its own, a program that answers all system calls inside, with
- * a process beside it that opens files for it. Both are in the cgroup of the sandbox, and so are the processes in which
- * runsc lets code inside run.
+ * The isolation runtime runsc (gVisor). Each sandbox has its own kernel, a program that handles all system calls
+ * inside, and a second process that opens files for it. Both are in the sandbox's cgroup, as are the processes in which
+ * runsc runs the code of the sandbox.
  *
- * It is there only where the operator chose it. What must be done without it, such as to remove what there is, is.
+ * runsc is installed only where the operator chose it. Operations that do not need it, such as removal, work without
+ * it.
  */
 import { chownSync, closeSync, constants, copyFileSync, existsSync, lstatSync, openSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
@@ -35,17 +36,17 @@ import { mismatch, runscFacts } from "./image-facts.ts";
 import { Runsc } from "./runsc.ts";
 import { mountedFromOutside, type RunscSpec, runscSpec, specForRestore, TMP_MARK } from "./runsc-spec.ts";
 
-/** In the folder of an image, beside what runsc writes. */
+/** In the image folder, beside the files that runsc writes. */
 const SPEC_FILE = "spec.json";
 const MIB = 1024 * 1024;
 
 export class RunscRuntime implements Runtime {
   readonly showsProcesses = false;
-  /** The one that shares most leading bits with where it goes. */
+  /** runsc picks the address that shares the most leading bits with the destination. */
   readonly choosesSource = true;
   /**
-   * What is open is disconnected in the middle of the writing, and what comes in changes what is being written: either
-   * may leave a program that waits for connections waiting for ever, or without end.
+   * Open connections are cut in the middle of a checkpoint, and incoming packets change the state being written. Either
+   * may leave a program that waits for connections hanging or spinning.
    */
   readonly keepsConnections = false;
   readonly #runsc: Runsc;
@@ -90,7 +91,7 @@ export class RunscRuntime implements Runtime {
     return [...new Set([...this.#runsc.list(), ...(await sandboxCgroups(this.data))])];
   }
 
-  /** All memory of a sandbox is one file of its kernel, of which a checkpoint holds what is in use. */
+  /** The memory of a sandbox is one file of its kernel; a checkpoint holds the part in use. */
   async imageBytes(cgroup: string, maxBytes: number): Promise<number> {
     const bytes = memoryInUse(cgroup);
     if (bytes <= maxBytes) return bytes;
@@ -102,7 +103,7 @@ export class RunscRuntime implements Runtime {
     );
   }
 
-  /** Nothing inside runs from the first step on, so that what is on the disk is what the memory takes for written. */
+  /** Nothing inside runs from the first step on, so the disk has exactly what the memory takes for written. */
   async checkpoint({ id, pid, cgroup, folder, images, bounds, whileStopped }: CheckpointRequest): Promise<void> {
     await this.#demandTool();
     try {
@@ -134,12 +135,12 @@ export class RunscRuntime implements Runtime {
     return mismatch(written, runscFacts(this.#version ?? "none"));
   }
 
-  /** The network that they are in is runsc's own. */
+  /** Connections are in runsc's own network stack. */
   holdsConnections(): boolean {
     return false;
   }
 
-  /** Nobody but runsc can read what it writes; it refuses an image whose files have changed. */
+  /** Only runsc can read its image; it rejects a restore if open files have changed. */
   openFiles(): OpenFile[] {
     return [];
   }
@@ -168,13 +169,13 @@ export class RunscRuntime implements Runtime {
     return waitForDump(toolCgroup(this.data, id, "dump"));
   }
 
-  /** Stopped before its first process runs. Answers the pid of its kernel. */
+  /** Creates a container, stopped before its first process runs. Returns the pid of its kernel. */
   async #make({ id, folder }: Pick<NewSandbox, "id" | "folder">, spec: RunscSpec): Promise<number> {
-    // Runsc does not say which one.
+    // runsc's own error does not name the missing path.
     const missing = mountedFromOutside(spec).find(({ outside }) => !existsSync(outside));
     if (missing !== undefined) throw new Fault(500, `${missing.outside}, to be mounted at ${missing.inside}, is gone`);
     await writeFile(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
-    // Several at once would each make the cgroup above them.
+    // Made once here: concurrent creates would each make the parent cgroup.
     if (!existsSync(freezerOf(this.data.cgroup))) {
       makeParentCgroup(this.data.cgroup);
       leaveToMachine(this.data.cgroup);
@@ -188,7 +189,7 @@ export class RunscRuntime implements Runtime {
     return { pid, rootPid: gofer };
   }
 
-  /** It may have been installed since the server was started. */
+  /** runsc may have been installed after the server started. */
   async #demandTool(): Promise<void> {
     this.#version ??= await this.#runsc.version();
     if (this.#version !== undefined) return;
@@ -200,7 +201,7 @@ export class RunscRuntime implements Runtime {
   }
 }
 
-/** A volume is mounted on a folder of the sandbox's disk, which is made where it is missing. Nothing runs there yet. */
+/** Checks the folders that volumes are mounted on; runsc creates missing ones. No process of the sandbox runs yet. */
 function demandFolders(root: string, volumes: readonly OutsideMount[]): void {
   for (const { inside } of volumes) {
     let path = root;
@@ -214,7 +215,7 @@ function demandFolders(root: string, volumes: readonly OutsideMount[]): void {
   }
 }
 
-/** In the folder itself, not where a link of the image leads. */
+/** In the folder itself; a symbolic link of the image is not followed. */
 function markTmp({ root, ids }: Pick<NewSandbox, "root" | "ids">): void {
   const path = join(root, TMP_MARK);
   if (!lstatSync(dirname(path), { throwIfNoEntry: false })?.isDirectory()) return;

@@ -1,6 +1,6 @@
 /**
- * The OCI description of a sandbox behind runsc. Its kernel is a program of its own, which knows nothing of the
- * machine: most of what crun has to hide is not there. Pure: facts in, JSON out.
+ * The OCI spec of a sandbox for runsc. Its kernel is a separate program that knows nothing of the host, so most files
+ * that crun must hide do not exist. Pure: facts in, JSON out.
  */
 import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts";
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
@@ -10,12 +10,12 @@ import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment, RUN_MAX, 
 import type { NewSandbox, OutsideMount, RestoreRequest, SandboxSize } from "../runtime.ts";
 
 /**
- * Runsc lays a filesystem in memory over a /tmp that is empty when it starts, and what is written there would be on no
- * disk. So there is a file in it, which goes before anything else runs.
+ * runsc mounts a tmpfs over a /tmp that is empty at the start, and its files would be on no disk. So /tmp contains this
+ * file, which is removed before anything else runs.
  */
 export const TMP_MARK = "/tmp/.sandlot-start";
 
-/** On the machine, each process inside is two or more, and there are those of runsc itself. */
+/** On the host, each process inside takes two or more processes, and runsc has its own. */
 const MACHINE_PIDS_MAX = 2 * SANDBOX_PIDS_MAX;
 
 export type RunscSpec = ReturnType<typeof runscSpec>;
@@ -51,7 +51,7 @@ export function runscSpec(input: Omit<NewSandbox, "id" | "folder">) {
   };
 }
 
-/** What was written is made again elsewhere: with another root, other files from outside, another size, other ids. */
+/** The spec for a restore: another root, other mount sources, another size, other ids. */
 export function specForRestore(written: RunscSpec, request: RestoreRequest): RunscSpec {
   const places = new Map(request.mounts.map(({ inside, outside }) => [inside, outside]));
   return {
@@ -69,7 +69,7 @@ export function specForRestore(written: RunscSpec, request: RestoreRequest): Run
   };
 }
 
-/** What is mounted from the machine: where it is inside, and what it is outside. */
+/** The bind mounts from the host, with their paths inside and outside. */
 export function mountedFromOutside(spec: RunscSpec): OutsideMount[] {
   const mounts = spec.mounts.filter(({ type }) => type === "bind");
   return mounts.map(({ destination, source }) => ({ inside: destination, outside: source }));
@@ -80,7 +80,7 @@ function idMappings({ first }: IdRange) {
   return { uidMappings: mappings, gidMappings: mappings };
 }
 
-/** Of all of it: the kernel of the sandbox has no room but the sandbox's own. */
+/** Limits for everything, including the sandbox's kernel. */
 function resources({ memoryMB, cpuCount, processors }: SandboxSize) {
   const memoryBytes = memoryMB * 1024 * 1024;
   const cpu = { quota: cpuCount * CPU_PERIOD_US, period: CPU_PERIOD_US };

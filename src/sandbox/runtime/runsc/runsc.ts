@@ -1,4 +1,4 @@
-/** The commands of runsc: it makes sandboxes from a bundle, starts them, writes them down and makes them again. */
+/** Calls runsc to create, start, checkpoint and restore sandboxes. */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,14 +12,14 @@ import { RESTORE_MS } from "../../limits.ts";
 import { readToolLog } from "../tool-log.ts";
 import { type ToolAction, toolCgroup } from "../tool-work.ts";
 
-/** The same for runsc, and for what it does to one that runs; and how much of what it says is kept. */
+/** Timeouts for runsc to create a sandbox and to act on a running one; and how much of its output is kept. */
 const RUNSC_MAKE_MS = scaled(30_000);
 const RUNSC_SIGNAL_MS = scaled(20_000);
 const RUNSC_SAID_MAX_CHARS = 4_000;
 
 /**
- * Systrap runs everywhere, without KVM. The network is runsc's own, on the interface that the host plugs in; what is
- * open to the outside when a sandbox is written down is disconnected. Files are on the sandbox's disk alone.
+ * Systrap works everywhere, without KVM. The network stack is runsc's own, on the interface that the host plugs in; a
+ * checkpoint disconnects open connections. Files are only on the sandbox's disk.
  */
 const FLAGS = [
   "--platform=systrap",
@@ -30,49 +30,49 @@ const FLAGS = [
 ];
 
 /**
- * In the cgroup that is named first, and no more spared than others when memory runs out, as the server may be. Runsc
- * takes a namespace for the machine's own, and refuses to use it, when it finds a setting there that new kernels show
- * in all of them: it is shown none.
+ * Runs runsc in the given cgroup with the usual OOM score, because the server's may be lower. runsc takes a namespace
+ * for the host's own, and refuses to use it, when it finds a setting in /proc/sys/net that newer kernels show in all
+ * namespaces; so that folder is hidden.
  */
 const ENTER = `${TAKE_USUAL_SCORE}echo 0 > "$1" && shift && exec unshare --mount --propagation=slave /bin/sh -ec '
   mount -t tmpfs -o ro,size=4k none /proc/sys/net
   exec "$@"' sh "$@"`;
-/** The sandbox keeps the standard streams of whoever makes it. */
+/** The sandbox keeps the standard streams of the process that creates it. */
 const SILENTLY = `${ENTER} < /dev/null > /dev/null 2>&1`;
 
 const STATE_FILE = /^(.+)_sandbox:\1\.state$/;
 
-/** What runsc keeps of a sandbox. */
+/** runsc's own record of a sandbox. */
 interface RunscState {
   status: string;
-  /** Of the process that opens files for the sandbox. Its root is the sandbox's. */
+  /** The pid of the process that opens files for the sandbox. Its root is the sandbox's. */
   goferPid: number;
 }
 
 interface Call {
   id: string;
   args: readonly string[];
-  /** It makes something, or writes down what there is. */
+  /** Whether the call creates a sandbox or writes a checkpoint. */
   action: ToolAction;
   timeoutMs: number;
-  /** Where errors go, if it may hold no pipe. */
+  /** The file for errors, if the call may hold no pipe. */
   log?: string;
 }
 
 export class Runsc {
-  /** One state folder for each server, so that servers never see each other's. */
+  /** Each server has its own state folder. */
   constructor(
     readonly binary: string,
     readonly data: DataFolder,
   ) {}
 
-  /** As it says itself; undefined when there is none that runs. */
+  /** The version that runsc reports; undefined when it does not run. */
   async version(): Promise<string | undefined> {
     const said = await attempt([this.binary, "--version"], { timeoutMs: RUNSC_SIGNAL_MS }).catch(() => undefined);
     return said?.exitCode === 0 ? /^runsc version (\S+)$/m.exec(said.stdout)?.[1] : undefined;
   }
 
-  /** What is described in `bundle`/config.json, before its first process runs; answers the pid of its kernel. */
+  /** Creates the container of `bundle`/config.json, before its first process runs; returns the pid of its kernel. */
   async create(id: string, bundle: string): Promise<number> {
     const pidFile = join(bundle, "pid");
     const args = ["create", "--bundle", bundle, "--pid-file", pidFile, id];
@@ -84,7 +84,7 @@ export class Runsc {
     await this.#demand({ id, args: ["start", id], action: "restore", timeoutMs: RUNSC_MAKE_MS });
   }
 
-  /** Nothing inside runs any more. */
+  /** Stops all processes inside. */
   async pause(id: string): Promise<void> {
     await this.#demand({ id, args: ["pause", id], action: "dump", timeoutMs: RUNSC_SIGNAL_MS });
   }
@@ -93,13 +93,13 @@ export class Runsc {
     await this.#demand({ id, args: ["resume", id], action: "dump", timeoutMs: RUNSC_SIGNAL_MS });
   }
 
-  /** Of one that stands still, and stands still afterwards. When it throws, it is as before. */
+  /** Writes a paused sandbox, which stays paused. When it throws, the sandbox is as before. */
   async checkpoint(id: string, images: string, timeoutMs: number): Promise<void> {
     const how = ["--leave-running", "--compression=none", "--exclude-committed-zero-pages", "--image-path", images];
     await this.#demand({ id, args: ["checkpoint", ...how, id], action: "dump", timeoutMs });
   }
 
-  /** Of one that was created and not started. */
+  /** Restores into a container that was created and not started. */
   async restore(id: string, bundle: string, images: string): Promise<void> {
     const args = ["restore", "--detach", "--bundle", bundle, "--image-path", images, id];
     await this.#demand({ id, args, action: "restore", timeoutMs: RESTORE_MS });
@@ -109,7 +109,7 @@ export class Runsc {
     return this.#files().flatMap((name) => STATE_FILE.exec(name)?.[1] ?? []);
   }
 
-  /** Undefined: runsc knows nothing of it. */
+  /** Undefined: runsc has no record of it. */
   stateOf(id: string): RunscState | undefined {
     try {
       return JSON.parse(readFileSync(join(this.#folder, `${id}_sandbox:${id}.state`), "utf8")) as RunscState;
@@ -118,7 +118,7 @@ export class Runsc {
     }
   }
 
-  /** Of a sandbox of which no process is left. */
+  /** Removes the files of a sandbox without processes. */
   forget(id: string): void {
     const itsOwn = (name: string) => name.startsWith(`${id}_sandbox:`) || name === `runsc-${id}.sock`;
     for (const name of this.#files().filter(itsOwn)) rmSync(join(this.#folder, name), { force: true });
@@ -132,7 +132,7 @@ export class Runsc {
     try {
       return readdirSync(this.#folder);
     } catch {
-      // Nobody has used runsc here.
+      // runsc was never used here.
       return [];
     }
   }
@@ -144,7 +144,7 @@ export class Runsc {
     const logging = log === undefined ? [] : ["--log", log];
     const command = [this.binary, "--root", this.#folder, ...FLAGS, ...logging, ...args];
     const enter = ["/bin/sh", "-c", log === undefined ? ENTER : SILENTLY, "sh", join(place, "cgroup.procs")];
-    // The reason comes first, and may be followed by all that the kernel of the sandbox knows.
+    // The reason comes first; a long dump of the sandbox's kernel may follow.
     let said = "";
     const onOutput = (text: string) => {
       if (said.length < RUNSC_SAID_MAX_CHARS) said = (said + text).slice(0, RUNSC_SAID_MAX_CHARS);
@@ -155,7 +155,7 @@ export class Runsc {
       const reason = log === undefined ? said : readToolLog(log).slice(-RUNSC_SAID_MAX_CHARS);
       throw new Fault(500, `${name} ended with ${exitCode}: ${reason.trim()}`);
     } finally {
-      // Refused while something of it still runs; then the next start finds it.
+      // Fails while a process still runs there; the next server start then finds it.
       await rmdir(place).catch(() => undefined);
     }
   }

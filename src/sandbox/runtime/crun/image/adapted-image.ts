@@ -1,6 +1,6 @@
 /**
- * A memory image as it is to be restored this once, beside the one that was written and that stays as it is: the same
- * files, but for those that say how long open files are, what is in terminals, and which ids of the machine it has.
+ * Adapts a memory image for one restore and leaves the stored image unchanged: the same files, except those with the
+ * sizes of open files, the content of terminals, and the host's user ids.
  */
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,13 +12,13 @@ import { TERMINALS_IMAGE, terminalsThatFit } from "./image-terminals.ts";
 
 interface Adaptation {
   ids: IdRange;
-  /** Open files that have become longer since. */
+  /** Open files that have grown since. */
   grown?: ReadonlyMap<string, number> | undefined;
-  /** Of the sandbox. What is mounted there goes with it, should nobody come to release it. */
+  /** The sandbox's folder. A mount there is removed with the sandbox if it is not released. */
   folder: string;
 }
 
-/** Until it is released, or what is `mounted` is detached, it lies where `folder` says. */
+/** The image is at `folder` until it is released, or until the paths in `mounted` are detached. */
 export async function adaptImage(
   images: string,
   { ids, grown, folder }: Adaptation,
@@ -30,7 +30,7 @@ export async function adaptImage(
   for (const [name, content] of changed) {
     const path = join(folder, name);
     writeFileSync(path, content, { mode: 0o640 });
-    // Read from inside, as the image itself.
+    // Read from inside the user namespace, like the image itself.
     chownSync(path, 0, ids.first);
     files[name] = path;
   }
@@ -44,7 +44,7 @@ export async function adaptImage(
 function changedFiles(images: string, ids: IdRange, grown: ReadonlyMap<string, number> | undefined) {
   const changed = new Map<string, Buffer>();
   const written = idsIn(images);
-  // It lies open to the root of the shared range alone.
+  // The stored image is readable only for the root of the shared id range.
   const isOpen = ids.first === HOST_ID_FIRST;
   if (!isOpen || written.first !== ids.first) changed.set(written.name, withIds(written.content, ids));
   if (grown !== undefined && grown.size > 0) {

@@ -1,13 +1,10 @@
-/**
- * What a memory image of CRIU depends on: the versions it was written with, and what its processes may have found
- * there.
- */
+/** Facts that a CRIU image depends on: tool and kernel versions, and features that its processes may rely on. */
 import { release } from "node:os";
 import { type CgroupLayout, cgroupLayout } from "../../../../system/cgroup/cgroups.ts";
 import { cpuFeatures, lackOf } from "../../cpu-features.ts";
 import type { ImageFacts } from "../../runtime.ts";
 
-// A type, not an interface: it is one of the many that ImageFacts allows.
+// A type, not an interface, so that it is assignable to ImageFacts.
 export type CriuFacts = {
   criu: string;
   kernel: string;
@@ -16,7 +13,7 @@ export type CriuFacts = {
   cgroupLayout: CgroupLayout;
 };
 
-/** Those of this machine. */
+/** The facts of this machine. */
 export function criuFacts(criu: string): CriuFacts {
   return {
     criu,
@@ -27,7 +24,7 @@ export function criuFacts(criu: string): CriuFacts {
   };
 }
 
-/** Why an image that was written with `written` cannot be restored here; undefined when it can. */
+/** Why an image with the facts `written` cannot be restored here; undefined when it can. */
 export function mismatch(written: ImageFacts, here: CriuFacts): string | undefined {
   if (!areOfCriu(written)) return "it was not written by CRIU";
   if (written.architecture !== here.architecture) {

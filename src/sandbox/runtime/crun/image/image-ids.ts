@@ -1,7 +1,6 @@
 /**
- * The range of user ids in a memory image, as CRIU keeps it: `userns-N.img` is one message with the lines of the two
- * tables. It is the only file of an image that has ids of the machine; in
- * all others they are as inside.
+ * The range of user ids in a CRIU image: `userns-N.img` is one message with the lines of the two mapping tables. It is
+ * the only image file with ids of the host; all others have the ids as seen inside.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +10,7 @@ import { encodeVarint, fieldsOf, LENGTH_BYTES, MAGIC_BYTES, withFields } from ".
 
 const NAME = /^userns-\d+\.img$/;
 
-/** Numbers of the fields: the tables for users and for groups, and what a line of them says. */
+/** Field numbers: the tables for users and groups, and the fields of a line. */
 const TABLES = [1, 2];
 const INSIDE = 1;
 const OUTSIDE = 2;
@@ -22,7 +21,7 @@ interface IdsFile {
   content: Buffer;
 }
 
-/** Fault 422 when the image is not of a sandbox with one whole range. */
+/** Throws Fault 422 when the image is not of a sandbox with one contiguous range. */
 export function idsIn(images: string): IdRange & IdsFile {
   const [name, ...others] = readdirSync(images).filter((each) => NAME.test(each));
   if (name === undefined || others.length > 0) throw unfit("it has no user namespace, or several");
@@ -34,7 +33,7 @@ export function idsIn(images: string): IdRange & IdsFile {
   return { first, name, content };
 }
 
-/** The content of that file with another range. */
+/** The file's content with another range. */
 export function withIds(content: Buffer, { first }: IdRange): Buffer {
   let message = messageIn(content);
   for (const table of TABLES) {

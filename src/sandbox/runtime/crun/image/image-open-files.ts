@@ -1,7 +1,6 @@
 /**
- * The files that processes in a memory image have open, as CRIU keeps them. CRIU refuses to restore a file of another
- * size than it had, also one that has grown meanwhile, which on a volume is nothing unusual; so the sizes in it can be
- * replaced.
+ * The files that processes in a CRIU image have open. CRIU refuses to restore a file whose size has changed, even one
+ * that has grown, which is common on a volume. So the sizes in the image can be replaced.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,12 +10,12 @@ import { encodeVarint, fieldsOf, messagesIn, numberIn, withFields, withMessages 
 export const FILES_IMAGE = "files.img";
 const REMAPS_IMAGE = "remap-fpath.img";
 
-/** Numbers of the fields in a message about a file, and in what it says of a regular one or a folder. */
+/** Field numbers in a file entry and in a regular file's entry (also for folders). */
 const REGULAR = 3;
 const ID = 1;
 const NAME = 6;
 const SIZE = 8;
-/** In a message about a file that has lost its name: whose it was, and where its content is. */
+/** Field numbers in an entry of a deleted file: its id, and the id of its content. */
 const REMAPPED = 1;
 const REMAPPED_TO = 2;
 
@@ -26,7 +25,7 @@ interface RegularFile {
   bytes: number | undefined;
 }
 
-/** Below one of these folders. One that had no name any more is told of only when its other name was kept instead. */
+/** Open files below one of these folders. A deleted file is included only if CRIU kept it under another name. */
 export function openFilesIn(images: string, folders: readonly string[]): OpenFile[] {
   const files = messagesIn(readFileSync(join(images, FILES_IMAGE))).flatMap((message) => regularFile(message) ?? []);
   const paths = new Map(files.map(({ id, path }) => [id, path]));
@@ -38,7 +37,7 @@ export function openFilesIn(images: string, folders: readonly string[]): OpenFil
     .map(({ id, path, bytes }) => ({ path, shownPath: names.get(id) ?? path, bytes }));
 }
 
-/** The content of `files.img` with these sizes instead, by path. */
+/** The content of `files.img` with these sizes, by path. */
 export function withSizes(content: Buffer, sizes: ReadonlyMap<string, number>): Buffer {
   return withMessages(content, (message) => {
     const path = regularFile(message)?.path;
@@ -51,7 +50,7 @@ function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
 }
 
-/** Undefined: it is about a pipe, a socket, or something else that has no path. */
+/** Undefined for a pipe, a socket, or anything else without a path. */
 function regularFile(message: Buffer): RegularFile | undefined {
   const regular = fieldsOf(message).find(({ number }) => number === REGULAR)?.bytes;
   if (regular === undefined) return undefined;

@@ -1,7 +1,7 @@
 /**
- * What was written to terminals and not read yet, in a memory image as CRIU writes it. CRIU puts it back with one write
- * and waits until all of it is taken, but nobody reads yet. A terminal that was filled piece by piece holds more than
- * it takes in one piece, so that a restore would stand still for ever. What is beyond that is left out.
+ * Unread terminal data in a CRIU image. CRIU restores it with one write and waits until all of it is accepted, but no
+ * process reads yet. A terminal that was filled piece by piece holds more than it accepts in one write, so the restore
+ * would hang forever. Data beyond that size is dropped.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,16 +9,16 @@ import { fieldsOf, messagesIn, withFields, withMessages } from "./protobuf-field
 
 export const TERMINALS_IMAGE = "tty-data.img";
 
-/** Number of the field in a message about a terminal. */
+/** Field number of the unread data in a terminal's entry. */
 const UNREAD = 2;
 
 /**
- * What the kernel sets aside for each direction of a terminal. It takes somewhat more, but at its end of a line it may
- * add to what is written: 9 729 ends of lines fill it.
+ * The kernel's buffer for each direction of a terminal. It accepts somewhat more, but output processing may expand line
+ * ends: 9 729 of them fill it.
  */
 export const TERMINAL_TAKES_BYTES = 8_192;
 
-/** The content of that file when a terminal would not take all that is in it. */
+/** The reduced content of the file, if a terminal would not accept all its data. */
 export function terminalsThatFit(images: string): Buffer | undefined {
   const path = join(images, TERMINALS_IMAGE);
   if (!existsSync(path)) return undefined;

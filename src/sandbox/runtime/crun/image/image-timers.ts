@@ -1,12 +1,11 @@
 /**
- * Timers that are read like files (timerfd), in a memory image as CRIU writes it. Two kinds of them it would not
- * restore as they were, so what is said of them is put into other words:
+ * Timer files (timerfd) in a CRIU image. CRIU would restore two kinds of them wrongly, so their entries are rewritten:
  *
- * - One that repeats and has run out, and was not read since: nothing is left of its time, and CRIU takes it for one
- *   that was stopped. Any that repeats faster than a checkpoint is written is found like that. The kernel starts it
- *   again when it is read, so it has to run out again.
- * - One that was set to a point in time: what is left of it is added to the full second of the restore, so that it runs
- *   out up to a second early, and at once if it was stopped. What is left is all that has to be known of it.
+ * - An expired repeating timer that was not read since. Its remaining time is zero, so CRIU takes it for a stopped one.
+ *   Any timer that repeats faster than a checkpoint is written is found in this state. The kernel restarts it when it
+ *   is read, so it has to expire again.
+ * - A timer set to an absolute time. CRIU adds the remaining time to the full second of the restore, so it expires
+ *   up to a second early, and at once if it was stopped. The remaining time alone is enough to restore it.
  */
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,12 +14,12 @@ import { FILES_IMAGE } from "./image-open-files.ts";
 import { fieldsOf, LENGTH_BYTES, MAGIC_BYTES, numberIn } from "./protobuf-fields.ts";
 
 /**
- * So much is looked at in one turn: a sandbox may have a million files open, with long names. What is said of a timer
- * takes a few dozen bytes.
+ * Bytes to process before yielding: a sandbox may have a million files open, with long names. A timer's entry takes a
+ * few dozen bytes.
  */
 const WINDOW_BYTES = 64 * 1024;
 
-/** Numbers of the fields in a message about a file, and in what it says of a timer. */
+/** Field numbers in a file entry and in a timer's entry. */
 const TIMER = 12;
 const SETTING = 6;
 const LEFT_SECONDS = 7;
@@ -28,11 +27,11 @@ const LEFT_NANOSECONDS = 8;
 const EVERY_SECONDS = 9;
 const EVERY_NANOSECONDS = 10;
 
-/** The setting of a timer: to a point in time, and without anything else, such as an end when the clock is set. */
+/** The timer's flags: absolute time alone, without TFD_TIMER_CANCEL_ON_SET; and relative time. */
 const AT = 1;
 const AFTER = 0;
 
-/** Before the image has its digests. */
+/** To be called before the image has its digests. */
 export async function mendTimers(images: string): Promise<void> {
   await using file = await open(join(images, FILES_IMAGE), "r+");
   const window = Buffer.alloc(WINDOW_BYTES);
@@ -42,13 +41,16 @@ export async function mendTimers(images: string): Promise<void> {
     const { isMended, next } = mendAll(window.subarray(0, bytesRead));
     if (isMended) await file.write(window, 0, next, at);
     at += next;
-    // Mostly that was all.
+    // Usually the whole file fits in one window.
     if (next === bytesRead && bytesRead < window.length) return;
     await setImmediate();
   }
 }
 
-/** In all messages that are whole here. `next`: where the first begins that is not; one without an end is left out. */
+/**
+ * Mends all complete messages in the buffer. `next` is the offset of the first incomplete one; a message longer than
+ * the buffer is skipped.
+ */
 function mendAll(messages: Buffer): { isMended: boolean; next: number } {
   let isMended = false;
   let next = 0;
@@ -63,13 +65,13 @@ function mendAll(messages: Buffer): { isMended: boolean; next: number } {
   return { isMended, next };
 }
 
-/** Where it lies. */
+/** Changes the entry in place. */
 function mend(timer: Buffer): boolean {
   const fields = fieldsOf(timer);
   const isZero = (...numbers: number[]) => numbers.every((number) => numberIn(fields, number) === 0);
   const hasRunOut = isZero(LEFT_SECONDS, LEFT_NANOSECONDS) && !isZero(EVERY_SECONDS, EVERY_NANOSECONDS);
   const isSetToTime = numberIn(fields, SETTING) === AT;
-  // Both take one byte, before and after.
+  // The old and the new value both take one byte.
   const set = (wanted: number, value: number) => {
     const field = fields.find(({ number }) => number === wanted);
     if (field !== undefined) timer[field.to - 1] = value;

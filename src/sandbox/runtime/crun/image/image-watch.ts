@@ -1,9 +1,9 @@
 /**
- * Keeps a memory image within its bounds while it is written. CRIU writes the memory of each process for itself, also
- * what many of them share since a fork: some thousand processes in half a gibibyte would fill any disk, and with it
- * take the room of all other sandboxes. And it looks at each page of what is mostly a hole: a file of 64 TiB with one
- * byte in it would keep others waiting. So it keeps what CRIU says of its work, in memory, with lines for each mapping
- * of every process.
+ * Keeps a memory image within its bounds while CRIU writes it. CRIU writes the memory of each process separately,
+ * including pages shared since a fork: some thousand processes in half a gibibyte would fill any disk, and with it the
+ * room of all other sandboxes. CRIU also examines each page of a sparse file: one of 64 TiB with a single byte would
+ * block other checkpoints. Its log, which is in memory and has lines for each mapping of every process, is bounded as
+ * well.
  */
 import { readdirSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
@@ -11,15 +11,15 @@ import { Fault } from "../../../../contract/fault.ts";
 import { IMAGE_WATCH_MS, TOOL_LOG_MAX_BYTES } from "../../../limits.ts";
 import type { ImageBounds } from "../../runtime.ts";
 
-/** The files of an image that grow with what a sandbox holds; of the others each is small. */
+/** Image files that grow with the sandbox's content; all others are small. */
 const LARGE = /^(pages|ghost-file|tmpfs)-/;
 const MIB = 1024 * 1024;
 
 interface WatchedImage extends ImageBounds {
   folder: string;
-  /** What the writer says, of which the end is of use. It appends, so that it may be cut under its hands. */
+  /** The writer's log, whose end is of use. The writer appends, so the file can be truncated meanwhile. */
   log: string;
-  /** Ends whoever writes. */
+  /** Stops the writer. */
   stop(): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export class ImageWatch implements Disposable {
     this.#timer = setInterval(() => void this.#look().catch(() => undefined), IMAGE_WATCH_MS);
   }
 
-  /** Why it was stopped, if it was. */
+  /** Why the writer was stopped, if it was. */
   get fault(): Fault | undefined {
     return this.#fault;
   }
@@ -43,7 +43,7 @@ export class ImageWatch implements Disposable {
     clearInterval(this.#timer);
   }
 
-  /** Goes on after a stop: who writes may try again. */
+  /** Continues after a stop, because the writer may retry. */
   async #look(): Promise<void> {
     const { folder, log, maxBytes, maxMs, demandRoom, stop } = this.#bound;
     try {

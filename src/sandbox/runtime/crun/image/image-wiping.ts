@@ -1,36 +1,35 @@
 /**
- * Wipes, in a memory image from which copies are made, what programs have asked the kernel to wipe in processes that
- * are forked from them (MADV_WIPEONFORK). To a program a copy is such a fork. Libraries mark a page in this way to
- * notice one, and then draw anew what must not be the same twice: BoringSSL the seeds of its random numbers. Left as
- * it is, every copy would make the same keys.
+ * Wipes memory marked MADV_WIPEONFORK in an image from which copies are made. For a program, a copy is like a fork.
+ * Libraries mark a page in this way to detect a fork, and then draw new values that must not repeat: BoringSSL its
+ * random seeds. Without wiping, every copy would generate the same keys.
  *
- * `mm-PID.img` has the mappings of a process, `pagemap-PID.img` which of its pages lie in `pages-N.img`, in this order.
- * What the kernel itself keeps of random numbers in a process (MAP_DROPPABLE, since Linux 6.11) CRIU does not write.
+ * `mm-PID.img` has the mappings of a process; `pagemap-PID.img` lists which of its pages are in `pages-N.img`, in
+ * order. CRIU does not write the kernel's own per-process random state (MAP_DROPPABLE, since Linux 6.11).
  */
 import { type FileHandle, open, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pageSize } from "../../../../system/page-size.ts";
 import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
 
-/** Of a file of a memory image, overwritten with zeros in one step. */
+/** Bytes of an image file to overwrite with zeros in one step. */
 const WIPED_AT_ONCE_MAX_BYTES = 1024 * 1024;
 
 const MAPPINGS = /^mm-(\d+)\.img$/;
-/** Bit of MADV_WIPEONFORK in what a mapping was advised. */
+/** The bit of MADV_WIPEONFORK in a mapping's advice. */
 const WIPE_ON_FORK = 2 ** 18;
 
-/** Numbers of the fields: in the message about a process, about one of its mappings, and about a run of pages. */
+/** Field numbers in the entries of a process, a mapping, and a run of pages. */
 const MAPPING = 14;
 const START = 1;
 const END = 2;
 const ADVICE = 9;
 const PAGES_ID = 1;
 const ADDRESS = 1;
-/** CRIU before 4.2 has only the first, and later ones leave it zero. */
+/** CRIU before 4.2 has only the first; later versions leave it zero. */
 const PAGE_COUNT_BEFORE = 2;
 const FLAGS = 4;
 const PAGE_COUNT = 5;
-/** Of a run of pages: it lies in this image. */
+/** Flag of a run of pages that is stored in this image. */
 const PRESENT = 4;
 
 interface Range {
@@ -52,7 +51,7 @@ export async function wipeForCopies(images: string, pageBytes = pageSize()): Pro
   }
 }
 
-/** In the order of their addresses, as CRIU keeps them. */
+/** Ordered by address, as CRIU stores them. */
 function mappingsToWipe(content: Buffer): Range[] {
   const mappings = messagesIn(content).flatMap(fieldsOf);
   return mappings.flatMap(({ number, bytes }) => {
@@ -63,7 +62,7 @@ function mappingsToWipe(content: Buffer): Range[] {
   });
 }
 
-/** Where in the file of pages these addresses lie. A run of pages may go over the bounds of mappings. */
+/** The offsets of these addresses in the pages file. A run of pages may cross mapping boundaries. */
 function* placesOf(wiped: readonly Range[], runs: readonly Buffer[], pageBytes: number): Generator<Range> {
   let offset = 0;
   let next = 0;

@@ -1,27 +1,27 @@
 /**
- * Bounds on memory of a sandbox that no process of it holds, and that ending processes does not give back: files in
- * memory and what System V's calls keep. All of it counts as the sandbox's memory. Without bounds of its own it could
- * be all of that, and the guest would be the only one left to end, again and again.
+ * Limits for memory that no process holds and that killing processes does not free: tmpfs files and System V IPC
+ * objects. All of it counts as the sandbox's memory. Without these limits it could use all of that memory, and the OOM
+ * killer would only find the guest to kill, again and again.
  */
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { release as osRelease } from "node:os";
 import { pageSize } from "../../../../system/page-size.ts";
 import { setIpcNamespace } from "../../../../system/syscalls.ts";
 
-/** Of files in memory, in a sandbox of much memory. */
+/** Maximum tmpfs sizes, in a sandbox with much memory. */
 export const SHM_MAX_MB = 256;
 export const RUN_MAX_MB = 64;
 
 const MIB = 1024 * 1024;
-/** Devices, and a few links. */
+/** Enough for devices and a few links. */
 const DEV_MAX_INODES = 1024;
-/** A file in memory takes about so much besides what is in it. */
+/** Approximate memory of a tmpfs file besides its content. */
 const INODE_BYTES = 1024;
-/** A queue of messages of one byte each, and a semaphore. */
+/** Memory of a queue of one-byte messages, and of a semaphore. */
 const QUEUE_BYTES = MIB;
 const SEMAPHORE_BYTES = 128;
 
-/** Options of a tmpfs, by where it is. Together they have less than half of the memory, however small it is. */
+/** Mount options of each tmpfs. Together they get less than half of the memory, however small it is. */
 export function tmpfsBounds(memoryMB: number): Record<"/dev" | "/dev/shm" | "/run", string[]> {
   const inodes = (part: number) => `nr_inodes=${Math.floor((memoryMB * MIB * part) / INODE_BYTES)}`;
   return {
@@ -31,7 +31,7 @@ export function tmpfsBounds(memoryMB: number): Record<"/dev" | "/dev/shm" | "/ru
   };
 }
 
-/** Settings of its IPC namespace: an eighth of the memory for segments, less for queues and semaphores. */
+/** Settings of the IPC namespace: an eighth of the memory for segments, less for queues and semaphores. */
 export function ipcBounds(memoryMB: number, pageBytes = pageSize()): Record<string, string> {
   const bytes = memoryMB * MIB;
   return {
@@ -41,15 +41,15 @@ export function ipcBounds(memoryMB: number, pageBytes = pageSize()): Record<stri
   };
 }
 
-/** Since Linux 6.9 they are its own root's to write; before, the machine's. */
+/** Since Linux 6.9 the sandbox's own root may write them; before, only the host's root. */
 export function areIpcBoundsOwn(release = osRelease()): boolean {
   const [major = 0, minor = 0] = release.split(".").map(Number);
   return major > 6 || (major === 6 && minor >= 9);
 }
 
 /**
- * For kernels on which crun cannot. CRIU keeps them on all. This thread is in that namespace for the moment; nothing
- * here uses any.
+ * Sets the limits on kernels where crun cannot; CRIU stores them on all kernels. The thread enters the namespace for a
+ * moment, which is safe because the server uses no IPC objects.
  */
 export function boundIpc(pid: number, memoryMB: number): void {
   const own = openSync("/proc/thread-self/ns/ipc", "r");

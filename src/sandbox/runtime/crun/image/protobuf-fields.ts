@@ -1,27 +1,27 @@
 /**
- * As much of protocol buffers as it takes to read a few fields of CRIU's messages, to replace one, and to write some;
- * and the files of a memory image, which consist of such messages.
+ * A minimal protocol buffers codec: reads a few fields of CRIU's messages, replaces or writes some, and reads image
+ * files, which consist of such messages.
  */
 
 const VARINT = 0;
 const EIGHT_BYTES = 1;
 const DELIMITED = 2;
 const FOUR_BYTES = 5;
-/** Of 64 bits. */
+/** For 64 bits. */
 const VARINT_MAX_BYTES = 10;
 
-/** A file of an image: eight bytes, and then messages, each behind its length in four. */
+/** An image file: eight bytes of magic, then messages, each after its length in four bytes. */
 export const MAGIC_BYTES = 8;
 export const LENGTH_BYTES = 4;
 
 interface Field {
   number: number;
-  /** Where it lies in the message. */
+  /** Its position in the message. */
   from: number;
   to: number;
-  /** Of what has a length: strings and messages within. */
+  /** The content of a length-delimited field: a string or nested message. */
   bytes?: Buffer;
-  /** Of a whole number. */
+  /** The value of an integer field. */
   value?: number;
 }
 
@@ -63,7 +63,7 @@ export function messagesIn(content: Buffer): Buffer[] {
   return messages;
 }
 
-/** The same file with other messages. */
+/** The file with changed messages. */
 export function withMessages(content: Buffer, change: (message: Buffer) => Buffer): Buffer {
   const messages = messagesIn(content).flatMap((message) => {
     const changed = change(message);
@@ -74,12 +74,12 @@ export function withMessages(content: Buffer, change: (message: Buffer) => Buffe
   return Buffer.concat([content.subarray(0, MAGIC_BYTES), ...messages]);
 }
 
-/** The whole number in the field with this number, if there is one. */
+/** The integer in the field with this number, if there is one. */
 export function numberIn(fields: readonly Field[], wanted: number): number | undefined {
   return fields.find(({ number }) => number === wanted)?.value;
 }
 
-/** The message with other content in the fields of this number: all that is in a message within, or a whole number. */
+/** The message with changed content in the fields of this number: nested messages or integers. */
 export function withFields(message: Buffer, wanted: number, change: (content: Buffer) => Buffer): Buffer {
   const parts = fieldsOf(message).flatMap(({ number, from, to, bytes }) => {
     const whole = message.subarray(from, to);
@@ -91,13 +91,13 @@ export function withFields(message: Buffer, wanted: number, change: (content: Bu
   return Buffer.concat(parts);
 }
 
-/** A whole number, or what has a length, as a field. */
+/** Encodes an integer or a length-delimited field. */
 export function encodeField(number: number, content: number | Buffer): Buffer {
   if (typeof content === "number") return Buffer.concat([encodeVarint(number * 8 + VARINT), encodeVarint(content)]);
   return Buffer.concat([encodeVarint(number * 8 + DELIMITED), encodeVarint(content.length), content]);
 }
 
-/** Seven bits in each byte, the lowest first. Exact up to 2^53. */
+/** Seven bits per byte, lowest first. Exact up to 2^53. */
 export function encodeVarint(value: number): Buffer {
   const bytes: number[] = [];
   let left = value;
@@ -105,7 +105,7 @@ export function encodeVarint(value: number): Buffer {
   return Buffer.from([...bytes, left]);
 }
 
-/** An image has tens of thousands of them: each is read without making anything. */
+/** An image has tens of thousands of varints, so reading one allocates nothing. */
 class VarintReader {
   at = 0;
 

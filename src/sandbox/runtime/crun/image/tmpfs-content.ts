@@ -1,11 +1,10 @@
 /**
- * What lies in the filesystems in memory of a sandbox, as CRIU keeps it: an archive for each, for which every restore
- * starts tar. Most hold hardly anything, and then that start is nearly all that their restore takes.
+ * The content of a sandbox's tmpfs mounts in a CRIU image: one archive each, for which every restore starts tar. Most
+ * are nearly empty, and then starting tar takes nearly all of their restore time.
  *
- * So for one that is empty CRIU is told to mount it and no more. And when all others hold nothing but folders, small
- * files, and symbolic links of root, the image says so: a tar that knows only these, and starts in half the time, can
- * unpack them. It gives a folder its time when it comes across it, and not again after it has put something into it; so
- * folders are in the archive twice.
+ * So CRIU is told only to mount an empty one. When all others contain only folders, small files, and symbolic links of
+ * root, a marker file says so, and a smaller tar that starts in half the time unpacks them. That tar sets a folder's
+ * time when it creates the folder, and not again after adding files; so folders are in the archive twice.
  */
 import {
   closeSync,
@@ -30,22 +29,22 @@ import {
   withMessages,
 } from "./protobuf-fields.ts";
 
-/** By the number of its device. */
+/** Named by device number. */
 const ARCHIVE = /^tmpfs-dev-(\d+)\.tar\.gz\.img$/;
 const MOUNTS = /^mountpoints-\d+\.img$/;
-/** A file of an image, of ours: all archives in it are simple. */
+/** Our marker file in an image: all its archives are simple. */
 const SIMPLE = "sandlot-simple-tmpfs";
 
-/** Numbers of the fields in a message about a mount. */
+/** Field numbers in a mount's entry. */
 const KIND = 1;
 const DEVICE = 3;
 const OPTIONS = 9;
 const FILESYSTEM = 14;
-/** Kinds of mounts: what CRIU knows as a filesystem in memory, and what it mounts by its name without a question. */
+/** Mount types: what CRIU treats as a tmpfs, and what it only mounts by name. */
 const TMPFS = 5;
 const BY_NAME = 16;
 
-/** Of a filesystem in memory that was mounted without a word about it. */
+/** Mode of a tmpfs that was mounted without a mode option. */
 const USUAL_MODE = "1777";
 const MODE_OPTION = /(?:^|,)mode=([0-7]+)/;
 const OWNER_OPTION = /(?:^|,)uid=(\d+)/;
@@ -53,7 +52,7 @@ const GROUP_OPTION = /(?:^|,)gid=(\d+)/;
 const MODE_BITS = 0o7777;
 const SET_GROUP = 0o2000;
 
-/** An archive consists of blocks: the header of each file, followed by its content. */
+/** An archive consists of blocks: a header for each file, followed by its content. */
 const BLOCK = 512;
 const FIELDS = {
   name: [0, 100],
@@ -62,7 +61,7 @@ const FIELDS = {
   group: [116, 8],
   size: [124, 12],
   kind: [156, 1],
-  /** What only headers of other forms have, and those of files with holes. */
+  /** Fields that only other header formats and sparse files use. */
   others: [345, 167],
 } as const satisfies Record<string, readonly [at: number, length: number]>;
 const FILE = "0";
@@ -77,20 +76,20 @@ interface Owned {
 
 interface Header extends Owned {
   block: Buffer;
-  /** Without what tells a folder from a file at its end. */
+  /** Without a trailing slash. */
   path: string;
   kind: string;
 }
 
 interface Archive {
   root: Header;
-  /** What is in it besides. */
+  /** All headers but the root's. */
   headers: Header[];
-  /** Up to where there is something in it. */
+  /** Offset of the end of the content. */
   end: number;
 }
 
-/** For an image that has just been written. */
+/** To be called when an image was just written. */
 export function simplifyTmpfs(images: string): void {
   const names = readdirSync(images);
   const mounts = names.filter((name) => MOUNTS.test(name)).map((name) => join(images, name));
@@ -113,14 +112,13 @@ export function simplifyTmpfs(images: string): void {
   else rmSync(join(images, SIMPLE), { force: true });
 }
 
-/** Whether all archives that an image has can be unpacked by a tar that knows little. */
+/** Whether the minimal tar can unpack all archives of an image. */
 export function hasSimpleTmpfs(images: string): boolean {
   return existsSync(join(images, SIMPLE));
 }
 
 /**
- * What the folder of each filesystem is like as long as nobody has changed it, by device. One that is mounted in
- * several places is CRIU's to sort out.
+ * The initial mode and owner of each tmpfs root, by device. A tmpfs that is mounted in several places is left to CRIU.
  */
 function freshFolders(mounts: readonly string[]): Map<number, string> {
   const fresh = new Map<number, string>();
@@ -143,7 +141,7 @@ function owned({ mode, owner, group }: Owned): string {
   return `${(mode & MODE_BITS).toString(8)} ${owner}:${group}`;
 }
 
-/** The content of that file when there is nothing to unpack for these devices. */
+/** The file's content with these devices marked as empty. */
 function mountedEmpty(content: Buffer, devices: ReadonlySet<number>): Buffer {
   return withMessages(content, (message) => {
     const fields = fieldsOf(message);
@@ -153,7 +151,7 @@ function mountedEmpty(content: Buffer, devices: ReadonlySet<number>): Buffer {
   });
 }
 
-/** Undefined: it is not simple, or not one that GNU tar wrote of one folder. */
+/** Undefined: the archive is not simple, or not one that GNU tar wrote of one folder. */
 function simpleArchive(content: Buffer): Archive | undefined {
   const headers: Header[] = [];
   const folders = new Map<string, Header>();
@@ -166,10 +164,10 @@ function simpleArchive(content: Buffer): Archive | undefined {
     const size = octal(block, "size");
     const header = simpleHeader(block);
     if (size === undefined || header === undefined) return undefined;
-    // All of it is below the folder that comes first, and nothing is reached through a link.
+    // Everything is below the first folder, and nothing is reached through a link.
     const above = folders.get(header.path.slice(0, Math.max(header.path.lastIndexOf("/"), 0)));
     if (headers.length === 0 ? header.path !== "." : above === undefined) return undefined;
-    // A link belongs to whoever makes it, or to the group of its folder.
+    // The owner of a new link is its creator, and the group may be that of its folder.
     if (header.kind === LINK && (header.owner !== 0 || header.group !== 0 || hasSetGroup(above))) return undefined;
     if (header.kind === FOLDER) folders.set(header.path, header);
     headers.push(header);
@@ -194,7 +192,7 @@ function simpleHeader(block: Buffer): Header | undefined {
   return isBelow ? { block, path, kind, mode, owner, group } : undefined;
 }
 
-/** Names are bytes: each is a character here. */
+/** Names are bytes, one character each here. */
 function text(block: Buffer, field: keyof typeof FIELDS): string {
   const [at, length] = FIELDS[field];
   const all = block.toString("latin1", at, at + length);
@@ -202,19 +200,19 @@ function text(block: Buffer, field: keyof typeof FIELDS): string {
   return end < 0 ? all : all.slice(0, end);
 }
 
-/** Undefined: it is too large a number for the usual form. */
+/** Undefined: the number is too large for octal form. */
 function octal(block: Buffer, field: keyof typeof FIELDS): number | undefined {
   const digits = text(block, field).trim();
   return /^[0-7]+$/.test(digits) ? Number.parseInt(digits, 8) : undefined;
 }
 
-/** To follow what is in it. */
+/** The folder headers, to be appended after the content. */
 function foldersAgain({ root, headers }: Archive): Buffer {
   const folders = [root, ...headers].filter(({ kind }) => kind === FOLDER).map(({ block }) => block);
   return Buffer.concat([...folders, Buffer.alloc(2 * BLOCK)]);
 }
 
-/** Nothing is cut off before: a filesystem would write out what is put in its place, and be waited for. */
+/** Not truncated first: some filesystems flush replaced content and block on it. */
 function writeAt(path: string, content: Buffer, at: number): void {
   const file = openSync(path, "r+");
   try {

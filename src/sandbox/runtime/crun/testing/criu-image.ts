@@ -1,12 +1,12 @@
-/** Files of a memory image, written as CRIU writes them. */
+/** Writes image files in CRIU's format. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { encodeVarint } from "../image/protobuf-fields.ts";
 
-/** A whole number as a field of a message. */
+/** An integer as a field of a message. */
 export const number = (field: number, value: number) => Buffer.concat([encodeVarint(field * 8), encodeVarint(value)]);
 
-/** Fields of a message, or the bytes of a text, as one field of the message around it. */
+/** Fields of a nested message, or the bytes of a string, as one field. */
 export const nested = (field: number, ...content: Buffer[]) => {
   const bytes = Buffer.concat(content);
   return Buffer.concat([encodeVarint(field * 8 + 2), encodeVarint(bytes.length), bytes]);

@@ -1,4 +1,4 @@
-/** Says over its standard input what CRIU says while it restores: two stages, and that it is done. */
+/** A fake CRIU: sends over its standard input what CRIU sends during a restore: two stages, then success. */
 import { FFIType, ptr } from "bun:ffi";
 import { onFirstUse } from "../../../../base/c-library.ts";
 
@@ -23,7 +23,7 @@ function say(bytes: string): void {
   libc().send(socket, ptr(message), BigInt(message.length), 0);
 }
 
-/** Fails when it is told to, and when nobody is there any more. */
+/** Fails when told to, and when the other end is closed. */
 function stage(name: string, pid = ""): void {
   const told = `0a${hexLength(name)}${Buffer.from(name).toString("hex")}${pid}`;
   say(`080610012a${hexLength(Buffer.from(told, "hex"))}${told}`);
@@ -37,9 +37,9 @@ function hexLength({ length }: { length: number }): string {
 
 if (hear() === "") process.exit(1);
 stage("pre-restore");
-// Its pid is 4242, a number of two bytes.
+// Its pid is 4242, a varint of two bytes.
 stage("setup-namespaces", "109221");
 stage("post-restore", "109221");
 say("08021001220308" + "9221");
-// Until nobody is there any more.
+// Waits until the other end closes.
 if (part === "lingers") hear();

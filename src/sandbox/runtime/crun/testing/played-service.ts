@@ -1,6 +1,6 @@
 /**
- * A service as CRIU is one, played: what it forks for each who connects goes to the folder that it is told, says its
- * number, and stays until it is told to end. In Python, for Bun cannot fork.
+ * A fake CRIU service: its worker for each connection changes to the given folder, sends its pid, and stays until told
+ * to end. In Python, because Bun cannot fork.
  */
 export const PLAYED_SERVICE = `
 import os, signal, socket, sys

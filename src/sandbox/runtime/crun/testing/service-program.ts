@@ -1,4 +1,4 @@
-/** Starts a service in a folder, has it fork one, says the number of the service, and stays until it is killed. */
+/** Starts a service in a folder, makes it fork a worker, prints the pid of the service, and stays until killed. */
 import { readFileSync } from "node:fs";
 import { CriuService } from "../criu-service.ts";
 import { PLAYED_SERVICE } from "./played-service.ts";

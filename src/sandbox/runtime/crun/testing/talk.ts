@@ -1,4 +1,4 @@
-/** A talk over a connected socket, of one question at a time. */
+/** A dialogue over a connected socket, one question at a time. */
 interface Talk {
   ask(question: string): Promise<string>;
   end(): void;
