@@ -1,4 +1,7 @@
-/** Which guests and images are needed: by sandboxes and checkpoints of this server, and by sandboxes of others. */
+/**
+ * Determines which guests and images are needed: by sandboxes and checkpoints of this server, and by sandboxes of other
+ * servers.
+ */
 
 import type { GuestUses } from "../images/guest-folders.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
@@ -18,7 +21,7 @@ export function guestUses(
   };
 }
 
-/** Images, likewise; `current`: of what comes with this server, made or not. */
+/** Images in use; `current` lists the built-in images of this server, whether they are made yet or not. */
 export function imageUses(
   { sandboxesFolder, tag }: DataFolder,
   checkpoints: Pick<Checkpoints, "images">,

@@ -1,4 +1,4 @@
-/** Opens what a machine is put together from, in this order: each part finds there what it builds on. */
+/** Opens the parts of a machine in order of their dependencies. */
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { stderrLog } from "../base/log.ts";
@@ -29,30 +29,33 @@ import { raiseUserLimits } from "../system/user-limits.ts";
 export interface MachineOptions extends BuildOptions {
   data: DataFolder;
   cacheFolder: string;
-  /** What is mounted into every sandbox. */
+  /** The guest folder that is mounted into every sandbox. */
   guestFolder: string;
   /** Name server to ask instead of the machine's own. */
   resolver: string | undefined;
-  /** False: owners of files are shifted on new disks and all sandboxes share their ids, as where none can be mapped. */
+  /**
+   * False: file owners are shifted on new disks and all sandboxes share their ids, as on a kernel without id-mapped
+   * mounts.
+   */
   mapIds?: boolean;
-  /** What sandboxes are kept behind of which nobody said anything; crun unless given. */
+  /** The default isolation runtime of sandboxes; crun unless given. */
   wall?: Wall;
-  /** What each sandbox may use of what all share, where there is a bound. */
+  /** Bandwidth limits of each sandbox, if any. */
   quotas?: SandboxQuotas;
-  /** How many may be kept ready because of what is asked for; none unless given. */
+  /** Maximum number of sandboxes kept ready for demand; none unless given. */
   readyMax?: number;
   /** The image that is made on this machine, by nobody but the server. */
   ownImage?: string;
-  /** How long the end of a sandbox is waited for; absent: as long as is usual. */
+  /** How long the end of a sandbox is awaited; absent: the default. */
   endWithinMs?: number;
-  /** The program runsc to use instead of the one in the cache folder. */
+  /** The runsc program to use instead of the one in the cache folder. */
   runsc?: string | undefined;
 }
 
 export interface SandboxQuotas {
-  /** To it, and as much from it, each second. */
+  /** Network bandwidth in each direction. */
   bandwidthMbit?: number;
-  /** From its disk, and as much to it. */
+  /** Disk throughput in each direction. */
   diskBytesPerSecond?: number;
 }
 
@@ -94,7 +97,7 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   });
   const checkpoints = new Checkpoints(disks.checkpointsFolder);
   const images = await Images.open(cacheFolder, disks, systemClock, cachedImages(cacheFolder, data));
-  // For as long as the server runs, whatever its sandboxes and builds are.
+  // Held for as long as the server runs, whatever its sandboxes and builds use.
   if (options.ownImage !== undefined) images.hold(options.ownImage);
   const volumes = await Volumes.open(data, mounts);
   const content = new ProcessedContent(volumes, join(data.runFolder, "volume-content"));

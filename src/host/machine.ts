@@ -1,8 +1,8 @@
 /**
- * The Host on this machine, put together from its parts. starting.ts makes sandboxes, by booting.ts, or by restoring.ts
- * from a checkpoint with memory; checkpointing.ts writes those, and cleanup.ts takes away what is left. Every step can
- * be undone without the ones after it, so a server that was killed anywhere in between leaves only what `adopt` finds
- * by name and removes.
+ * The host of this machine: implements `contract/internal/host.ts` with the modules below it. starting.ts makes
+ * sandboxes with booting.ts or restoring.ts, checkpointing.ts writes checkpoints, and cleanup.ts removes leftovers.
+ * Every step can be undone without the later ones, so a server killed at any point leaves only what `adopt` finds by
+ * name and removes. The host never decides what a tenant may do; control does.
  */
 import { existsSync } from "node:fs";
 import { described, stderrLog } from "../base/log.ts";
@@ -155,7 +155,7 @@ export class Machine implements Host {
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await new Promise<void>((onPaused, onFailed) => {
-      // Who asked does not wait for what the kernel takes its time with; whatever is asked of this sandbox next does.
+      // The caller does not wait for kernel cleanup; the next call for this sandbox does.
       this.#turns.run(id, () => this.#pause(id, name, options, onPaused)).catch(onFailed);
     });
   }
@@ -175,7 +175,7 @@ export class Machine implements Host {
       this.#running.keep(running.record);
       throw cause;
     }
-    // From here on the checkpoint is the sandbox. What cannot be cleared away is by the next resume or start.
+    // From here on the checkpoint is the sandbox. The next resume or server start removes what remains.
     await this.#endings
       .end({ ...running.record, comesBack: true }, onPaused)
       .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
@@ -203,7 +203,7 @@ export class Machine implements Host {
     await this.#turns.run(id, async () => {
       const { record, guest } = this.#running.demand(id);
       using _image = this.images.hold(record.kind.image);
-      // Our own connection to it would only have to be closed in every copy.
+      // A journal connection in the checkpoint would have to be closed in every copy.
       this.#journals.leave(id);
       try {
         await guest.settle();
@@ -220,12 +220,12 @@ export class Machine implements Host {
   }
 
   async destroy(id: string): Promise<void> {
-    // At once, not when its turn has come.
+    // Unreachable at once, even while another call for this sandbox runs.
     this.#running.takeOut(id);
     this.#journals.leaveSoon(id);
     await this.#turns.run(id, async () => {
       this.#running.takeOut(id);
-      // By what is written down by now: a resume that failed meanwhile has given its slot back, maybe to another.
+      // Reads the record now: a resume that failed meanwhile has freed its slot, maybe for another sandbox.
       await this.#endings.endById(id);
     });
   }
@@ -233,7 +233,7 @@ export class Machine implements Host {
   async setEgress(id: string, egress: Egress): Promise<void> {
     await this.#turns.run(id, async () => {
       const { record } = this.#running.demand(id);
-      // First: what a server that is killed in between leaves is put in place by the next one.
+      // The record first: if the server is killed in between, the next one applies these rules.
       this.#running.keep({ ...record, egress });
       try {
         await this.network.setEgress(record.slot, egress);
@@ -249,13 +249,13 @@ export class Machine implements Host {
     return await this.#running.get(id)?.guest.forward(port);
   }
 
-  /** The address of a sandbox that runs, for those on this machine. */
+  /** The address of a running sandbox, for processes on this machine. */
   addressOf(id: string): string | undefined {
     return this.#running.get(id)?.guest.address;
   }
 
   async adopt(keep: Inventory): Promise<Inventory> {
-    // What was paused a moment ago may still be cleared away.
+    // The cleanup of a sandbox that was just paused may still be running.
     await this.#turns.settled();
     await this.walls.recover();
     const kept = new Map<string, SandboxRecord>();
@@ -347,7 +347,7 @@ export class Machine implements Host {
     this.mounts.close();
   }
 
-  /** A sandbox that is the caller's, or nothing. */
+  /** Returns an announced sandbox, or leaves nothing behind. */
   async #make(request: CreateSandbox): Promise<CreatedSandbox> {
     const made = await this.#sandboxes.create(request);
     try {
@@ -359,7 +359,7 @@ export class Machine implements Host {
     }
   }
 
-  /** For a sandbox that is nobody's. Never throws. */
+  /** Removes a sandbox without an owner. Never throws. */
   async #discard(id: string): Promise<void> {
     await this.destroy(id).catch((error) =>
       complain("a sandbox that was not handed out could not be removed", error, id),

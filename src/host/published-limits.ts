@@ -1,4 +1,4 @@
-/** What programs in a sandbox, and builds, can run into on the machine. */
+/** Limits of the machine that programs in a sandbox, and builds, can reach. */
 
 import { BUILD_VARIABLES_MAX_BYTES } from "../builder/limits.ts";
 import { BUILD_MAX_MS, BUILD_READY_MAX_MS } from "../builder/open-builds.ts";

@@ -1,6 +1,6 @@
 /**
- * For `sandlot trace`: which calls of this room are steps, and what they use of the processors. A class that is not
- * named here is as it was; without a call of `traceHost`, all are.
+ * For `sandlot trace`: names the calls of this module that are steps, and measures their CPU time. Classes that are not
+ * named here stay unchanged; without a call of `traceHost`, all do.
  */
 import { recordSteps, type Step, stepsOf, type Uses } from "../base/steps.ts";
 import { TemplateSandboxes } from "../builder/template-sandboxes.ts";
@@ -23,11 +23,11 @@ import { Firewall } from "../system/net/nft.ts";
 import { type Thread, threadMs, threads } from "../system/thread-times.ts";
 import { Machine } from "./machine.ts";
 
-/** As Bun calls the threads that are programs of ours. */
+/** Bun's name for threads that run our programs. */
 const WORKER_THREAD = "Worker";
 const THREADS_KNOWN_MS = 1_000;
 
-/** Once in the life of a process. `cgroup` is that of all sandboxes; `write` is given each step when it is over. */
+/** To be called once per process. `cgroup` is that of all sandboxes; `write` gets each step when it is over. */
 export function traceHost(cgroup: string, write: (step: Step) => void): void {
   nameSteps();
   recordSteps({ read: processorTimes(cgroup), write });
@@ -101,15 +101,15 @@ function nameSteps(): void {
 }
 
 /**
- * The server's own thread, its workers, what Bun does beside them (collector, compiler, file access), and all
- * sandboxes. Programs that the server runs are noted by who runs them.
+ * CPU times of the server's own thread, its workers, Bun's other threads (collector, compiler, file access), and all
+ * sandboxes. The code that runs a program records the program's time itself.
  */
 function processorTimes(cgroup: string): () => Uses {
   const sandboxes = new UsageMeter();
   let known = ownThreads();
   let knownAt = performance.now();
   return () => {
-    // Looking for new ones takes longer than some steps do.
+    // Listing threads takes longer than some steps.
     if (performance.now() - knownAt > THREADS_KNOWN_MS) {
       known = ownThreads();
       knownAt = performance.now();
@@ -122,7 +122,7 @@ function processorTimes(cgroup: string): () => Uses {
   };
 }
 
-/** Those on which our programs run. */
+/** The threads that run our programs. */
 function ownThreads(): Thread[] {
   return threads().filter(({ isFirst, name }) => isFirst || name === WORKER_THREAD);
 }
@@ -131,7 +131,7 @@ function sandboxesMs(meter: UsageMeter, cgroup: string): number {
   try {
     return meter.cpuUsedMs(cgroup);
   } catch {
-    // There has been none.
+    // There has been no sandbox yet.
     return 0;
   }
 }

@@ -1,12 +1,13 @@
 /**
- * Root filesystems in the cache folder: those that come with Sandlot, and what they are stacked on. Old ones go as
- * marked-folders.ts says.
+ * Root filesystems in the cache folder: those that come with Sandlot, and the images they are stacked on.
+ * marked-folders.ts removes old ones.
  *
  *   images/NAME          the files
  *   images/NAME.below    the image on which it is stacked; absent: none
  *   images/NAME.chosen   its time is when the image was last made, chosen or needed
  *
- * Earlier versions of Sandlot wrote no NAME.chosen and no marks. Servers of theirs may need such an image: it stays.
+ * Earlier versions of Sandlot wrote no NAME.chosen and no marks. Their servers may still need such an image, so it
+ * stays.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { type Clock, systemClock } from "../base/clock.ts";
@@ -15,7 +16,7 @@ import { BELOW, imageBelow, imageFolder } from "./image-folder.ts";
 import { IMAGE_REMOVE_MS } from "./limits.ts";
 import { choose, dropMarksOf, type FolderKind, MarkedFolders, noteMaking } from "./marked-folders.ts";
 
-/** The names with a dot in front cannot be taken for images. */
+/** Names with a leading dot cannot be mistaken for images. */
 const IMAGES: FolderKind = {
   folder: "images",
   name: /^[a-z0-9][a-z0-9-]{0,127}$/,
@@ -34,7 +35,7 @@ export function cachedImages(
   return new MarkedFolders(IMAGES, data, cacheFolder, clock);
 }
 
-/** Whether it is there; if so, it stays until the server that is being started has marked it. */
+/** Whether the image exists; if so, it stays until the starting server has marked it. */
 export function chooseImage(cacheFolder: string, image: string, clock: Pick<Clock, "now"> = systemClock): boolean {
   return choose(IMAGES, imageFolder(cacheFolder, image), clock);
 }
@@ -44,18 +45,18 @@ export function noteImage(cacheFolder: string, image: string, clock: Pick<Clock,
   noteMaking(IMAGES, imageFolder(cacheFolder, image), clock);
 }
 
-/** For a server that goes: its checkpoints and templates may still need some. */
+/** Drops the marks of a server that is removed, except for images that its checkpoints and templates still need. */
 export function dropImageMarks(cacheFolder: string, tag: string, needed: Iterable<string> = []): void {
   dropMarksOf(IMAGES, cacheFolder, tag, needed);
 }
 
-/** Images that others in the cache folder are stacked on. One goes after all of these. */
+/** Images that others in the cache folder are stacked on. They are removed after all of those. */
 export function stackedOn(cacheFolder: string): string[] {
   const there = new Set(readdirSync(imageFolder(cacheFolder, "")));
   return [...there].filter((name) => there.has(name + BELOW)).flatMap((name) => imageBelow(cacheFolder, name) ?? []);
 }
 
-/** It and what it is stacked on, of what is in the cache folder. */
+/** The image and those it is stacked on, as far as they are in the cache folder. */
 export function cachedStack(cacheFolder: string, image: string): string[] {
   const found = new Set<string>();
   for (let at: string | null = image; at !== null && !found.has(at); at = imageBelow(cacheFolder, at)) {

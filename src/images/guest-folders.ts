@@ -1,4 +1,4 @@
-/** The guests in the cache folder, one folder for each version. Old ones go as marked-folders.ts says. */
+/** The guests in the cache folder, one folder per version. marked-folders.ts removes old ones. */
 import { basename, dirname, join } from "node:path";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { scaled } from "../base/time-factor.ts";
@@ -30,7 +30,7 @@ export class GuestFolders extends MarkedFolders {
     this.hold(current);
   }
 
-  /** Fault 500 when the guest is not there. From now on no server removes it. */
+  /** Throws Fault 500 when the guest is missing. From now on no server removes it. */
   static open(
     cacheFolder: string,
     current: string,
@@ -38,7 +38,7 @@ export class GuestFolders extends MarkedFolders {
     clock: Clock = systemClock,
   ): GuestFolders {
     const guests = new GuestFolders(current, data, cacheFolder, clock);
-    // A guest in another place is not ours to remove, and needs no mark.
+    // A guest outside the cache folder is never removed by a server, and needs no mark.
     const isOurs = dirname(current) === join(cacheFolder, GUESTS.folder) && GUESTS.name.test(basename(current));
     if (isOurs && guests.mark([basename(current)]).length > 0) {
       throw new Fault(500, `the guest ${current} is gone. FIX: start the server again, which makes it anew`);
@@ -47,17 +47,17 @@ export class GuestFolders extends MarkedFolders {
   }
 }
 
-/** Where the guest of this name is, or would be. */
+/** The folder of the guest with this name, whether it exists or not. */
 export function guestFolderNamed(cacheFolder: string, name: string): string {
   return join(cacheFolder, GUESTS.folder, name);
 }
 
-/** Whether it is there; if so, it stays until the server that is being started has marked it. */
+/** Whether the guest exists; if so, it stays until the starting server has marked it. */
 export function chooseGuest(folder: string, clock: Pick<Clock, "now"> = systemClock): boolean {
   return choose(GUESTS, folder, clock);
 }
 
-/** For a server that goes: its checkpoints may still need some. */
+/** Drops the marks of a server that is removed, except for guests that its checkpoints still need. */
 export function dropGuestMarks(cacheFolder: string, tag: string, needed: Iterable<string> = []): void {
   dropMarksOf(GUESTS, cacheFolder, tag, needed);
 }

@@ -1,15 +1,12 @@
-/** What the guest folder hides inside a sandbox. */
+/** The files and folders of /proc that the guest folder hides inside a sandbox. */
 
 /**
- * Folders that a sandbox is not to see: an empty one of ours is laid over each. Everybody may register triggers in
- * "pressure", without any bound, and a process that holds thousands of them takes minutes to be ended.
+ * Folders to hide below an empty one. In "pressure" every process could register triggers without limit, and a process
+ * with thousands of them takes minutes to end.
  */
 export const HIDDEN_IN_PROC = ["acpi", "driver", "fs", "pressure", "scsi"];
 
-/**
- * Files that everybody could read otherwise, with an empty one of ours over each; what the kernel keeps to the
- * machine's root needs none.
- */
+/** World-readable files to hide below an empty one. Files that only the machine's root can read need none. */
 export const EMPTY_IN_PROC = [
   "cmdline",
   "diskstats",

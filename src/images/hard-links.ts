@@ -1,7 +1,7 @@
 /**
- * Files of lower layers with several names. Whichever name such a file is changed by in a build, all of them show the
- * change: the overlay has an index of those on the disk. The index is no part of an image, where the names that were
- * not touched would show the old file again. So before a disk is copied the overlay is made to write all names down.
+ * Handles files of lower layers that have several names. A build may change such a file by any name, and all names show
+ * the change, because the overlay keeps an index on the disk. The index is not part of an image, where untouched names
+ * would show the old file again. So before a disk is copied, the overlay is made to write all names.
  */
 import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
@@ -13,12 +13,12 @@ import type { Lower } from "../system/mount/lower.ts";
 import type { Disks } from "./disk/disks.ts";
 import { IMAGE_COPY_MS } from "./limits.ts";
 
-/** Of the names of all files of an image that have several. */
+/** Maximum total size of all such names of an image. */
 const LINKED_NAMES_MAX_BYTES = 64 * 1024 * 1024;
-/** So many of them are looked at before others get their turn on the processor. */
+/** Names to process before yielding the event loop. */
 const LINKED_NAMES_TURN = 64;
 
-/** `disk` is the file of a disk that is nobody else's; it is changed. `scratch` is for what is needed meanwhile. */
+/** `disk` is the file of a disk that nothing else uses; it is changed. `scratch` is for temporary files. */
 export async function writeAllNames(
   disks: Disks,
   disk: string,
@@ -31,7 +31,7 @@ export async function writeAllNames(
   try {
     const { root } = await disks.view(disk, lowers, folder);
     const upper = join(folder, "disk/upper");
-    // A tenant can have millions of names: others get their turn, and nobody waits for a build that is not wanted.
+    // A tenant can have millions of names: the loop yields, and stops when the build is aborted.
     const turns = new Turns(signal);
     for (const names of await linkedNames(root, join(scratch, "names"), signal)) {
       const missing: Buffer[] = [];
@@ -45,7 +45,7 @@ export async function writeAllNames(
         writeName(at(root, name));
       }
     }
-    // Not detached: when this returns, everything is in the file.
+    // Not detached: when umount returns, everything is in the file.
     for (const name of ["root", "disk"]) await run(["umount", join(folder, name)]);
   } finally {
     await disks.releaseMounts(folder);
@@ -53,19 +53,19 @@ export async function writeAllNames(
   await rm(folder, { recursive: true });
 }
 
-/** To set the mode is a change, for which the overlay writes the name; that it is the same mode does not matter. */
+/** Setting the mode is a change that makes the overlay write the name, even if the mode stays the same. */
 function writeName(path: Buffer): void {
   try {
     chmodSync(path, lstatSync(path).mode & 0o7777);
   } catch (cause) {
-    // The tenant's own disk may be full, or the path longer than the kernel takes.
+    // The tenant's disk may be full, or the path too long for the kernel.
     const { code } = cause as NodeJS.ErrnoException;
     const what = "the files of the build cannot be kept as an image: not all names of a changed file can be written";
     throw new Fault(422, `${what} (${code})`, { cause });
   }
 }
 
-/** The names of each file that has several. They are a tenant's, and may be any bytes. */
+/** The names of each file that has several. A tenant chooses them, so they may be any bytes. */
 async function linkedNames(root: string, list: string, signal: AbortSignal | undefined): Promise<Iterable<Buffer[]>> {
   const find = ["find", root, "-xdev", "-type", "f", "-links", "+1", "-fprintf", list, "%D:%i %P\\0"];
   const bounded = ["prlimit", `--fsize=${LINKED_NAMES_MAX_BYTES}`, "setpriv", "--pdeathsig", "KILL", "--", ...find];
@@ -87,7 +87,7 @@ async function linkedNames(root: string, list: string, signal: AbortSignal | und
   return grouped(content, new Turns(signal));
 }
 
-/** Of each name only where it lies in the list is kept: there may be more of them than an object each has room for. */
+/** Keeps only the offset of each name in the list: with millions of names, one object each would not fit in memory. */
 async function grouped(list: Buffer, turns: Turns): Promise<Iterable<Buffer[]>> {
   const places = new Map<string, number[]>();
   for (let start = 0; start < list.length; ) {
@@ -107,7 +107,7 @@ async function grouped(list: Buffer, turns: Turns): Promise<Iterable<Buffer[]>> 
   });
 }
 
-/** Lets others have the processor from time to time. Throws when the work is not wanted any more. */
+/** Yields the event loop from time to time. Throws when the work is aborted. */
 class Turns {
   #left = LINKED_NAMES_TURN;
 

@@ -1,7 +1,7 @@
 /**
- * The files that a finished build has written, copied from its disk into a folder. They are a tenant's: names, links,
- * sizes and counts are whatever it wanted. So they are read from a clone that nobody writes to, are never followed or
- * opened as anything but files, and take no more time and room than there is.
+ * Copies the files that a finished build has written from its disk into a folder. A tenant controls their names, links,
+ * sizes and counts. So they are read from a clone that nothing writes to, links are never followed, only regular files
+ * are opened, and time and space are bounded.
  */
 import { existsSync, lstatSync, mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm, rmdir } from "node:fs/promises";
@@ -15,32 +15,32 @@ import type { Disks } from "./disk/disks.ts";
 import { writeAllNames } from "./hard-links.ts";
 import { IMAGE_COPY_MS } from "./limits.ts";
 
-/** Changed files that the thread that mounts looks at before others get their turn. */
+/** Changed files for the mount thread to check before other jobs get their turn. */
 const IMAGE_INDEX_TURN = 512;
-/** While files are copied the free space is looked at so often. */
+/** How often free space is checked during the copy. */
 const IMAGE_ROOM_CHECK_MS = 500;
 
 /**
- * What is not kept is an error, and everything is: whiteouts are device nodes, what else overlays know of a folder is
- * in attributes, and so are capabilities.
+ * Preserves everything, and fails if it cannot: whiteouts are device nodes, and other overlay data of folders and
+ * capabilities are in extended attributes.
  */
 const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownership,timestamps,links,xattr"];
 
 interface Copy {
-  /** The file of a disk. */
+  /** The image file of the build's disk. */
   disk: string;
-  /** Of what was written to it, only what is in this folder. */
+  /** Copies only the content of this folder. */
   folder: string | undefined;
-  /** What its root lay on. */
+  /** The layers below the build's root. */
   lowers: readonly Lower[];
   /** The folder to make. */
   target: string;
-  /** A folder for what is only needed meanwhile. */
+  /** A folder for temporary files. */
   scratch: string;
   signal: AbortSignal | undefined;
 }
 
-/** Answers in which form the owners are. */
+/** Returns the form of the owners. */
 export async function copyUpper(
   disks: Disks,
   { disk, folder: part = "", lowers, target, scratch, signal }: Copy,
@@ -59,7 +59,7 @@ export async function copyUpper(
   return ids;
 }
 
-/** Whether not all names of a changed file are on the disk that is mounted there. */
+/** Whether the mounted disk lacks names of a changed file. */
 async function lacksNames(disks: Disks, folder: string, signal: AbortSignal | undefined): Promise<boolean> {
   const index = join(folder, "work/index");
   const names = existsSync(index) ? await readdir(index) : [];
@@ -71,7 +71,7 @@ async function lacksNames(disks: Disks, folder: string, signal: AbortSignal | un
   return false;
 }
 
-/** The disk as it is, with its own ids, for as long as `use` takes. */
+/** Mounts the disk unmapped, with its own ids, while `use` runs. */
 async function look<Result>(disks: Disks, image: string, scratch: string, use: (folder: string) => Promise<Result>) {
   const target = join(scratch, "disk");
   mkdirSync(target, { mode: 0o700 });
@@ -84,7 +84,10 @@ async function look<Result>(disks: Disks, image: string, scratch: string, use: (
   }
 }
 
-/** A folder below another one, both a tenant's: a link on the way would lead anywhere. Nobody writes there now. */
+/**
+ * Resolves a tenant's folder below another. A link on the way could lead anywhere, so each part must be a folder;
+ * nothing writes there now.
+ */
 function partOf(upper: string, part: string): string {
   let path = upper;
   for (const name of part.split("/").filter((word) => word !== "")) {
@@ -105,7 +108,7 @@ async function copyWatched(disks: Disks, from: string, to: string, signal: Abort
     }
   }, IMAGE_ROOM_CHECK_MS);
   try {
-    // It must not write on when this server is killed, into a folder that the next one removes.
+    // The copy must end with this server; otherwise it would write into a folder that the next server removes.
     const argv = ["setpriv", "--pdeathsig", "KILL", "--", ...COPY, "--no-target-directory", "--", from, to];
     const wanted = AbortSignal.any([room.signal, ...(signal === undefined ? [] : [signal])]);
     wanted.throwIfAborted();
@@ -117,7 +120,7 @@ async function copyWatched(disks: Disks, from: string, to: string, signal: Abort
   }
 }
 
-/** Each line that cp says names a path of this machine, and ends with the kernel's reason. */
+/** Each line of cp names a path of this machine, which is dropped, and ends with the kernel's reason. */
 function copyFault(said: string): Fault {
   const reason = said.trim().split("\n").at(-1)?.split(": ").at(-1) ?? "";
   if (reason === "No space left on device") return new Fault(507, "the disk has no space for this image");
@@ -126,7 +129,7 @@ function copyFault(said: string): Fault {
   return new Fault(422, `the files of the build cannot be kept as an image: ${reason}${hint}`, { cause });
 }
 
-/** How much room the files of a folder take. */
+/** The disk space of the files in a folder. */
 export async function bytesOf(folder: string): Promise<number> {
   const said = await run(["du", "--summarize", "--block-size=1", "--", folder], { timeoutMs: IMAGE_COPY_MS });
   return Number(said.split("\t")[0]);

@@ -1,13 +1,14 @@
 /**
  * Root filesystems by name. An image is a stack of read-only folders that all its sandboxes share. Built-in ones are
- * a folder of the cache, or one on top of another; one that a build has made is what that build wrote, on top of the
- * image it began with:
+ * one or more folders of the cache. An image made by a build has the files that the build wrote, on top of the image it
+ * started from:
  *
- *   NAME/image.json   what it is, and which image is below
- *   NAME/layer/       the files, with the marks of what they hide
+ *   NAME/image.json   facts, with the name of the image below
+ *   NAME/layer/       the files, with whiteouts for what they hide
  *
- * It is written under another name, made durable, and renamed into place: one that has its name is whole, and never
- * changes. A disk belongs to the very folders that it was made over.
+ * An image is written under another name, made durable, and renamed into place: under its own name it is complete and
+ * never changes. A disk works only over the very folders that it was made over.
+ * This folder stores images and disks. It never runs build steps or sandboxes.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,13 +28,13 @@ import { IMAGE_REMOVE_MS, IMAGE_SYNC_MS } from "./limits.ts";
 import type { MarkedFolders } from "./marked-folders.ts";
 import { demandMountPoints } from "./mount-points.ts";
 
-/** How many finished builds an image can be stacked from, each on the one before, besides the built-in one below. */
+/** How many finished builds an image can be stacked from, besides the built-in one below. */
 export const IMAGE_LEVELS_MAX = 20;
-/** An image that was just made or used stays for so long, until whoever keeps the books has written that down. */
+/** How long a new or just used image stays without being named, until control has recorded it. */
 export const IMAGE_FRESH_MS = 60_000;
 
 const IMAGE_FORMAT = 1;
-/** Names of images have no dot. */
+/** Image names have no dot, so these suffixes cannot clash. */
 const UNFINISHED = ".unfinished";
 const LEAVING = ".leaving";
 
@@ -47,11 +48,11 @@ interface ImageFacts {
 }
 
 interface NewImage {
-  /** The image that the build began with; null: with none. */
+  /** The image that the build started from; null: none. */
   parent: string | null;
-  /** The file of its finished disk, to which nobody writes any more. What it wrote is the folder `upper` there. */
+  /** The file of its finished disk, which nothing writes to any more. The build's files are in its folder `upper`. */
   disk: string;
-  /** Only what is in this folder of it becomes the image; all of it by default. */
+  /** Only the content of this folder becomes the image; everything by default. */
   folder?: string;
   signal?: AbortSignal;
 }
@@ -63,11 +64,11 @@ export class Images {
   readonly #clock: Clock;
   readonly #facts = new Map<string, ImageFacts>();
   readonly #leases = new Leases();
-  /** Since when those are there that nobody but its build has named yet. */
+  /** When new images were made that only their build has named so far. */
   readonly #freshSince = new Map<string, number>();
 
   readonly #cached: MarkedFolders | undefined;
-  /** Those of which all that is in the cache folder has this server's mark. */
+  /** Images whose whole stack in the cache folder has this server's mark. */
   readonly #marked = new Set<string>();
 
   private constructor(cacheFolder: string, disks: Disks, clock: Clock, cached: MarkedFolders | undefined) {
@@ -76,7 +77,7 @@ export class Images {
     this.#clock = clock;
     this.#cached = cached;
     this.#folder = disks.imagesFolder;
-    // Files in here have the owners and modes that a tenant gave them, set-id bits among them: for root alone.
+    // Files here have owners and modes that a tenant chose, including set-id bits, so only root may enter.
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
   }
 
@@ -96,7 +97,7 @@ export class Images {
     return this.#isBuiltIn(name) || this.#factsOf(name) !== undefined;
   }
 
-  /** What a sandbox of this image lies on, the topmost first. Fault 404 when it is not on this machine. */
+  /** The layers of a sandbox with this image, topmost first. Throws Fault 404 when the image is not on this machine. */
   lowersOf(name: string): Lower[] {
     const lowers: Lower[] = [];
     for (let at: string | null = name; at !== null; ) {
@@ -113,12 +114,14 @@ export class Images {
     return lowers;
   }
 
-  /** Fault 404 when it is not on this machine, or something that it lies on is not. */
+  /** Throws Fault 404 when the image, or one below it, is not on this machine. */
   demand(name: string): void {
     this.lowersOf(name);
   }
 
-  /** Fault 422 when something else than a folder is where a sandbox has its own; `guest`: where the guest is. */
+  /**
+   * Throws Fault 422 when a mount point of sandboxes is not a folder in the image; `guest` is the guest's mount point.
+   */
   demandMountPoints(name: string, guest: string): void {
     demandMountPoints(
       this.lowersOf(name).map(({ folder }) => folder),
@@ -126,7 +129,7 @@ export class Images {
     );
   }
 
-  /** Fault 400 when nothing more can be stacked on this image; to be asked before a build begins. */
+  /** Throws Fault 400 when nothing more can be stacked on this image; to be called before a build starts. */
   demandStackable(parent: string): void {
     const levels = this.lowersOf(parent).length;
     if (levels <= IMAGE_LEVELS_MAX) return;
@@ -137,14 +140,14 @@ export class Images {
     );
   }
 
-  /** Makes an image of what a build wrote. When it throws there is none, and nothing is left of it. */
+  /** Makes an image of what a build wrote. When it throws, there is no image and nothing is left of it. */
   async add(name: string, { parent, disk, folder, signal }: NewImage): Promise<void> {
     using _image = this.hold(name);
     using _parent = parent === null ? undefined : this.hold(parent);
     if (parent !== null) this.demandStackable(parent);
     if (this.has(name)) throw new Fault(409, `there is an image "${name}" already`);
     const unfinished = join(this.#folder, named(name) + UNFINISHED);
-    // A second one of this name, at the same time, fails here.
+    // A concurrent call with this name fails here.
     mkdirSync(unfinished, { mode: 0o700 });
     try {
       const layer = join(unfinished, "layer");
@@ -158,13 +161,13 @@ export class Images {
         bytes: await bytesOf(layer),
       };
       writeFileSync(join(unfinished, "image.json"), JSON.stringify(facts), { mode: 0o600 });
-      // There may be a hundred thousand files: one call for the whole filesystem is less than one for each.
+      // One sync of the filesystem is cheaper than one for each of perhaps a hundred thousand files.
       await run(["sync", "--file-system", unfinished], { timeoutMs: IMAGE_SYNC_MS });
       signal?.throwIfAborted();
       renameSync(unfinished, join(this.#folder, name));
       await run(["sync", this.#folder]);
     } catch (cause) {
-      // It may have its name already.
+      // The rename may have succeeded already.
       await this.remove(name);
       await this.#removeFolder(unfinished);
       throw cause;
@@ -172,19 +175,19 @@ export class Images {
     this.#freshSince.set(name, this.#clock.now());
   }
 
-  /** Idempotent. Nobody may start from it any more, nor from one that is stacked on it. */
+  /** Idempotent. No sandbox may start from it, or from an image stacked on it, any more. */
   async remove(name: string): Promise<void> {
     this.#facts.delete(name);
     this.#freshSince.delete(name);
     const path = join(this.#folder, named(name));
     if (!existsSync(path)) return;
-    // What is half removed must not be taken for an image, and not be in the way of the next one of this name.
+    // A partly removed folder must not look like an image, and must not block the next image of this name.
     const leaving = `${path}.${crypto.randomUUID()}${LEAVING}`;
     renameSync(path, leaving);
     await this.#removeFolder(leaving);
   }
 
-  /** The images of builds, each with the room that it takes besides the ones below. */
+  /** The images of builds, each with its own disk space, without the images below. */
   list(): { name: string; bytes: number }[] {
     return this.names().flatMap((name) => {
       const facts = this.#factsOf(name);
@@ -193,8 +196,8 @@ export class Images {
   }
 
   /**
-   * Until it is let go, this image is not collected; it need not be there yet. What it lies on in the cache folder gets
-   * this server's mark, so that no other server removes it.
+   * Protects this image from `collect` until it is released; it need not exist yet. Its layers in the cache folder get
+   * this server's mark, so that no other server removes them.
    */
   hold(name: string): Disposable {
     if (this.#cached !== undefined && !this.#marked.has(name)) {
@@ -205,12 +208,12 @@ export class Images {
   }
 
   /**
-   * Removes the images of builds that are needed by nobody: not named in `keep`, not in use as `inUse` finds, not held,
-   * and below none of those. One that was just made stays until it has been named once, or a while has passed: whoever
-   * keeps the books may not have written it down yet.
+   * Removes images of builds that are not needed: not named in `keep`, not returned by `inUse`, not held, and below
+   * none of those. A new image stays until it has been named once, or for a while, because control may not have
+   * recorded it yet.
    *
-   * Then, once an hour, removes images of the cache folder that no server needs; `elsewhere` names what is needed for
-   * other reasons than these.
+   * Then, once an hour, removes images of the cache folder that no server needs; `elsewhere` names those needed for
+   * other reasons.
    */
   async collect(
     keep: readonly string[],
@@ -221,7 +224,7 @@ export class Images {
     const freshFrom = this.#clock.now() - IMAGE_FRESH_MS;
     for (const name of keep) this.#freshSince.delete(name);
     const used = await inUse();
-    // From here to the end of the choice nobody else has a turn, so what was held until now is all that is.
+    // No other code runs from here until the choice is made, so the list of held images is complete.
     const fresh = [...this.#freshSince].flatMap(([name, since]) => (since >= freshFrom ? [name] : []));
     const needed = this.#withParents([...keep, ...used, ...held.seen, ...fresh]);
     const removals = this.names()
@@ -235,7 +238,7 @@ export class Images {
     });
   }
 
-  /** What these lie on in the cache folder, themselves included. */
+  /** The layers of these images in the cache folder, including themselves. */
   cachedUnder(names: readonly string[]): string[] {
     return [...this.#withParents(names)].flatMap((name) => cachedStack(this.#cacheFolder, name));
   }
@@ -266,12 +269,12 @@ export class Images {
     return facts;
   }
 
-  /** Of images of builds. */
+  /** Names of the images of builds. */
   names(): string[] {
     return readdirSync(this.#folder).filter((name) => !name.includes("."));
   }
 
-  /** Of a server that was killed meanwhile. */
+  /** Removes what a killed server left. */
   async #removeLeftovers(): Promise<void> {
     for (const name of readdirSync(this.#folder)) {
       if (!name.endsWith(UNFINISHED) && !name.endsWith(LEAVING)) continue;
@@ -288,7 +291,7 @@ export class Images {
   async #removeFolder(path: string): Promise<void> {
     const below = mountPoints().filter((point) => point.startsWith(`${path}/`));
     for (const target of below.reverse()) await this.#disks.mounts.do({ kind: "detach", target });
-    // The tool, which goes down into trees of any depth, and never through a link.
+    // The rm tool handles trees of any depth and never follows a link.
     await run(["rm", "--recursive", "--force", "--one-file-system", "--", path], { timeoutMs: IMAGE_REMOVE_MS });
   }
 }

@@ -4,7 +4,7 @@
  *
  *   FOLDER/NAME              a folder; the time at which it was last chosen is its own, or that of NAME.chosen
  *   FOLDER/in-use/NAME.TAG   a mark: the server with this tag needs it. Its content is the server's data folder
- *   FOLDER/lock              held for a moment: to choose a folder, to set and drop marks, to take a folder away
+ *   FOLDER/lock              held briefly to choose a folder, to set and drop marks, to remove a folder
  *
  * A server marks a folder before it uses it, and drops a mark only when nothing of its own needs the folder: no running
  * sandbox, no checkpoint, no build. Marks stay while a server is stopped, so no server has to read another one's data.
@@ -31,9 +31,9 @@ import { type DataFolder, isServerAt, readText } from "../system/data-folder.ts"
 import { waitForLock } from "../system/syscalls.ts";
 
 /**
- * Guests and images of the cache folder that no server needs are looked for so often, and stay for so long after one
- * was last chosen: by then the server that chose it has marked it. The mark of a server whose data folder cannot be
- * found counts for so long.
+ * How often unneeded guests and images of the cache folder are collected. How long one stays after it was last chosen:
+ * by then the server that chose it has marked it. And how long the mark of a server counts whose data folder cannot be
+ * found.
  */
 export const CACHE_COLLECTED_EVERY_MS = 3_600_000;
 export const CACHE_KEPT_MS = 24 * 3_600_000;
@@ -42,28 +42,31 @@ export const CACHE_MARK_KEPT_MS = 30 * 24 * 3_600_000;
 const UNFINISHED = ".unfinished";
 const LEAVING = ".leaving";
 
-/** How folders of one kind are named, and how they are removed. */
+/** How folders of one kind are named and removed. */
 export interface FolderKind {
-  /** Below the cache folder. */
+  /** Relative to the cache folder. */
   folder: string;
   name: RegExp;
-  /** Names of the folder of marks and of the lock; no folder of this kind may have them. */
+  /** Names of the folder of marks and of the lock file; no folder of this kind may have them. */
   marks: string;
   lock: string;
-  /** Ending of the note whose time says when a folder was last chosen. Without its note a folder is never removed. */
+  /** Suffix of the file whose time says when a folder was last chosen. A folder without it is never removed. */
   note?: string;
-  /** Endings of further files beside a folder, which go after it. */
+  /** Suffixes of other files beside a folder, removed after it. */
   besides: readonly string[];
   removeMs: number;
 }
 
-/** What this server and the others need, by name or by any path. */
+/** Folders that this server and others need, by name or by any path. */
 export interface FolderUses {
-  /** Of running sandboxes, then of checkpoints: a sandbox that is being paused runs until its checkpoint exists. */
+  /** Running sandboxes first, then checkpoints: a sandbox that is being paused runs until its checkpoint exists. */
   own(): Promise<readonly string[]>;
-  /** Asked only when something could be removed. Marks protect the same; running sandboxes outlive a data folder. */
+  /**
+   * Called only when something could be removed. Marks usually protect the same folders, but running sandboxes can
+   * outlive a data folder with its marks.
+   */
   others(): readonly string[];
-  /** This server needs the folder no longer, and must not hold files of it. */
+  /** This server no longer needs the folder, and must not hold files of it. */
   letGo(folder: string): Promise<void>;
 }
 
@@ -81,12 +84,12 @@ export class MarkedFolders {
     this.#places = new Places(cacheFolder, kind);
   }
 
-  /** Until it is let go, this server needs the folder. */
+  /** Protects the folder until it is released. */
   hold(folder: string): Disposable {
     return this.#leases.hold(basename(folder));
   }
 
-  /** From now on no server removes these. Answers the names of those that are gone, which get no mark. */
+  /** Keeps all servers from removing these. Returns the names of missing ones, which get no mark. */
   mark(names: readonly string[]): string[] {
     if (names.length === 0 || !existsSync(this.#places.folder)) return [...names];
     using _lock = this.#places.lock();
@@ -97,7 +100,7 @@ export class MarkedFolders {
     });
   }
 
-  /** Removes the folders that no server needs, at most once an hour. Never throws. */
+  /** Removes folders that no server needs, at most once an hour. Never throws. */
   async collectNowAndThen(uses: FolderUses): Promise<void> {
     if (this.clock.now() < this.#nextAt) return;
     this.#nextAt = this.clock.now() + CACHE_COLLECTED_EVERY_MS;
@@ -111,7 +114,7 @@ export class MarkedFolders {
     if (!existsSync(this.#places.folder)) return;
     using watch = this.#leases.watch();
     const named = (await uses.own()).map((folder) => basename(folder));
-    // Nothing else runs in this process from here until the choice is made.
+    // No other code runs in this process from here until the choice is made.
     const { dropped, leaving } = this.#choose(new Set([...named, ...watch.seen]), uses);
     for (const name of dropped) await uses.letGo(join(this.#places.folder, name));
     for (const path of leaving) {
@@ -119,7 +122,7 @@ export class MarkedFolders {
     }
   }
 
-  /** Sets and drops this server's marks, and renames the folders that have to go. */
+  /** Sets and drops this server's marks, and renames the folders to remove. */
   #choose(needed: ReadonlySet<string>, uses: FolderUses): { dropped: string[]; leaving: string[] } {
     using _lock = this.#places.lock();
     const { folder } = this.#places;
@@ -135,7 +138,7 @@ export class MarkedFolders {
     return { dropped, leaving: [...remains, ...chosen] };
   }
 
-  /** Of a folder, or of what an interrupted set-up left of one: a set-up that makes it again has just chosen it. */
+  /** For a folder, or the remains of an interrupted setup of one: a setup that makes it again has just chosen it. */
   #isOld(name: string): boolean {
     const whole = name.endsWith(UNFINISHED) ? name.slice(0, -UNFINISHED.length) : name;
     const { note } = this.kind;
@@ -148,14 +151,17 @@ export class MarkedFolders {
     return found && found.mtimeMs < this.clock.now() - CACHE_KEPT_MS;
   }
 
-  /** What is half removed must not be taken for a whole folder. */
+  /** A partly removed folder must not look like a complete one. */
   #takeAway(name: string): string {
     const leaving = join(this.#places.folder, `${name}.${crypto.randomUUID()}${LEAVING}`);
     renameSync(join(this.#places.folder, name), leaving);
     return leaving;
   }
 
-  /** Only of folders that an earlier round took away, and that no set-up makes again: that would have chosen them. */
+  /**
+   * Only for folders that an earlier round removed and that no setup is making again: that setup would have chosen
+   * them.
+   */
   #removeBesides(there: ReadonlySet<string>): void {
     const { besides, note } = this.kind;
     const endings = note === undefined ? besides : [...besides, note];
@@ -175,7 +181,7 @@ export class MarkedFolders {
     touch(path, this.clock);
   }
 
-  /** Drops unneeded marks of this server, and marks of servers that are gone for good. Answers which were its own. */
+  /** Drops unneeded marks of this server, and marks of servers that are gone for good. Returns its own dropped ones. */
   #dropMarks(needed: ReadonlySet<string>): string[] {
     const dropped: string[] = [];
     for (const { name, tag, path } of this.#places.marks()) {
@@ -188,24 +194,24 @@ export class MarkedFolders {
     return dropped;
   }
 
-  /** A data folder that cannot be found may be on a disk that is not mounted now. */
+  /** A missing data folder may be on a disk that is not mounted now. */
   #isGood(path: string, tag: string): boolean {
     return isServerAt(readText(path) ?? "", tag) || statSync(path).mtimeMs >= this.clock.now() - CACHE_MARK_KEPT_MS;
   }
 }
 
-/** Whether the folder is there; if so, it stays for long enough that the server which is being started can mark it. */
+/** Whether the folder exists; if so, it stays long enough for the starting server to mark it. */
 export function choose(kind: FolderKind, folder: string, clock: Pick<Clock, "now"> = systemClock): boolean {
   if (!existsSync(folder)) return false;
   using _lock = waitForLock(join(dirname(folder), kind.lock));
-  // Another server may have taken it away meanwhile.
+  // Another server may have removed it meanwhile.
   if (!existsSync(folder)) return false;
   const time = folder + (kind.note ?? "");
   if (existsSync(time)) touch(time, clock);
   return true;
 }
 
-/** Before a folder with a note is made: what is noted by then stays until it has been chosen or marked. */
+/** To be called before a folder with a note is made: the note protects it until it is chosen or marked. */
 export function noteMaking(kind: FolderKind, folder: string, clock: Pick<Clock, "now"> = systemClock): void {
   if (kind.note === undefined) return;
   mkdirSync(dirname(folder), { recursive: true, mode: 0o755 });
@@ -214,7 +220,7 @@ export function noteMaking(kind: FolderKind, folder: string, clock: Pick<Clock, 
   touch(folder + kind.note, clock);
 }
 
-/** For a server that goes; `needed`: what its checkpoints still need, by name or path. */
+/** Drops the marks of a server that is removed; `needed`: what its checkpoints still need, by name or path. */
 export function dropMarksOf(
   kind: FolderKind,
   cacheFolder: string,
@@ -245,7 +251,7 @@ class Places {
     this.#marks = join(this.folder, kind.marks);
   }
 
-  /** To be let go without awaiting anything: other processes block their thread while they wait for it. */
+  /** Hold it without awaiting anything: other processes block their thread while they wait for it. */
   lock(): Disposable {
     mkdirSync(this.#marks, { recursive: true, mode: 0o755 });
     return waitForLock(join(this.folder, this.kind.lock));
@@ -263,7 +269,10 @@ class Places {
     });
   }
 
-  /** The time of a note counts from the end of the last use; a request may have begun with the folder just now. */
+  /**
+   * The time of a note restarts at the end of the last use, because a new request may just have started to use the
+   * folder.
+   */
   keepAfterUse(name: string, clock: Pick<Clock, "now">): void {
     const note = this.kind.note === undefined ? undefined : join(this.folder, name + this.kind.note);
     if (note !== undefined && existsSync(note)) touch(note, clock);
@@ -275,7 +284,7 @@ function touch(path: string, clock: Pick<Clock, "now">): void {
   utimesSync(path, now, now);
 }
 
-/** A checkpoint that survives a crash of the machine needs a mark that does. */
+/** A checkpoint that survives a crash of the machine needs a mark that does, too. */
 function writeLasting(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600, flush: true });
   const folder = openSync(dirname(path), "r");

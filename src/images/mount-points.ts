@@ -1,13 +1,16 @@
-/** Where a sandbox has something else than its image: the runtime mounts these, so an image must have folders there. */
+/** Paths where a sandbox has its own mounts: an image must have folders there, or nothing. */
 import { lstatSync, type Stats } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 
 const MOUNTED = ["/proc", "/sys", "/dev", "/run"];
-/** What is written into them belongs to every sandbox. A link to a folder does. */
+/** Folders that every sandbox writes to. A link to a folder is allowed. */
 const WRITTEN = ["/etc", "/home", "/root", "/tmp", "/usr", "/var", "/code"];
 
-/** Fault 422 with the first that is something else. `layers`: folders, the topmost first. `guest`: where that is. */
+/**
+ * Throws Fault 422 for the first that is something else. `layers`: folders, topmost first. `guest`: the guest's mount
+ * point.
+ */
 export function demandMountPoints(layers: readonly string[], guest: string): void {
   for (const path of [...MOUNTED, guest]) {
     const found = findIn(layers, path);
@@ -21,10 +24,10 @@ export function demandMountPoints(layers: readonly string[], guest: string): voi
   }
 }
 
-/** As an overlay of the layers has it. */
+/** The entry as an overlay of the layers would show it. */
 function findIn(layers: readonly string[], path: string): Stats | undefined {
   for (const layer of layers) {
-    // Just below the root: no link of the image is followed.
+    // Directly below the root, so no link of the image is followed.
     const found = lstatSync(join(layer, path), { throwIfNoEntry: false });
     if (found === undefined) continue;
     const isWhiteout = found.isCharacterDevice() && found.rdev === 0;

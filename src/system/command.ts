@@ -1,6 +1,8 @@
 /**
- * The one way this project runs a system tool: arguments as an array, a time limit, bounded output, and an error that
- * says which command failed and what it printed.
+ * The only way this project runs a system tool: arguments as an array, a timeout, bounded output, and an error with the
+ * command and its output.
+ * This folder wraps Linux: system calls, tools, cgroups, mounts and netlink. It knows nothing about sandboxes or
+ * tenants.
  */
 
 import { basename } from "node:path";
@@ -13,24 +15,22 @@ const COMMAND_DEFAULT_MS = scaled(30_000);
 const COMMAND_OUTPUT_MAX_BYTES = 1024 * 1024;
 
 interface CommandOptions {
-  /** Text for standard input, or a descriptor to be it; nothing by default. */
+  /** Text for standard input, or a descriptor; empty by default. */
   stdin?: string | number;
-  /** Null: whoever started it ends it by `signal` when it takes too long. */
+  /** Null: no timeout; the caller ends the command with `signal`. */
   timeoutMs?: number | null;
-  /**
-   * What it is called towards a caller who has to come again because it took too long; the program's name by default.
-   */
+  /** Name of the command in the timeout error for clients; the program's name by default. */
   name?: string;
   cwd?: string;
-  /** The whole environment of the command; a minimal one by default, so that nothing of the server's leaks into it. */
+  /** The complete environment of the command; minimal by default, so that nothing of the server's environment leaks. */
   env?: Record<string, string>;
-  /** Sees each chunk of output as it comes, for progress on long steps. */
+  /** Gets each chunk of output, for progress on long steps. */
   onOutput?: (text: string) => void;
-  /** Ends the command early; it then counts as one that failed. */
+  /** Ends the command early; it then counts as failed. */
   signal?: AbortSignal;
-  /** Called as soon as there is a process. */
+  /** Called as soon as the process exists. */
   onStart?: (pid: number) => void;
-  /** Called when the command itself has ended; what it started may still hold its output, and would be waited for. */
+  /** Called when the command itself has ended; child processes may still hold its output open. */
   onExit?: (exitCode: number) => Promise<void>;
 }
 
@@ -47,8 +47,8 @@ export const MINIMAL_ENV: Readonly<Record<string, string>> = {
 };
 
 /**
- * For a shell that becomes a helper of the server. systemd and a terminal signal every process that was started; the
- * server alone decides when its helpers end. The shell exports PWD, which helpers do not need.
+ * For a shell that becomes a helper of the server. systemd and terminals signal every process of the service or
+ * session, but the server alone decides when its helpers end. The shell exports PWD, which helpers do not need.
  */
 export const IGNORE_STOP_SIGNALS = "trap '' INT TERM HUP; unset PWD; ";
 
@@ -59,12 +59,12 @@ export function shieldTools(): void {
   areShielded = true;
 }
 
-/** For `Bun.spawn`, of each tool that the server waits for. */
+/** Options of `Bun.spawn` for each tool that the server waits for. */
 export function toolSession(): { detached: boolean } {
   return { detached: areShielded };
 }
 
-/** Runs a command to its end and answers how it went, whatever the exit code. */
+/** Runs a command to its end and returns its result, whatever the exit code. */
 export async function attempt(argv: readonly string[], options: CommandOptions = {}): Promise<CommandResult> {
   return await step(`program ${options.name ?? basename(argv[0] ?? "")}`, () => attemptNow(argv, options));
 }
@@ -93,7 +93,7 @@ async function attemptNow(argv: readonly string[], options: CommandOptions): Pro
         return code;
       }),
     ]);
-    // One that had ended in time, of which this server hears late, was not.
+    // A command that ended in time is not an error, even if this server notices late.
     if (timedOut && child.signalCode !== null) {
       const cause = new Error(`${commandLine(argv)} did not end within ${timeoutMs} ms and was killed`);
       throw overloaded(`${options.name ?? basename(argv[0] ?? "")} did not end within ${timeoutMs} ms`, cause);
@@ -105,7 +105,7 @@ async function attemptNow(argv: readonly string[], options: CommandOptions): Pro
   }
 }
 
-/** Runs a command that must succeed and answers its standard output. */
+/** Runs a command that must succeed and returns its standard output. */
 export async function run(argv: readonly string[], options: CommandOptions = {}): Promise<string> {
   const result = await attempt(argv, options);
   if (result.exitCode !== 0) {
@@ -115,7 +115,7 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
   return result.stdout;
 }
 
-/** Why a program could not even be started. */
+/** The error for a program that could not be started. */
 export function cannotStart(program: string, cause: unknown): Fault {
   const shortage = shortageOf(cause);
   if (shortage !== undefined) return overloaded(`${basename(program)} could not be started (${shortage})`, cause);
@@ -134,7 +134,7 @@ function spawnPiped(argv: readonly string[], options: CommandOptions) {
   });
 }
 
-/** Keeps the last COMMAND_OUTPUT_MAX_BYTES: the end of an output is where the reason stands. */
+/** Keeps the last COMMAND_OUTPUT_MAX_BYTES, because the reason is at the end. */
 async function collect(stream: ReadableStream<Uint8Array>, onOutput?: (text: string) => void): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
@@ -147,13 +147,13 @@ async function collect(stream: ReadableStream<Uint8Array>, onOutput?: (text: str
   return text;
 }
 
-/** Short enough for an error message; arguments of these tools hold no secrets. */
+/** Short enough for an error message; arguments of these tools contain no secrets. */
 function commandLine(argv: readonly string[]): string {
   const line = argv.join(" ");
   return line.length > 300 ? `${line.slice(0, 300)}…` : line;
 }
 
-/** Records the processor time of a program that has ended, with that of its children that it has waited for. */
+/** Records the CPU time of an ended program, including children that it has waited for. */
 export function noteProcess(child: Pick<Bun.Subprocess, "resourceUsage">): void {
   if (!isRecording()) return;
   const microseconds = child.resourceUsage()?.cpuTime.total;

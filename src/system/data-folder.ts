@@ -1,7 +1,7 @@
 /**
- * One server's places on the machine. The data folder is what lasts (store, disks); the run folder lies in memory, is
- * gone after a reboot and holds what only makes sense while processes run. Everything a server makes outside of them
- * (interfaces, nft table, cgroups) carries its tag, so that two servers live side by side and each reaps only its own.
+ * The folders of one server. The data folder lasts (store, disks). The run folder is in memory, is gone after a reboot,
+ * and holds what is only valid while processes run. Everything else that a server makes (interfaces, nft table,
+ * cgroups) carries its tag, so that servers coexist and each cleans up only its own.
  */
 import {
   chmodSync,
@@ -20,24 +20,24 @@ import { type FileLock, takeLock, waitForLock } from "./syscalls.ts";
 
 const RUN_ROOT = "/run/sandlot";
 const IDENTITY = "server.json";
-/** In the run folder: whose it is. */
+/** File in the run folder that names the data folder. */
 const DATA_NOTE = "data-folder";
 const TAG_LENGTH = 4;
-/** Each time another process had the lock, and removed its file. */
+/** Each retry means that another process had the lock and removed its file. */
 const LOCK_TRIES_MAX = 10_000;
 const TAG_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 
 export class DataFolder {
   readonly tag: string;
 
-  /** Whether one was made here; the constructor makes one that is missing. */
+  /** Whether a data folder exists here; the constructor makes a missing one. */
   static isAt(path: string): boolean {
     return existsSync(join(path, IDENTITY));
   }
 
   constructor(readonly path: string) {
     mkdirSync(path, { recursive: true, mode: 0o700 });
-    // Tokens and disks of tenants are in here: for root alone, whatever the folder was before.
+    // Contains tokens and disks of tenants, so only root may enter, even if the folder existed before.
     chmodSync(path, 0o700);
     const identity = join(path, IDENTITY);
     if (!existsSync(identity)) nameServer(identity);
@@ -74,7 +74,7 @@ export class DataFolder {
     return join(RUN_ROOT, this.tag);
   }
 
-  /** Made for the mapped root of a sandbox to pass through, not to look around. */
+  /** The mapped root of a sandbox may pass through these folders, but not list them. */
   makeRunFolder(): void {
     mkdirSync(RUN_ROOT, { recursive: true, mode: 0o711 });
     for (const folder of [this.runFolder, this.crunFolder, this.sandboxesFolder]) {
@@ -87,7 +87,7 @@ export class DataFolder {
     return join(this.runFolder, "crun");
   }
 
-  /** Made by whoever uses runsc here. */
+  /** Made on the first use of runsc. */
   get runscFolder(): string {
     return join(this.runFolder, "runsc");
   }
@@ -109,12 +109,12 @@ export class DataFolder {
     return join(this.path, "blobs");
   }
 
-  /** Signs links that open an upload. */
+  /** Key that signs upload links. */
   get linkSecretFile(): string {
     return join(this.path, "link-secret");
   }
 
-  /** The cgroup below which all sandboxes of this server are. */
+  /** The parent cgroup of all sandboxes of this server. */
   get cgroup(): string {
     return cgroupOfServer(this.tag);
   }
@@ -124,12 +124,12 @@ export function cgroupOfServer(tag: string): string {
   return `/sandlot/${tag}`;
 }
 
-/** Where the folders of sandboxes are in the run folder of a server. */
+/** The folder of all sandboxes' folders in a server's run folder. */
 export function sandboxesIn(runFolder: string): string {
   return join(runFolder, "sandboxes");
 }
 
-/** For what all servers on this machine look at before they change it. Held for a moment, and gone then. */
+/** A short lock for state that all servers on this machine share. The lock file is removed afterwards. */
 export function lockOfAllServers(what: string): Disposable {
   mkdirSync(RUN_ROOT, { recursive: true, mode: 0o711 });
   const path = lockFile(what);
@@ -141,16 +141,16 @@ export function lockOfAllServers(what: string): Disposable {
   throw new Fault(503, `${path} could not be locked: others took it ${LOCK_TRIES_MAX} times`);
 }
 
-/** The same for who need not do it if another does so already. */
+/** Like `lockOfAllServers`, but undefined when another process has the lock and does the work. */
 export function takeLockOfAllServers(what: string): Disposable | undefined {
   const lock = takeLock(lockFile(what));
   if (lock?.isCurrent()) return removedAfter(lock);
-  // Whoever had it has removed it just now.
+  // The previous holder has just removed the file.
   lock?.[Symbol.dispose]();
   return undefined;
 }
 
-/** A file in memory that belongs to all servers. */
+/** A file in memory that all servers share. */
 export function noteOfAllServers(name: string): string {
   return join(RUN_ROOT, name);
 }
@@ -159,7 +159,10 @@ function lockFile(what: string): string {
   return join(RUN_ROOT, `${what}.lock`);
 }
 
-/** The file goes before the lock: who waits for it finds that it holds a lock of nothing, and takes a new one. */
+/**
+ * The file is removed before the lock is released: a waiting process then finds that its lock is stale, and takes a new
+ * one.
+ */
 function removedAfter(lock: FileLock): Disposable {
   return {
     [Symbol.dispose]() {
@@ -174,7 +177,7 @@ export function hasRunFolder(tag: string): boolean {
   return existsSync(join(RUN_ROOT, tag));
 }
 
-/** Run folders of the other servers on this machine. Some may be going just now. */
+/** Run folders of the other servers on this machine. Some may be disappearing. */
 export function otherServers(tag: string): string[] {
   if (!existsSync(RUN_ROOT)) return [];
   return readdirSync(RUN_ROOT)
@@ -183,12 +186,12 @@ export function otherServers(tag: string): string[] {
     .filter((path) => statSync(path, { throwIfNoEntry: false })?.isDirectory());
 }
 
-/** The data folder of the server with this run folder. Undefined: it did not say so, as earlier versions. */
+/** The data folder of the server with this run folder. Undefined: an earlier version, which did not record it. */
 export function dataFolderOf(runFolder: string): string | undefined {
   return readText(join(runFolder, DATA_NOTE));
 }
 
-/** Whether the data folder of the server with this tag is there. Who cannot be looked at is not gone. */
+/** Whether the data folder of the server with this tag exists. True if it cannot be examined. */
 export function isServerAt(path: string, tag: string): boolean {
   if (!isAbsolute(path)) return false;
   try {
@@ -198,7 +201,7 @@ export function isServerAt(path: string, tag: string): boolean {
   }
 }
 
-/** Undefined if there is none, also if it went just now. */
+/** Undefined if the file does not exist, or was just removed. */
 export function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
@@ -208,7 +211,7 @@ export function readText(path: string): string | undefined {
   }
 }
 
-/** In one step, and once: of two who come to a new folder at the same moment, one finds what the other has written. */
+/** Atomic: of two processes that start on a new folder at once, one finds the identity that the other has written. */
 function nameServer(identity: string): void {
   const written = `${identity}.${crypto.randomUUID()}`;
   writeFileSync(written, `${JSON.stringify({ tag: randomTag() })}\n`, { mode: 0o600 });

@@ -1,22 +1,25 @@
 /**
- * Root in a sandbox is nobody outside: ids 0–65535 inside are HOST_ID_FIRST + id on the machine. All sandboxes of a
- * machine share the range, so that image layers are stored once with shifted owners and shared by all.
+ * User ids of sandboxes on the machine: ids 0–65535 inside are `first` + id outside, so root inside has no rights
+ * outside. Each sandbox has its own range (decision 036). The first range, at HOST_ID_FIRST, is shared: by sandboxes
+ * where owners cannot be mapped, and by files that are stored with shifted owners.
  */
 export const HOST_ID_FIRST = 1_900_000_000;
 export const ID_COUNT = 65_536;
 
-/** The ids on the machine of what runs in a sandbox: root inside is `first`, and ID_COUNT ids begin there. */
+/** The host's ids of a sandbox: root inside is `first`, followed by ID_COUNT ids. */
 export interface IdRange {
   first: number;
 }
 
-/** Of sandboxes that have none of their own. */
+/** The range of sandboxes without their own. */
 export const SHARED_IDS: IdRange = { first: HOST_ID_FIRST };
 
-/** Processes that carry the connections of sandboxes have ids of their own, as many as sandboxes have. */
+/** The connection relays have their own ids, as many as a sandbox has. */
 export const RELAY_ID_FIRST = HOST_ID_FIRST - ID_COUNT;
 
-/** Those that carry the requests of clients, too; all of one server have the same, or they could not share a port. */
+/**
+ * The edge processes have their own ids, too. All of one server share one id; otherwise they could not share a port.
+ */
 const EDGE_ID_FIRST = RELAY_ID_FIRST - ID_COUNT;
 
 /** No two servers of a machine have the same net. */
@@ -24,16 +27,16 @@ export function edgeId(net: number): number {
   return EDGE_ID_FIRST + (net % ID_COUNT);
 }
 
-/** The machine's root, as disks with plain ids have it: what overlays keep there for themselves is its own. */
+/** The machine's root on disks with plain ids: the owner of files that overlays keep for themselves. */
 export const HOST_ROOT_ON_DISK = ID_COUNT;
 
 /**
- * How owners are written on a disk. Plain: as they are inside, and mounts map them. Shifted: as the machine has them,
- * HOST_ID_FIRST + id; for kernels that cannot map, and all that was made before any could.
+ * How owners are stored on a disk. Plain: as inside; mounts map them. Shifted: HOST_ID_FIRST + id; for kernels without
+ * id-mapped mounts, and for older data.
  */
 export type IdForm = "plain" | "shifted";
 
-/** The id on the machine for an id in an image; an already shifted one stays, so that shifting twice is harmless. */
+/** The host's id for an id in an image. An already shifted id stays, so shifting twice is harmless. */
 export function shiftedId(id: number): number {
   return id < ID_COUNT ? HOST_ID_FIRST + id : id;
 }

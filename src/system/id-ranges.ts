@@ -1,9 +1,9 @@
 /**
- * The ranges of user ids that the sandboxes of a server have. What the kernel counts for each user of the machine
- * (epoll watches, pages of pipes, descriptors on their way) is then counted for each sandbox.
+ * Assigns ranges of user ids to the sandboxes of a server. The kernel's per-user limits (epoll watches, pipe pages,
+ * descriptors in flight) then apply to each sandbox separately.
  *
- * All servers of a machine take them from one supply, in blocks: a block is a server's for as long as it has a run
- * folder, which outlives it while a sandbox of it may.
+ * All servers of a machine take ranges from one supply, in blocks. A block belongs to a server for as long as it has a
+ * run folder, which outlives the server while a sandbox of it may run.
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,30 +14,30 @@ import { HOST_ID_FIRST, ID_COUNT, type IdRange, SHARED_IDS } from "./id-range.ts
 const FILE = "id-blocks.json";
 const LOCK = "ids";
 const BLOCK_RANGES = 256;
-/** The first range is the one that is shared; the last id of all means "none" to the kernel. */
+/** The first range is the shared one; the last id of all means "none" to the kernel. */
 const BLOCK_FIRST_ID = HOST_ID_FIRST + ID_COUNT;
 const BLOCK_IDS = BLOCK_RANGES * ID_COUNT;
 export const BLOCK_COUNT = Math.floor((0xffff_ffff - BLOCK_FIRST_ID) / BLOCK_IDS);
-/** So many that were used are left to rest before one of them is used again, as long as there are unused ones. */
+/** Freed ranges that rest before one is reused, as long as there are unused ones. */
 const RESTING = 16;
 
 export class IdRanges {
   readonly #data: Pick<DataFolder, "runFolder" | "tag">;
   readonly #own: boolean;
   readonly #taken = new Set<number>();
-  /** Free again, those that have been for longest first. */
+  /** Freed ranges, oldest first. */
   readonly #rested: number[] = [];
-  /** Not used since this server started; the one to be used next is the last. */
+  /** Ranges not used since this server started; the next one to use is last. */
   readonly #fresh: number[] = [];
 
-  /** Without `own`, every new sandbox has the range that is shared. */
+  /** Without `own`, every new sandbox gets the shared range. */
   constructor(data: Pick<DataFolder, "runFolder" | "tag">, own: boolean) {
     this.#data = data;
     this.#own = own;
     for (const block of blocksOf(data.runFolder)) this.#addBlock(block);
   }
 
-  /** One that nobody else on this machine has. Fault 503 when there is none. */
+  /** Takes a range that is unique on this machine. Throws Fault 503 when there is none. */
   take(): IdRange {
     if (!this.#own) return SHARED_IDS;
     const first = this.#next();
@@ -45,12 +45,12 @@ export class IdRanges {
     return { first };
   }
 
-  /** That of a sandbox that was found, running or not. */
+  /** Marks the range of a sandbox that was found, running or not. */
   adopt(first: number): void {
     this.#taken.add(first);
   }
 
-  /** Nothing lives any more that had it. */
+  /** To be called when no process with these ids is left. */
   free({ first }: IdRange): void {
     if (this.#taken.delete(first) && first !== HOST_ID_FIRST) this.#rested.push(first);
   }
@@ -80,7 +80,7 @@ function claimBlock({ runFolder, tag }: Pick<DataFolder, "runFolder" | "tag">): 
   for (let block = 0; block < BLOCK_COUNT; block++) {
     if (taken.has(block)) continue;
     const path = join(runFolder, FILE);
-    // In one step: a server that is killed here must not leave half a list, which nobody could read.
+    // Renamed into place: a killed server must not leave an unreadable partial list.
     writeFileSync(`${path}.new`, JSON.stringify([...own, block]), { mode: 0o600 });
     renameSync(`${path}.new`, path);
     return block;

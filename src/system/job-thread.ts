@@ -1,6 +1,6 @@
 /**
- * A thread for system calls that may take a while, so that the server's own thread never waits for them: jobs are done
- * one after another, in order. Errors do not come whole from another thread.
+ * A thread for system calls that may block, so that the server's own thread never waits for them. Jobs run one after
+ * another, in order. Error objects do not pass between threads intact, so their fields are sent.
  */
 import { Fault } from "../contract/fault.ts";
 import { overloaded, shortageOf } from "./overload.ts";
@@ -11,7 +11,7 @@ interface JobFailure {
   number: number;
   status: number;
   error: string;
-  /** The kernel's word for what the machine is short of, if that is the reason. */
+  /** The kernel's code of the resource that the machine is short of, if that is the reason. */
   shortage: string | undefined;
 }
 
@@ -20,18 +20,18 @@ function jobFailure(number: number, thrown: unknown): JobFailure {
   return { number, status: Fault.from(thrown).status, error, shortage: shortageOf(thrown) };
 }
 
-/** The same again, for whoever asked for the job. `what` could not be done if the machine is short of something. */
+/** Rebuilds the error for the caller. `what` describes the failed work if the machine is short of a resource. */
 function jobFault({ status, error, shortage }: Omit<JobFailure, "number">, what: string): Fault {
   if (shortage !== undefined) return overloaded(`${what} (${shortage})`, new Error(error));
   return status === 503 ? overloaded(error) : new Fault(status, error);
 }
 
 interface JobThreadOptions {
-  /** The program of the thread, which calls `answerJobs`. */
+  /** The thread's program, which calls `answerJobs`. */
   program: URL;
-  /** What cannot be done when the machine is short of something. */
+  /** Describes the work in an error about a shortage. */
   what: string;
-  /** Nobody waits longer for a job, with those before it. It is done all the same. */
+  /** Timeout for a job, including the queue before it. The job still runs to its end. */
   withinMs: number;
 }
 
@@ -45,7 +45,7 @@ export class JobThread<Job> {
   readonly #waiting = new Map<number, Waiter>();
   #next = 0;
 
-  /** It is started with the first job. */
+  /** The thread starts with the first job. */
   constructor(options: JobThreadOptions) {
     this.#options = options;
   }
@@ -72,13 +72,14 @@ export class JobThread<Job> {
     worker.onmessage = (event: MessageEvent<JobOutcome>) => {
       const outcome = event.data;
       const waiter = this.#take(outcome.number);
-      // Not from in here: until this returns no other message comes, whoever goes on from here and waits for one.
+      // Deferred: no other message arrives before this handler returns, so a caller that continued here and waited for
+      // one would hang.
       setImmediate(() => {
         if ("error" in outcome) waiter?.reject(jobFault(outcome, what));
         else waiter?.resolve(outcome.value);
       });
     };
-    // The next job has a new thread.
+    // The next job starts a new thread.
     worker.onerror = (event) => {
       if (this.#worker === worker) this.close();
       const fault = new Fault(500, `${what}: the thread for it has ended`, { cause: new Error(event.message) });
@@ -95,7 +96,7 @@ export class JobThread<Job> {
   }
 }
 
-/** In the thread: what comes of a job is answered, but for an error after which the thread must not go on. */
+/** Runs in the thread: performs jobs and sends the results, except for an error after which the thread must end. */
 export function answerJobs<Job>(
   thread: Worker,
   perform: (job: Job) => boolean,

@@ -1,6 +1,6 @@
 /**
- * Dangerous: the system calls that take mounts by descriptor, which no tool of stable distributions knows. They have
- * the same numbers on every processor. To be called from the mount worker only, with paths that are ours.
+ * Dangerous: mount system calls that work on descriptors, which no tool of stable distributions offers. Their numbers
+ * are the same on every architecture. To be called from the mount worker only, with paths of the server.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync } from "node:fs";
@@ -30,11 +30,11 @@ export const MOUNT_ATTR_NOSUID = 2n;
 export const MOUNT_ATTR_NODEV = 4n;
 const MOUNT_ATTR_IDMAP = 0x100000n;
 
-/** What is asked of a file, and where in the answer it lies: the number of the mount that it is on, as no other has. */
+/** statx: the request for a file's unique mount id, and its offset in the result. */
 const STATX_MNT_ID_UNIQUE = 0x4000;
 const FILE_FACTS_BYTES = 256;
 const FILE_MOUNT_AT = 144;
-/** And what is asked of a mount: flags and options of its filesystem. */
+/** statmount: the request for the flags and options of a mount's filesystem. */
 const STATMOUNT_SB_BASIC = 0x1n;
 const STATMOUNT_MNT_OPTS = 0x80n;
 const MOUNT_QUESTION_BYTES = 24n;
@@ -53,8 +53,8 @@ function call(name: string, number: bigint, ...args: [bigint, bigint, bigint, bi
 }
 
 /**
- * A path at which this folder can be read and run from, and not be changed, by whoever gets there; for as long as this
- * process is there. It is mounted nowhere.
+ * A path at which this folder can be read and executed but not changed, while this process lives. It is mounted
+ * nowhere.
  */
 export function readOnlyView(folder: string): string {
   const [from, empty] = [cString(folder), cString("")];
@@ -72,9 +72,8 @@ export function readOnlyView(folder: string): string {
 }
 
 /**
- * Options of the filesystem that is mounted at a path, as in the last column of mountinfo, which has a line for every
- * mount of every sandbox. Undefined: this kernel does not tell (before Linux 6.11), there are none,
- * or they are too long.
+ * Options of the filesystem mounted at a path, as in the last column of mountinfo, which has a line for every mount of
+ * every sandbox. Undefined: the kernel is older than Linux 6.11, there are none, or they are too long.
  */
 export function filesystemOptions(path: string): string[] | undefined {
   const [name, file] = [cString(path), Buffer.alloc(FILE_FACTS_BYTES)];
@@ -92,14 +91,14 @@ export function filesystemOptions(path: string): string[] | undefined {
 }
 
 /**
- * Shows what lies at `source` at `target` as well, with these attributes. Through it owners are mapped as in the user
- * namespace `users`: an id on the disk is taken for one of that namespace.
+ * Mounts `source` at `target` as well, with these attributes. Owners are mapped as in the user namespace `users`: an id
+ * on the disk is taken as an id of that namespace.
  */
 export function showAt(source: string, target: string, attributes: bigint, users: number): void {
   withClone(source, attributes, users, (tree) => place(tree, target));
 }
 
-/** The same for a mount that nobody uses yet, in its own place. */
+/** Replaces an unused mount by a mapped one at the same path. */
 export function mapInPlace(target: string, attributes: bigint, users: number): void {
   withClone(target, attributes, users, (tree) => {
     detachMount(target);
@@ -107,13 +106,13 @@ export function mapInPlace(target: string, attributes: bigint, users: number): v
   });
 }
 
-/** What is not placed anywhere goes again. */
+/** A clone that `use` does not place disappears when its descriptor closes. */
 function withClone(source: string, attributes: bigint, users: number, use: (tree: number) => void): void {
   const [from, empty] = [cString(source), cString("")];
   const flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
   const tree = call(`open_tree ${source}`, OPEN_TREE, AT_FDCWD, BigInt(ptr(from)), flags, 0n, 0n);
   try {
-    // What to set, what to clear, how to propagate, and the namespace.
+    // Attributes to set, to clear, the propagation, and the namespace.
     const change = new BigUint64Array([attributes | MOUNT_ATTR_IDMAP, 0n, 0n, BigInt(users)]);
     const of = [BigInt(tree), BigInt(ptr(empty)), AT_EMPTY_PATH] as const;
     call(`mount_setattr ${source}`, MOUNT_SETATTR, ...of, BigInt(ptr(change)), BigInt(change.byteLength));

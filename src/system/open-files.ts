@@ -1,13 +1,11 @@
-/**
- * How many files a process here may open: a server without CAP_SYS_RESOURCE cannot give its sandboxes more than it has.
- */
+/** How many files a process may open: a server without CAP_SYS_RESOURCE cannot give its sandboxes more than it has. */
 import { readFileSync } from "node:fs";
 
 export const OPEN_FILES_WANTED = 1_048_576;
 
 let known: number | undefined;
 
-/** Looked up once: a server that may have more from now on gives it to its sandboxes when it is started again. */
+/** Read once: a raised limit takes effect when the server restarts. */
 export function openFilesMax(): number {
   known ??= lookUp();
   return known;

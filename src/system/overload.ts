@@ -1,22 +1,22 @@
 /**
- * The one answer to a wait that ran out on this machine, or to a resource that it is short of: it may be over in a
- * moment, so the caller is told to come again.
+ * The error for a timeout or a shortage of resources on this machine. It may pass in a moment, so the client is told to
+ * retry.
  */
 import { Fault } from "../contract/fault.ts";
 
-/** When to come again after a wait ran out on this machine. */
+/** The retry-after value. */
 const OVERLOAD_RETRY_AFTER_SECONDS = 5;
 
-/** `what` says which step did not end, and after how long; what a tool said goes into the cause. */
+/** `what` names the step and its timeout; a tool's output goes into the cause. */
 export function overloaded(what: string, cause?: unknown): Fault {
   const headers = { "retry-after": String(OVERLOAD_RETRY_AFTER_SECONDS) };
   return new Fault(503, `${what}; the machine may be overloaded`, { cause, headers });
 }
 
-/** What the kernel says when there are too many processes, open files, or pages in use. */
+/** The kernel's codes for too many processes, open files, or pages in use. */
 const SHORTAGES: ReadonlySet<string> = new Set(["EAGAIN", "EMFILE", "ENFILE", "ENOBUFS", "ENOMEM"]);
 
-/** The kernel's word for it, if this error is of a shortage, or is around one that is. */
+/** The code of the shortage, if this error or its cause is one. */
 export function shortageOf(error: unknown): string | undefined {
   const codes = [error, error instanceof Error ? error.cause : undefined].map(
     (each) => (each as NodeJS.ErrnoException | null | undefined)?.code,

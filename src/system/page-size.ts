@@ -1,9 +1,9 @@
-/** How large a page of this machine's memory is. */
+/** The page size of this machine's memory. */
 import { readFileSync } from "node:fs";
 
 let known: number | undefined;
 
-/** In bytes: 16 or 64 KiB on some arm64 machines. Looked up once: the kernel goes over all of our pages for it. */
+/** In bytes: 16 or 64 KiB on some arm64 machines. Read once, because the kernel scans all our pages for it. */
 export function pageSize(): number {
   known ??= lookUp();
   return known;

@@ -1,4 +1,4 @@
-/** The process of a server: it notes its pid and when it began, so that no other process is ever taken for it. */
+/** The process of a server: its pid is recorded with its start time, so that no other process is mistaken for it. */
 import { join } from "node:path";
 import { readText } from "./data-folder.ts";
 import { startTicks } from "./start-ticks.ts";
@@ -7,7 +7,7 @@ export function serverFileIn(runFolder: string): string {
   return join(runFolder, "server.pid");
 }
 
-/** With pid 0: none was noted. */
+/** Pid 0: none was recorded. */
 export function notedServerIn(runFolder: string): { pid: number; ticks: string } {
   const [pid = "0", ticks = ""] = (readText(serverFileIn(runFolder)) ?? "0").split(" ");
   return { pid: Number(pid), ticks };

@@ -1,9 +1,9 @@
-/** When a process began: with its number it names one process for as long as the machine is up. */
+/** The start time of a process: with its pid it identifies one process for as long as the machine is up. */
 import { readFileSync } from "node:fs";
 
 /**
- * Undefined when there is no such process, or only what is left of it until its parent looks. Throws when that cannot
- * be known, as when this server may open no further file.
+ * Undefined when the process does not exist or is a zombie. Throws when that is unknown, for example when this server
+ * cannot open another file.
  */
 export function startTicks(pid: number): string | undefined {
   let stat: string;
@@ -13,7 +13,7 @@ export function startTicks(pid: number): string | undefined {
     if (["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
     throw error;
   }
-  // The name in the second field may hold anything, so count from its closing parenthesis.
+  // The name in the second field may contain anything, so fields are counted from its closing parenthesis.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
 }

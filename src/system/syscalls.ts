@@ -1,7 +1,7 @@
 /**
- * Dangerous: raw system calls through bun:ffi, for the few things that no tool does as fast or at all. Each call blocks
- * its thread, so what may take milliseconds (mounting) is called from the mount worker only. Paths given here are ours,
- * never a tenant's.
+ * Dangerous: raw system calls through bun:ffi, for the few operations that no tool does as fast or at all. Each call
+ * blocks its thread, so calls that may take milliseconds (mounting) come from the mount worker only. Paths passed here
+ * are the server's, never a tenant's.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync, statSync } from "node:fs";
@@ -45,7 +45,7 @@ const AF_UNIX = 1;
 const SOCK_SEQPACKET = 5;
 const SOCK_CLOEXEC = 0o2000000;
 const SOCK_NONBLOCK = 0o4000;
-/** Of an address: a family, and a path that ends with a zero. */
+/** Of a socket address: a path that ends with a zero. */
 const PATH_MAX_BYTES = 107;
 const CLONE_NEWIPC = 0x08000000;
 const MNT_DETACH = 2;
@@ -65,7 +65,7 @@ const POSIX_FADV_DONTNEED = 4;
 const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_READ = 22;
 
-/** Throws a Fault that names the call, with the kernel's reason as its cause. */
+/** Throws a Fault that names the call, with the kernel's error as its cause. */
 function failed(call: string, number = errorNumber()): never {
   const cause = new SystemError(call, number);
   throw new Fault(500, cause.message, { cause });
@@ -76,18 +76,18 @@ export function mount(source: string, target: string, type: string, flags: numbe
   if (libc().mount(ptr(s), ptr(t), ptr(y), BigInt(flags), ptr(d)) !== 0) failed(`mount -t ${type} ${source} ${target}`);
 }
 
-/** Takes a mount out of this namespace at once; what still uses it elsewhere keeps it alive. */
+/** Detaches a mount from this namespace at once; other users keep it alive. */
 export function detachMount(target: string): void {
   const t = cString(target);
   if (libc().umount2(ptr(t), MNT_DETACH) !== 0) failed(`umount ${target}`);
 }
 
 /**
- * Attaches an image file to a free loop device that frees itself when its last user is gone, and hands the device to
- * `use` while it is held open. Because of the self-freeing nothing is left behind, however the server ends.
+ * Attaches an image file to a free loop device that frees itself after its last user, and passes the device to `use`
+ * while it is held open. Because the device frees itself, nothing is left behind, however the server ends.
  *
- * `alone`: false, and nothing has happened, while somebody has it locked. The lock belongs to the open file, which the
- * device keeps for as long as it is attached: so no process, on whichever path it comes, attaches the file twice.
+ * `alone`: returns false, with no effect, while the file is locked. The lock belongs to the open file, which the device
+ * keeps while it is attached: so no process attaches the file twice, whichever path it uses.
  */
 export function withLoopDevice(image: string, use: (device: string) => void, { alone = false } = {}): boolean {
   const imageFd = openSync(image, "r+");
@@ -127,7 +127,7 @@ export function withLoopDevice(image: string, use: (device: string) => void, { a
   }
 }
 
-/** A short extended attribute of a file, without following links; undefined if it has none of that name. */
+/** A short extended attribute of a file, without following links; undefined if the file lacks it. */
 export function attributeOf(path: string, name: string): string | undefined {
   const [p, n, value] = [cString(path), cString(name), Buffer.alloc(ATTRIBUTE_MAX_BYTES)];
   const length = Number(libc().lgetxattr(ptr(p), ptr(n), ptr(value), BigInt(value.length)));
@@ -151,7 +151,7 @@ export function reflink(source: string, target: string): boolean {
   }
 }
 
-/** All that was written to the filesystem of this folder is on its disk. */
+/** Writes everything in the filesystem of this folder to its disk. */
 export function syncFilesystem(folder: string): void {
   const fd = openSync(folder, "r");
   try {
@@ -161,13 +161,12 @@ export function syncFilesystem(folder: string): void {
   }
 }
 
-/** Where the files are that this thread holds. */
+/** The mapped files of this thread, by path. */
 const heldInMemory = new Map<string, { at: bigint; size: number }[]>();
 
 /**
- * Reads a file into memory, in pieces of a huge page where its file system has these, and keeps it there until this
- * process ends, or lets go of it. False: it has been read, but may be dropped again, for the machine does not let us
- * lock so much.
+ * Reads a file into memory, in huge pages where its filesystem has them, and locks it there until this process ends or
+ * `letGoOfMemory`. False: the file was read, but the kernel may drop it, because the locked-memory limit is too low.
  */
 export function holdInMemory(path: string): boolean {
   const fd = openSync(path, "r");
@@ -176,7 +175,7 @@ export function holdInMemory(path: string): boolean {
     if (size === 0) return true;
     const at = libc().mmap(null, BigInt(size), PROT_READ, MAP_SHARED, fd, 0n);
     if (at === -1n) failed(`mapping ${path}`);
-    // Whatever the kernel makes of these two, the lock has the rest read.
+    // Both are hints; the lock reads the rest in any case.
     for (const advice of [MADV_HUGEPAGE, MADV_POPULATE_READ]) libc().madvise(at, BigInt(size), advice);
     heldInMemory.set(path, [...(heldInMemory.get(path) ?? []), { at, size }]);
     return libc().mlock(at, BigInt(size)) === 0;
@@ -185,7 +184,7 @@ export function holdInMemory(path: string): boolean {
   }
 }
 
-/** Lets go of all files below a folder that this thread holds. They need not be there any more. */
+/** Unmaps all files below a folder that this thread holds. The files may be gone. */
 export function letGoOfMemory(folder: string): void {
   for (const [path, maps] of heldInMemory) {
     if (!path.startsWith(`${folder}/`)) continue;
@@ -194,15 +193,15 @@ export function letGoOfMemory(folder: string): void {
   }
 }
 
-/** What memory has of a file that is on the disk is read anew, unless somebody uses it. A kernel may keep it. */
+/** Drops the file's clean, unused pages from the page cache. The kernel may keep them. */
 export function dropFromMemory(file: number): void {
   libc().posix_fadvise(file, 0n, 0n, POSIX_FADV_DONTNEED);
 }
 
-/** An exclusive lock that the kernel gives back when this process ends, if it was not released before. */
+/** An exclusive lock that the kernel releases when this process ends, if it was not released before. */
 export interface FileLock extends Disposable {
   path: string;
-  /** False: the file was removed, and perhaps made anew, before the lock was had. */
+  /** False: the file was removed, and perhaps recreated, before the lock was acquired. */
   isCurrent(): boolean;
 }
 
@@ -214,7 +213,7 @@ function lockOn(fd: number, path: string): FileLock {
   };
 }
 
-/** Waits for a lock that is only ever held for a moment. */
+/** Waits for a lock that is only held for a moment at a time. */
 export function waitForLock(path: string): FileLock {
   const fd = openSync(path, "a", 0o600);
   if (libc().flock(fd, LOCK_EX) !== 0) failed(`locking ${path}`);
@@ -250,14 +249,13 @@ export function replaceProcess(argv: readonly string[], env: Record<string, stri
   failed(`exec ${argv[0]}`);
 }
 
-/** For the calling thread. */
+/** Applies to the calling thread. */
 export function setIpcNamespace(fd: number): void {
   if (libc().setns(fd, CLONE_NEWIPC) !== 0) failed("setns of an IPC namespace");
 }
 
 /**
- * Descriptors of two sockets that are connected with each other and keep messages apart. No program inherits them but
- * one that is given one.
+ * Two connected sockets that preserve message boundaries. A child process inherits one only if it is passed explicitly.
  */
 export function socketPair(): [number, number] {
   const pair = new Int32Array(2);
@@ -265,7 +263,7 @@ export function socketPair(): [number, number] {
   return [pair[0] as number, pair[1] as number];
 }
 
-/** The descriptor of a socket that is connected with the one at a path, and keeps messages apart as that does. */
+/** Connects to the socket at a path, which preserves message boundaries. */
 export function connectTo(path: string): number {
   const name = cString(path);
   if (name.length > PATH_MAX_BYTES + 1) throw new Fault(500, `the path of a socket is too long: ${path}`);

@@ -1,7 +1,7 @@
 /**
- * Dangerous: which threads get a processor first, by sched_setscheduler(2) through bun:ffi. A create passes from thread
- * to thread, and each waits for a processor behind whatever works beside it: bodies that are moved, boots, compilers,
- * collectors. Those that answer clients have little to do each time, and go first. Nothing that they start does.
+ * Dangerous: raises the priority of threads, with sched_setscheduler(2) through bun:ffi. A create passes from thread to
+ * thread, and each would wait for a processor behind other work: body transfers, boots, compilers, collectors. Threads
+ * that respond to clients have little to do each time, so they go first. The programs they start do not.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { getPriority, setPriority } from "node:os";
@@ -12,15 +12,15 @@ const libc = onFirstUse({
 });
 
 const SCHED_OTHER = 0;
-/** What the thread starts, threads and programs alike, begins at niceness 0. */
+/** Threads and programs that the thread starts begin at niceness 0. */
 const SCHED_RESET_ON_FORK = 0x40000000;
-/** Three times the share of others, where they compete: enough to be next, too little to keep others out. */
+/** Three times the share of others under contention: enough to be next, too little to starve others. */
 const NICENESS = -5;
 const USUAL_NICENESS = 0;
 
 /**
- * The first thread of this process. False: we may not, or it is gone, or the operator has chosen another niceness for
- * all of us; then all is as it was.
+ * Raises the first thread of this process. False, with no change: it is not permitted, the process is gone, or the
+ * operator has chosen another niceness for the server.
  */
 export function answerFirst(pid: number): boolean {
   try {

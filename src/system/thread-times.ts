@@ -1,11 +1,11 @@
-/** How much of the processors each thread of this process has used, or all of any process, exactly. */
+/** Exact CPU times: of each thread of this process, or of a whole process. */
 import { FFIType, ptr } from "bun:ffi";
 import { readdirSync, readFileSync } from "node:fs";
 import { onFirstUse } from "../base/c-library.ts";
 
 const libc = onFirstUse({ clock_gettime: { args: [FFIType.i32, FFIType.ptr], returns: FFIType.i32 } });
 
-/** The clock of a thread or of a process is named by its number, so that others can read it. */
+/** The clock id of a thread or process contains its number, so that others can read it. */
 const THREAD_CLOCK = 6;
 const PROCESS_CLOCK = 2;
 const NUMBER_SHIFT = 3;
@@ -19,14 +19,14 @@ export interface Thread {
   name: string;
 }
 
-/** Those that there are now. */
+/** The current threads. */
 export function threads(): Thread[] {
   return readdirSync(TASKS).flatMap((task) => {
     try {
       const name = readFileSync(`${TASKS}/${task}/comm`, "utf8").trim();
       return [{ number: Number(task), isFirst: Number(task) === process.pid, name }];
     } catch {
-      // It has ended.
+      // The thread has ended.
       return [];
     }
   });
@@ -34,12 +34,12 @@ export function threads(): Thread[] {
 
 const time = new BigInt64Array(2);
 
-/** 0: it has ended. */
+/** 0: the thread has ended. */
 export function threadMs({ number }: Pick<Thread, "number">): number {
   return clockMs(number, THREAD_CLOCK) ?? 0;
 }
 
-/** Of all its threads, also of those that have ended. Undefined: there is no such process. */
+/** Includes threads that have ended. Undefined: there is no such process. */
 export function processMs(pid: number): number | undefined {
   return clockMs(pid, PROCESS_CLOCK);
 }

@@ -1,7 +1,7 @@
 /**
- * Where the tools of this machine are. crun and CRIU come from a private folder of Debian packages, because the ones
- * that stable distributions ship cannot checkpoint sockets on current kernels; they run through the loader of that
- * folder and so need nothing of the machine's own libraries.
+ * Paths of the tools on this machine. crun and CRIU come from a private folder of Debian packages, because the versions
+ * in stable distributions cannot checkpoint sockets on current kernels. They run through the loader of that folder and
+ * so need none of the machine's own libraries.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ export function architecture() {
   return found;
 }
 
-/** Each bumped when what is in the folder changes, so that an old folder is not taken for the new one. */
+/** Each is increased when the folder's content changes, so that an old folder is not mistaken for the new one. */
 const TOOL_FOLDER = "tools-5";
 
 const RUNSC_FOLDER = "runsc-1";
@@ -52,7 +52,7 @@ export class Toolbox {
     return this.through("usr/sbin/criu");
   }
 
-  /** There only where somebody chose it as a wall; it needs no library of anybody's. */
+  /** Installed only where it was chosen as an isolation runtime; statically linked. */
   get runsc(): string {
     return join(this.runscFolder, "usr/bin/runsc");
   }
@@ -61,14 +61,12 @@ export class Toolbox {
     return join(this.cacheFolder, RUNSC_FOLDER);
   }
 
-  /**
-   * A folder for PATH: `criu` is found in it by its plain name, as crun looks for it, and what CRIU itself looks for.
-   */
+  /** A folder for PATH: crun finds `criu` in it by name, and CRIU its own helpers. */
   get binFolder(): string {
     return join(this.toolFolder, "sandlot-bin");
   }
 
-  /** The same, with a tar that knows only folders, small files and symbolic links, and unpacks them sooner. */
+  /** Like `binFolder`, with a tar that only handles folders, small files and symbolic links, and is faster. */
   get simpleBinFolder(): string {
     return join(this.binFolder, "simple");
   }

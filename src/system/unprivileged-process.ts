@@ -1,7 +1,7 @@
 /**
- * Programs of ours that speak with strangers run as processes of their own: with an id of their own and no rights but
- * those that are named, nothing of our environment, bounds on what they may take, and standard input as the only thing
- * they are told by. They end with the server, however that ends.
+ * Runs our programs that talk to untrusted peers as separate processes: with their own user id, only the named
+ * capabilities, an empty environment, resource limits, and standard input as their only source of instructions. They
+ * end with the server in every case.
  */
 import { chmodSync, closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,10 +9,10 @@ import { timeFactorEnv } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { cannotStart, IGNORE_STOP_SIGNALS } from "./command.ts";
 
-/** The runtime lies where others than root may have no way to; it comes as an open file instead. */
+/** Users other than root may not be able to reach the runtime's path, so the runtime is passed as an open file. */
 const RUNTIME = "/proc/self/fd/3";
 
-/** The program with all that it imports, as one file, in a folder of its own below this one that everybody can read. */
+/** Bundles a program with its imports into one file, in a world-readable folder of its own below this one. */
 export async function bundleProgram(entry: string, folder: string, name: string): Promise<string> {
   const { outputs } = await Bun.build({ entrypoints: [entry], target: "bun" });
   const text = await outputs[0]?.text();
@@ -29,13 +29,13 @@ export async function bundleProgram(entry: string, folder: string, name: string)
 interface Unprivileged {
   program: string;
   uid: number;
-  /** What it may have open at once. */
+  /** Maximum number of open files. */
   files: number;
-  /** Of its own memory, if there is a bound. */
+  /** Limit of its own memory, if any. */
   dataBytes?: number;
-  /** A right that it keeps, as setpriv knows it. */
+  /** A capability that it keeps, as setpriv names it. */
   capability?: string;
-  /** Its whole environment, besides the factor of internal timeouts. */
+  /** Its environment, besides the factor of internal timeouts. */
   env?: Readonly<Record<string, string>>;
 }
 

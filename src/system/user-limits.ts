@@ -1,7 +1,7 @@
 /**
- * Limits that the kernel keeps for each user, and once more for all user namespaces of one owner together: what a
- * sandbox has of these counts at the machine's root as well, which owns the namespaces of all. The bound there is what
- * the process that made the namespace was allowed. So this server is allowed all it can be, and each sandbox gets a
+ * Limits that the kernel keeps per user, and once more for all user namespaces of one owner together. What a sandbox
+ * uses also counts for the machine's root, which owns the namespaces of all sandboxes. The bound there is the limit of
+ * the process that made the namespace. So this server raises its own limits as far as it can, and each sandbox gets a
  * share that does not depend on others.
  */
 import { FFIType, ptr } from "bun:ffi";
@@ -12,26 +12,26 @@ const libc = onFirstUse({
   prlimit: { args: [FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
 });
 
-/** By their numbers in the kernel. */
+/** Resource numbers of the kernel. */
 const RESOURCES = { RLIMIT_NPROC: 6, RLIMIT_MEMLOCK: 8, RLIMIT_SIGPENDING: 11, RLIMIT_MSGQUEUE: 12 };
 type Resource = keyof typeof RESOURCES;
 const TYPES = Object.keys(RESOURCES) as Resource[];
 const UNLIMITED = 0xffff_ffff_ffff_ffffn;
 const NO_LIMIT = Number.POSITIVE_INFINITY;
 
-/** Of a process here. */
+/** A limit of a process in a sandbox. */
 export interface UserLimit {
   type: Resource;
   soft: number;
   hard: number;
 }
 
-/** A kernel gives so many pending signals to a user for each MiB of its memory, and a sandbox is as a machine. */
+/** A kernel allows a user this many pending signals per MiB of memory; a sandbox counts as a machine of its size. */
 const SIGNALS_PER_MIB = 4;
 const SIGNALS_MIN = 1024;
-/** As kernels have it. */
+/** The kernel's default. */
 const QUEUE_BYTES = 819_200;
-/** Where all sandboxes share a bound, each gets this part of it for a user of it: one queue of the usual size. */
+/** Where all sandboxes share a bound, each user of a sandbox gets this fraction of it: one queue of the usual size. */
 const SHARERS = 8;
 
 let before: ReadonlyMap<Resource, readonly [bigint, bigint]> | undefined;
@@ -44,7 +44,7 @@ export function raiseUserLimits(): void {
   }
 }
 
-/** Whether `raiseUserLimits` leaves a bound, found out without leaving it raised. */
+/** Whether `raiseUserLimits` can remove all bounds; tested without leaving them raised. */
 export function canRaiseUserLimits(): boolean {
   return TYPES.every((type) => {
     const [soft, hard] = limitOf(type);
@@ -52,7 +52,7 @@ export function canRaiseUserLimits(): boolean {
   });
 }
 
-/** Of every process in a sandbox. */
+/** The limits of every process in a sandbox. */
 export function userLimitsFor(memoryMB: number): UserLimit[] {
   const signals = Math.min(Math.max(SIGNALS_MIN, memoryMB * SIGNALS_PER_MIB), told(limitOf("RLIMIT_SIGPENDING")[1]));
   const [, queues] = limitOf("RLIMIT_MSGQUEUE");

@@ -1,6 +1,6 @@
 /**
- * Dangerous: user namespaces that no process lives in, by clone(2) through bun:ffi. Such a one is nothing but a table
- * of ids, which a mount is given. No tool makes one without a process of its own, which takes many times as long. To be
+ * Dangerous: user namespaces without a process, made with clone(2) through bun:ffi. Such a namespace is only an id
+ * mapping table for a mount. Tools can only make one with a process of its own, which takes many times as long. To be
  * called from the mount worker only.
  */
 import { FFIType, ptr } from "bun:ffi";
@@ -17,14 +17,14 @@ const libc = onFirstUse({
 const CLONE_VM = 0x100;
 const CLONE_VFORK = 0x4000;
 const CLONE_NEWUSER = 0x10000000;
-/** Also for a child that ends without a signal, which is nobody else's business. */
+/** Also waits for a child that ends without a signal, which no other code waits for. */
 const WAIT_ALL = 0x40000000;
 
 const STACK_BYTES = 64 * 1024;
 const STACK_ALIGNMENT = 16n;
 const stack = new Uint8Array(STACK_BYTES);
 
-/** A line of the table: these ids of the namespace, and as many after each, are those of the machine. */
+/** A line of the table: `count` ids from `inside` on are the machine's ids from `outside` on. */
 export interface IdLine {
   inside: number;
   outside: number;
@@ -32,9 +32,9 @@ export interface IdLine {
 }
 
 /**
- * The descriptor of a namespace with this table; what is given it keeps it. It is made by a child that shares our
- * memory and does nothing but end, on a stack of its own, while this thread waits. The child can be looked at until it
- * is waited for, and so can the namespace that it was made in.
+ * Returns the descriptor of a namespace with this table; a mount keeps the namespace alive. A child that shares our
+ * memory makes it and exits at once, on its own stack, while this thread waits. Until it is waited for, the child, and
+ * so its namespace, can be opened through /proc.
  */
 export function openUserNamespace(table: readonly IdLine[]): number {
   const { clone, waitpid, _exit } = libc();

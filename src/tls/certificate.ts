@@ -1,12 +1,12 @@
 /**
- * A certificate with its key, as they are in their files at this moment, judged before a client is served with it: one
- * that a client would refuse, or that the library could not use, never takes the place of one that works.
+ * Reads a certificate with its key and checks it before it is used: one that clients would reject, or that the library
+ * cannot use, never replaces one that works.
  */
 import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 
-/** A certificate with its intermediates, or a key. */
+/** Maximum size of a certificate with its intermediates, or of a key. */
 const CERTIFICATE_FILE_MAX_BYTES = 1024 * 1024;
 
 export interface CertificateFiles {
@@ -25,7 +25,7 @@ export interface Certificate {
   isFor(name: string): boolean;
 }
 
-/** What is in the files now, to tell whether they changed. Undefined: one of them cannot be read. */
+/** A digest of both files, to detect changes. Undefined: one of them cannot be read. */
 export function digestOf(files: CertificateFiles): string | undefined {
   try {
     return createHash("sha256").update(read(files.cert)).update("\0").update(read(files.key)).digest("hex");
@@ -51,12 +51,12 @@ export function readCertificate(files: CertificateFiles): Certificate {
   };
 }
 
-/** Names that clients use below a domain, any of each kind. */
+/** Examples of the names that clients use below a domain, one of each kind. */
 export function namesBelow(domain: string): string[] {
   return [`api.${domain}`, `49983-i0123456789abcdefghij.${domain}`];
 }
 
-/** What clients of the domain will find wrong with it; undefined if nothing. */
+/** Why clients of the domain would reject it; undefined if they accept it. */
 export function flawOf(certificate: Certificate, domain: string, nowMs: number): string | undefined {
   const { validFromMs, validUntilMs } = certificate;
   if (nowMs >= validUntilMs) return `it ended on ${day(validUntilMs)}`;

@@ -1,7 +1,7 @@
 /**
- * A certificate authority for one domain on one machine, for whoever has no public certificate. Its key stays in the
- * data folder; its certificate, which clients have to be told to trust, lies beside that folder for everybody to read.
- * It can vouch for names of its domain only, so that trusting it gives nobody the rest of the internet.
+ * A certificate authority for one domain on one machine, for operators without a public certificate. Its key stays in
+ * the data folder. Its certificate, which clients must be told to trust, is in a world-readable folder beside it. The
+ * authority is restricted to names of its domain, so trusting it does not affect other sites.
  */
 import { X509Certificate } from "node:crypto";
 import { existsSync, lstatSync, readFileSync } from "node:fs";
@@ -13,18 +13,18 @@ import { takeLock } from "../system/syscalls.ts";
 import { type CertificateFiles, flawOf, readCertificate } from "./certificate.ts";
 
 /**
- * Of certificates that `sandlot tls` makes. Clients refuse longer ones of a server; an authority is trusted by hand, so
- * it is not to change soon.
+ * Validity of certificates that `sandlot tls` makes. Clients reject server certificates with a longer validity. An
+ * authority is trusted by hand, so it should change rarely.
  */
 const CERTIFICATE_DAYS = 397;
 const CERTIFICATE_RENEW_BEFORE_DAYS = 30;
 const AUTHORITY_DAYS = 3_650;
 
-/** What all other TLS clients of the machine trust, so that a file can hold both. */
+/** The machine's trusted authorities, for a bundle with both. */
 const SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt";
 const DAY_MS = 86_400_000;
 const SERIAL_BYTES = 16;
-/** Of each part of the name of a certificate (X.520). */
+/** Maximum length of each part of a certificate's name (X.520). */
 const NAME_PART_MAX_CHARS = 64;
 
 type Renewal = "kept" | "certificate" | "authority";
@@ -38,13 +38,13 @@ export class LocalAuthority {
     this.#trustFolder = `${dataFolder}-trust`;
   }
 
-  /** Undefined: nobody has asked for one on this data folder. */
+  /** Undefined: no authority was made for this data folder. */
   static find(dataFolder: string): LocalAuthority | undefined {
     const authority = new LocalAuthority(dataFolder);
     return existsSync(authority.#authorityFile) ? authority : undefined;
   }
 
-  /** Of the server. Key and certificate are one file, so that nobody ever finds a new one beside an old one. */
+  /** The server's key and certificate, in one file, so that no reader finds a new one with an old one. */
   get files(): CertificateFiles {
     return { cert: join(this.#folder, "server.pem"), key: join(this.#folder, "server.pem") };
   }
@@ -54,16 +54,16 @@ export class LocalAuthority {
     return join(this.#trustFolder, "ca.pem");
   }
 
-  /** The same together with those that the machine trusts anyway, for programs that trust one file alone. */
+  /** The authority's certificate with those that the machine trusts, for programs that trust a single file. */
   get bundleFile(): string {
     return join(this.#trustFolder, "bundle.pem");
   }
 
-  /** Makes what is missing, comes to its end, or is for another domain. Answers what it made. */
+  /** Makes what is missing, about to expire, or for another domain. Returns what it made. */
   async renew(domain: string, nowMs: number): Promise<Renewal> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     using lock = takeLock(join(this.#folder, "lock"));
-    // Whoever has it makes the same.
+    // The process with the lock makes the same.
     if (lock === undefined) return "kept";
     const madeAuthority = !this.#authorityServes(domain, nowMs);
     if (madeAuthority) await this.#makeAuthority(domain);
@@ -157,7 +157,7 @@ export class LocalAuthority {
     const system = existsSync(SYSTEM_AUTHORITIES) ? readFileSync(SYSTEM_AUTHORITIES, "utf8") : "";
     await mkdir(this.#trustFolder, { recursive: true });
     const { uid } = lstatSync(this.#trustFolder);
-    // Whoever owns the folder decides what is trusted.
+    // The owner of the folder controls what is trusted.
     if (uid !== process.getuid?.()) {
       throw new Fault(403, `${this.#trustFolder} belongs to user ${uid}. FIX: remove it, then try again`);
     }
@@ -166,7 +166,7 @@ export class LocalAuthority {
     await writeWhole(this.bundleFile, `${authority}\n${system}`);
   }
 
-  /** What it leaves there is for root alone, and goes with it. */
+  /** The scratch folder is only readable for root, and is removed afterwards. */
   async #inScratch(work: (scratch: string) => Promise<void>): Promise<void> {
     const scratch = join(this.#folder, "scratch");
     await rm(scratch, { recursive: true, force: true });
@@ -179,7 +179,7 @@ export class LocalAuthority {
   }
 }
 
-/** The domain, as it fits into the name of an authority. */
+/** The domain, shortened to fit the name of an authority. */
 function markOf(domain: string): string {
   if (domain.length <= NAME_PART_MAX_CHARS) return domain;
   return new Bun.CryptoHasher("sha256").update(domain).digest("hex");
@@ -191,7 +191,7 @@ async function openssl(cwd: string, args: readonly string[]): Promise<void> {
   await run(["openssl", ...args], { cwd });
 }
 
-/** Puts the key and the certificate that were made into one file. */
+/** Writes the new key and certificate into one file. */
 async function replace(scratch: string, path: string): Promise<void> {
   const parts = ["key", "cert"].map((name) => readFileSync(join(scratch, name), "utf8"));
   const whole = join(scratch, "whole");

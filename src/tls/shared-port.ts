@@ -1,7 +1,7 @@
 /**
- * Two generations of listeners on one port, for the moment in which one takes over from the other. Left alone, the
- * kernel would spread new connections over both, and those that the older one has not taken yet would be reset when it
- * closes. So all new ones are led to the newer, and the older closes when nobody has come to it for a while.
+ * Lets two generations of listeners share one port while one takes over from the other. By default the kernel would
+ * spread new connections over both, and connections that the older one has not accepted would be reset when it closes.
+ * So all new connections go to the newer one, and the older one closes when none has arrived for a while.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
@@ -20,12 +20,12 @@ const BPF_RETURN = 6;
 const LISTENING = "0A";
 
 /**
- * From now on, as long as anybody listens on it: where two generations of listeners share the port, new connections go
- * to the newer. A generation is one socket of each of `processes`, this one among them. The kernel is told the number
- * of the first socket of the second generation, in the order in which they began to listen. Where there is one
- * generation there is no such number, and it spreads connections over all. When a socket closes, the last takes its
- * number: so while the first generation goes, in whatever order, that number means a socket of the second until none of
- * the first is left. False where the kernel does not do it.
+ * Sends new connections to the newer of two generations of listeners on a port, for as long as the port has listeners.
+ * A generation is one socket of each of `processes`, including this one. The kernel gets the index of the first socket
+ * of the second generation, in the order in which they began to listen. With one generation there is no such index, and
+ * the kernel spreads connections over all sockets. When a socket closes, the last one takes its index: so while the
+ * first generation closes, in whatever order, that index refers to a socket of the second until the first is gone.
+ * False where the kernel does not support it.
  */
 export function leadToNewest(port: number, processes = 1): boolean {
   const instruction = Buffer.alloc(8);
@@ -40,7 +40,7 @@ export function leadToNewest(port: number, processes = 1): boolean {
   return results.length > 0 && results.every((result) => result === 0);
 }
 
-/** Descriptors of this process that listen on the port: Bun does not tell those of its servers. */
+/** Descriptors of this process that listen on the port; Bun does not expose those of its servers. */
 function listenersOf(port: number): number[] {
   const ending = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const rows = ["tcp", "tcp6"].flatMap((table) => readFileSync(`/proc/self/net/${table}`, "utf8").split("\n"));
@@ -57,7 +57,7 @@ function target(fd: string): string {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    // The one of the folder itself is closed by now.
+    // The descriptor of the listed folder itself is already closed.
     return "";
   }
 }

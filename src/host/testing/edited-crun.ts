@@ -1,7 +1,6 @@
 /**
- * crun, with a change to the description of each sandbox on its way there: how tests make a sandbox whose walls are not
- * all there, or one that runs a program instead of its guest. No setting leads here; a test hands this to a runtime of
- * its own.
+ * A crun wrapper that edits the OCI spec of each sandbox: tests use it to make a sandbox with weaker isolation, or one
+ * that runs a program instead of its guest. No setting leads here; a test passes it to its own runtime.
  */
 import { join } from "node:path";
 import { Toolbox } from "../../system/toolbox.ts";

@@ -1,6 +1,6 @@
 /**
- * A host that only remembers: for tests of the rooms above it, which need the host's promises but no machine. It is
- * held to the same contract tests as the real one.
+ * A host in memory, for tests of the modules above it, which need the host's contract but no machine. The same contract
+ * tests apply to it as to the real one.
  */
 
 import { Fault } from "../../contract/fault.ts";
@@ -29,7 +29,7 @@ import { builtAs, FakeImages } from "./fake-images.ts";
 import { FakeNames } from "./fake-names.ts";
 import { scatteredId } from "./scattered-id.ts";
 
-/** What a test can tell sandboxes apart by: `boot` is only in memory, `disk` only in files. */
+/** Values by which a test tells sandboxes apart: `boot` is only in memory, `disk` only in files. */
 interface Contents {
   boot: number;
   disk: number;
@@ -47,7 +47,7 @@ interface Checkpoint extends Contents {
 export class FakeHost implements Host {
   readonly #running = new Map<string, Running>();
   readonly #checkpoints = new Map<string, Checkpoint>();
-  /** Sandboxes that another call has in hand, and checkpoints that are being written. */
+  /** Sandboxes that another call is working on, and checkpoints that are being written. */
   readonly #busy = new Map<string, string>();
   readonly #paused = new Set<string>();
   readonly #answers = new Map<string, PromiseWithResolvers<string | null | undefined>>();
@@ -57,14 +57,14 @@ export class FakeHost implements Host {
   #made = 0;
   #boots = 0;
 
-  /** Awaited before each act; a test that wants one to be slow, or to fail, replaces it. */
+  /** Awaited before each action; a test replaces one to make the action slow or fail. */
   beforeCreate: (request: CreateSandbox) => Promise<void> = async () => undefined;
   beforeDestroy: (id: string) => Promise<void> = async () => undefined;
   beforePause: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
   beforeResume: (request: ResumeSandbox) => Promise<void> = async () => undefined;
   beforeSnapshot: (id: string, name: string, options: CheckpointOptions) => Promise<void> = async () => undefined;
   beforeEgressHolds: (id: string, egress: Egress) => Promise<void> = async () => undefined;
-  /** What comes of a build that is not cancelled meanwhile; by default an image of its own, without a checkpoint. */
+  /** The outcome of a build that is not cancelled; by default its own image, without a checkpoint. */
   buildAs: (request: BuildRequest) => Promise<BuildOutcome> = async (request) => builtAs(request);
   /** Why the checkpoint of a create does not fit; only where a start command can run instead. */
   mismatchOf: (request: CreateSandbox) => string | undefined = () => undefined;
@@ -74,19 +74,17 @@ export class FakeHost implements Host {
   beforeRemoveVolume: (name: string) => Promise<void> = async () => undefined;
   /** Sizes by name. */
   readonly volumes = new Map<string, number>();
-  /** Every id given to `destroy`, in order. */
+  /** Every id passed to `destroy`, in order. */
   readonly destroyed: string[] = [];
-  /**
-   * Calls that the interface allows but that nobody who decides before acting makes, such as two pauses of one sandbox.
-   */
+  /** Concurrent calls that the interface allows but a correct caller never makes, such as two pauses of one sandbox. */
   readonly collisions: string[] = [];
   kept: readonly KeptReady[] = [];
   keptImages: readonly string[] = [];
   readonly names = new FakeNames();
   readonly images: FakeImages;
-  /** Whoever is told what happens. */
+  /** The listener for events. */
   listener: (event: HostEvent) => void = () => undefined;
-  /** What sandboxes seem to use; a test replaces it. */
+  /** The reported usage of sandboxes; a test replaces it. */
   usageOf: (id: string) => Usage = () => ({ cpuUsedMs: 0, memUsed: 1, memCache: 2, diskUsed: 3, diskTotal: 4 });
   measured = 0;
 
@@ -242,17 +240,17 @@ export class FakeHost implements Host {
     this.kept = [];
   }
 
-  /** Ids of the builds under way. */
+  /** Ids of running builds. */
   get building(): string[] {
     return [...this.#builds.keys()];
   }
 
-  /** A build says this. */
+  /** Emits log entries of a build. */
   logBuild(id: string, entries: readonly BuildLogEntry[]): void {
     this.listener({ kind: "build-log", id, entries });
   }
 
-  /** The ids of what runs, in the order of creation. */
+  /** Ids of running sandboxes, in order of creation. */
   get running(): string[] {
     return [...this.#running.keys()];
   }
@@ -261,7 +259,7 @@ export class FakeHost implements Host {
     return [...this.#checkpoints.keys()];
   }
 
-  /** What a running sandbox was created or resumed with. */
+  /** The request that a running sandbox was created or resumed with. */
   requestOf(id: string): CreateSandbox | undefined {
     return this.#running.get(id)?.request;
   }
@@ -271,20 +269,18 @@ export class FakeHost implements Host {
     return running && { boot: running.boot, disk: running.disk };
   }
 
-  /** The sandbox's first process dies. */
+  /** Simulates the death of the sandbox's first process. */
   lose(id: string): void {
     if (!this.#takeOut(id)) throw new Error(`${id} does not run`);
     this.listener({ kind: "lost", id, reason: "its first process ended" });
   }
 
-  /**
-   * From where the sandbox's log is wanted, as a host asks before it listens to a guest; undefined when it is put off.
-   */
+  /** Asks for the log position as a host does before it follows a guest; undefined when the listener defers. */
   askLog(id: string): Promise<string | null | undefined> {
     return this.#tell({ kind: "log-waits", id });
   }
 
-  /** A guest says these lines. Whether they were taken; until then a host tells no more of it. */
+  /** Emits lines of a guest. Returns whether they were accepted; until then a host emits no more of that log. */
   async say(
     id: string,
     lines: readonly LogLine[],

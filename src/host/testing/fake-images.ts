@@ -1,9 +1,9 @@
-/** The images of a host that only remembers. Those that it began with are built in and never go. */
+/** The images of the fake host. Those it starts with are built in and never removed. */
 import { Fault } from "../../contract/fault.ts";
 import type { BuildOutcome, BuildRequest } from "../../contract/internal/host.ts";
 
 export class FakeImages {
-  /** Of builds whose outcome may not be written down yet: kept until named. A test empties it, as time does. */
+  /** Images of recent builds, kept until the caller names them. A test empties the set, as time would. */
   readonly fresh = new Set<string>();
   readonly #builtIn: readonly string[];
   readonly #there: Set<string>;
@@ -33,7 +33,7 @@ export class FakeImages {
   }
 }
 
-/** A build that ends well, with an image of its own. */
+/** A successful build with its own image. */
 export function builtAs({ id, from }: BuildRequest): BuildOutcome {
   return {
     isReady: true,

@@ -1,4 +1,4 @@
-/** Where names lead on the fake host. */
+/** Name resolution of the fake host. */
 import { CLOSED_IPV4 } from "../../contract/closed-ranges.ts";
 import type { LookedUp } from "../../contract/internal/host.ts";
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";

@@ -1,4 +1,4 @@
-/** Volumes that are empty, whatever is done to them: for tests of who may look into which. */
+/** Volumes that are always empty: for tests of access rights. */
 import { Fault } from "../../contract/fault.ts";
 import type { VolumeContent, VolumeEntry } from "../../contract/internal/volume-content.ts";
 

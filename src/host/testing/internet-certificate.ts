@@ -1,4 +1,4 @@
-/** What the internet of the tests shows who it is with: an authority, and its word for every name and address. */
+/** Certificates of the test internet: an authority, and a certificate from it for every name and address. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "../../system/command.ts";
@@ -7,7 +7,7 @@ import { INTERNET_ADDRESSES } from "./outer-network.ts";
 
 const KIND = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2".split(" ");
 
-/** The authority is then in authority.crt of the folder. */
+/** Writes the authority's certificate to authority.crt in the folder. */
 export async function makeCertificate(folder: string): Promise<{ cert: string; key: string }> {
   const file = (name: string) => join(folder, name);
   const request = (name: string, ...more: string[]) => {

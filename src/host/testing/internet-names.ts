@@ -1,6 +1,6 @@
 /**
- * The names of the internet of the tests, and a name server for them. Names below rebind.test lead elsewhere with every
- * second question for an address; each label counts for itself, so a test takes one of its own.
+ * The names of the test internet, and a name server for them. A name below rebind.test resolves to another address with
+ * every second query; each label counts separately, so a test uses its own.
  */
 import { CLOSED_EXAMPLES, OUTSIDE, OUTSIDE_IPV6, OUTSIDE_NAME, SITES, UNANSWERED } from "./outer-network.ts";
 
@@ -11,7 +11,7 @@ const TYPE = { A: 1, CNAME: 5, TXT: 16, AAAA: 28 } as const;
 const ANY_TYPE = 255;
 const HEADER_BYTES = 12;
 const DATAGRAM_MAX_BYTES = 512;
-/** Of a name that is its own alias, a server tells a few steps. */
+/** Length of the alias chain that the server returns for a name that is its own alias. */
 const ALIASES_MAX = 8;
 const COUNTED_NAMES_MAX = 10_000;
 
@@ -21,7 +21,7 @@ interface Records {
   txt?: readonly string[];
   alias?: string;
   fails?: true;
-  /** Nobody ever answers. */
+  /** The server never replies. */
   silent?: true;
 }
 
@@ -31,7 +31,7 @@ export const NAMES: Readonly<Record<string, Records>> = {
   // As documentation names them.
   "example.com": { a: [SITES["allowed.test"]] },
   "www.example.com": { alias: "example.com" },
-  // Aliases of one another, up to a name that may itself not be allowed.
+  // Chains of aliases, up to a name that may not be allowed itself.
   "alias.test": { alias: "second.alias.test" },
   "second.alias.test": { alias: "allowed.test" },
   "circle.test": { alias: "circle.test" },
@@ -52,7 +52,7 @@ export const NAMES: Readonly<Record<string, Records>> = {
   "silent.test": { silent: true },
 };
 
-/** How often each name was asked for, in any type. */
+/** How often each name was queried, in any type. */
 const asked = new Map<string, number>();
 const rebound = new Map<string, number>();
 
@@ -60,7 +60,7 @@ export function timesAsked(name: string): number {
   return asked.get(name.toLowerCase()) ?? 0;
 }
 
-/** The answer to a question for one name; undefined: silence. Over TCP there is no bound. */
+/** The reply to a query for one name; undefined: no reply. Over TCP its length is unlimited. */
 export function answerQuestion(query: Buffer, over: "udp" | "tcp"): Buffer | undefined {
   const { name, type, question } = parse(query);
   count(asked, name);
@@ -74,7 +74,7 @@ export function answerQuestion(query: Buffer, over: "udp" | "tcp"): Buffer | und
   return Buffer.concat([header(query, code, 0, true), question]);
 }
 
-/** Names as labels written one after the other, with whatever bytes they hold. */
+/** Parses a name from its labels, with any bytes they contain. */
 function parse(query: Buffer): { name: string; type: number; question: Buffer } {
   const labels: string[] = [];
   let end = HEADER_BYTES;
@@ -97,7 +97,7 @@ function recordsOf(name: string, type: number): Records | undefined {
   return NAMES[name];
 }
 
-/** The records of a name that fit the type, behind those of its aliases. */
+/** The records of a name that fit the type, after those of its aliases. */
 function written(name: string, { alias, a = [], aaaa = [], txt = [] }: Records, type: number, step = 0): Buffer[] {
   if (alias !== undefined) {
     const next = recordsOf(alias, type) ?? {};
@@ -122,7 +122,7 @@ function header(query: Buffer, code: number, records: number, isCut: boolean): B
 }
 
 function record(name: string, type: number, data: Buffer): Buffer {
-  // Class IN, kept for no time: whoever asks again is answered anew.
+  // Class IN, with a TTL of zero, so that every query gets a new reply.
   const fixed = Buffer.from([0, type, 0, 1, 0, 0, 0, 0, data.length >> 8, data.length & 255]);
   return Buffer.concat([encoded(name), fixed, data]);
 }
@@ -147,7 +147,7 @@ function ipv6(address: string): Buffer {
   return Buffer.from([...first, ...zeros, ...last].map((group) => group.padStart(4, "0")).join(""), "hex");
 }
 
-/** How often it was there, this time included. */
+/** Adds one and returns the new count. */
 export function count(counts: Map<string, number>, what: string): number {
   const times = (counts.get(what) ?? 0) + 1;
   counts.delete(what);

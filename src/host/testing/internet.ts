@@ -1,15 +1,15 @@
 /**
- * The internet of the tests. Every address of it answers in every way, so that silence comes from a wall:
+ * The test internet. Every address of it responds on every port below, so that silence means a firewall rule:
  *
  *   TCP and UDP 53   names (internet-names.ts); TCP 853 the same over TLS, /dns-query of 443 over HTTPS
  *   TCP 80, 443      "hello from outside"; /reached tells by which address, name and Host, /bytes/N sends so many
- *                    bytes, /drip a line again and again, ?redirect=URL leads there; `authorityFile` has the authority
+ *                    bytes, /drip a line again and again, ?redirect=URL redirects; `authorityFile` has the authority
  *                    behind 443
- *   TCP and UDP 7000 an echo, so does UDP 443, where QUIC would be; the datagram "drip" brings "drop" for a minute
+ *   TCP and UDP 7000 an echo, also on UDP 443, where QUIC would be; the datagram "drip" brings "drop" for a minute
  *
- * What came is counted, so that a test sees what left a sandbox although no answer came back: /seen?what=TEXT of port
- * 80 tells how often TEXT came as the path of a request, as a datagram or as a piece of an echoed connection, and
- * /asked?name=NAME how often a name was asked for. Ends with its parent. Argument: folder for the certificate.
+ * Received data is counted, so that a test sees what left a sandbox even without a response: /seen?what=TEXT on port 80
+ * tells how often TEXT came as the path of a request, as a datagram or as a piece of an echoed connection, and
+ * /asked?name=NAME how often a name was queried. Ends with its parent. Argument: folder for the certificate.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -58,7 +58,7 @@ Bun.listen({
   },
 });
 
-// One socket for each address: an answer must come from where the question went.
+// One socket per address: a reply must come from the address that was queried.
 for (const hostname of INTERNET_ADDRESSES) {
   for (const port of [INTERNET_PORTS.echo, INTERNET_PORTS.quic]) {
     await listenUdp(hostname, port, (data) => {
@@ -88,16 +88,16 @@ async function listenUdp(hostname: string, port: number, answer: (data: Buffer) 
   });
 }
 
-/** To somebody who may be gone: the next one sent hears of it. */
+/** Sends to a peer that may be gone; the next send would then fail. */
 function sendDatagram(socket: Bun.udp.Socket<"buffer">, data: Buffer | string, port: number, address: string): void {
   try {
     socket.send(data, port, address);
   } catch {
-    // As if it had been lost on the way.
+    // As if the datagram was lost on the way.
   }
 }
 
-/** Whatever a test sends, the others still need this program. */
+/** A malformed query must not end this program, because other tests need it. */
 function answerOf(answer: (data: Buffer) => Buffer | undefined, data: Buffer): Buffer | undefined {
   try {
     return answer(data);
@@ -106,7 +106,7 @@ function answerOf(answer: (data: Buffer) => Buffer | undefined, data: Buffer): B
   }
 }
 
-/** Questions of a connection, each behind its length. */
+/** Queries on one connection, each after its length. */
 function nameStream(): Bun.SocketHandler<{ rest: Buffer }> {
   return {
     open(socket) {
@@ -152,7 +152,7 @@ function reached(request: IncomingMessage, scheme: string) {
   return {
     scheme,
     address: localAddress.replace(/^::ffff:/, ""),
-    /** As the client named it when it began TLS. */
+    /** The server name from the TLS handshake. */
     name: typeof servername === "string" ? servername : null,
     host: request.headers.host ?? null,
     method: request.method,

@@ -1,4 +1,4 @@
-/** Images of containers for tests: blobs by digest, put into a folder or pushed to a registry. */
+/** Container images for tests: blobs by digest, written to a folder or pushed to a registry. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -26,8 +26,7 @@ interface OciImage {
 
 interface Recipe {
   /**
-   * Tar archives, the lowest first, which are packed; or not, if they are large; or as they go over the network, of
-   * which nobody knows what is in them.
+   * Tar archives, lowest first: to be compressed, or plain if they are large, or already compressed with any content.
    */
   layers: readonly (Bytes | { plain: Bytes } | { packed: Bytes })[];
   architecture?: string;
@@ -54,7 +53,7 @@ export function ociImage({ layers, architecture = thisArchitecture(), config = {
     return "packed" in layer ? layer.packed : layer;
   };
   const rootfs = { type: "layers", diff_ids: layers.map((layer) => digestOf(archiveOf(layer))) };
-  // Tools that add a layer compare the number of these with that of layers.
+  // Tools that add a layer expect as many history entries as layers.
   const history = layers.map(() => ({ created_by: "test" }));
   const described = add(CONFIG, json({ architecture, os: "linux", rootfs, history, config }));
   const top = add(MANIFEST, json({ schemaVersion: 2, mediaType: MANIFEST, config: described, layers: stacked }));
@@ -70,7 +69,7 @@ export function ociIndex(images: readonly OciImage[]): OciImage {
   return { blobs, top: { mediaType: INDEX, digest, size: bytes.length } };
 }
 
-/** An OCI layout with one image. */
+/** Writes an OCI layout with one image. */
 export function writeLayout(folder: string, { blobs, top }: OciImage): void {
   mkdirSync(join(folder, "blobs/sha256"), { recursive: true });
   writeFileSync(join(folder, "oci-layout"), JSON.stringify({ imageLayoutVersion: "1.0.0" }));
@@ -78,7 +77,7 @@ export function writeLayout(folder: string, { blobs, top }: OciImage): void {
   for (const [digest, bytes] of blobs) writeFileSync(join(folder, "blobs", digest.replace(":", "/")), bytes);
 }
 
-/** Uploads it as `repository:tag`. `url` is that of the registry. */
+/** Pushes an image as `repository:tag` to the registry at `url`. */
 export async function push(url: string, repository: string, tag: string, { blobs, top }: OciImage): Promise<void> {
   const manifests: [string, string, Bytes][] = [];
   for (const [digest, bytes] of blobs) {
@@ -86,7 +85,7 @@ export async function push(url: string, repository: string, tag: string, { blobs
     if (type !== undefined) manifests.push([type, digest, bytes]);
     else await upload(`${url}/v2/${repository}/blobs/uploads/`, digest, bytes);
   }
-  // What others refer to comes first.
+  // Manifests before the index that refers to them.
   manifests.sort(([a]) => (a === MANIFEST ? -1 : 1));
   for (const [type, digest, bytes] of manifests) {
     const name = digest === top.digest ? tag : digest;

@@ -1,6 +1,6 @@
 /**
- * The network that all tests run in: a namespace whose only uplink leads to an internet of our own making. Whatever a
- * test does, and whichever wall under test leaks, no packet reaches a real network.
+ * The network that all tests run in: a namespace whose only uplink leads to the test internet. Whatever a test does,
+ * and whichever firewall rule under test leaks, no packet reaches a real network.
  *
  *   machine (tests, server, sandboxes) ── veth ── internet (every address in INTERNET, answered by one program)
  */
@@ -9,16 +9,16 @@ import { join } from "node:path";
 import { attempt, run } from "../../system/command.ts";
 
 export const MACHINE_ADDRESS = "203.0.113.2";
-/** On the machine's own LAN: closed to sandboxes although no list of private ranges has it. */
+/** On the machine's own LAN: closed to sandboxes although it is in no private range. */
 const LAN_NEIGHBOUR = "203.0.113.50";
 /** Open to sandboxes. */
 export const OUTSIDE = "93.184.215.14";
 export const OUTSIDE_NAME = "outside.test";
 export const OUTSIDE_IPV6 = "2001:db8:1::1";
 export const NAME_SERVER = "9.9.9.9";
-/** Name servers of others, which sandboxes might ask themselves. */
+/** Other name servers, which sandboxes might query directly. */
 export const OTHER_NAME_SERVERS = ["1.1.1.1", "8.8.8.8"] as const;
-/** Web sites, by name. Whatever lies below wild.test is there as well; the last two share an address. */
+/** Web sites by name. All names below wild.test exist as well; the last two share an address. */
 export const SITES = {
   "allowed.test": "93.184.215.20",
   "other.test": "93.184.215.21",
@@ -26,14 +26,14 @@ export const SITES = {
   "front.test": "93.184.215.23",
   "hidden.test": "93.184.215.23",
 } as const;
-/** Open to sandboxes, but nobody is there. */
+/** Open to sandboxes, but no host has it. */
 export const UNANSWERED = "93.184.215.99";
 export const INTERNET_PORTS = { dns: 53, http: 80, https: 443, quic: 443, dnsTls: 853, echo: 7000 } as const;
 
-/** Where names of this internet lead that no sandbox may follow. */
+/** Addresses that names of this internet resolve to and that no sandbox may reach. */
 export const CLOSED_EXAMPLES = { metadata: "169.254.169.254", private: "10.1.2.3", lan: LAN_NEIGHBOUR } as const;
 
-/** Each of these would answer, if only a packet got there. */
+/** Each of these would respond if a packet reached it. */
 export const MUST_BE_CLOSED = [
   CLOSED_EXAMPLES.private,
   "172.16.5.6",
@@ -47,7 +47,7 @@ export const MUST_BE_CLOSED = [
   LAN_NEIGHBOUR,
 ];
 
-/** All that answer; each once. */
+/** All addresses that respond, each once. */
 export const INTERNET_ADDRESSES = [
   ...new Set([...MUST_BE_CLOSED, OUTSIDE, NAME_SERVER, ...OTHER_NAME_SERVERS, ...Object.values(SITES), OUTSIDE_IPV6]),
 ];
@@ -57,7 +57,7 @@ const PREFIX = "sandlot-test";
 const ANSWERING_MS = 10_000;
 
 interface OuterNetwork {
-  /** Runs what follows inside the machine's namespace. */
+  /** Command prefix that runs a program in the machine's namespace. */
   enter: string[];
   remove(): Promise<void>;
 }
@@ -86,7 +86,7 @@ export async function makeOuterNetwork(): Promise<OuterNetwork> {
       "address add 2001:db8::1/64 dev uplink1 nodad",
       `address add ${OUTSIDE_IPV6}/128 dev lo nodad`,
       "link set uplink1 up",
-      // A neighbour of the machine that knows where its sandboxes are.
+      // A neighbour of the machine that has a route to its sandboxes.
       `route add 198.18.0.0/15 via ${MACHINE_ADDRESS}`,
       ...INTERNET_ADDRESSES.filter((ip) => ip !== OUTSIDE_IPV6).map((ip) => `address add ${ip}/32 dev lo`),
     ].join("\n"),
@@ -113,12 +113,14 @@ function internetOf(testRun: string): string {
   return `${PREFIX}-${testRun}-net`;
 }
 
-/** Runs what follows on the other side of the machine's uplink. `testRun` is the pid of who made the network. */
+/**
+ * Command prefix that runs a program on the internet side of the uplink. `testRun` is the pid that made the network.
+ */
 export function enterInternet(testRun: string): string[] {
   return inside(internetOf(testRun), []);
 }
 
-/** The certificate of who vouches for the web sites of this internet. `testRun` as above. */
+/** The authority's certificate of the web sites. `testRun` is the pid that made the network. */
 export function authorityFile(testRun: string): string {
   return join(folderOf(testRun), "authority.crt");
 }
@@ -127,7 +129,7 @@ function folderOf(testRun: string): string {
   return `/run/${PREFIX}-${testRun}`;
 }
 
-/** Namespaces of runs that were killed. */
+/** Removes the namespaces of killed test runs. */
 export async function removeStaleNetworks(): Promise<void> {
   const names = (await run(["ip", "netns", "list"])).split("\n").map((line) => line.split(" ")[0] ?? "");
   for (const name of names) {
@@ -149,7 +151,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Not `ip netns exec`: that hides the cgroup mounts. */
+/** Not `ip netns exec`, which hides the cgroup mounts. */
 function inside(name: string, argv: string[]): string[] {
   return ["nsenter", `--net=/run/netns/${name}`, "--", ...argv];
 }

@@ -1,4 +1,4 @@
-/** Ids of sandboxes that nobody made. */
+/** Sandbox ids for tests. */
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
 const LENGTH = 20;
 

@@ -1,7 +1,7 @@
 /**
- * A host behind a wire: arguments, results, errors and events pass as JSON text and nothing else does, as they would
- * between two machines. What JSON would change on the way is an error here, so that nobody comes to rely on a closure
- * or a map. Control's own tests run on it, and the contract of hosts is tested through it.
+ * A host behind a wire: arguments, results, errors and events pass only as JSON text, as they would between two
+ * machines. Values that JSON would change are an error, so that no caller relies on a closure or a map. Control's own
+ * tests run on it, and so do the host's contract tests.
  */
 
 import { described } from "../../base/log.ts";
@@ -36,7 +36,7 @@ export function serialised(host: Host): Host {
   };
 }
 
-/** The call reaches the host at once; only its answer takes a moment. */
+/** The call reaches the host at once; only its result takes a moment. */
 async function call<A extends unknown[], R>(name: string, act: (...args: A) => Promise<R>, args: A): Promise<R> {
   const sent = carried(`what ${name} is given`, args);
   let result: R;
@@ -48,14 +48,14 @@ async function call<A extends unknown[], R>(name: string, act: (...args: A) => P
   return carried(`what ${name} answers`, result);
 }
 
-/** The same on the other side. Nothing at all is nothing there, too. */
+/** The value after a JSON round trip; undefined stays undefined. */
 function carried<T>(what: string, value: T): T {
   if (value === undefined) return value;
   if (!isPlain(value)) throw new Error(`${what} is not what JSON carries: ${Bun.inspect(value)}`);
   return JSON.parse(JSON.stringify(value));
 }
 
-/** A member that is undefined may be missing on the other side; anything else is as it was. */
+/** An undefined member may be missing after the round trip; any other value must be unchanged. */
 function isPlain(value: unknown): boolean {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true;
   if (typeof value === "number") return Number.isFinite(value);
@@ -65,7 +65,7 @@ function isPlain(value: unknown): boolean {
   return Object.getPrototypeOf(value) === Object.prototype && members.every(isPlain);
 }
 
-/** Its cause is text on the other side: enough for a log. */
+/** The cause becomes text, which is enough for a log. */
 function carriedFault(thrown: unknown): Fault {
   const { status, message, errorCode, headers, cause } = Fault.from(thrown);
   const options = {

@@ -1,4 +1,4 @@
-/** Changes to the description of a sandbox, by name. Pure: a description in, another out. */
+/** Changes to the OCI spec of a sandbox, by name. Pure: a spec in, another out. */
 import { readFileSync } from "node:fs";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import type { ociSpec } from "../../sandbox/runtime/crun/oci-spec.ts";
@@ -6,7 +6,7 @@ import type { ociSpec } from "../../sandbox/runtime/crun/oci-spec.ts";
 type Spec = ReturnType<typeof ociSpec>;
 type Edit = (spec: Spec) => unknown;
 
-/** Where a program finds itself, and where it leaves what it found. */
+/** The path of the program inside, and of its results. */
 export const PROGRAM = "/tmp/attack/main.py";
 export const FOUND = "/tmp/attack/found.json";
 const CAPABILITIES = `
@@ -18,30 +18,30 @@ BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE
   .trim()
   .split(/\s+/);
 
-/** All that the machine's own root has: in a container, or under a service manager, it may lack some. */
+/** All capabilities of the machine's own root: in a container, or under a service manager, it may lack some. */
 export function ownCapabilities(): string[] {
   const [, bits = "0"] = /^CapBnd:\s*(\w+)/m.exec(readFileSync("/proc/self/status", "utf8")) ?? [];
   return CAPABILITIES.filter((_, at) => (BigInt(`0x${bits}`) >> BigInt(at)) & 1n).map((name) => `CAP_${name}`);
 }
 
 export const EDITS = {
-  /** The program of tests/security/attacks/inside instead of the guest. */
+  /** Runs the program of tests/security/attacks/inside instead of the guest. */
   attacks: (spec) => ({
     ...spec,
     process: { ...spec.process, args: ["/usr/bin/python3", PROGRAM, FOUND] },
   }),
 
   /**
-   * No wall but the root filesystem: root inside is the machine's, sees its processes, and nothing is
-   * filtered, hidden, read-only or counted. What is run in it must do no harm by itself.
+   * No isolation but the root filesystem: root inside is the machine's and sees its processes; nothing is filtered,
+   * hidden, read-only or limited. Programs run in it must be harmless by themselves.
    */
   weakened: (spec) => ({
     ...spec,
-    // The filter may stand here.
+    // The compiled seccomp filter may be an annotation.
     annotations: {},
     process: {
       ...spec.process,
-      // Its own name is in a file that everybody reads.
+      // The sandbox's name, in a world-readable file.
       args: [...spec.process.args, spec.hostname],
       capabilities: {
         bounding: ownCapabilities(),

@@ -1,15 +1,15 @@
-/** Tar archives for tests, honest and hostile: what is given is written down as it is. */
+/** Tar archives for tests, valid and hostile: entries are written exactly as given. */
 
 export interface TarEntry {
   name: string;
   kind?: "file" | "folder" | "symlink" | "hardlink" | "character" | "block" | "fifo";
   content?: string | Uint8Array;
-  /** Of symbolic and hard links. */
+  /** For symbolic and hard links. */
   target?: string;
   mode?: number;
   owner?: number;
   xattrs?: Readonly<Record<string, string>>;
-  /** What the header says instead of the content's own size. */
+  /** The size in the header, instead of the content's own. */
   claimedSize?: number;
   device?: readonly [major: number, minor: number];
 }
@@ -36,7 +36,7 @@ function blocksOf(entry: TarEntry): Buffer[] {
   ];
 }
 
-/** Its own length is part of it. */
+/** The record's length includes its own digits. */
 function paxRecord([key, value]: [string, string]): string {
   const rest = ` ${key}=${value}\n`;
   const bytes = Buffer.byteLength(rest);

@@ -1,8 +1,8 @@
-/** What makes the disk of a sandbox its own. */
+/** Files that give the disk of a sandbox its own identity. */
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../../contract/address-plan.ts";
 import { HOSTNAME } from "../../contract/hostname.ts";
 
-/** Files of /etc that must differ between sandboxes, or fit our network whatever the image says. */
+/** Files of /etc that must differ between sandboxes, or must fit our network whatever the image says. */
 export function identityFiles(): Record<string, string> {
   const machineId = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("hex");
   return {

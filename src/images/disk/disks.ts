@@ -1,11 +1,11 @@
 /**
- * Disks of sandboxes: one sized ext4 image each, cloned from a formatted prototype. The image holds the upper layer of
- * an overlay over the shared, read-only image layers, so `df` inside tells the sandbox's own size and a full disk is
- * ENOSPC for that sandbox alone.
+ * Disks of sandboxes: one ext4 image of fixed size each, cloned from a formatted prototype. The image holds the upper
+ * layer of an overlay over the shared, read-only image layers. So `df` inside shows the sandbox's own size, and a full
+ * disk is ENOSPC for that sandbox alone.
  *
- * The host's view of a disk is short: it is mounted, the sandbox starts on it, and it is detached from the host again.
- * From then on the sandbox's own mount namespace is the only thing that holds it, so that its end frees disk, loop
- * device and all.
+ * The host mounts a disk only briefly: it mounts the disk, the sandbox starts on it, and the host detaches it again.
+ * From then on only the sandbox's own mount namespace holds it, so the end of the sandbox frees the disk and its loop
+ * device.
  */
 import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
@@ -22,28 +22,28 @@ import { identityFiles } from "./disk-identity.ts";
 import { openPool, type Pool } from "./pool.ts";
 import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
 
-/** Of a disk that is cloned; when more than this is not on the machine's disk yet, it is written first. */
+/** When a disk to be cloned has more unwritten bytes than this, they are written first. */
 const UNWRITTEN_MAX_BYTES = 8 * 1024 * 1024;
 
-/** Of the disk on which it is tried whether owners can be mapped. */
+/** Size of the disk for the test whether owners can be mapped. */
 const MAPPING_TRIAL_MB = 8;
 
-/** Where the root and the disk are mounted, below the folder of a sandbox. */
+/** Mount points of the root and the disk, below the folder of a sandbox. */
 const PLACES = ["root", "disk"] as const;
 
 interface Disk {
   /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
   root: string;
-  /** How the owners of its files are written. */
+  /** How file owners are stored. */
   ids: IdForm;
   /**
-   * Takes the mounts out of the host's view, and what others have mounted below its folder: all of it, or, where
-   * somebody knows what that is, these.
+   * Detaches the mounts from the host's view, and other mounts below the folder: all of them, or only these if the
+   * caller knows them.
    */
   release(others?: readonly string[]): Promise<void>;
 }
 
-/** The image of a disk, the first of the ids that its owners are mapped to, and files that a fresh one gets. */
+/** The image of a disk, the first id that its owners are mapped to, and files for a new disk. */
 interface DiskFile {
   image: string;
   firstId: number | undefined;
@@ -53,11 +53,11 @@ interface DiskFile {
 export class Disks {
   readonly #pool: string;
   readonly #prototypes: Prototypes;
-  /** How fast each sandbox may read from its disk, and write to it; undefined: as fast as it can. */
+  /** Disk throughput limit of each sandbox, in each direction; undefined: no limit. */
   bytesPerSecond: number | undefined;
   /** Whether copies share blocks. */
   readonly reflink: boolean;
-  /** Whether owners can be mapped here. If so they are plain on new disks. */
+  /** Whether owners can be mapped here. If so, they are stored plain on new disks. */
   #canMap = false;
 
   private constructor(
@@ -76,25 +76,25 @@ export class Disks {
     return disks;
   }
 
-  /** Whether sandboxes over this folder, whose owners are shifted, can have any range of ids. Never throws. */
+  /** Whether sandboxes over this folder with shifted owners can have any range of ids. Never throws. */
   async canMap(layer: string): Promise<boolean> {
     return this.#canMap && (await this.#tryToMap([{ folder: layer, ids: "shifted" }]));
   }
 
   /**
-   * A name for a new disk. It says nothing about its sandbox: the kernel shows the files behind loop devices to
-   * everybody, and who knows the id of a sandbox can reach its ports.
+   * A random name for a new disk, unrelated to its sandbox: the kernel shows the files behind loop devices to every
+   * process, and a sandbox id is enough to reach the sandbox's ports.
    */
   static newName(): string {
     return `d${Buffer.from(crypto.getRandomValues(new Uint8Array(10))).toString("hex")}`;
   }
 
-  /** Where the root of a sandbox is mounted that has this folder. */
+  /** The mount point of the root of the sandbox with this folder. */
   static rootIn(folder: string): string {
     return join(folder, "root");
   }
 
-  /** Makes a disk and mounts the root of its sandbox below `folder`, and what is to be mounted besides. */
+  /** Makes a disk and mounts the root of its sandbox below `folder`, with additional mounts. */
   async attach(
     name: string,
     sizeMB: number,
@@ -110,7 +110,7 @@ export class Disks {
     return await this.#mountCopy(source, fresh, lowers, folder, besides);
   }
 
-  /** The same with a copy of the disk in the file `source`. */
+  /** Like `attach`, with a copy of the disk in the file `source`. */
   async attachCopy(
     name: string,
     source: string,
@@ -124,7 +124,7 @@ export class Disks {
     return await this.#mountCopy(source, copy, lowers, folder, besides);
   }
 
-  /** Mounts the root below `folder` that a sandbox with the disk in the file `image` would have. */
+  /** Mounts below `folder` the root that a sandbox with the disk in the file `image` would have. */
   async view(image: string, lowers: readonly Lower[], folder: string, ids: IdRange = SHARED_IDS): Promise<Disk> {
     makePlaces(folder);
     return await this.#mount({ image, firstId: this.#firstId(ids) }, lowers, folder);
@@ -135,12 +135,12 @@ export class Disks {
     return join(this.#pool, "checkpoints");
   }
 
-  /** Where finished builds lie: on the same filesystem, too, which has the room that is watched here. */
+  /** Finished builds, on the same filesystem, whose free space is checked here. */
   get imagesFolder(): string {
     return join(this.#pool, "images");
   }
 
-  /** The same for what builds have made so far, and for what came of them. */
+  /** Layers and results of builds, on the same filesystem. */
   get layersFolder(): string {
     return join(this.#pool, "layers");
   }
@@ -153,7 +153,7 @@ export class Disks {
     return this.#canMap ? first : undefined;
   }
 
-  /** Of a new disk that begins as the one in the file `source`. */
+  /** Mounts a new disk that starts as a copy of the one in the file `source`. */
   async #mountCopy(
     source: string,
     copy: DiskFile,
@@ -188,7 +188,7 @@ export class Disks {
     return { root: Disks.rootIn(folder), ids: isPlain ? "plain" : "shifted", release };
   }
 
-  /** Mounts a small disk over a folder of the pool, and these, to see whether owners can be mapped here. */
+  /** Tests whether owners can be mapped: mounts a small disk over a folder of the pool and these lowers. */
   async #tryToMap(lowers: readonly Lower[] = []): Promise<boolean> {
     const folder = join(this.#pool, ".mapping");
     const name = Disks.newName();
@@ -206,7 +206,7 @@ export class Disks {
       stderrLog.write({ level: "warn", event, error: described(error) });
       return false;
     } finally {
-      // On a full disk not even this may go; then the next start does it.
+      // On a full disk even the cleanup may fail; the next start retries it.
       await this.releaseMounts(folder)
         .then(() => this.remove(name))
         .then(() => rm(folder, { recursive: true, force: true }))
@@ -214,7 +214,7 @@ export class Disks {
     }
   }
 
-  /** Takes whatever is still mounted below a sandbox's folder out of the host's view. */
+  /** Detaches everything mounted below a sandbox's folder from the host's view. */
   async releaseMounts(folder: string, mounted?: readonly string[]): Promise<void> {
     await this.mounts.do({ kind: "release", folder, places: PLACES, mounted });
   }
@@ -234,9 +234,9 @@ export class Disks {
     return join(this.#pool, `${name}.img`);
   }
 
-  /** Fault 503 when `bytes` more would leave less than the running sandboxes may need. */
+  /** Throws Fault 503 when `bytes` more would leave less than the running sandboxes may need. */
   demandSpace(bytes: number): void {
-    // A pool in a file is as full as the filesystem under that file, too.
+    // For a pool in a file, the filesystem below that file may be full, too.
     for (const folder of [this.#pool, join(this.#pool, "..")]) {
       const { bavail, bsize } = statfsSync(folder);
       if (bavail * bsize >= DISK_FREE_MIN_BYTES + bytes) continue;
@@ -249,9 +249,9 @@ export class Disks {
   }
 
   /**
-   * Copies a disk without copying its blocks, unless many of them have to be written first: sharing blocks waits for
-   * that, on a thread that others wait for as well. False: nothing has happened. `flushed` is the root on that disk, if
-   * it was flushed a moment ago and hardly anything can have been written since: that reaches the disk first.
+   * Clones a disk by sharing blocks, unless many of them have to be written first: the clone would wait for that, on a
+   * thread that other sandboxes need. False: nothing was done. `flushed` is the root on that disk if it was flushed a
+   * moment ago; the few writes since then are synced first.
    */
   async cloneWritten(source: string, target: string, flushed?: string): Promise<boolean> {
     const clone = { kind: "reflink-written", source, target, unwrittenMax: UNWRITTEN_MAX_BYTES } as const;
@@ -259,7 +259,7 @@ export class Disks {
     return (await this.mounts.doAll(jobs)).at(-1) === true;
   }
 
-  /** Copies a disk, where possible without copying its blocks. */
+  /** Copies a disk, by sharing blocks where possible. */
   async clone(source: string, target: string): Promise<void> {
     if (this.reflink && (await this.mounts.do({ kind: "reflink", source, target }))) return;
     await rm(target, { force: true });
@@ -276,7 +276,7 @@ function makePlaces(folder: string): void {
   for (const name of PLACES) mkdirSync(join(folder, name), { mode: 0o711 });
 }
 
-/** In this order: without the first there is no upper layer for the second. */
+/** In this order: the overlay's upper layer is on the disk. */
 function jobsFor({ image, firstId, etc }: DiskFile, lowers: readonly Lower[], folder: string): MountJob[] {
   const [root, disk] = placesIn(folder);
   const ofDisk = { kind: "disk", image, target: disk, options: EXT4_MOUNT, firstId } as const;

@@ -1,6 +1,6 @@
 /**
- * The folder in which the disks of sandboxes lie: on the data folder's own filesystem where that can share blocks
- * between files, else on a btrfs in a file of it, else anywhere, and then a clone is a copy.
+ * The folder for the disks of sandboxes: on the data folder's own filesystem if that can share blocks between files,
+ * else on a btrfs in a file there, else on any filesystem, where a clone is a copy.
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
@@ -13,17 +13,17 @@ import { mountPoints } from "../../system/mount/mount-namespace.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 import { makeSparse } from "./sparse-file.ts";
 
-/** A pool in a file has at least this size; when it is let go, its loop device is waited for so long. */
+/** Minimum size of a pool in a file, and the timeout for its loop device to be released. */
 const POOL_MIN_BYTES = 4 * 1024 ** 3;
 const POOL_RELEASE_MS = scaled(20_000);
 const POOL_LOOK_EVERY_MS = 20;
 
-/** As statfs(2) tells it. */
+/** Filesystem type of statfs(2). */
 export const BTRFS = 0x9123683e;
 
 /**
- * It looks at the device of every btrfs that is mounted, and gives up when one of them goes at that moment, as that of
- * another server does. In a mount namespace of its own none goes.
+ * mkfs.btrfs reads the device of every mounted btrfs, and fails when one disappears meanwhile, for example another
+ * server's. In its own mount namespace none disappears.
  */
 const WITH_MOUNTS_THAT_STAY = ["unshare", "--mount", "--propagation=private", "--"];
 
@@ -33,12 +33,15 @@ export interface Pool {
   reflink: boolean;
 }
 
-/** Where disks lie, and the file with the filesystem that is mounted there where the data folder's own cannot do. */
+/**
+ * The folder of the disks, and the image file of the filesystem mounted there if the data folder's own cannot share
+ * blocks.
+ */
 export function poolFiles(dataFolder: string): { folder: string; image: string } {
   return { folder: join(dataFolder, "disks"), image: join(dataFolder, "disks.btrfs") };
 }
 
-/** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies where the kernel has none. */
+/** Finds or makes a place where disks can be cloned cheaply; falls back to sparse copies. */
 export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool> {
   const { folder } = poolFiles(dataFolder);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -50,15 +53,15 @@ export async function openPool(dataFolder: string, mounts: Mounts): Promise<Pool
         "What is paused is kept",
     );
   }
-  // Without btrfs in the kernel, disks are sparse copies; the doctor says so.
+  // Without btrfs in the kernel, disks are sparse copies; `sandlot doctor` reports it.
   if (!(await canReflink(folder, mounts)) && (await hasBtrfs())) await mountPool(dataFolder, folder, mounts);
-  // A new filesystem is open to everybody at its root.
+  // The root of a new filesystem is open to all users.
   chmodSync(folder, 0o700);
   return { folder, reflink: await canReflink(folder, mounts) };
 }
 
 async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
-  // Known without trying, which takes space: a server must also start, and be torn down, where there is none left.
+  // Known without a test, which needs space: a server must also start, and be torn down, on a full disk.
   if (statfsSync(folder).type === BTRFS) return true;
   const [source, target] = [join(folder, ".reflink-a"), join(folder, ".reflink-b")];
   writeFileSync(source, "x".repeat(8192));
@@ -71,7 +74,8 @@ async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
 }
 
 /**
- * A btrfs in a file, for data folders on filesystems that cannot share blocks. Sparse: it takes what sandboxes write.
+ * A btrfs in a sparse file, for data folders on filesystems that cannot share blocks. It takes only what sandboxes
+ * write.
  */
 async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
   const { image: file } = poolFiles(dataFolder);
@@ -87,13 +91,13 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
   for (;;) {
     const device = deviceOf(file);
     if (device === undefined) return void (await mounts.do({ kind: "loop", image: file, ...job }));
-    // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would tear it
-    // apart.
+    // Still in use by sandboxes whose server lost its mount namespace: a second device on the same file would corrupt
+    // it.
     const failure = await mounts.do({ kind: "device", device, ...job }).then(
       () => undefined,
       (cause: unknown) => ({ cause }),
     );
-    // Unless they have just let it go: then there is nothing on it, or what is another's by now.
+    // If they released the device meanwhile, it is empty or has another file by now.
     if (deviceOf(file) === device) {
       if (failure === undefined) return;
       if (performance.now() > deadline) throw failure.cause;
@@ -102,7 +106,7 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
   }
 }
 
-/** After an error the kernel lets a filesystem be read only, until it is mounted anew. */
+/** After an error the kernel makes a filesystem read-only until it is mounted again. */
 export function isPoolBroken(dataFolder: string): boolean {
   const { folder: pool } = poolFiles(dataFolder);
   if (!mountPoints().includes(pool)) return false;
@@ -115,7 +119,7 @@ export function isPoolBroken(dataFolder: string): boolean {
   }
 }
 
-/** Nothing may run on it any more. Resolves when it can be mounted anew. */
+/** No process may use the pool any more. Resolves when it can be mounted again. */
 export async function releasePool(dataFolder: string): Promise<void> {
   await run(["umount", "--lazy", join(dataFolder, "disks")]);
   const deadline = performance.now() + POOL_RELEASE_MS;
@@ -124,7 +128,7 @@ export async function releasePool(dataFolder: string): Promise<void> {
   }
 }
 
-/** As a part of the kernel, or as a module that can be loaded. */
+/** Whether the kernel has btrfs built in or as a loadable module. */
 async function hasBtrfs(): Promise<boolean> {
   const listed = () => /\bbtrfs$/m.test(readFileSync("/proc/filesystems", "utf8"));
   if (!listed() && Bun.which("modprobe") !== null) await attempt(["modprobe", "btrfs"]);

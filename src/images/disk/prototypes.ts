@@ -1,4 +1,4 @@
-/** Formatted, empty disks, one of each size: a new disk is a clone of one, which takes no formatting. */
+/** Formatted, empty disks, one per size: a new disk is a clone of one and needs no formatting. */
 import { chownSync, existsSync, mkdirSync } from "node:fs";
 import { mkdir, rename, rmdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,13 +7,13 @@ import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../../system/id-r
 import type { Mounts } from "../../system/mount/mounts.ts";
 import { makeSparse } from "./sparse-file.ts";
 
-/** A sandbox's disk has room for one file in each of these pieces; a small one for as many as mke2fs thinks right. */
+/** Bytes per inode on a sandbox's disk. A disk below DISK_SMALL_MB uses the default of mke2fs. */
 export const DISK_BYTES_PER_FILE = 16 * 1024;
 export const DISK_SMALL_MB = 512;
 
 /**
- * No barriers: after a crash of the machine a running sandbox is gone anyhow, and a checkpoint is made durable as a
- * whole. So a sync inside costs no round to the machine's disk.
+ * Without barriers: after a crash of the machine a running sandbox is gone anyway, and a checkpoint is made durable as
+ * a whole. So a sync inside needs no round trip to the machine's disk.
  */
 export const EXT4_MOUNT = "noinit_itable,discard,barrier=0";
 const MIB = 1024 * 1024;
@@ -23,13 +23,13 @@ export class Prototypes {
   readonly #mounts: Mounts;
   readonly #made = new Map<string, Promise<string>>();
 
-  /** They lie in `folder`, with the disks that are cloned from them. */
+  /** `folder` also holds the disks that are cloned from the prototypes. */
   constructor(folder: string, mounts: Mounts) {
     this.#folder = folder;
     this.#mounts = mounts;
   }
 
-  /** The file of the one with this size and form, which is made the first time. */
+  /** The file of the prototype with this size and form, made on first use. */
   of(sizeMB: number, ids: IdForm): Promise<string> {
     const name = ids === "plain" ? `prototype-${sizeMB}-plain.ext4` : `prototype-${sizeMB}.ext4`;
     let prototype = this.#made.get(name);
@@ -64,7 +64,7 @@ export class Prototypes {
     try {
       await rmdir(join(folder, "lost+found"));
       for (const name of ["upper", "work"]) mkdirSync(join(folder, name), { mode: 0o755 });
-      // The root of the sandbox has the one, the root of the machine has the other.
+      // `upper` belongs to the root of the sandbox, `work` to the root of the machine.
       if (ids === "shifted") chownSync(join(folder, "upper"), HOST_ID_FIRST, HOST_ID_FIRST);
       else chownSync(join(folder, "work"), HOST_ROOT_ON_DISK, HOST_ROOT_ON_DISK);
     } finally {

@@ -1,4 +1,4 @@
-/** A file that is as long as it says and takes no room. */
+/** Makes a sparse file of this length, which takes no room. */
 import { open } from "node:fs/promises";
 
 export async function makeSparse(path: string, bytes: number): Promise<void> {

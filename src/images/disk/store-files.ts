@@ -1,7 +1,7 @@
 /**
- * The store's files on btrfs, which writes everything to a new place: on a full disk not even a byte that is there
- * already could be written anew, and the file that SQLite maps into memory would end the server. So they are made
- * ahead, as files that are written in place. Elsewhere there is nothing to do.
+ * Prepares the store's files on btrfs. btrfs is copy-on-write: on a full disk not even existing bytes could be
+ * overwritten, and a write to SQLite's memory-mapped file would crash the server. So the files are made in advance
+ * without copy-on-write. On other filesystems this does nothing.
  */
 import { existsSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -9,12 +9,12 @@ import { run } from "../../system/command.ts";
 import { BTRFS } from "./pool.ts";
 
 /**
- * The database, its log, and the log's index. SQLite takes the last two away when it closes, and takes empty ones as
+ * The database, its log, and the log's index. SQLite removes the last two when it closes, and accepts empty ones as
  * new.
  */
 const ENDINGS = ["", "-wal", "-shm"];
 
-/** To be called before the store is opened. A file that has something in it stays as it is. */
+/** To be called before the store is opened. A file with content stays unchanged. */
 export async function prepareStoreFiles(storeFile: string): Promise<void> {
   if (statfsSync(dirname(storeFile)).type !== BTRFS) return;
   const fresh = ENDINGS.map((ending) => storeFile + ending).filter(

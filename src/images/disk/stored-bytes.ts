@@ -1,24 +1,23 @@
 /**
- * How much room on the disk lasting things take, for whoever shows it to the operator: images of builds, checkpoints,
- * and what is kept for the next builds. Looked up in the folders themselves, so that it needs no server. Blocks that
- * two of them share are counted with both.
+ * Disk space of lasting data, for the operator: images of builds, checkpoints, and layers for the next builds. Read
+ * from the folders, so that it works without a server. Blocks that two of them share count for both.
  */
 import { existsSync } from "node:fs";
 import { lstat, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { poolFiles } from "./pool.ts";
 
-/** The unit in which a file says how much room it takes. */
+/** The unit of `blocks` in `stat`. */
 const DISK_BLOCK_BYTES = 512;
 
 export interface StoredBytes {
   images: Map<string, number>;
   checkpoints: Map<string, number>;
-  /** All of them together. */
+  /** All layers together. */
   layers: number;
 }
 
-/** Undefined: this process cannot see it, because the filesystem that it lies on is not mounted. */
+/** Undefined: the filesystem is not mounted, so this process cannot see the folders. */
 export async function storedBytes(dataFolder: string): Promise<StoredBytes | undefined> {
   const { folder, image } = poolFiles(dataFolder);
   const [images, checkpoints, layers] = ["images", "checkpoints", "layers"].map((name) => join(folder, name));
@@ -32,7 +31,7 @@ export async function storedBytes(dataFolder: string): Promise<StoredBytes | und
   };
 }
 
-/** By their names. What is being made or removed has a dot in its name, or at its begin. */
+/** Sizes by name. Names with a dot are being made or removed. */
 async function eachIn(folder: string, measure: (path: string) => Promise<number>): Promise<Map<string, number>> {
   const found = new Map<string, number>();
   for (const name of await entriesOf(folder)) {
@@ -41,14 +40,14 @@ async function eachIn(folder: string, measure: (path: string) => Promise<number>
   return found;
 }
 
-/** An image may have a hundred thousand files; whoever made it has written down what they take. */
+/** An image may have a hundred thousand files, so its size was recorded when it was made. */
 async function bytesNoted(path: string): Promise<number | undefined> {
   const text = await readFile(join(path, "image.json"), "utf8").catch(() => undefined);
   const bytes: unknown = text === undefined ? undefined : JSON.parse(text).bytes;
   return typeof bytes === "number" ? bytes : undefined;
 }
 
-/** Of a folder of few files and folders, each made by the server. What goes meanwhile counts nothing. */
+/** For a folder of few files, all made by the server. A file that disappears counts 0. */
 async function roomOf(path: string): Promise<number> {
   const stats = await lstat(path).catch(() => undefined);
   let bytes = (stats?.blocks ?? 0) * DISK_BLOCK_BYTES;

@@ -1,4 +1,4 @@
-/** Cgroups of sandboxes, in whichever layout the machine has: v1 (one tree for each controller), v2, or both. */
+/** Cgroups of sandboxes, in any layout: v1 (one hierarchy per controller), v2, or hybrid. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -9,7 +9,7 @@ export type CgroupLayout = "v1" | "v2" | "hybrid";
 
 let layout: CgroupLayout | undefined;
 
-/** It is the same for the life of a process. */
+/** Constant for the life of a process. */
 export function cgroupLayout(): CgroupLayout {
   layout ??= layoutOf(CGROUP_ROOT);
   return layout;
@@ -22,7 +22,7 @@ export function layoutOf(root: string): CgroupLayout {
 
 let named: string[] | undefined;
 
-/** Those of v1 that have a name and no controller. They are the same for the life of a process. */
+/** The v1 hierarchies that have a name and no controller. Constant for the life of a process. */
 export function namedTrees(): string[] {
   named ??= mountedNamedTrees();
   return named;
@@ -39,7 +39,7 @@ function mountedNamedTrees(): string[] {
 
 let trees: string[] | undefined;
 
-/** The mounted trees: one on v2, one for each controller on v1. They are the same for the life of a process. */
+/** The mounted hierarchies: one on v2, one per controller on v1. Constant for the life of a process. */
 export function cgroupTrees(): string[] {
   trees ??= mountedTrees();
   return trees;
@@ -55,7 +55,10 @@ function mountedTrees(): string[] {
   return [...seen];
 }
 
-/** A file that changes when a process in the cgroup uses a processor. There is none where nothing counts that. */
+/**
+ * A file that changes when a process in the cgroup uses CPU time. It does not exist without a CPU accounting
+ * controller.
+ */
 export function processorTimeFile(cgroup: string): string {
   if (cgroupLayout() === "v2") return join(CGROUP_ROOT, cgroup, "cpu.stat");
   const tree = cgroupTrees().find((path) => /\bcpuacct\b/.test(path)) ?? CGROUP_ROOT;

@@ -1,13 +1,13 @@
 /**
- * How fast a sandbox may read from and write to its disk. With cgroup v2 that is all it does. With v1 it is what it
- * reads, writes directly or waits for (fsync); what the kernel writes later, from memory, belongs to nobody there.
+ * Limits how fast a sandbox may read from and write to its disk. With cgroup v2 the limit covers all I/O. With v1 it
+ * covers reads, direct writes and fsync; pages that the kernel writes back later are charged to no cgroup.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { CGROUP_ROOT, layoutOf } from "./cgroups.ts";
 
-/** The processes of `cgroup` may move so much from and to a block device, such as `/dev/loop7`. */
+/** Limits the processes of `cgroup` on a block device, such as `/dev/loop7`. */
 export function limitThroughput(
   cgroup: string,
   device: string,
@@ -31,7 +31,7 @@ export function limitThroughput(
 
 const FIX = "FIX: a kernel with CONFIG_BLK_DEV_THROTTLING, or no SANDLOT_DISK_MB_PER_SECOND";
 
-/** As the kernel counts devices: `7:9`. */
+/** The kernel's device number, such as `7:9`. */
 function numbersOf(device: string): string {
   return readFileSync(`/sys/block/${basename(device)}/dev`, "utf8").trim();
 }

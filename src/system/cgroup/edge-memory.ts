@@ -1,7 +1,7 @@
 /**
- * Memory of the edge's processes: each has a cgroup of its own with a limit, beside those of sandboxes, whose limit is
- * not shared. What clients can make the edge hold is bounded by the edge itself. If that ever fails, the kernel ends
- * one process of the edge, which is started again at once, and nothing else on the machine.
+ * Memory limits of the edge processes. Each has its own cgroup, outside the common limit of sandboxes. The edge itself
+ * bounds what clients can make it hold. If that ever fails, the kernel kills one edge process, which restarts at once,
+ * and nothing else on the machine.
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
@@ -11,7 +11,7 @@ import { cgroupTrees } from "./cgroups.ts";
 import { EDGE_TOP, makeParentCgroup } from "./parents.ts";
 import { removeCgroups } from "./removal.ts";
 
-/** Of one process of the edge; a small machine gives it this part of its memory. */
+/** Limit of one edge process, or this part of the memory on a small machine. */
 const EDGE_PROCESS_MEMORY_MAX_BYTES = 1024 ** 3;
 const EDGE_PROCESS_MEMORY_PART = 0.25;
 
@@ -21,7 +21,7 @@ export function cgroupOfEdge(tag: string): string {
   return `/${EDGE_TOP}/${tag}`;
 }
 
-/** Puts a process of the edge, by its number, into its cgroup. One that cannot be limited runs without a limit. */
+/** Puts an edge process, by its index, into its cgroup. If the limit cannot be set, the process runs without one. */
 export function limitEdgeMemory(tag: string, process: number, pid: number): void {
   const own = join(cgroupOfEdge(tag), String(process));
   const bytes = Math.floor(Math.min(EDGE_PROCESS_MEMORY_MAX_BYTES, totalmem() * EDGE_PROCESS_MEMORY_PART));

@@ -1,6 +1,6 @@
 /**
- * Stops all processes of a sandbox at once and lets them go on, without their notice. `cgroup` is the sandbox's, as a
- * path below the root of each tree.
+ * Freezes and thaws all processes of a sandbox at once, without their notice. `cgroup` is the sandbox's path below the
+ * root of each hierarchy.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
@@ -13,12 +13,12 @@ const FREEZE_MS = scaled(10_000);
 
 const LOOK_EVERY_MS = 1;
 
-/** The folder in which a sandbox is frozen; CRIU wants to know it, too. */
+/** The folder of the freezer cgroup; CRIU needs it, too. */
 export function freezerOf(cgroup: string): string {
   return cgroupLayout() === "v2" ? join(CGROUP_ROOT, cgroup) : join(CGROUP_ROOT, "freezer", cgroup);
 }
 
-/** When it throws, the sandbox has been let go again. */
+/** When it throws, the sandbox has been thawed again. */
 export async function freeze(cgroup: string): Promise<void> {
   const deadline = performance.now() + FREEZE_MS;
   set(cgroup, true);
@@ -34,17 +34,17 @@ export async function freeze(cgroup: string): Promise<void> {
   }
 }
 
-/** The first half of `freeze`: what it stops may stand still for another reason until later. */
+/** Starts to freeze without waiting: the processes may be stopped by something else until later. */
 export function beginToFreeze(cgroup: string): void {
   set(cgroup, true);
 }
 
-/** A sandbox that is not frozen, or not there any more, is left as it is. */
+/** No-op if the sandbox is not frozen or gone. */
 export function thaw(cgroup: string): void {
   if (existsSync(freezerOf(cgroup))) set(cgroup, false);
 }
 
-/** All processes in the cgroup with this folder, and in those below it. */
+/** All processes in the cgroup with this folder and its descendants. */
 export async function processesBelow(folder: string): Promise<number[]> {
   const own = readFileSync(join(folder, "cgroup.procs"), "utf8").trim().split("\n").filter(Boolean).map(Number);
   for (const entry of await readdir(folder, { withFileTypes: true })) {

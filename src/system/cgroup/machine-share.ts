@@ -1,7 +1,7 @@
 /**
- * What sandboxes leave to the machine. All their cgroups are below one, which may take the machine's memory but for a
- * part: when they have taken it, one of them loses a process. Without that the kernel would look for one on the whole
- * machine, and the server could be it.
+ * Reserves memory for the machine. All sandbox cgroups are below one cgroup, whose limit leaves a part of the memory to
+ * the machine. When sandboxes reach it, one of them loses a process. Without it, the kernel would choose a victim on
+ * the whole machine, and that could be the server.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { totalmem } from "node:os";
@@ -9,22 +9,22 @@ import { join } from "node:path";
 import { described, stderrLog } from "../../base/log.ts";
 import { CGROUP_ROOT } from "./cgroups.ts";
 
-/** Of the machine's memory, this part is not for sandboxes, and at least so much. */
+/** The part of the machine's memory that sandboxes do not get, and its minimum. */
 const MACHINE_MEMORY_PART = 1 / 16;
 const MACHINE_MEMORY_MIN_BYTES = 512 * 1024 * 1024;
 /**
- * Of the machine's memory, what may wait in TCP and UDP sockets of all sandboxes together, where cgroups count it
- * apart: the kernel begins to hold back the whole machine at a sixteenth.
+ * Maximum TCP and UDP buffers of all sandboxes together, as a part of the machine's memory, where cgroups count them
+ * separately. The kernel starts to throttle the whole machine at a sixteenth.
  */
 const SOCKET_MEMORY_PART = 3 / 64;
 
-/** Of a machine with so much memory. A small one is shared half and half. */
+/** The memory for sandboxes on a machine with `totalBytes`. A small machine is split in half. */
 export function memoryForSandboxes(totalBytes: number): number {
   const kept = Math.max(MACHINE_MEMORY_MIN_BYTES, totalBytes * MACHINE_MEMORY_PART);
   return Math.floor(totalBytes - Math.min(kept, totalBytes / 2));
 }
 
-/** Limits the cgroup above those of all servers: the first name in the path of one. */
+/** Limits the common parent cgroup of all servers: the first name in the path. */
 export function leaveToMachine(cgroup: string): void {
   leaveMemoryToMachine(cgroup);
   leaveSocketMemoryToMachine(cgroup);
@@ -35,7 +35,7 @@ export function leaveMemoryToMachine(cgroup: string, bytes = memoryForSandboxes(
   limit([join(root, "memory", top, "memory.limit_in_bytes"), join(root, top, "memory.max")], bytes);
 }
 
-/** What waits in sockets; with cgroup v2 it is a part of the memory. */
+/** Limits socket buffers; with cgroup v2 they are part of the memory limit. */
 export function leaveSocketMemoryToMachine(
   cgroup: string,
   bytes = Math.floor(totalmem() * SOCKET_MEMORY_PART),
@@ -45,16 +45,16 @@ export function leaveSocketMemoryToMachine(
   limit([join(root, "memory", top, "memory.kmem.tcp.limit_in_bytes")], bytes);
 }
 
-/** Whichever of these files there is. */
+/** Writes the limit to the first of these files that exists. */
 function limit(files: readonly string[], bytes: number): void {
   const file = files.find((path) => existsSync(path));
   if (file === undefined) return;
   try {
     const now = Number(readFileSync(file, "utf8"));
-    // Somebody else may have set it lower. "max" is no number.
+    // Keeps a lower limit that the operator has set. "max" is not a number.
     if (!(now <= bytes)) writeFileSync(file, String(bytes));
   } catch (error) {
-    // Older sandboxes have taken more than that already.
+    // Running sandboxes already use more than the limit.
     stderrLog.write({ level: "warn", event: "sandboxes are not limited together", file, error: described(error) });
   }
 }

@@ -1,10 +1,10 @@
-/** How much memory a sandbox takes: as its cgroup counts it, and as its processes would have it each for itself. */
+/** Memory use of a sandbox: as its cgroup counts it, and as the sum over its processes. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { CGROUP_ROOT } from "./cgroups.ts";
 import { freezerOf, processesBelow } from "./freezer.ts";
 
-/** Bytes; 0 for one that is gone. */
+/** In bytes; 0 for a cgroup that is gone. */
 export function memoryInUse(cgroup: string): number {
   for (const file of [join("memory", cgroup, "memory.usage_in_bytes"), join(cgroup, "memory.current")]) {
     const path = join(CGROUP_ROOT, file);
@@ -14,8 +14,8 @@ export function memoryInUse(cgroup: string): number {
 }
 
 /**
- * A file that gives back what memory a cgroup holds for no process, when it is written to; undefined when it holds no
- * part of files, or has no such file (cgroup v2 has it from Linux 5.19 on).
+ * The file to write in order to reclaim memory that a cgroup holds for no process. Undefined when it has no page cache
+ * or the kernel has no such file (cgroup v2 has it since Linux 5.19).
  */
 export function emptyingOf(cgroup: string): { file: string; text: string } | undefined {
   const [v1, v2] = [join(CGROUP_ROOT, "memory", cgroup), join(CGROUP_ROOT, cgroup)];
@@ -32,7 +32,7 @@ function fileBytes(folder: string, name: string): number {
   return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
 }
 
-/** Bytes. What processes share since a fork counts for each of them; no further than to `enough`. */
+/** In bytes. Pages shared since a fork count for each process. Stops counting above `enough`. */
 export async function memoryOfEach(cgroup: string, enough: number): Promise<number> {
   let bytes = 0;
   for (const pid of await processesBelow(freezerOf(cgroup))) {
@@ -46,7 +46,7 @@ function anonymousBytes(pid: number): number {
   try {
     return Number(/^RssAnon:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
   } catch {
-    // It has ended.
+    // The process has ended.
     return 0;
   }
 }

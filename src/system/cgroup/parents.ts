@@ -1,7 +1,7 @@
 /**
- * The cgroups above those of sandboxes. With cgroup v2 controllers are passed on from level to level, so servers, and
- * crun for them, enable some in the machine's root cgroup. The first server notes which were enabled before; the last
- * one to go takes the others back.
+ * The parent cgroups of sandboxes. With cgroup v2, controllers are enabled level by level, so servers, and crun for
+ * them, enable some in the machine's root cgroup. The first server records which ones were enabled before; the last one
+ * to go disables the others.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,23 +9,26 @@ import { Fault } from "../../contract/fault.ts";
 import { lockOfAllServers, noteOfAllServers, readText } from "../data-folder.ts";
 import { cgroupTrees, V2_MARK } from "./cgroups.ts";
 
-/** Those that limit a sandbox. Without one of the first, a restored sandbox would have no limit where it had one. */
+/**
+ * Controllers that limit a sandbox. Without one of the first three, a restored sandbox would lack a limit it had
+ * before.
+ */
 const NEEDED_CONTROLLERS = ["cpu", "memory", "pids"];
 const WANTED_CONTROLLERS = [...NEEDED_CONTROLLERS, "cpuset", "io"];
 const PASSED_ON = "cgroup.subtree_control";
 const LOCK = "cgroups";
 
-/** Where cgroups of servers are; the machine's unless a test says otherwise. */
+/** Where the servers' cgroups are: on the machine, or in a test's folders. */
 interface Place {
   trees: readonly string[];
-  /** The cgroups above those of all servers. */
+  /** The parent cgroups of all servers. */
   tops: readonly string[];
-  /** File with what each root of v2 passed on before. */
+  /** The file that records what each v2 root had enabled before. */
   note: string;
   wanted: readonly string[];
 }
 
-/** Above those of all servers' edges. */
+/** The parent of all servers' edge cgroups. */
 export const EDGE_TOP = "sandlot-edge";
 
 function machine(): Place {
@@ -38,8 +41,8 @@ function machine(): Place {
 }
 
 /**
- * Makes a cgroup that only holds others, so that they can be limited. crun does this for what it makes; CRIU takes it
- * for granted. With v1, a new cpuset is empty.
+ * Makes a cgroup that only holds others, so that they can be limited. crun does this for its own containers; CRIU
+ * expects it. With v1, a new cpuset is empty and must be filled.
  */
 export function makeParentCgroup(path: string, place = machine()): void {
   using _lock = lockOfAllServers(LOCK);
@@ -58,7 +61,7 @@ export function makeParentCgroup(path: string, place = machine()): void {
   }
 }
 
-/** The cgroups above all servers go with the last of them, and with them what servers have enabled. */
+/** Removes the common parent cgroups with the last server, and disables the controllers that servers have enabled. */
 export function removeEmptyParents(place = machine()): void {
   using _lock = lockOfAllServers(LOCK);
   const all = place.trees.flatMap((tree) => place.tops.map((top) => join(tree, top)));
@@ -69,7 +72,7 @@ export function removeEmptyParents(place = machine()): void {
   rmSync(place.note, { force: true });
 }
 
-/** False while another server's cgroups are below. */
+/** False while another server has cgroups below. */
 function removed(folder: string): boolean {
   if (readdirSync(folder, { withFileTypes: true }).some((entry) => entry.isDirectory())) return false;
   try {
@@ -80,7 +83,7 @@ function removed(folder: string): boolean {
   }
 }
 
-/** Once, by the first of all servers: a note without a server is of before a reboot. */
+/** Done once, by the first server. A record without any server is from before a reboot. */
 function noteControllers({ trees, tops, note }: Place): void {
   const roots = trees.filter(isV2);
   if (roots.length === 0 || (existsSync(note) && roots.some((tree) => tops.some((top) => existsSync(join(tree, top))))))
@@ -98,13 +101,13 @@ function takeBack(root: string, before: readonly string[]): void {
     try {
       writeFileSync(join(root, PASSED_ON), `-${controller}`);
     } catch {
-      // Another cgroup passes it on by now.
+      // Another cgroup has it enabled by now.
     }
   }
 }
 
 function passControllersOn(folder: string, wanted: readonly string[]): void {
-  // One at a time: some cannot be passed on where processes are, and the others still can.
+  // One at a time: some cannot be enabled in a cgroup with processes, but the others can.
   for (const controller of words(join(folder, V2_MARK)).filter((name) => wanted.includes(name))) {
     try {
       writeFileSync(join(folder, PASSED_ON), `+${controller}`);

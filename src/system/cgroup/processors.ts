@@ -1,7 +1,7 @@
 /**
- * Which processors a sandbox runs on. One that has fewer than the machine is given that many and no others, so that
- * programs inside count the right number (`nproc`, thread pools); sandboxes take turns around the machine, so that none
- * is crowded.
+ * Assigns processors to sandboxes. A sandbox with fewer processors than the machine is pinned to that many, so that
+ * programs inside count the right number (`nproc`, thread pools). Assignments rotate over the machine, so that no
+ * processor is crowded.
  */
 import { readFileSync } from "node:fs";
 
@@ -12,7 +12,7 @@ export class Processors {
 
   constructor(readonly online: readonly number[] = parseList(readFileSync(PRESENT, "utf8"))) {}
 
-  /** A list as the kernel takes it; undefined when a sandbox of this size may run on all of them. */
+  /** A list in the kernel's format; undefined when a sandbox of this size may run on all processors. */
   take(count: number): string | undefined {
     if (count >= this.online.length) return undefined;
     const first = this.#next;
@@ -21,7 +21,7 @@ export class Processors {
   }
 }
 
-/** The kernel's way to write a list: `0-3,5`. */
+/** Parses the kernel's list format: `0-3,5`. */
 export function parseList(text: string): number[] {
   return text
     .trim()

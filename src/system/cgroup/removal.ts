@@ -1,6 +1,7 @@
 /**
- * Ends what runs in cgroups and removes them, in every tree at once and with one deadline: the kernel does not let go
- * of a process before it has undone all that the process had, and a sandbox may have had much, or wait for a disk.
+ * Ends the processes in cgroups and removes the cgroups, in every hierarchy at once and with one deadline. The kernel
+ * releases a process only after it has freed everything the process had, and a sandbox may have had much, or wait for a
+ * disk.
  */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
@@ -10,17 +11,17 @@ import { CGROUP_REMOVE_MS } from "../limits.ts";
 import { cgroupTrees } from "./cgroups.ts";
 
 const UNENDED_SHOWN_MAX = 20;
-/** What was told to end is gone within a few milliseconds; the pauses grow from the first to the second. */
+/** Killed processes are gone within a few milliseconds; the retry delays grow from the first to the second. */
 const CGROUP_REMOVE_RETRY_MIN_MS = 1;
 const CGROUP_REMOVE_RETRY_MAX_MS = 20;
-/** All trees are looked through at least so often for what runs on in a cgroup that is ended. */
+/** How often all hierarchies are searched for remaining processes. */
 const CGROUP_LOOK_EVERY_MS = 100;
 
 const LINKS_WITHOUT_FOLDERS = 2;
 
-/** Something in a cgroup was told to end, and runs on. Nothing of it was given to anybody else. */
+/** A process in a cgroup was killed and still runs. None of its resources were given to another sandbox. */
 export class Unended extends Fault {
-  /** What runs on, for the operator's log. */
+  /** The remaining processes, for the operator's log. */
   readonly processes: string;
 
   constructor(pids: readonly number[], waitedMs: number) {
@@ -31,8 +32,8 @@ export class Unended extends Fault {
 }
 
 /**
- * Ends what runs in a cgroup and removes it with all below it, in every tree, but for those named in `keep` and what is
- * below them. Throws `Unended` when something has not ended after `withinMs`; it has been told to.
+ * Ends the processes in a cgroup and removes it with all its descendants, in every hierarchy, except those named in
+ * `keep` and their descendants. Throws `Unended` when a process has not ended after `withinMs`.
  */
 export async function removeCgroups(
   path: string,
@@ -43,12 +44,12 @@ export async function removeCgroups(
   if (unended !== undefined) throw new Unended(unended, withinMs);
 }
 
-/** Ends what runs in a cgroup, which stays. Throws `Unended` when something has not ended after `withinMs`. */
+/** Ends the processes in a cgroup, which stays. Throws `Unended` when one has not ended after `withinMs`. */
 export async function endCgroup(path: string, withinMs = CGROUP_REMOVE_MS): Promise<void> {
   let busy: string | undefined;
   let lookedAt = 0;
   const unended = await untilDone(withinMs, async () => {
-    // While something is left in one of them, the others need not be looked at, which on v1 are a dozen.
+    // While processes are left in one folder, the other hierarchies, a dozen on v1, are not searched.
     const left = busy === undefined || performance.now() - lookedAt > CGROUP_LOOK_EVERY_MS ? [] : processesOf(busy);
     for (const pid of left) kill(pid);
     if (left.length > 0) return left;
@@ -61,7 +62,7 @@ export async function endCgroup(path: string, withinMs = CGROUP_REMOVE_MS): Prom
   if (unended !== undefined) throw new Unended(unended, withinMs);
 }
 
-/** Ends what runs in these cgroups, in all of them at once. Answers those in which something does after `withinMs`. */
+/** Ends the processes in all these cgroups at once. Returns those that still have processes after `withinMs`. */
 export async function endAll(paths: readonly string[], withinMs = CGROUP_REMOVE_MS): Promise<string[]> {
   let left = [...paths];
   await untilDone(withinMs, async () => {
@@ -71,7 +72,7 @@ export async function endAll(paths: readonly string[], withinMs = CGROUP_REMOVE_
   return left;
 }
 
-/** Repeats a step, with growing pauses, until it answers undefined; answers what it said when the time was over. */
+/** Repeats a step, with growing delays, until it returns undefined; returns its last result at the deadline. */
 async function untilDone<Left>(withinMs: number, step: () => Promise<Left | undefined>): Promise<Left | undefined> {
   const deadline = performance.now() + withinMs;
   for (let attempt = 0; ; attempt++) {
@@ -81,17 +82,17 @@ async function untilDone<Left>(withinMs: number, step: () => Promise<Left | unde
   }
 }
 
-/** Answers what still runs; undefined when all is removed. */
+/** Returns the remaining processes; undefined when everything is removed. */
 async function removalStep(path: string, keep: ReadonlySet<string>): Promise<number[] | undefined> {
   const folders = foldersBelow(path, keep);
   const running = end(folders);
   if (running.length > 0) return running;
   const removed = await Promise.all(folders.map((ofTree) => removeEach(ofTree)));
-  // Where nothing is listed, a thread may still be on its way out.
+  // A thread may still be exiting although no process is listed.
   return removed.every(Boolean) ? undefined : [];
 }
 
-/** From below, one by one: one that holds another cannot go. */
+/** One by one, lowest first: a cgroup with children cannot be removed. */
 async function removeEach(folders: readonly string[]): Promise<boolean> {
   for (const folder of folders) {
     try {
@@ -105,7 +106,7 @@ async function removeEach(folders: readonly string[]): Promise<boolean> {
   return true;
 }
 
-/** For each tree: the cgroup and those below it, the lowest first; without those to keep and what holds them. */
+/** For each hierarchy: the cgroup and its descendants, lowest first, without those to keep and their parents. */
 function foldersBelow(path: string, keep: ReadonlySet<string>): string[][] {
   return cgroupTrees().map((tree) => {
     const found: string[] = [];
@@ -114,20 +115,20 @@ function foldersBelow(path: string, keep: ReadonlySet<string>): string[][] {
   });
 }
 
-/** False: something to keep is there. */
+/** False: there is something to keep. */
 function walk(folder: string, keep: ReadonlySet<string>, found: string[]): boolean {
   const links = linksOf(folder);
   if (links === 0) return true;
   if (keep.has(basename(folder))) return false;
   let isFree = true;
-  // To list one, which has dozens of files, takes many times what it takes to look at it.
+  // Listing a cgroup with its dozens of files takes many times as long as a stat.
   const below = links === LINKS_WITHOUT_FOLDERS ? [] : foldersIn(folder);
   for (const name of below) if (!walk(join(folder, name), keep, found)) isFree = false;
   if (isFree) found.push(folder);
   return isFree;
 }
 
-/** The kernel counts the name of a cgroup, its own ".", and the ".." of each below it; 0: there is none. */
+/** The link count is 2 plus the number of child cgroups; 0: the cgroup does not exist. */
 function linksOf(folder: string): number {
   return statSync(folder, { throwIfNoEntry: false })?.nlink ?? 0;
 }
@@ -136,15 +137,15 @@ function foldersIn(folder: string): string[] {
   try {
     return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
   } catch (error) {
-    // Somebody else removes it at the same time.
+    // Another process removes it at the same time.
     if (existsSync(folder)) throw error;
     return [];
   }
 }
 
 /**
- * Tells everything in these to end, and only then lets go of what stands still, so that none of it runs another step.
- * Answers what was there.
+ * Kills all processes first and thaws them afterwards, so that none of them runs another step. Returns those that were
+ * there.
  */
 function end(folders: readonly (readonly string[])[]): number[] {
   const all = folders.flat();
@@ -154,13 +155,13 @@ function end(folders: readonly (readonly string[])[]): number[] {
   return [...running];
 }
 
-/** With cgroup v1, what is frozen does not even end. */
+/** With cgroup v1, a frozen process does not even die. */
 function letGo(folder: string): void {
   const state = join(folder, "freezer.state");
   try {
     if (existsSync(state)) writeFileSync(state, "THAWED");
   } catch (error) {
-    // Somebody else removes it at the same time.
+    // Another process removes it at the same time.
     if (existsSync(folder)) throw error;
   }
 }
@@ -169,7 +170,7 @@ function processesOf(folder: string): number[] {
   try {
     return readFileSync(join(folder, "cgroup.procs"), "utf8").trim().split("\n").map(Number).filter(Boolean);
   } catch {
-    // Gone in the meantime, which is what is wanted.
+    // The cgroup is gone meanwhile, as intended.
     return [];
   }
 }
@@ -182,7 +183,7 @@ function kill(pid: number): void {
   }
 }
 
-/** With the place in the kernel where it waits: that tells what has to happen for it to end. */
+/** Includes the kernel function where the process waits, which tells what keeps it from ending. */
 function describe(pid: number): string {
   const read = (name: string) => {
     try {

@@ -1,4 +1,4 @@
-/** The layers of a sandbox's root, mounted. Called on the worker's thread. */
+/** Mounts the layers of a sandbox's root. Runs on the worker's thread. */
 import { chownSync, mkdirSync, readFileSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -30,30 +30,28 @@ import type { EtcFiles, MountJob, OverlayJob } from "./mount-job.ts";
 import { mountPoints } from "./mount-namespace.ts";
 
 /**
- * index and nfs_export: without them a process with an inotify watch cannot be checkpointed. redirect_dir: without it a
- * folder of the image cannot be renamed.
+ * index and nfs_export: required to checkpoint a process with an inotify watch. redirect_dir: required to rename a
+ * folder of the image.
  */
 const OVERLAY_OPTIONS = ["index", "nfs_export", "redirect_dir"];
 
-/** Layers are for overlays to read: programs run from the root above them, which has its own say in this. */
+/** Only overlays read layers. Programs run from the root above, which has its own flags. */
 const LAYER_ATTRIBUTES = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
-/**
- * A disk tells the form of its ids by the owner of what only overlays write to: no tenant can change it.
- */
+/** A disk shows the form of its ids by the owner of a folder that only overlays write to: no tenant can change it. */
 export function formOf(disk: string): IdForm {
   return statSync(join(disk, "work")).uid === HOST_ROOT_ON_DISK ? "plain" : "shifted";
 }
 
 /**
- * An overlay notes with each changed file how many names it has in all, relative to those on the disk, of which one is
- * in the index: with one less, all the others are on the disk.
+ * An overlay records for each changed file its number of names, relative to those on the disk, one of which is in the
+ * index. "U-1" means that all the others are on the disk.
  */
 export function lacksNames({ index, names }: Extract<MountJob, { kind: "lacks-names" }>): boolean {
   return names.some((name) => (attributeOf(join(index, name), "trusted.overlay.nlink") ?? "U-1") !== "U-1");
 }
 
-/** Answers whether its ids are plain. */
+/** Returns whether its ids are plain. */
 export function mountDisk({ image, target, options, firstId, etc }: Extract<MountJob, { kind: "disk" }>): boolean {
   withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
   try {
@@ -68,7 +66,7 @@ export function mountDisk({ image, target, options, firstId, etc }: Extract<Moun
   }
 }
 
-/** The disk is fresh and ours: nobody has put anything in the way. */
+/** The disk is new, so no tenant file can be in the way. */
 function writeEtc(folder: string, { owner, files }: EtcFiles): void {
   mkdirSync(folder, { mode: 0o755 });
   chownSync(folder, owner, owner);
@@ -79,14 +77,14 @@ function writeEtc(folder: string, { owner, files }: EtcFiles): void {
   }
 }
 
-/** The last one first: it may lie on another. */
+/** Last one first: it may be mounted on another. */
 export function release({ folder, places, mounted }: Extract<MountJob, { kind: "release" }>): void {
   const below = mounted ?? mountPoints().filter((path) => path.startsWith(`${folder}/`));
   for (const target of below.toReversed()) detachMount(target);
   for (const name of places) rmSync(join(folder, name), { recursive: true, force: true });
 }
 
-/** Its mount has its attributes from the one that it is shown from. */
+/** The new mount inherits the attributes of the source mount. */
 export function mapFolder({ source, target, firstId }: Extract<MountJob, { kind: "map" }>): void {
   withTenantsMapping("shifted", firstId, (users) => showAt(source, target, 0n, users));
 }
@@ -102,7 +100,10 @@ export function showImage({ source, target, firstId, files }: Extract<MountJob, 
   }
 }
 
-/** A lower that is mapped, or one of many, whose paths together may be too long for mount(2), is shown in `folder`. */
+/**
+ * Mounts the overlay. A lower that must be mapped is mounted in `folder` first; so is one of many, because their paths
+ * together may be too long for mount(2).
+ */
 export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJob): void {
   const shown: string[] = [];
   const mappings = new IdMappings(firstId);
@@ -137,14 +138,14 @@ function showLower({ folder, ids }: Lower, path: string, mappings: IdMappings): 
     showAt(folder, path, LAYER_ATTRIBUTES | MOUNT_ATTR_RDONLY, mappings.of(ids));
     return;
   }
-  // As a kernel can that maps nothing. The first call takes no attributes.
+  // For kernels without id-mapped mounts. The first call ignores attributes, so a remount sets them.
   mount(folder, path, "none", MS_BIND, "");
   mount(folder, path, "none", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "");
 }
 
 /**
- * An overlay that cannot have what it was asked for is mounted all the same, read-only or without: a sandbox on it
- * would fail much later.
+ * If the kernel cannot provide an option, it mounts the overlay read-only or without it, and the sandbox would fail
+ * much later.
  */
 function demandWhole(target: string): void {
   const shown = new Set(filesystemOptions(target) ?? listedOptions(target));
@@ -155,7 +156,7 @@ function demandWhole(target: string): void {
   throw new Fault(500, `the kernel mounted a sandbox's root without ${lacks.join(", ")}; its log may say why`);
 }
 
-/** From the list of all mounts, which is long. */
+/** Reads the list of all mounts, which is long. */
 function listedOptions(target: string): string[] | undefined {
   const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
     .split("\n")
@@ -163,17 +164,17 @@ function listedOptions(target: string): string[] | undefined {
   return line?.split(" ").at(-1)?.split(",");
 }
 
-/** The kernel shows an option that is not as its module has it. */
+/** The kernel shows an option only if it differs from the module's default. */
 function isOn(name: string, shown: ReadonlySet<string>): boolean {
   if (shown.has(`${name}=on`)) return true;
   return !shown.has(`${name}=off`) && readText(`/sys/module/overlay/parameters/${name}`)?.trim() === "Y";
 }
 
-/** If it is not, the reason is on its way already. */
+/** Ignores a missing mount, because another error is already being reported. */
 function detachIfMounted(path: string): void {
   try {
     detachMount(path);
   } catch {
-    // Nothing else can be wrong with it.
+    // The path was not mounted; no other failure is possible.
   }
 }

@@ -1,8 +1,8 @@
-/** A read-only layer of a root filesystem. Several of them, the topmost first, are what a sandbox starts from. */
+/** A read-only layer of a root filesystem. A sandbox starts from several of them, topmost first. */
 import type { IdForm } from "../id-range.ts";
 
 export interface Lower {
   folder: string;
-  /** How the owners of its files are written on the disk. */
+  /** How file owners are stored on the disk. */
   ids: IdForm;
 }

@@ -1,10 +1,10 @@
 /**
- * The mount namespace in which one server does all its mounting. The machine's own mount table stays as it was: what
- * the server mounts is seen by the server alone, and is gone when the namespace is.
+ * The mount namespace in which one server does all its mounting. The machine's own mount table stays unchanged: only
+ * the server sees its mounts, and they disappear with the namespace.
  *
- * The namespace is pinned by a file in the run folder, so that a restarted server enters the same one. On machines with
- * the hybrid cgroup layout, crun refuses to work while the unified hierarchy is mounted beside the others; in here it
- * is not.
+ * A file in the run folder pins the namespace, so that a restarted server enters the same one. On machines with the
+ * hybrid cgroup layout, crun refuses to work while the unified hierarchy is mounted beside the others; in this
+ * namespace it is not mounted.
  */
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
@@ -24,13 +24,13 @@ export class MountNamespace {
   readonly #number: string;
 
   constructor(data: Pick<DataFolder, "runFolder">) {
-    // Names on disk stay as they are: a server that is restarted enters the namespace of the one before.
+    // These names on disk must not change: a restarted server enters the namespace of the previous one.
     this.#folder = join(data.runFolder, "world");
     this.#pin = join(this.#folder, "mnt");
     this.#number = join(data.runFolder, "world-number");
   }
 
-  /** True in a process that runs inside. The pin itself cannot be seen from there, so its number is kept in a file. */
+  /** True in a process that runs inside. The pin is not visible from there, so its inode number is kept in a file. */
   get entered(): boolean {
     return existsSync(this.#number) && Number(readFileSync(this.#number, "utf8")) === statSync("/proc/self/ns/mnt").ino;
   }
@@ -54,9 +54,9 @@ export class MountNamespace {
   }
 
   /**
-   * The kernel only lets a namespace with a higher number be pinned, against loops, but hands numbers out in batches
-   * for each processor. Where this process is itself in a namespace of its own, only some processors have a number that
-   * is high enough.
+   * To prevent loops, the kernel only pins a namespace with a higher number, but it assigns numbers in batches per
+   * processor. If this process is itself in a separate namespace, only some processors have a number that is high
+   * enough.
    */
   async #makePinned(): Promise<void> {
     const make = ["unshare", `--mount=${this.#pin}`, "--propagation=slave", "true"];
@@ -68,24 +68,24 @@ export class MountNamespace {
     throw new Fault(500, `cannot make a mount namespace that lasts: ${first.stderr.trim()}`);
   }
 
-  /** A command line prefix that runs what follows inside. */
+  /** A command line prefix that runs a command inside. */
   get enterCommand(): string[] {
     return ["nsenter", `--mount=${this.#pin}`, "--"];
   }
 
-  /** By a call of our own: while others mount and unmount, umount may not find it. */
+  /** Uses the system call: umount may not find the mount while other processes mount and unmount. */
   remove(): void {
     for (const path of [this.#pin, this.#folder]) detachAll(path);
   }
 }
 
-/** Whatever is mounted at a path or below it goes out of this process's view. */
+/** Detaches every mount at a path or below it from this process's view. */
 export function detachBelow(path: string): void {
   const below = mountPoints().filter((each) => each === path || each.startsWith(`${path}/`));
   for (const each of below.reverse()) detachAll(each);
 }
 
-/** One may lie on another. */
+/** Mounts may be stacked on one path. */
 function detachAll(path: string): void {
   for (let tries = 0; tries < UNPIN_TRIES && isMountPoint(path); tries++) detachMount(path);
 }
@@ -94,12 +94,12 @@ export function isMountPoint(path: string): boolean {
   return mountPoints().includes(path);
 }
 
-/** Every mount point this process sees. */
+/** Every mount point that this process sees. */
 export function mountPoints(): string[] {
   return mountPointsIn(readFileSync("/proc/self/mountinfo", "utf8"));
 }
 
-/** The same of any process, of which this is `mountinfo`. */
+/** The mount points in the `mountinfo` of any process. */
 export function mountPointsIn(mountinfo: string): string[] {
   return mountinfo
     .split("\n")

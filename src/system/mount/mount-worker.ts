@@ -1,4 +1,4 @@
-/** The thread on which blocking mount work happens, so that the server's own thread never waits for a disk. */
+/** The thread for blocking mount calls, so that the server's own thread never waits for a disk. */
 
 import { closeSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -97,7 +97,7 @@ function perform(job: MountJob): boolean {
   }
 }
 
-/** False where that is not known. */
+/** False if unknown. */
 function isWritten(path: string, unwrittenMax: number): boolean {
   const file = openSync(path, "r");
   try {
@@ -111,7 +111,7 @@ function mountVolume({ image, target, options }: Extract<MountJob, { kind: "volu
   const mountDevice = (device: string) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options);
   if (withLoopDevice(image, mountDevice, { alone: true })) return;
   const device = deviceOf(image);
-  // Somebody looks through it, or its last user is just going: both are over in a moment.
+  // The volume is being checked, or its last user is detaching it; both are over in a moment.
   if (device === undefined) throw new Fault(503, "the volume is being checked or let go");
   mountDevice(device);
 }

@@ -1,4 +1,4 @@
-/** Mounting, asynchronously: jobs go to one worker thread and are done in order. */
+/** Mounts asynchronously: jobs go to one worker thread and run in order. */
 import { Fault } from "../../contract/fault.ts";
 import { type MountJob, type MountOutcome, type MountRequest, mountFault } from "./mount-job.ts";
 
@@ -12,7 +12,8 @@ export class Mounts {
       const outcome = event.data;
       const waiter = this.#waiting.get(outcome.number);
       this.#waiting.delete(outcome.number);
-      // Not from in here: until this returns no other message comes, whoever goes on from here and waits for one.
+      // Deferred: no other message arrives before this handler returns, so a caller that continued here and waited for
+      // one would hang.
       setImmediate(() => {
         if ("error" in outcome) waiter?.reject(mountFault(outcome));
         else waiter?.resolve(outcome.values);
@@ -30,8 +31,8 @@ export class Mounts {
   }
 
   /**
-   * One after the other, without a word in between: to say a word to another thread takes this one longer than most of
-   * these jobs take that one. Answers what each answers, up to a reflink that cannot be.
+   * Sends several jobs in one message: a message costs this thread more than most of these jobs cost the worker.
+   * Returns the result of each, up to a reflink that fails.
    */
   doAll(jobs: readonly MountJob[]): Promise<boolean[]> {
     const request: MountRequest = { number: this.#next++, jobs };

@@ -1,7 +1,7 @@
 /**
- * Dangerous: speaks to the kernel's table of connections, over netlink through bun:ffi. No tool for it need be there.
- * One call goes over the whole table, which is that of all networks of the machine: half a millisecond, and 0.3 ms more
- * for each thousand flows.
+ * Dangerous: talks to the kernel's connection tracking table over netlink through bun:ffi; no tool is needed. One call
+ * scans the whole table, which all networks of the machine share: half a millisecond, and 0.3 ms more for each thousand
+ * flows.
  */
 
 import { SystemError } from "../../base/c-library.ts";
@@ -9,19 +9,19 @@ import { Fault } from "../../contract/fault.ts";
 import { readText } from "../data-folder.ts";
 import { attribute, attributesOf, endOfList, NETLINK_NETFILTER, NetlinkSocket, nested } from "./netlink.ts";
 
-/** Of the kernel's table of connections: of one sandbox that has ended at most so many. */
+/** Maximum number of flows to remove for one ended sandbox. */
 const FLOWS_FORGOTTEN_MAX = 65_536;
-/** Where there are more, a start does not look through all of them for those of its slots. */
+/** With more flows, a server start does not search the table for those of its slots. */
 const FLOWS_SEEN_MAX = 8192;
 
-/** How many there are in the network namespace of who reads it. */
+/** The number of flows in the reader's network namespace. */
 const COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count";
 
-/** Types of messages. */
+/** Message types. */
 const CT_GET = (1 << 8) | 1;
 const CT_DELETE = (1 << 8) | 2;
 
-/** IPv4, and a version that has the kernel look at the family. */
+/** IPv4, and a version that makes the kernel check the family. */
 const FAMILY = Buffer.from([2, 1, 0, 0]);
 
 /** Attributes. */
@@ -30,16 +30,16 @@ const TUPLE_ADDRESSES = 1;
 const ZONE = 18;
 const FILTER = 25;
 const FILTER_ORIGINAL = 1;
-/** Who has begun a flow, or with whom. */
+/** The source and the destination of a flow. */
 const SIDES = [
   { address: 1, filter: 1 },
   { address: 2, filter: 2 },
 ];
 
-/** Kernels before 6.8 list by address and remove one by one. */
+/** Error numbers of kernels before 6.8, which cannot delete by address: flows are listed and deleted one by one. */
 const CANNOT_BY_ADDRESS: ReadonlySet<number> = new Set([2, 22, 95]);
 
-/** The kernel knows nothing any more of flows from and to this address. `oneByOne`: as with older kernels. */
+/** Deletes all flows from and to this address. `oneByOne`: as on older kernels. */
 export function forgetFlows(address: string, { oneByOne = false } = {}): void {
   try {
     using socket = new NetlinkSocket(NETLINK_NETFILTER);
@@ -56,7 +56,7 @@ export function forgetFlows(address: string, { oneByOne = false } = {}): void {
   }
 }
 
-/** Addresses that a flow is from or to. Undefined: there are more flows than `max`, or it cannot be known. */
+/** Addresses that have flows. Undefined: there are more flows than `max`, or the count is unknown. */
 export function addressesWithFlows(max = FLOWS_SEEN_MAX): Set<string> | undefined {
   const count = Number(readText(COUNT_FILE) ?? Number.NaN);
   if (!(count <= max)) return undefined;
@@ -64,7 +64,7 @@ export function addressesWithFlows(max = FLOWS_SEEN_MAX): Set<string> | undefine
   return new Set(list(socket, Buffer.alloc(0)).flatMap(addressesIn));
 }
 
-/** Of what names a flow. */
+/** The addresses in a flow's tuple. */
 function addressesIn(flow: Buffer): string[] {
   const within = (bytes: Buffer, wanted: number) => attributesOf(bytes).find(({ type }) => type === wanted)?.data;
   const addresses = within(within(flow, TUPLE_ORIGINAL) ?? Buffer.alloc(0), TUPLE_ADDRESSES) ?? Buffer.alloc(0);
@@ -81,13 +81,13 @@ function filterFor(address: string, side: { address: number; filter: number }): 
   ]);
 }
 
-/** The kernel's number of what went wrong; 0 when nothing did. */
+/** The kernel's error number; 0 for success. */
 function remove(socket: NetlinkSocket, attributes: Buffer): number {
   const [outcome] = socket.ask([{ type: CT_DELETE, flags: 0, body: Buffer.concat([FAMILY, attributes]) }]);
   return outcome?.refused ?? 0;
 }
 
-/** What names each flow, to remove it by. */
+/** The tuples that identify each flow, for deletion. */
 function list(socket: NetlinkSocket, attributes: Buffer): Buffer[] {
   const found: Buffer[] = [];
   socket.askForList(CT_GET, Buffer.concat([FAMILY, attributes]));

@@ -1,25 +1,24 @@
 /**
- * Dangerous: a thread in the network namespace of a sandbox, for a moment. Only for threads of their own kind: what
- * runs on the same thread meanwhile, or after one that did not come back, would happen to a sandbox instead of the
- * machine.
+ * Dangerous: moves a thread into the network namespace of a sandbox for a moment. Only for dedicated threads: other
+ * code on the same thread, during the visit or after a failed return, would act on a sandbox instead of the machine.
  */
 import { FFIType } from "bun:ffi";
 import { closeSync, openSync } from "node:fs";
 import { errorNumber, onFirstUse, SystemError } from "../../base/c-library.ts";
 
-/** How often a thread tries to come back from the network of a sandbox. */
+/** How often a thread tries to return from a sandbox's network namespace. */
 const RETURN_TRIES_MAX = 1000;
 
 const libc = onFirstUse({ setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 } });
 
 const CLONE_NEWNET = 0x40000000;
 
-/** The thread could not come back. It has to end. */
+/** The thread could not return and has to end. */
 export class Stranded extends Error {
   override readonly name = "Stranded";
 }
 
-/** `fd` is the open namespace. The work ends before this does. */
+/** `fd` is the open namespace. The work must be synchronous. */
 export function visit<T>(fd: number, work: () => T): T {
   const own = openSync("/proc/thread-self/ns/net", "r");
   try {
@@ -34,7 +33,7 @@ export function visit<T>(fd: number, work: () => T): T {
   }
 }
 
-/** It takes memory, of which there may be none for a moment. */
+/** setns needs memory, which may be unavailable for a moment. */
 function comeBack(own: number): void {
   for (let tries = 0; tries < RETURN_TRIES_MAX; tries++) if (libc().setns(own, CLONE_NEWNET) === 0) return;
   const { message } = new SystemError("setns", errorNumber());

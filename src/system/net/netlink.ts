@@ -1,7 +1,7 @@
 /**
- * Dangerous: netlink, in which the kernel's tables of the network are read and changed, through bun:ffi. The kernel has
- * its answers ready when it has taken a request, which blocks the thread for as long as that takes. Both architectures
- * write the lowest byte first, as netlink does on them.
+ * Dangerous: reads and changes the kernel's network tables over netlink, through bun:ffi. The kernel handles a request
+ * during the send call, which blocks the thread, and its responses are then ready. Both supported architectures are
+ * little-endian.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
@@ -23,10 +23,10 @@ const MSG_DONTWAIT = 0x40;
 const OWN_NAMESPACE = "/proc/thread-self/ns/net";
 
 const SOL_NETLINK = 270;
-/** The kernel does not send a request back with its answer, and says in words what is wrong with it. */
+/** The kernel does not echo requests in its responses, and adds an error message in words. */
 const CAP_ACK = 10;
 const EXT_ACK = 11;
-/** Where those words are, after the number and the head of the request. */
+/** Offset of that message, after the error number and the head of the request. */
 const ACK_WORDS_AT = 4 + 16;
 const ACK_WORDS = 1;
 
@@ -46,26 +46,26 @@ const NESTED = 0x8000;
 
 export interface NetlinkRequest {
   type: number;
-  /** Besides that it is a request. */
+  /** Besides NLM_F_REQUEST. */
   flags: number;
   body: Buffer;
 }
 
 interface NetlinkMessage {
   type: number;
-  /** Which request it answers. */
+  /** The sequence number of the request. */
   sequence: number;
   body: Buffer;
 }
 
-/** What came of a request: the kernel's number for what went wrong, and its words; 0 when nothing did. */
+/** The result of a request: the kernel's error number, 0 for success, and its message. */
 interface NetlinkOutcome {
   refused: number;
   said: string | undefined;
   answers: Buffer[];
 }
 
-/** Of whatever namespace the thread is in that makes it. */
+/** A socket in the namespace of the thread that creates it. */
 export class NetlinkSocket implements Disposable {
   readonly #fd: number;
   #sequence = 0;
@@ -73,12 +73,12 @@ export class NetlinkSocket implements Disposable {
   constructor(protocol: number) {
     this.#fd = libc().socket(AF_NETLINK, SOCK_RAW_CLOEXEC, protocol);
     if (this.#fd < 0) throw new SystemError("socket", errorNumber());
-    // Kernels that cannot give only numbers.
+    // Kernels without these options return only numbers.
     const on = new Int32Array([1]);
     for (const option of [CAP_ACK, EXT_ACK]) libc().setsockopt(this.#fd, SOL_NETLINK, option, ptr(on), on.byteLength);
   }
 
-  /** All of them go at once and are done in this order; one that is refused does not keep the others. */
+  /** Sends all requests at once; the kernel performs them in order. A refused one does not stop the others. */
   ask(requests: readonly NetlinkRequest[]): NetlinkOutcome[] {
     const first = this.#sequence;
     this.#send(requests.map(({ type, flags, body }) => ({ type, flags: flags | NLM_ACK, body })));
@@ -86,7 +86,7 @@ export class NetlinkSocket implements Disposable {
     for (let [left, turns] = [requests.length, 0]; left > 0 && turns < NETLINK_ANSWERS_MAX; turns++) {
       for (const { type, sequence, body } of this.receive()) {
         const outcome = outcomes[sequence - first];
-        // What was left over from a question that was given up.
+        // A leftover of an earlier request that was given up.
         if (outcome === undefined) continue;
         if (type !== NLMSG_ERROR) outcome.answers.push(body);
         else {
@@ -99,12 +99,12 @@ export class NetlinkSocket implements Disposable {
     return outcomes;
   }
 
-  /** A list, which comes in parts: `receive` has the next one. */
+  /** Requests a list, which arrives in parts: `receive` returns the next. */
   askForList(type: number, body: Buffer): void {
     this.#send([{ type, flags: NLM_DUMP, body }]);
   }
 
-  /** The next messages that are there. The number of what went wrong, if that is what the kernel has to say, is -n. */
+  /** Returns the messages that are ready. An error is a message with a negative number. */
   receive(): NetlinkMessage[] {
     const room = Buffer.allocUnsafe(NETLINK_ANSWER_BYTES);
     const length = Number(libc().recv(this.#fd, ptr(room), BigInt(room.length), MSG_DONTWAIT));
@@ -130,11 +130,11 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
-/** A network namespace of somebody else, for requests that name it, and for sockets in it. */
+/** Another network namespace, for requests that name it and for sockets in it. */
 export class OtherNamespace implements Disposable {
   readonly fd: number;
 
-  /** Fault 500 when it is the one of this thread. */
+  /** Throws Fault 500 when it is this thread's own. */
   constructor(readonly path: string) {
     this.fd = openSync(path, "r");
     const own = openSync(OWN_NAMESPACE, "r");
@@ -145,12 +145,12 @@ export class OtherNamespace implements Disposable {
     throw new Fault(500, `${path} is the machine's own network namespace, not a sandbox's`);
   }
 
-  /** A socket stays in the namespace in which it was made; the thread is in there for no longer than that takes. */
+  /** A socket stays in the namespace where it was created; the thread enters it only for that call. */
   socket(): NetlinkSocket {
     return this.inside(() => new NetlinkSocket(NETLINK_ROUTE));
   }
 
-  /** The thread is in there until the work is done. */
+  /** The thread is in the namespace until the work is done. */
   inside<T>(work: () => T): T {
     return visit(this.fd, work);
   }
@@ -170,7 +170,7 @@ export function attribute(type: number, ...data: readonly Buffer[]): Buffer {
   return bytes;
 }
 
-/** One that has others in it, and says so. */
+/** An attribute that contains others. */
 export function nested(type: number, ...attributes: readonly Buffer[]): Buffer {
   return attribute(type | NESTED, ...attributes);
 }
@@ -188,7 +188,7 @@ export function attributesOf(bytes: Buffer): { type: number; data: Buffer; whole
   return found;
 }
 
-/** The kernel's number of what went wrong, in a message that is the end of a list; undefined: it is an entry. */
+/** The kernel's error number in the message that ends a list; undefined for an entry. */
 export function endOfList({ type, body }: Pick<NetlinkMessage, "type" | "body">): number | undefined {
   if (type === NLMSG_ERROR) return -body.readInt32LE(0);
   return type === NLMSG_DONE ? 0 : undefined;

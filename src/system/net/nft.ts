@@ -1,16 +1,16 @@
 /**
- * Speaks to nft. Two that run at the same time make each other begin again, and hundreds would for minutes: while one
- * runs, what is asked for gathers, and goes together in the next transaction. Only if that is refused is each tried by
- * itself, so that nobody suffers for another's.
+ * Runs nft. Concurrent runs make each other restart, and hundreds would do so for minutes. So while one runs, requests
+ * queue up and go together in the next transaction. Only if that fails is each tried separately, so that no caller
+ * fails because of another.
  */
 
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { run } from "../command.ts";
 
-/** How long nft may take: a table with the rules of hundreds of sandboxes, with long lists, takes half a minute. */
+/** Timeout of nft: a table with long lists for hundreds of sandboxes takes half a minute. */
 const NFT_MS = scaled(180_000);
-/** Changes that go to nft together. */
+/** Maximum size of a combined transaction. */
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 
 interface Asked {
@@ -22,7 +22,7 @@ type Load = (script: string) => Promise<void>;
 
 export class Firewall {
   readonly #load: Load;
-  /** At most one for each slot, and one for the machine's networks. */
+  /** At most one entry per slot, and one for the machine's networks. */
   #waiting: Asked[] = [];
   #isBusy = false;
 
@@ -30,7 +30,7 @@ export class Firewall {
     this.#load = load;
   }
 
-  /** One transaction, or part of one. Whether it came to pass is not known when the time was up. */
+  /** Runs a transaction, or part of one. After a timeout it is unknown whether it took effect. */
   async run(script: string): Promise<void> {
     const done = Promise.withResolvers<void>();
     this.#waiting.push({ script, done });
@@ -44,7 +44,7 @@ export class Firewall {
     this.#isBusy = false;
   }
 
-  /** Those that waited longest; one in any case. */
+  /** Takes the longest waiting requests, at least one. */
   #next(): Asked[] {
     let chars = 0;
     const fits = this.#waiting.findIndex(({ script }, index) => {

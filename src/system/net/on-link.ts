@@ -1,9 +1,9 @@
 /**
- * The networks this machine is directly on: its LAN, whatever addresses that uses. Read from the kernel's own table
- * (/proc/net/route) so that looking again costs nothing.
+ * The networks that this machine is directly connected to: its LAN, whatever addresses that uses. Read from the
+ * kernel's routing table (/proc/net/route), so repeated reads are cheap.
  */
 
-/** Wider than this is not a LAN but a way to say "everything" (a VPN, a point-to-point default route). */
+/** A wider range is not a LAN but a form of "everything" (a VPN, a point-to-point default route). */
 const PREFIX_MIN = 8;
 
 export function onLinkRanges(routeTable: string): string[] {
@@ -17,7 +17,7 @@ export function onLinkRanges(routeTable: string): string[] {
   return [...ranges].sort();
 }
 
-/** The interface through which this machine reaches the outside, if it does. */
+/** The interface of the default route, if there is one. */
 export function defaultRouteDevice(routeTable: string): string | undefined {
   for (const line of routeTable.trim().split("\n").slice(1)) {
     const [device, destination] = line.split("\t").map((field) => field.trim());
@@ -26,7 +26,7 @@ export function defaultRouteDevice(routeTable: string): string | undefined {
   return undefined;
 }
 
-/** The kernel prints addresses in hexadecimal, lowest byte first on all machines we run on. */
+/** The kernel prints addresses in hexadecimal, lowest byte first on all supported machines. */
 function dotted(hex: string): string {
   return [6, 4, 2, 0].map((at) => Number.parseInt(hex.slice(at, at + 2), 16)).join(".");
 }

@@ -1,12 +1,12 @@
 /**
- * Dangerous: whether somebody listens at an address, by connect(2) through bun:ffi, without waiting. On a veth pair the
- * answer is there when the call returns: to ask takes a twentieth of what a request takes.
+ * Dangerous: checks whether a port is open with a non-blocking connect(2) through bun:ffi. On a veth pair the result is
+ * known when the call returns: a probe takes a twentieth of the time of a request.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync } from "node:fs";
 import { callResult, errorNumber, onFirstUse, SystemError } from "../../base/c-library.ts";
 
-/** How long a question whether somebody listens may be under way before it is asked anew. */
+/** How long a connection attempt may be pending before a new one starts. */
 const PROBE_ANSWER_MS = 50;
 
 const libc = onFirstUse({
@@ -17,7 +17,7 @@ const libc = onFirstUse({
 const AF_INET = 2;
 const SOCK_STREAM_NONBLOCK_CLOEXEC = 1 | 0o4000 | 0o2000000;
 const EISCONN = 106;
-/** Of a connection that is on its way, at the first question and at the next ones. */
+/** Errors of a pending connection: at the first call, and at later ones. */
 const EINPROGRESS = 115;
 const EALREADY = 114;
 
@@ -37,20 +37,20 @@ export class DoorProbe implements Disposable {
     ]);
   }
 
-  /** Whether it is known by now that somebody takes connections there. Asked again until it is. */
+  /** Whether the port is known to be open by now. To be called again until it is. */
   isOpen(): boolean {
     const isNew = this.#fd === undefined;
     this.#fd ??= this.#begin();
     let outcome = this.#connect(this.#fd);
-    // Said again of the same socket, it tells what became of it.
+    // A second connect on the same socket returns its state.
     if (isNew && outcome === EINPROGRESS) outcome = this.#connect(this.#fd);
-    // A first packet that is lost is sent again after a second: another question is answered sooner.
+    // A lost first packet is sent again only after a second; a new attempt succeeds sooner.
     const isOnItsWay = outcome === EINPROGRESS || outcome === EALREADY;
     if (!isOnItsWay || performance.now() - this.#since > PROBE_ANSWER_MS) this[Symbol.dispose]();
     return outcome === 0 || outcome === EISCONN;
   }
 
-  /** The kernel's number of why it is not connected; 0: it is. */
+  /** The kernel's error number; 0: connected. */
   #connect(fd: number): number {
     return libc().connect(fd, ptr(this.#to), this.#to.length) === 0 ? 0 : errorNumber();
   }

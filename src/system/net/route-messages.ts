@@ -1,10 +1,10 @@
-/** What the kernel is told about interfaces, addresses, routes and neighbours, as netlink has it. Pure. */
+/** Netlink messages about interfaces, addresses, routes and neighbours. Pure. */
 import { isIPv4 } from "node:net";
 import { LOCAL_CONGESTION } from "../../base/local-congestion.ts";
 import { Fault } from "../../contract/fault.ts";
 import { attribute, type NetlinkRequest } from "./netlink.ts";
 
-/** With what it is about, for the reason when it is refused. */
+/** `what` describes the request in an error. */
 export interface RouteRequest extends NetlinkRequest {
   what: string;
 }
@@ -54,7 +54,7 @@ const ROUTE_SOURCE = 7;
 const ROUTE_METRICS = 8;
 const METRIC_CONGESTION = 16;
 const MAIN_TABLE = 254;
-/** As `ip` says of what it does. */
+/** The protocol number that `ip` uses for its routes. */
 const BY_BOOT = 3;
 const SCOPE_ALL = 0;
 const SCOPE_LINK = 253;
@@ -67,7 +67,7 @@ const NEIGHBOUR_MAC = 2;
 const PERMANENT = 0x80;
 
 const ONE_ADDRESS_BITS = 32;
-/** The kernel takes no longer one, with the zero after it. */
+/** The kernel's limit, without the final zero. */
 const NAME_MAX_CHARS = 15;
 
 interface VethEnd {
@@ -75,7 +75,7 @@ interface VethEnd {
   mac: string;
 }
 
-/** Both ends; the peer is made in the namespace that is open as `namespace`. */
+/** Creates both ends; the peer is created in the namespace open as `namespace`. */
 export function addVeth(own: VethEnd, peer: VethEnd, mtu: number, namespace: number): RouteRequest {
   const ofBoth = ({ name, mac }: VethEnd) => [
     attribute(LINK_NAME, text(name)),
@@ -96,19 +96,19 @@ export function deleteLink(name: string): RouteRequest {
   return { what: `removing the interface ${name}`, type: DELETE_LINK, flags: 0, body };
 }
 
-/** In a group, links go together. */
+/** Links of a group can be deleted together. */
 export function putInGroup(name: string, group: number): RouteRequest {
   const body = Buffer.concat([link(0), attribute(LINK_NAME, text(name)), attribute(LINK_GROUP, word(group))]);
   return { what: `marking the interface ${name}`, type: SET_LINK, flags: 0, body };
 }
 
-/** The kernel waits once for all of them until nobody uses them, where it would wait for each. */
+/** Deletes all links of a group. The kernel waits once for all of them to be unused, instead of once for each. */
 export function deleteGroup(group: number): RouteRequest {
   const body = Buffer.concat([link(0), attribute(LINK_GROUP, word(group))]);
   return { what: "removing interfaces", type: DELETE_LINK, flags: 0, body };
 }
 
-/** The answer tells its number: `linkNumber`. */
+/** `linkNumber` reads the number from the response. */
 export function findLink(name: string): RouteRequest {
   const body = Buffer.concat([link(0), attribute(LINK_NAME, text(name)), attribute(LINK_WITHOUT, word(STATISTICS))]);
   return { what: `looking for the interface ${name}`, type: GET_LINK, flags: 0, body };
@@ -122,7 +122,7 @@ export function setUp(device: number): RouteRequest {
   return { what: "setting an interface up", type: SET_LINK, flags: 0, body: link(device, IS_UP) };
 }
 
-/** The kernel makes it no IPv6 address by itself. */
+/** Keeps the kernel from assigning an IPv6 address. */
 export function withoutIpv6Address(device: number): RouteRequest {
   const mode = attribute(IPV6_ADDRESS_MODE, Buffer.from([NO_IPV6_ADDRESS]));
   const body = Buffer.concat([link(device), attribute(LINK_FAMILIES, attribute(AF_INET6, mode))]);
@@ -147,7 +147,7 @@ function oneAddress(device: number, address: string): Buffer {
   return Buffer.concat([head, attribute(ADDRESS_OWN, of), attribute(ADDRESS_PEER, of)]);
 }
 
-/** This one address is right there. */
+/** A route to one address directly on the device. */
 export function putRoute(device: number, to: string, source: string): RouteRequest {
   const body = Buffer.concat([
     route(ONE_ADDRESS_BITS, SCOPE_LINK, 0),
@@ -159,7 +159,7 @@ export function putRoute(device: number, to: string, source: string): RouteReque
   return { what: `leading ${to} to an interface`, type: NEW_ROUTE, flags: PUT, body };
 }
 
-/** The machine itself is behind the next hop that everything goes by. */
+/** A route to the machine itself, through the common next hop. */
 export function addMachineRoute(device: number, to: string, by: string, source: string): RouteRequest {
   const body = Buffer.concat([
     route(ONE_ADDRESS_BITS, SCOPE_ALL, ON_LINK),
@@ -172,7 +172,7 @@ export function addMachineRoute(device: number, to: string, by: string, source: 
   return { what: `leading ${to} by ${by}`, type: NEW_ROUTE, flags: ADD, body };
 }
 
-/** There is no network on the way. */
+/** Sets the congestion control for traffic that stays on this machine. */
 function withinMachine(): Buffer {
   return attribute(ROUTE_METRICS, attribute(METRIC_CONGESTION, Buffer.from(`${LOCAL_CONGESTION}\0`)));
 }
@@ -187,7 +187,7 @@ export function addDefaultRoute(device: number, by: string, source: string): Rou
   return { what: `leading everything by ${by}`, type: NEW_ROUTE, flags: ADD, body };
 }
 
-/** Nobody has to ask who has this address. */
+/** A permanent neighbour entry, so that no ARP query is needed. */
 export function putNeighbour(device: number, address: string, mac: string): RouteRequest {
   const head = Buffer.alloc(12);
   head.writeUInt8(AF_INET, 0);
@@ -201,7 +201,7 @@ export function putNeighbour(device: number, address: string, mac: string): Rout
   return { what: `noting who has ${address}`, type: NEW_NEIGHBOUR, flags: PUT, body };
 }
 
-/** Of the flags only those that are set are changed. */
+/** Changes only the flags that are set. */
 function link(device: number, flags = 0): Buffer {
   const head = Buffer.alloc(16);
   head.writeInt32LE(device, 4);

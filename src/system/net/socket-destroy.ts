@@ -1,30 +1,30 @@
 /**
  * Dangerous: closes TCP connections of the machine in the kernel (SOCK_DESTROY of socket diagnostics), over netlink
- * through bun:ffi. Their owners get ECONNABORTED at once, whatever they were doing.
+ * through bun:ffi. Their owners get ECONNABORTED at once, whatever they are doing.
  *
- * The kernel destroys one socket at a time, so they are listed first, by the address of the peer.
+ * The kernel destroys one socket at a time, so they are listed first, by peer address.
  */
 import { SystemError } from "../../base/c-library.ts";
 import { NETLINK_ANSWERS_MAX } from "../limits.ts";
 import { attribute, endOfList, NETLINK_SOCK_DIAG, NetlinkSocket } from "./netlink.ts";
 
-/** The kernel's answers to so many requests fit a socket's buffer. */
+/** The kernel's responses to so many requests fit a socket's buffer. */
 const CONNECTIONS_DESTROYED_AT_ONCE = 64;
 
-/** Types of messages. */
+/** Message types. */
 const LIST = 20;
 const DESTROY = 21;
 
 const AF_INET = 2;
-/** A socket for both families may hold an IPv4 connection as one of IPv6. */
+/** A dual-stack socket may hold an IPv4 connection as an IPv6 one. */
 const AF_INET6 = 10;
 const TCP = 6;
 /** Every state with a peer but TIME_WAIT (6): SYN_RECV is 3 and 12. CLOSE (7) and LISTEN (10) have none. */
 const STATES = [1, 2, 3, 4, 5, 8, 9, 11, 12].reduce((mask, state) => mask | (1 << state), 0);
 
-/** A request: family, protocol, two bytes, states, and what names a socket. */
+/** A request: family, protocol, two bytes, states, socket identity. */
 const REQUEST_HEAD_BYTES = 8;
-/** In an answer, after family, state and two bytes: ports, addresses of 16 bytes each, device and cookie. */
+/** In a response, after family, state and two bytes: ports, addresses of 16 bytes each, device and cookie. */
 const NAME_AT = 4;
 const NAME_BYTES = 48;
 const PEER_AT = NAME_AT + 4 + 16;
@@ -62,7 +62,7 @@ export function canDestroyConnections(): boolean {
     if (error instanceof SystemError) return false;
     throw error;
   }
-  // No socket has this name: a kernel that can destroy sockets reports that instead.
+  // No socket has this identity: a kernel that can destroy sockets reports that instead.
   return destroy(socket, [request(AF_INET)])[0] !== EOPNOTSUPP;
 }
 
@@ -71,7 +71,7 @@ function destroy(socket: NetlinkSocket, requests: readonly Buffer[]): number[] {
   return socket.ask(requests.map((body) => ({ type: DESTROY, flags: 0, body }))).map(({ refused }) => refused);
 }
 
-/** Requests that name each of the sockets. */
+/** Requests that identify each of the sockets. */
 function list(socket: NetlinkSocket, family: number, peer: Buffer): Buffer[] {
   const found: Buffer[] = [];
   socket.askForList(LIST, Buffer.concat([request(family), attribute(FILTER, peerFilter(peer))]));
@@ -80,7 +80,7 @@ function list(socket: NetlinkSocket, family: number, peer: Buffer): Buffer[] {
       const end = endOfList(message);
       if (end === 0) return found;
       if (end !== undefined) throw new SystemError("listing connections", end);
-      // The kernel has filtered already; no other socket may be destroyed.
+      // The kernel has already filtered; checked again so that no other socket is destroyed.
       if (hasPeer(message.body, peer))
         found.push(request(family, message.body.subarray(NAME_AT, NAME_AT + NAME_BYTES)));
     }

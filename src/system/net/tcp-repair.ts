@@ -1,6 +1,6 @@
 /**
- * Dangerous: takes TCP sockets of other processes out of the mode in which CRIU reads them, over pidfd_getfd(2) through
- * bun:ffi. A CRIU that fails in the middle of a socket leaves it so, and whoever uses it gets an error for ever.
+ * Dangerous: takes TCP sockets of other processes out of CRIU's repair mode, with pidfd_getfd(2) through bun:ffi. A
+ * CRIU that fails in the middle of a socket leaves it in that mode, and every later use of it fails.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, readdirSync, readlinkSync } from "node:fs";
@@ -18,11 +18,11 @@ const PIDFD_GETFD = 438;
 const IPPROTO_TCP = 6;
 const TCP_REPAIR = 19;
 const ON = 1;
-/** Without asking the other side for its window. */
+/** Without a window probe to the peer. */
 const OFF_QUIETLY = -1;
 const INT_BYTES = 4;
 
-/** Of all sockets that these processes have. Whoever has ended meanwhile has none. */
+/** Handles all sockets of these processes. Processes that have ended are skipped. */
 export function endTcpRepair(pids: readonly number[]): void {
   const seen = new Set<string>();
   for (const pid of pids) {
@@ -36,7 +36,7 @@ export function endTcpRepair(pids: readonly number[]): void {
   }
 }
 
-/** Descriptors of those that no process before it had. */
+/** Descriptors of sockets that no earlier process had. */
 function socketsOf(pid: number, seen: Set<string>): number[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
@@ -46,7 +46,7 @@ function socketsOf(pid: number, seen: Set<string>): number[] {
       return [Number(name)];
     });
   } catch {
-    // It has ended, or closed one of them.
+    // The process has ended, or closed one of them.
     return [];
   }
 }

@@ -1,4 +1,4 @@
-/** Adds one to the number in a file, so many times, each time under a lock of all servers. */
+/** Increments the number in a file so many times, each time under a lock of all servers. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { lockOfAllServers } from "../data-folder.ts";
 

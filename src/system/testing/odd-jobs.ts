@@ -1,4 +1,4 @@
-/** A thread for the tests of `JobThread`: each job says what is to become of it. */
+/** A thread for the tests of `JobThread`: each job names its own outcome. */
 import { Fault } from "../../contract/fault.ts";
 import { answerJobs } from "../job-thread.ts";
 
@@ -6,7 +6,7 @@ declare const self: Worker;
 
 export type OddJob = "done" | "refused" | "short" | "fatal" | "slow";
 
-/** Longer than anybody in the tests waits. */
+/** Longer than any test waits. */
 const SLOW_MS = 300;
 
 class Fatal extends Error {}

@@ -1,17 +1,17 @@
-/** Certificates for tests, made by the tool that makes them for servers. */
+/** Certificates for tests, made with openssl, which also makes them for servers. */
 import { copyFileSync, mkdirSync, readdirSync, renameSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "../../system/command.ts";
 import type { CertificateFiles } from "../certificate.ts";
 
 interface Made {
-  /** What it is found by in a test. */
+  /** The name by which a test finds it. */
   name: string;
   domain?: string;
   days?: number;
 }
 
-/** Signed by itself, for a domain and all below it. */
+/** A self-signed certificate for a domain and all names below it. */
 export async function makeCertificate(folder: string, { name, domain = "sandlot.localhost", days = 30 }: Made) {
   mkdirSync(folder, { recursive: true });
   const files: CertificateFiles = { cert: join(folder, `${name}.cert.pem`), key: join(folder, `${name}.key.pem`) };
@@ -23,8 +23,8 @@ export async function makeCertificate(folder: string, { name, domain = "sandlot.
 }
 
 /**
- * A folder `live` with links into `archive`, as certbot keeps it. Each renewal has a number of its own, and the links
- * are changed one after the other.
+ * A folder `live` with links into `archive`, as certbot keeps it. Each renewal has its own number, and the links change
+ * one after the other.
  */
 export class CertbotFolder {
   readonly files: CertificateFiles;
@@ -38,7 +38,7 @@ export class CertbotFolder {
     this.files = { cert: join(this.#live, "fullchain.pem"), key: join(this.#live, "privkey.pem") };
   }
 
-  /** Certificate and key of another place become the newest. */
+  /** Makes the certificate and key from another place the newest. */
   renew(files: CertificateFiles): void {
     this.link("privkey", files.key);
     this.link("fullchain", files.cert);
