@@ -8,7 +8,8 @@
  *
  * An image is written under another name, made durable, and renamed into place: under its own name it is complete and
  * never changes. A disk works only over the very folders that it was made over.
- * This folder stores images and disks. It never runs build steps or sandboxes.
+ *
+ * The module src/images stores images and disks. It never runs build steps or sandboxes.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,8 +1,9 @@
 /**
  * Starts sandboxes, a limited number concurrently: fresh ones, ones from a checkpoint, and ones for the ready pool. A
  * caller gets its sandbox once the network rules and the guest settings of the request apply.
- * Main file of this module, which boots, checkpoints, restores and cleans up single sandboxes. The module never decides
- * whether a request is allowed, and it keeps no state of tenants or templates.
+ *
+ * The module src/sandbox boots, checkpoints, restores and cleans up single sandboxes. It never decides whether a
+ * request is allowed, and it keeps no state of tenants or templates.
  */
 
 import { availableParallelism } from "node:os";

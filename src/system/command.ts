@@ -1,8 +1,9 @@
 /**
  * The only way this project runs a system tool: arguments as an array, a timeout, bounded output, and an error with the
  * command and its output.
- * This folder wraps Linux: system calls, tools, cgroups, mounts and netlink. It knows nothing about sandboxes or
- * tenants.
+ *
+ * The module src/system wraps Linux: system calls, tools, cgroups, mounts and netlink. It never decides about sandboxes
+ * or tenants.
  */
 
 import { basename } from "node:path";

@@ -1,6 +1,8 @@
 /**
- * Reads a certificate with its key and checks it before it is used: one that clients would reject, or that the library
- * cannot use, never replaces one that works.
+ * Reads a certificate with its key and checks it before use. A certificate that clients would reject, or that the
+ * library cannot use, never replaces one that works.
+ *
+ * The module src/tls provides certificates and checks names. It never serves connections itself; the edge does.
  */
 import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";

@@ -101,7 +101,7 @@ export class Checkpoints {
     return { folder, manifest };
   }
 
-  /** Replaces a checkpoint that has the new name. At no moment does a reader find the new name missing. */
+  /** Replaces a checkpoint that has the new name. No other code of this process ever finds the new name missing. */
   async rename(name: string, to: string): Promise<void> {
     const path = join(this.folder, named(to));
     const leaving = join(this.folder, UNFINISHED + named(to));

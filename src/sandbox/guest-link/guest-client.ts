@@ -1,6 +1,7 @@
 /**
  * The host's end of the control channel: waits for a guest, configures it, and asks it to forward a port to a loopback
  * service.
+ *
  * This folder talks to the guests of sandboxes. It never trusts a response: root in a sandbox can replace the guest.
  */
 import { appendFileSync, existsSync, readFileSync, truncateSync, writeFileSync } from "node:fs";

@@ -9,7 +9,7 @@ const DNS_PORT = 53;
 interface Reach {
   /** The address where the DNS relay listens. */
   gateway: string;
-  /** Closed ranges. The machine's own addresses are closed besides, whatever `open` says. */
+  /** Closed ranges. The machine's own addresses are also closed, even if `open` contains them. */
   closed: readonly string[];
   open: readonly string[];
 }

@@ -1,7 +1,8 @@
 /**
  * The network of sandboxes: a slot for each, one nftables table for all. A slot is an address (address-plan.ts) and a
  * veth pair (veth.ts). The table (ruleset.ts) closes everything that is not plainly the public internet.
- * This folder decides which packets pass. It never forwards bytes itself, and it does not read connections.
+ *
+ * This folder decides which packets pass. It never reads or forwards the bytes of connections; src/egress does.
  */
 import { readFileSync } from "node:fs";
 import { Background } from "../../base/background.ts";
@@ -367,7 +368,10 @@ export class Network {
     return slot;
   }
 
-  /** Packets that remote servers still send to the previous sandbox would reach the next one. False: they may. */
+  /**
+   * Packets that remote servers still send to the previous sandbox would reach the next one. False: the flows are still
+   * known.
+   */
   async #forgetFlows(slot: number): Promise<boolean> {
     try {
       await this.#links.forget(this.address(slot));

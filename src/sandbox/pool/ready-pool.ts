@@ -4,7 +4,7 @@
  * given out once and never returns. Nothing runs in them while they wait.
  *
  * The size follows demand (demand.ts) and room (shares.ts, memory-room.ts). The pool starts sandboxes when clients
- * leave the processors idle: work that a client waits for goes first. It never decides who may create a sandbox.
+ * leave the processors idle: work that a client waits for goes first. It never decides which requests are allowed.
  */
 
 import { Background } from "../../base/background.ts";
@@ -24,7 +24,7 @@ export const READY_REFILL_DELAY_MS = 100;
 const READY_QUIET_MS = 250;
 /** While they are taken one after another, none is made until this part is left. */
 const READY_LOW_PART = 0.25;
-/** How long after a take refilling also waits for a busy machine: the client that took a sandbox is about to use it. */
+/** How long after a create refilling also waits for a busy machine: the client is about to use its sandbox. */
 export const READY_USE_MS = 2_000;
 /** How often the pool checks its room. */
 export const READY_LOOK_MS = 1_000;

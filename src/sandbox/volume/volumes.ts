@@ -1,11 +1,11 @@
 /**
- * Volumes: filesystems that outlive sandboxes and that several sandboxes can mount at once.
+ * Volumes: filesystems that outlive sandboxes and that several sandboxes can mount at once. This folder never decides
+ * which tenant may use a volume.
  *
  * Each volume is a folder below `volumes` in the data folder, with one image and its facts. The server mounts it at
  * most once, in its own mount namespace, when a starting sandbox or a content call needs it. Sandboxes get bind mounts
  * and then hold the filesystem themselves, so the server unmounts its own mount when idle. After a kill, the next
  * server finds the mount by its name.
- * This folder never decides which tenant may use a volume.
  */
 import {
   chmodSync,

@@ -7,7 +7,7 @@ const CRIU_SAID_MAX_CHARS = 300;
 const NO_SPACE = /no space left on device|disk quota exceeded|\bENOSPC\b/i;
 const ADVICE = "End that process, or pause with memory: false to keep the files alone";
 
-/** CRIU's messages, and what they mean to a reader who does not know CRIU. */
+/** CRIU's messages, and what they mean in plain words. */
 const REASONS: readonly [RegExp, string][] = [
   [
     /non-zombie \d+ found, state D/,

@@ -140,10 +140,10 @@ export class Criu {
   }
 
   /**
-   * Writes a running sandbox, which is frozen from then on. CRIU stops the processes one by one, because it cannot stop
-   * one that is both stopped by a signal and frozen; they are frozen before CRIU releases them. Throws Fault 422, with
-   * the process and the reason, when the sandbox holds something that cannot be written. After a failure, a second try
-   * finds the reason: CRIU names the process only with verbose logging.
+   * Writes a running sandbox, which is frozen from then on. It is not frozen first, because CRIU cannot stop a process
+   * that is both stopped by a signal and frozen. CRIU stops the processes one by one, and they are frozen before it
+   * releases them. Throws Fault 422, with the process and the reason, when the sandbox holds something that cannot be
+   * written. After a failure, a second try finds the reason: CRIU names the process only with verbose logging.
    *
    * CRIU works inside each process in turn, for a few milliseconds each. If CRIU or one of the other processes is
    * killed from outside at such a moment, that process does not survive; at any other moment the processes continue
