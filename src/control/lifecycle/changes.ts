@@ -1,6 +1,6 @@
 /**
- * Waiting for a sandbox to come to rest. Watch first, then read the row: a change that is recorded after that read is
- * heard, so nobody has to ask again and again.
+ * Waits for a sandbox to reach a resting state, without polling. Watch first, then read the row: the watch then sees
+ * every change recorded after the read.
  */
 import type { Clock } from "../../base/clock.ts";
 
@@ -13,12 +13,12 @@ export class Changes {
     this.#clock = clock;
   }
 
-  /** Call it after the row says so. */
+  /** Call it after the row has changed. */
   note(id: string): void {
     for (const wake of this.#watches.get(id) ?? []) wake();
   }
 
-  /** Nobody waits any longer. */
+  /** Ends all waits. */
   close(): void {
     this.#closing.resolve(false);
   }
@@ -50,6 +50,6 @@ export class Changes {
 }
 
 interface Watch extends Disposable {
-  /** Whether something changed since the watch began, or did within this time. */
+  /** Whether something changed since the watch began, or changes within this time. */
   within(waitMs: number): Promise<boolean>;
 }

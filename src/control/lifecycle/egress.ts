@@ -1,4 +1,4 @@
-/** What may leave a sandbox, as the host takes it, from what was said about it. */
+/** Turns a sandbox's network settings into the egress rules of the host. */
 import { domainPattern } from "../../contract/domain-pattern.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Egress, EgressPolicy, Host } from "../../contract/internal/host.ts";
@@ -9,8 +9,8 @@ import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network
 import type { Sandbox } from "../../store/sandboxes.ts";
 
 /**
- * Entries about IPv6 add nothing: all of it is closed. `privateRanges`: what the operator has opened to sandboxes of
- * the team; they are as the outside, so what is said of that is said of them.
+ * IPv6 entries add nothing: all IPv6 is closed. `privateRanges` are the private networks that the operator opened to
+ * the team; the allow and deny entries apply to them as to the internet.
  */
 export function egressOf(
   { network, allowInternetAccess }: Pick<Sandbox, "network" | "allowInternetAccess">,
@@ -31,10 +31,10 @@ export function egressOf(
   return allowsAll && proxy === null && privateRanges.length === 0 ? "open" : policy;
 }
 
-/** Private networks that are open to sandboxes of a team. */
+/** Private networks that are open to the sandboxes of a team. */
 export type PrivateRangesOf = (teamId: string | undefined) => Promise<readonly string[]>;
 
-/** Fault 400 when connections through the proxy could not leave: its address is closed to every sandbox. */
+/** Fault 400 when the proxy's address is closed to every sandbox, so that no connection through it could succeed. */
 export async function demandOpenProxy(
   { host, privateRangesOf }: { host: Host; privateRangesOf: PrivateRangesOf },
   teamId: string,
@@ -44,7 +44,7 @@ export async function demandOpenProxy(
   if (egressProxy === undefined) return;
   const name = readProxyAddress(egressProxy.address)?.host ?? "";
   const found = await host.lookUp(name, await privateRangesOf(teamId));
-  // A name that leads nowhere yet may do so later; until then the sandbox's log says why connections fail.
+  // A name that does not resolve yet may do so later. Until then the sandbox's log says why connections fail.
   if (found.length === 0 || found.some(({ isClosed }) => !isClosed)) return;
   const closed = `leads to ${found[0]?.address}, which is closed to every sandbox`;
   throw new Fault(400, `validation error: ${field}.address ${closed}`);
@@ -55,14 +55,14 @@ function rangesIn(entries: readonly string[]): string[] {
 }
 
 function namesIn(entries: readonly string[]): string[] {
-  // An address is no pattern, so nothing is both.
+  // No entry is both a range and a name: an address is not a domain pattern.
   return [...new Set(entries.flatMap((entry) => domainPattern(entry) ?? []))];
 }
 
 function proxyOf({ egressProxy }: SandboxNetwork): EgressPolicy["proxy"] {
   if (egressProxy === undefined) return null;
   const address = readProxyAddress(egressProxy.address);
-  // Without it everything would leave directly.
+  // Without the proxy, connections would leave directly.
   if (address === undefined) throw new Fault(500, `the stored proxy address "${egressProxy.address}" cannot be read`);
   const { username, password = "" } = egressProxy;
   return { ...address, credentials: username ? { username, password } : null };

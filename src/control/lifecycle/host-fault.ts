@@ -1,15 +1,16 @@
 /**
- * What a client is told when the host could not do something. Clients look for the phrase with which a failed start
- * begins; what a tool of the machine said is for the operator's log and not for a tenant.
+ * Turns a fault of the host into the fault that a client gets. Clients look for the phrase that begins the message of a
+ * failed start. Output of the machine's tools goes to the operator's log, never to a tenant.
  */
 import { Fault } from "../../contract/fault.ts";
 
 /**
- * The host's word for these is meant for whoever asked: what cannot be kept, what does not fit, that the disk is full.
+ * The host writes the messages of these for the caller: the state cannot be checkpointed, it does not fit, the disk is
+ * full.
  */
 const FOR_CALLERS: ReadonlySet<number> = new Set([422, 507]);
 
-/** A sandbox could not be started. `otherwise` ends the sentence for faults that are not the caller's business. */
+/** A sandbox could not be started. `otherwise` ends the message of faults whose details the caller must not see. */
 export function placementFault(cause: unknown, otherwise = "it could not be started"): Fault {
   const fault = Fault.from(cause);
   const headers = { ...fault.headers };
@@ -23,7 +24,7 @@ export function placementFault(cause: unknown, otherwise = "it could not be star
   return new Fault(500, message, { cause, errorCode: "sandbox_create_failed", headers });
 }
 
-/** What may leave a running sandbox could not be changed. */
+/** The egress rules of a running sandbox could not be changed. */
 export function egressFault(cause: unknown, id: string): Fault {
   const fault = Fault.from(cause);
   if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;
@@ -32,7 +33,7 @@ export function egressFault(cause: unknown, id: string): Fault {
   return new Fault(500, message, { cause });
 }
 
-/** A running sandbox could not be written into a checkpoint. */
+/** A running sandbox could not be checkpointed. */
 export function captureFault(cause: unknown, id: string): Fault {
   const fault = Fault.from(cause);
   if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;

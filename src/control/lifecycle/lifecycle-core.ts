@@ -1,6 +1,4 @@
-/**
- * What the parts of a sandbox's life share: the services they work with, and the steps that several of them end with.
- */
+/** Services and closing steps that the transitions of a sandbox share. */
 
 import { Background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -22,7 +20,7 @@ import { type CheckpointRemoval, createCheckpointRemoval } from "./transitions/c
 import { SandboxRemoval } from "./transitions/sandbox-removal.ts";
 import { StartRepair } from "./transitions/start-repair.ts";
 
-/** While sandboxes are being resumed, the removal of what others were resumed from is put off, at most for so long. */
+/** Removal of used checkpoints waits while sandboxes are being resumed, at most for this long. */
 const REMOVAL_PUT_OFF_MAX_MS = 5_000;
 
 export interface LifecycleServices {
@@ -32,9 +30,9 @@ export interface LifecycleServices {
   ids: Ids;
   log: Log;
   listener?: LifecycleListener;
-  /** Absent: none are open. */
+  /** Absent: no private networks are open. */
   privateRangesOf?: PrivateRangesOf;
-  /** Told when a build has got another checkpoint. */
+  /** Called when a build gets a new checkpoint. */
   checkpointReplaced?: () => void;
 }
 
@@ -47,7 +45,7 @@ export class LifecycleCore {
   readonly listener: LifecycleListener;
   readonly privateRangesOf: PrivateRangesOf;
   readonly background: Background;
-  /** Nobody waits for a sandbox to be resumed. */
+  /** Idle time: no caller is waiting for a resume. */
   readonly quietPeriod: QuietPeriod;
   readonly reachability = new Reachability();
   readonly changes: Changes;
@@ -56,12 +54,12 @@ export class LifecycleCore {
   readonly checkpointRemoval: CheckpointRemoval;
   readonly startRepair: StartRepair;
   readonly expiry: Expiry;
-  /** Sandboxes of which a checkpoint is being made while they go on. */
+  /** Running sandboxes whose checkpoint is being made. */
   readonly captured = new Set<string>();
   readonly #closing = Promise.withResolvers<void>();
   #closed = false;
 
-  /** `onDue` gets what expiry has moved to `pausing`. */
+  /** `onDue` gets the sandboxes that expiry has moved to `pausing`. */
   constructor(services: LifecycleServices, onDue: (sandboxes: Sandbox[]) => void) {
     this.store = services.store;
     this.host = services.host;
@@ -94,7 +92,7 @@ export class LifecycleCore {
     });
   }
 
-  /** Removes, in its own time, those of these checkpoints that no build is started from. */
+  /** Removes those of these checkpoints that no build starts from, in the background. */
   discard(checkpoints: readonly string[]): void {
     if (checkpoints.length === 0) return;
     this.background.run("checkpoints could not be discarded; the next start removes them", async () => {
@@ -111,37 +109,41 @@ export class LifecycleCore {
   }
 
   /**
-   * What runs again, or still: its row has just been changed to `running`, or to `killing` because somebody wants that.
+   * Completes a return to `running`: call it after the row has changed to `running`, or to `killing` because a kill was
+   * requested meanwhile.
    */
   async backInRunning(sandbox: Sandbox): Promise<void> {
     if (sandbox.state === "killing") return this.endSoon(sandbox, "killed");
-    // After a failure of the store somebody may have it in hand again, who tells all of this.
+    // After a failure of the store another call may own the sandbox again; that call reports the change.
     if (sandbox.state !== "running") return;
     this.reachability.show(sandbox.id);
     this.expiry.noteEnd(sandbox.endAt);
     this.changes.note(sandbox.id);
-    // It may have died while somebody had it in hand, when the host's word of it meant nothing to us.
+    // It may have died during the transition, when this class ignored the host's event.
     if (!this.reachability.isUp(sandbox.id)) await this.lost(sandbox);
   }
 
   /**
-   * Who has just changed a row to `killing` calls this, or `endSoon`, and nobody else. Resolves when the sandbox is
-   * gone; when it throws, that is tried again.
+   * Ends a sandbox. Only the caller that changed the row to `killing` calls this or `endSoon`. Resolves when the
+   * sandbox is gone. When it throws, the removal is retried.
    */
   async end(sandbox: Sandbox, note: string): Promise<void> {
-    // After a failure of the store somebody may have found it so before who did it heard of it.
+    // After a failure of the store another call may have found the row in `killing` and begun the removal.
     if (!this.removal.isUnderWay(sandbox.id)) this.#over(sandbox, note);
     await this.removal.finish(sandbox);
   }
 
-  /** As `end`, for those who have nobody to tell how it went, or who found it so after a failure of the store. */
+  /**
+   * As `end`, without waiting: for callers that report no result, or that found the row in `killing` after a failure of
+   * the store.
+   */
   endSoon(sandbox: Sandbox, note: string): void {
     if (this.removal.isUnderWay(sandbox.id)) return;
     this.#over(sandbox, note);
     this.removal.enqueue([sandbox]);
   }
 
-  /** The host says that this run is over, or is not known to it any more. True: this call ended it. */
+  /** The host says that this run is over, or no longer knows it. True: this call ended it. */
   async lost(sandbox: Sandbox, reason = "its first process ended"): Promise<boolean> {
     const end = () => this.store.sandboxes.endRunning(sandbox);
     const ended = await this.begin(sandbox.id, end, async (row) => {
@@ -154,8 +156,8 @@ export class LifecycleCore {
   }
 
   /**
-   * Writes down what has been done, however long the store is away: nothing may stay between two states for a moment's
-   * failure. Gives up only when the server stops; the next start sorts it out.
+   * Records a completed step and retries for as long as the store is away, so that a short failure leaves no sandbox
+   * between two states. Gives up only when the server stops; the next start repairs the row.
    */
   async untilRecorded<T>(what: string, record: () => Promise<T>): Promise<T> {
     for (;;) {
@@ -171,8 +173,8 @@ export class LifecycleCore {
   }
 
   /**
-   * As `untilRecorded`, of a change that takes this run out of its state. One that failed may have been made all the
-   * same: the next try finds the run in another state then, and answers the row as it is.
+   * As `untilRecorded`, for a change that takes this run out of its state. A failed attempt may have changed the row
+   * all the same; the next attempt then finds another state and returns the row as it is.
    */
   untilChanged(
     what: string,
@@ -191,8 +193,8 @@ export class LifecycleCore {
   }
 
   /**
-   * A change by which somebody takes a sandbox in hand. One that failed may have been made all the same, and then
-   * nobody has it in hand: a moment later, `abandoned` gets the row as it is.
+   * Begins a transition with a compare-and-set of the row. A failed attempt may have changed the row all the same, and
+   * then no call owns the sandbox: `abandoned` gets the row a moment later.
    */
   async begin(
     id: string,
@@ -202,7 +204,7 @@ export class LifecycleCore {
     try {
       return await change();
     } catch (error) {
-      // What is refused was not made.
+      // The store refused this change, so the row is unchanged.
       if (error instanceof Fault) throw error;
       this.background.run("a change that failed could not be looked into", async () => {
         await this.#pause();
@@ -225,7 +227,7 @@ export class LifecycleCore {
     });
   }
 
-  /** From now on nothing is waited for that may never come. */
+  /** From now on, waits end early. */
   beginClose(): void {
     this.#closed = true;
     this.#closing.resolve();

@@ -1,5 +1,5 @@
 /**
- * What happened to sandboxes, told once by whoever made it happen. Logs, the list of events and webhooks live on it.
+ * Events of sandboxes, reported once by the code that caused them. Logs, the event list and webhooks depend on them.
  */
 import type { Sandbox } from "../../store/sandboxes.ts";
 
@@ -7,16 +7,15 @@ export type LifecycleEvent = "created" | "killed" | "paused" | "resumed" | "upda
 
 export interface LifecycleListener {
   /**
-   * Called after the change has been recorded. `sandbox` is as it was during the run that the event is about. Never
-   * throws and never waits. `note` says in words what a reader of the sandbox's log should know (why it ended, that
-   * memory was lost …).
+   * Called after the change is recorded. `sandbox` is the row during the run that the event is about. Never throws and
+   * never waits. `note` adds what a reader of the sandbox's log should know (why it ended, that memory was lost …).
    */
   tell(event: LifecycleEvent, sandbox: Sandbox, note?: string): void;
-  /** For the sandbox's log only: something that is no event of its life, such as a pause that had to be put off. */
+  /** For the sandbox's log only: something that is not an event, such as a postponed pause. */
   warn(sandbox: Sandbox, message: string): void;
 }
 
-/** Both are told, in this order. */
+/** Calls both, in this order. */
 export function bothListeners(first: LifecycleListener, second: LifecycleListener): LifecycleListener {
   return {
     tell(event, sandbox, note) {

@@ -1,5 +1,5 @@
 /**
- * The life of a sandbox, as one state machine.
+ * The lifecycle of a sandbox, as one state machine.
  *
  *   from          trigger                              to            act                          then
  *   (none)        create, fork                         running       host.create before           row, expiry armed
@@ -10,13 +10,15 @@
  *   running       snapshot, fork                       snapshotting  host.snapshot                running
  *   running       kill, end reached, lost by the host  killing       host.destroy                 row removed
  *   paused        kill                                 killing       host.removeCheckpoint        row removed
- *   pausing, resuming, snapshotting: kill              as it is      the request is noted         killing after that
+ *   pausing, resuming, snapshotting: kill              unchanged     the kill is recorded         killing after that
  *   killing       start after a crash, retry           (none)        destroy, remove checkpoint   row removed
  *
- * The order is always: decide, act, record. To decide is one compare-and-set on (id, state, execution id); only who won
- * it acts. Create has no row to decide on, so it acts first and undoes the act when the row cannot be written. What
- * leads to a new run takes one of the team's leases before all else (`quota.ts`). `sandbox-status.ts` says what a row
- * means to readers, `recovery.ts` what a start makes of what it finds.
+ * Every transition decides, acts, then records. Deciding is one compare-and-set on (id, state, execution id), and only
+ * the call that wins it acts. Create has no row yet, so it acts first and undoes that when the row cannot be written.
+ * Whatever leads to a new run first takes one of the team's leases (`quota.ts`). `sandbox-status.ts` says what a row
+ * means to readers, `recovery.ts` what a start does with the rows it finds.
+ *
+ * This folder knows no HTTP and touches no kernel interface: it changes rows of the store and calls the host.
  */
 
 import { scaled } from "../../base/time-factor.ts";
@@ -48,13 +50,13 @@ import { recover } from "./transitions/recovery.ts";
 import { type ResumeOptions, Resuming } from "./transitions/resuming.ts";
 import { admit, wakeRefusal } from "./transitions/wake.ts";
 
-/** How long a kill waits for a sandbox that is between two states, and is ended after that. */
+/** How long a kill waits for a sandbox that is between two states. The sandbox ends after that in any case. */
 export const KILL_WAIT_MS = scaled(45_000);
-/** That bound when something is to be done with a running sandbox, which others may go on taking in hand. */
+/** Rounds of waiting for a running sandbox: other calls may begin new transitions meanwhile. */
 const AT_REST_ROUNDS_MAX = 32;
-/** How often a kill looks again when a new run has begun under its hands. */
+/** Attempts of a kill when new runs begin meanwhile. */
 const KILL_ROUNDS_MAX = 16;
-/** What traffic wakes lives at least this long. */
+/** Minimum run after a wake by traffic. */
 const WAKE_MIN_SECONDS = 300;
 
 export class Lifecycle {
@@ -70,25 +72,25 @@ export class Lifecycle {
     this.#egressChanges = new EgressChanges(this.#core);
   }
 
-  /** What the host tells. Never waits. */
+  /** Events of the host. Never waits. */
   heard(event: HostEvent): void {
     this.#core.reachability.heard(event);
     if (event.kind !== "lost") return;
     this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id, event.reason));
   }
 
-  /** The ways to sandboxes, now and whenever one changes. */
+  /** The routes to sandboxes, now and after every change. */
   followRoutes(listener: (event: RouteEvent) => void): void {
     this.#core.reachability.follow(listener);
   }
 
-  /** Takes back what there was before a restart. Nothing else may be called before it is done. */
+  /** Recovers the sandboxes that existed before a restart. Call nothing else before it is done. */
   async start(): Promise<void> {
     await recover(this.#core);
     this.#egressChanges.repair(await this.#core.store.egressChanges.unsettled());
   }
 
-  /** Tells the host again what may leave the running sandboxes of a team. */
+  /** Sends the egress rules of a team's running sandboxes to the host again. */
   renewEgress = (teamId: string) => this.#egressChanges.renew(teamId);
 
   create(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
@@ -111,7 +113,7 @@ export class Lifecycle {
     return this.#changeEnd(team, id, seconds, this.#core.store.sandboxes.extendEnd);
   }
 
-  /** What may leave it is replaced. Resolves when that holds; when it throws, what was before does, or will again. */
+  /** Replaces the egress rules. Resolves when the new rules hold. When it throws, the old rules hold, or will again. */
   async setEgress(team: Team, id: string, change: EgressChange): Promise<void> {
     await this.#egressChanges.demandPossible(team, change);
     let isTried = false;
@@ -129,7 +131,7 @@ export class Lifecycle {
     }
   }
 
-  /** Running: its end is set or extended. Paused: it is resumed, with that end. Says which it was. */
+  /** Running: sets or extends the end. Paused: resumes with that end. `resumed` says which. */
   connect(
     team: Team,
     id: string,
@@ -144,7 +146,7 @@ export class Lifecycle {
         return { seconds: options.seconds, memory: options.memory, mintToken: false };
       },
       running: async (run, now) => {
-        // One that has run too long already is not ended by being connected to.
+        // A connect never ends a sandbox that has already run for the team's maximum.
         const change = options.onlyExtend || lastEnd(team, run) <= now ? sandboxes.extendEnd : sandboxes.setEnd;
         const changed = await change(run, endWithin(team, run, options.seconds, now), now);
         if (changed !== undefined && changed.endAt !== run.endAt) listener.tell("updated", changed, newEnd(changed));
@@ -175,7 +177,7 @@ export class Lifecycle {
     return sandbox;
   }
 
-  /** Fault 409 only when it is paused already: clients take that for as good as done. */
+  /** Fault 409 only when it is already paused: clients treat that as success. */
   async pause(team: Team, id: string, memory: boolean): Promise<void> {
     await this.#whenAtRest(team, id, {
       paused: () => new Fault(409, `sandbox "${id}" is paused already`),
@@ -207,7 +209,7 @@ export class Lifecycle {
     });
   }
 
-  /** Copies of a running sandbox, each with an id and tokens of its own; or why there is none. */
+  /** Copies of a running sandbox, each with its own id and tokens; a Fault in place of each copy that failed. */
   async fork(team: Team, id: string, count: number, seconds: number): Promise<(Sandbox | Fault)[]> {
     const { sandboxes: limit } = team.limits;
     if (limit !== undefined && count >= limit) {
@@ -223,13 +225,13 @@ export class Lifecycle {
     });
   }
 
-  /** Undefined: it does not run any more, so look again. */
+  /** Undefined: it no longer runs, so look again. */
   async #fork(team: Team, sandbox: Sandbox, count: number, seconds: number): Promise<(Sandbox | Fault)[] | undefined> {
     using held = new DisposableStack();
     const leases = await this.#core.quota.takeUpTo(team, count);
     for (const lease of leases) held.use(lease);
     const refused = Array.from({ length: count - leases.length }, () => limitReached(team));
-    // It need not stand still for nothing.
+    // Without a lease, do not freeze the sandbox for a checkpoint.
     if (leases.length === 0) return refused;
     const captured = await capture(this.#core, sandbox, { memory: true, temporary: true });
     if (captured === undefined) return undefined;
@@ -242,19 +244,19 @@ export class Lifecycle {
     }
   }
 
-  /** Removes, in its own time, those of these checkpoints that no build is started from. */
+  /** Removes those of these checkpoints that no build starts from, in the background. */
   discard(checkpoints: readonly string[]): void {
     this.#core.discard(checkpoints);
   }
 
-  /** For those who made the checkpoint of a snapshot known. */
+  /** Reports a snapshot after its caller has recorded the checkpoint. */
   noteSnapshot(sandbox: Sandbox, note: string): void {
     this.#core.listener.tell("checkpointed", sandbox, note);
   }
 
   /**
-   * Returns when the sandbox is gone, or when somebody else has just begun to end it. Fault 503 when it is not gone
-   * after a while; then it will be.
+   * Returns when the sandbox is gone, or when another call has just begun to end it. Fault 503 when it is not gone in
+   * time; the removal then goes on.
    */
   async kill(team: Team, id: string): Promise<void> {
     const { store, reachability, removal } = this.#core;
@@ -270,13 +272,13 @@ export class Lifecycle {
         this.#pausing.hurry(id);
         return this.#gone(killed);
       }
-      // Lost to another kill, or to a resume that began a new run in between.
+      // Another kill was first, or a resume began a new run in between.
       sandbox = await store.sandboxes.byId(id);
     }
     throw inTransition(id);
   }
 
-  /** Has a sandbox without an open route reached again: it is waited for, and woken if that is allowed. */
+  /** Makes a sandbox without an open route reachable: waits for it, or wakes it if that is allowed. */
   async wake(id: string, request: WakeRequest): Promise<Wake> {
     try {
       await this.#bringUp(id, {
@@ -288,7 +290,7 @@ export class Lifecycle {
           note: `woken by a request to port ${request.port}`,
         }),
         running: async (sandbox) => sandbox,
-        // Who only asks is not concerned by how the start failed.
+        // A request that may not wake a sandbox does not share the failure of another caller's start.
         joins: () => request.mayWake,
         joined: async (sandbox) => sandbox,
       });
@@ -296,17 +298,17 @@ export class Lifecycle {
       return { refused: wakeRefusal(error) };
     }
     if (this.#core.reachability.isReachable(id)) return { woken: true };
-    // It ran a moment ago: either somebody has just taken it in hand, or the host has just lost it.
+    // It ran a moment ago: either another call has begun a transition, or the host has just lost it.
     return { refused: this.#core.reachability.isHidden(id) ? "in-transition" : "not-found" };
   }
 
   /** Resolves once no background work is under way. */
   settled = () => this.#core.settled();
 
-  /** From now on calls that wait for something give up. */
+  /** From now on, calls that wait give up. */
   beginClose = () => this.#core.beginClose();
 
-  /** Stops the timers and waits for what is under way. Sandboxes run on. */
+  /** Stops the timers and waits for work in progress. Sandboxes keep running. */
   async close(): Promise<void> {
     this.#pausing.close();
     this.#egressChanges.close();
@@ -318,12 +320,12 @@ export class Lifecycle {
     return bringUp(this.#core, { resuming: this.#resuming, hurry }, id, how);
   }
 
-  /** What is to be done with a running sandbox, once nobody has it in hand. */
+  /** Calls `running` once the sandbox runs and is not in transition. */
   #whenAtRest<T>(
     team: Team,
     id: string,
     how: {
-      /** Undefined: it does not run any more, so look again. */
+      /** Undefined: it no longer runs, so look again. */
       running(sandbox: Sandbox): Promise<T | undefined>;
       paused(): Fault;
       over?(): Fault;
@@ -369,7 +371,7 @@ export class Lifecycle {
     });
   }
 
-  /** Waits for the end of a run whose kill is wanted. */
+  /** Waits for the end of a run whose kill is recorded. */
   async #gone(run: SandboxRun): Promise<void> {
     const { store, clock, changes } = this.#core;
     const deadline = clock.now() + KILL_WAIT_MS;
@@ -388,13 +390,13 @@ export class Lifecycle {
 
   async #row(team: Team, id: string): Promise<Sandbox> {
     const sandbox = await this.#core.store.sandboxes.byId(id);
-    // Somebody else's sandbox is as unknown as none.
+    // Another team's sandbox gets the same response as an unknown id.
     if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
     return sandbox;
   }
 }
 
-/** A connect asks for a sandbox to work with; deleting all of it would be the opposite. */
+/** A connect asks for a sandbox to work with; it must not delete one. */
 function overAtOnce(id: string): Fault {
   return new Fault(
     400,

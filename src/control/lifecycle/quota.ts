@@ -1,8 +1,8 @@
 /**
- * How many sandboxes of a team run at once. Rows say which hold a lease; a start takes one before it does anything and
- * keeps it until there is such a row. What is being ended holds none, for clients take it for gone and its end may need
- * several tries; unless the host says that it runs on, for then it still takes its share of the machine. What is being
- * paused, resumed or copied holds one, and so does what waits to be paused at its end.
+ * Concurrent sandboxes per team. Rows say which sandboxes hold a lease. A start takes a lease first and keeps it until
+ * its row says that it runs. A sandbox that is being paused, resumed or copied holds a lease, as does one that waits
+ * for its automatic pause. An ended sandbox holds none, because clients regard it as gone and its removal may need
+ * several attempts; it does hold one while the host says that it still runs and uses the machine.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -12,32 +12,29 @@ import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 
 export interface Lease extends Disposable {
-  /** Whose it is, as soon as that is known and before its row says that it runs: both together are one. */
+  /** Set as soon as the id is known, before the row says that it runs: the lease and the row then count as one. */
   sandboxId: string | undefined;
 }
 
 interface QuotaServices {
   store: Store;
   clock: Clock;
-  /** Ids of a team's sandboxes that were ended and run on. */
+  /** Ids of a team's sandboxes that were ended but still run. */
   runsOn(teamId: string): string[];
 }
 
 export class Quota {
   readonly #services: QuotaServices;
-  /** Never more than there are teams. */
+  /** At most one entry per team. */
   readonly #starts = new Map<string, Set<Lease>>();
-  /** For each team: between looking and taking nobody else may take. */
+  /** Per team, so that no other start takes a lease between counting and taking. */
   readonly #turns = new OneAtATimeByKey();
 
   constructor(services: QuotaServices) {
     this.#services = services;
   }
 
-  /**
-   * A lease for a new sandbox, or for the paused one that is named. Fault 403 for a blocked team, 429 when none is
-   * free.
-   */
+  /** A lease for a new sandbox, or for the named paused one. Fault 403 for a blocked team, 429 when none is free. */
   async take(team: Team, sandboxId?: string): Promise<Lease> {
     const [lease] = await this.#take(team, 1, sandboxId);
     if (lease === undefined) throw limitReached(team);
@@ -58,10 +55,10 @@ export class Quota {
     return this.#turns.run(team.id, async () => take(Math.max(0, limit - (await this.#held(team, sandboxId)))));
   }
 
-  /** How many leases are held, leaving aside that of the sandbox itself. */
+  /** Leases held, without that of the sandbox itself. */
   async #held(team: Team, sandboxId: string | undefined): Promise<number> {
     const { store, clock, runsOn } = this.#services;
-    // Before the rows are read: a start that ends meanwhile is here, or there, or in both and counted once.
+    // Read before the rows: a start that finishes meanwhile is in one of the two, or in both and counted once.
     const starting = [...this.#leasesOf(team)];
     const ids = new Set([...(await store.sandboxes.holdingQuota(team.id, clock.now())), ...runsOn(team.id)]);
     const unnamed = starting.filter((lease) => lease.sandboxId === undefined);

@@ -1,10 +1,11 @@
 /**
- * What a sandbox's row means at a moment. From `endAt` on a run is over for every reader, also before its row says so.
+ * The meaning of a sandbox's row at a given time. From `endAt` on, every reader treats a run as over, even before its
+ * row says so.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 
-/** `between`: somebody has it in hand and it will be at rest soon. `over`: it is being ended, or about to be. */
+/** `between`: in transition, at rest soon. `over`: it is being ended, or about to be. */
 export type SandboxStatus = "running" | "paused" | "between" | "over";
 
 export function statusOf(sandbox: Sandbox, now: number): SandboxStatus {
@@ -22,7 +23,7 @@ export function statusOf(sandbox: Sandbox, now: number): SandboxStatus {
   }
 }
 
-/** What clients are shown, who know two states. Undefined: none, it is over. */
+/** The two states that clients know. Undefined: it is over. */
 export function shownState(
   sandbox: Pick<Sandbox, "state" | "killWanted" | "endAt" | "autoPause">,
   now: number,

@@ -1,8 +1,7 @@
 /**
- * Which sandboxes can be reached now, and where. Two know a part of that: the host whether a sandbox is up and at which
- * endpoint, control whether somebody may be led there. Both are put together here as routes, and whoever follows them,
- * such as the edge, is told of each change before the call that made it returns; so a run that is hidden or over is so
- * for everybody at once.
+ * Routes to sandboxes: which can be reached now, and at which endpoint. The host says whether a sandbox is up and
+ * where; control says whether traffic may go there. Followers such as the edge get each change before the call that
+ * made it returns, so a hidden or ended run is closed everywhere at once.
  */
 
 import type { Route, RouteAccess, RouteEvent } from "../../../contract/internal/directory.ts";
@@ -15,11 +14,11 @@ interface Run {
 }
 
 export class Reachability {
-  /** As the host says. */
+  /** From the host. */
   readonly #endpoints = new Map<string, Endpoint>();
-  /** As control says. */
+  /** From control. */
   readonly #runs = new Map<string, Run>();
-  /** What was told, of the runs that have ever been up. */
+  /** The last route sent to followers, for each run that has ever been up. */
   readonly #routes = new Map<string, Route>();
   readonly #listeners: ((event: RouteEvent) => void)[] = [];
 
@@ -48,7 +47,7 @@ export class Reachability {
     }
   }
 
-  /** Whether the host has it up. */
+  /** Whether the host says that it is up. */
   isUp(id: string): boolean {
     return this.#endpoints.has(id);
   }
@@ -59,7 +58,7 @@ export class Reachability {
     this.#update(id);
   }
 
-  /** Nobody new reaches it; what is carried already goes on, because it may turn out that it stays. */
+  /** Refuses new requests. Open connections continue, because the transition may fail and leave the sandbox running. */
   hide(id: string): void {
     this.#setHidden(id, true);
   }
@@ -72,7 +71,7 @@ export class Reachability {
     return this.#runs.get(id)?.hidden === true;
   }
 
-  /** The run is over, and all that is carried to it ends. */
+  /** Ends the run and every connection to it. */
   end(id: string): void {
     const runId = this.#runs.get(id)?.id;
     this.#runs.delete(id);

@@ -1,4 +1,4 @@
-/** Who is let through to a sandbox, as its row says. */
+/** Access rules of a sandbox's route, from its row. */
 
 import type { RouteAccess } from "../../../contract/internal/directory.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
@@ -7,7 +7,7 @@ export function accessOf({ teamId, network, trafficToken, secure }: Sandbox): Ro
   return {
     teamId,
     trafficToken,
-    // Else nothing would guard it.
+    // The runtime port has no token of its own then, so the traffic token guards it.
     guardsRuntime: trafficToken !== null && !secure,
     maskRequestHost: network.maskRequestHost ?? null,
     httpsPorts: network.httpsPorts ?? [],

@@ -1,7 +1,7 @@
 /**
  * Ends or pauses sandboxes on time. One timer is armed for the earliest end; when it fires, one statement takes all
- * that are due, so a thousand ends in the same second change state together. The rows are the truth: a timer that fires
- * too early finds nothing and is armed again.
+ * sandboxes that are due, so a thousand ends in the same second change state together. The rows are authoritative: a
+ * timer that fires too early finds nothing and is armed again.
  */
 
 import type { Background } from "../../../base/background.ts";
@@ -12,7 +12,7 @@ import type { Store } from "../../../store/store.ts";
 import { EXPIRY_RETRY_MS, EXPIRY_SLEEP_MAX_MS } from "../../limits.ts";
 
 export interface Expiry {
-  /** A running sandbox now ends at `endAt`. Call it after the row says so. */
+  /** A running sandbox now ends at `endAt`. Call it after the row has changed. */
   noteEnd(endAt: number): void;
   close(): void;
 }
@@ -22,17 +22,17 @@ export function createExpiry(services: {
   clock: Clock;
   log: Log;
   background: Background;
-  /** Gets what expiry has moved to `killing` or `pausing`. */
+  /** Gets the sandboxes that expiry has moved to `killing` or `pausing`. */
   onTaken(sandboxes: Sandbox[]): void;
 }): Expiry {
   const { store, clock, log, background, onTaken } = services;
   let armedFor = Number.POSITIVE_INFINITY;
   let timer: Timer | undefined;
   let closed = false;
-  /** The times of tries that failed, which may have been made all the same. */
+  /** Times of failed attempts. The store may have made their changes all the same. */
   const inDoubt = new Set<number>();
 
-  /** Only ever moves the timer to an earlier time: a later one is found out when it fires. */
+  /** Only moves the timer to an earlier time. A later end is found when the timer fires. */
   function arm(at: number): void {
     if (closed || at >= armedFor) return;
     timer?.cancel();
@@ -41,7 +41,7 @@ export function createExpiry(services: {
     timer = clock.after(delayMs, () => background.run("expiry failed", takeDue));
   }
 
-  /** What tries for this time have taken. */
+  /** Sandboxes that attempts for this time have taken. */
   async function takenFor(now: number): Promise<Sandbox[]> {
     const [pausing, killing] = [await store.sandboxes.inState("pausing"), await store.sandboxes.inState("killing")];
     return [
@@ -50,7 +50,7 @@ export function createExpiry(services: {
     ];
   }
 
-  /** A try that failed is made once more for the same time, so that what it took is known by that. */
+  /** Repeats a failed attempt for the same time, because that time identifies the rows that it took. */
   async function take(): Promise<Sandbox[]> {
     const [again] = inDoubt;
     const now = again ?? clock.now();

@@ -1,9 +1,9 @@
-/** How long a run may last, for teams for which the operator has set a maximum. */
+/** Maximum run length, for teams whose operator set one. */
 import { Fault } from "../../../contract/fault.ts";
 import type { Team } from "../../../store/people.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 
-/** The seconds of a new run: as asked for, or a Fault 400. A default is never too long, it is the maximum then. */
+/** The length of a new run, or a Fault 400 if the request exceeds the maximum. A default is cut to the maximum. */
 export function secondsOf(team: Team, asked: number | null | undefined, otherwise: number): number {
   const most = secondsMax(team);
   if (asked === null || asked === undefined) return Math.min(otherwise, most);
@@ -20,14 +20,14 @@ export function secondsMax({ limits }: Team): number {
 }
 
 /**
- * The latest end that this run may have. It has passed for one whose pause was put off, or that is older than the
- * limit.
+ * The latest end that this run may have. It lies in the past when the pause was postponed, or when the run began before
+ * the operator set the limit.
  */
 export function lastEnd(team: Team, run: Sandbox): number {
   return run.startedAt + secondsMax(team) * 1000;
 }
 
-/** An end so many seconds from now, or the latest that may be. */
+/** This many seconds from now, at most the latest end allowed. */
 export function endWithin(team: Team, run: Sandbox, seconds: number, now: number): number {
   return Math.min(now + seconds * 1000, lastEnd(team, run));
 }

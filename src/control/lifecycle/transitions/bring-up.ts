@@ -1,4 +1,4 @@
-/** A sandbox that is to run: as it is, or started, or after waiting for whoever has it in hand. */
+/** Brings a sandbox to `running`: uses it as it is, resumes it, or waits for the current transition. */
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 import { beingEnded } from "../sandbox-status.ts";
@@ -8,11 +8,11 @@ import type { ResumeOptions, Resuming } from "./resuming.ts";
 export interface BringUp {
   look(): Promise<Sandbox>;
   resume: ResumeOptions | ((sandbox: Sandbox) => ResumeOptions);
-  /** Undefined: it does not run any more, so look again. */
+  /** Undefined: it no longer runs, so look again. */
   running(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
-  /** Whether a start that another asked for is as good as its own; if not, it is waited for. */
+  /** Whether a resume begun by another caller will do. If not, this caller waits for it and looks again. */
   joins(start: ResumeOptions): boolean;
-  /** Who joined gets no less time than it asked for itself. */
+  /** Extends the run, so that a caller that joined a resume gets no less time than it asked for. */
   joined(sandbox: Sandbox, now: number): Promise<Sandbox | undefined>;
 }
 
@@ -21,7 +21,7 @@ export interface BroughtUp {
   resumed: boolean;
 }
 
-/** `hurry` is told of each sandbox that is waited for. */
+/** `hurry` is called for each sandbox that a caller waits for. */
 export function bringUp(
   core: LifecycleCore,
   { resuming, hurry }: { resuming: Resuming; hurry(id: string): void },

@@ -1,18 +1,18 @@
-/** Checkpoints of a sandbox that goes on: what snapshots and forks begin with. */
+/** Checkpoints of a sandbox that keeps running, for snapshots and forks. */
 import type { CheckpointOptions } from "../../../contract/internal/host.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import { captureFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 
-/** A checkpoint, and the row of what it was made of as it was then. */
+/** A checkpoint, and the row of its sandbox at that time. */
 interface Captured {
   checkpoint: string;
   source: Sandbox;
 }
 
 /**
- * A checkpoint that holds the sandbox as it is now. Nothing names it yet, so who calls this records it or removes it.
- * Undefined: the sandbox does not run any more, so look again.
+ * Makes a checkpoint of the sandbox as it is now. No row names it yet, so the caller records or removes it. Undefined:
+ * the sandbox no longer runs, so look again.
  */
 export async function capture(
   core: LifecycleCore,

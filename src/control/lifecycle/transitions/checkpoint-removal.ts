@@ -1,4 +1,7 @@
-/** Checkpoints that no row names any more. What a restart interrupts, the next start's adoption removes. */
+/**
+ * Removes checkpoints that no row names any more. If a restart interrupts that, adoption at the next start removes
+ * them.
+ */
 
 import type { Background } from "../../../base/background.ts";
 import type { Clock } from "../../../base/clock.ts";
@@ -7,7 +10,7 @@ import type { QuietPeriod } from "../../../base/quiet-period.ts";
 import { RetryQueue } from "../../../base/retry-queue.ts";
 import type { Host } from "../../../contract/internal/host.ts";
 
-/** A checkpoint that could not be removed is tried again after the first of these, doubling up to the second. */
+/** A failed removal of a checkpoint is retried after the first delay, doubling up to the second. */
 const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
 const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;
 const CHECKPOINT_REMOVALS_AT_ONCE = 4;
@@ -19,7 +22,7 @@ export function createCheckpointRemoval(services: {
   clock: Clock;
   log: Log;
   background: Background;
-  /** While nobody waits for a sandbox. */
+  /** Idle time: no caller is waiting for a resume. */
   quietPeriod: QuietPeriod;
 }): CheckpointRemoval {
   const { host, clock, log, background, quietPeriod } = services;

@@ -1,4 +1,4 @@
-/** New sandboxes: from a template, or as copies of another one. */
+/** Creates sandboxes, from a template or as copies of a running sandbox. */
 
 import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
@@ -16,7 +16,7 @@ import { accessOf } from "../routes/route-access.ts";
 
 export const FORKS_AT_ONCE = 8;
 
-/** What the creator of a sandbox decides. */
+/** The fields that the request of a create decides. */
 export type SandboxOptions = Pick<
   Sandbox,
   | "timeoutSeconds"
@@ -32,16 +32,16 @@ export type SandboxOptions = Pick<
   | "volumeMounts"
 >;
 
-/** What the rest of a row comes from. */
+/** The fields that a row takes from its request and its template, or from its original. */
 type Origin = SandboxOptions & Pick<Sandbox, "teamId" | "templateId" | "buildId" | "alias">;
 
-/** What it starts as. */
+/** The image or checkpoint that it starts from. */
 interface Source {
   kind: SandboxKind;
   checkpoint: string | null;
-  /** Of a new sandbox of a template. */
+  /** Only for a new sandbox of a template. */
   build?: Build;
-  /** Of a copy, the original. */
+  /** Only for a copy: the id of the original. */
   copyOf?: string;
 }
 
@@ -53,7 +53,7 @@ export async function createFromTemplate(
 ): Promise<Sandbox> {
   const { template, build, alias } = from;
   const origin = { ...options, teamId: team.id, templateId: template.id, buildId: build.id, alias };
-  // What a snapshot was made of has these, too; what the creator says goes before.
+  // A snapshot's build keeps the variables of its sandbox. The request overrides them.
   const envVars = { ...build.envVars, ...options.envVars };
   const volumeMounts = options.volumeMounts.length > 0 ? options.volumeMounts : build.volumeMounts;
   await demandOpenProxy(core, team.id, options.network, "network.egressProxy");
@@ -62,14 +62,14 @@ export async function createFromTemplate(
     const source = { kind: kindOf(build), checkpoint: build.checkpoint, build };
     return await make(core, lease, { ...origin, envVars, volumeMounts }, source);
   } catch (error) {
-    // Then whatever else went wrong, it went wrong because of that.
+    // A deleted template or volume explains any failure, so it is reported instead.
     if ((await core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
     await demandVolumes(core.store, team.id, volumeMounts);
     throw error;
   }
 }
 
-/** One for each lease, which is given back; in place of one that could not be made, the reason. */
+/** One copy for each lease, which is then returned. A Fault stands in place of a copy that failed. */
 export async function createFromSandbox(
   core: LifecycleCore,
   source: Sandbox,
@@ -106,7 +106,7 @@ async function make(
     kind,
     ...(checkpoint === null ? {} : { checkpoint }),
     ...(build?.start ? { start: build.start } : {}),
-    // Nobody else starts from the checkpoint of a copy.
+    // Only this fork starts from the checkpoint of a copy, so it has no owner.
     ...(build === undefined ? {} : { owner: origin.teamId }),
     envVars,
     accessTokens: tokens,
@@ -115,7 +115,7 @@ async function make(
   });
   if (build?.start && (mismatch !== undefined || checkpoint === null)) core.startRepair.noteMismatch(build, mismatch);
   lease.sandboxId = id;
-  // The expiry clock starts when the sandbox is up, however long that took.
+  // The timeout begins when the sandbox is up, however long the start took.
   const startedAt = clock.now();
   const sandbox: Sandbox = {
     id,
@@ -152,7 +152,7 @@ async function make(
     diskSizeMB: kind.diskSizeMB,
   };
   await record(core, sandbox, copyOf !== undefined);
-  // Lost before there was a row to say so: the host has told us in vain.
+  // The host lost it before it had a row, so the event found no sandbox.
   if (!reachability.isUp(id) && (await core.lost(sandbox))) {
     throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
   }
@@ -171,17 +171,18 @@ async function place(core: LifecycleCore, request: CreateSandbox): Promise<Creat
 
 async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): Promise<void> {
   const { store, host, log, reachability, expiry } = core;
-  // Before the row, so that an expiry that comes between the two finds it to take out.
+  // Before the row is written, so that an expiry right after it finds a run to end.
   reachability.begin(sandbox.id, sandbox.executionId, accessOf(sandbox));
   try {
     const add = () =>
       store.transaction(async (tables) => {
         const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
-        // A copy needs no more of the template than its original did.
+        // A copy outlives its template, as its original does.
         if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
         await demandVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
         await tables.sandboxes.add(sandbox);
-        // A running sandbox does not survive a crash of the machine. Whatever has to, as a pause, takes this row along.
+        // A running sandbox does not survive a crash of the machine, so its row need not. A change that must, such as a
+        // pause, makes this row durable too.
         return sandbox;
       }, "server");
     await core.begin(sandbox.id, add, () => core.lost(sandbox, "it was destroyed, for the store has failed"));

@@ -1,8 +1,8 @@
 /**
- * Changes of what may leave a running sandbox. A row is marked before the host is told and takes the new rules after
- * the host has enforced them; whatever comes between, be it a pause, a copy, a failure or a crash, the row says what
- * holds from the next run on. Where the host may have begun to do something else, it is told again what the row says,
- * until it does that. Changes of one sandbox come one after the other, so the last one that is answered holds.
+ * Changes the egress rules of a running sandbox. A row is marked before the host call and takes the new rules after the
+ * host enforces them. Whatever comes between (a pause, a copy, a failure, a crash), the row says which rules hold from
+ * the next run on. Where the host may enforce other rules, it gets the row's rules again until that succeeds. Changes
+ * of one sandbox run one after the other, so the last change confirmed to a client holds.
  */
 
 import { described } from "../../../base/log.ts";
@@ -16,17 +16,17 @@ import { demandOpenProxy, egressOf } from "../egress.ts";
 import { egressFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 
-/** Changes of what may leave one sandbox that wait for each other. */
+/** Queued changes of the egress rules of one sandbox. */
 export const EGRESS_CHANGES_WAITING_MAX = 32;
-/** A host that could not be told what may leave a sandbox is told again after the first of these, doubling. */
+/** A failed repair of egress rules is retried after the first delay, doubling up to the second. */
 export const EGRESS_REPAIR_RETRY_MIN_MS = 1_000;
 const EGRESS_REPAIR_RETRY_MAX_MS = 60_000;
 const EGRESS_REPAIRS_AT_ONCE = 8;
 
-/** All of it is new; what is absent is said no longer. */
+/** Replaces all egress settings; absent fields are unset. */
 export interface EgressChange {
   egress: EgressSettings;
-  /** Null: as it was. */
+  /** Null: unchanged. */
   allowInternetAccess: boolean | null;
 }
 
@@ -35,9 +35,9 @@ export class EgressChanges {
   readonly #turns = new OneAtATimeByKey();
   readonly #waiting = new Map<string, number>();
   readonly #repairs: RetryQueue<string>;
-  /** Of these the host is told again, whether or not their rows are marked. */
+  /** Sandboxes whose rules the host gets again even if their rows are not marked. */
   readonly #toRenew = new Set<string>();
-  /** What is in that queue. */
+  /** Ids in the repair queue. */
   readonly #toRepair = new Set<string>();
 
   constructor(core: LifecycleCore) {
@@ -56,7 +56,7 @@ export class EgressChanges {
     });
   }
 
-  /** Resolves when the new rules hold. Undefined: the sandbox does not run any more, so look again. */
+  /** Resolves when the new rules hold. Undefined: the sandbox no longer runs, so look again. */
   async apply(sandbox: Sandbox, change: EgressChange): Promise<Sandbox | undefined> {
     const { id } = sandbox;
     const waiting = this.#waiting.get(id) ?? 0;
@@ -71,21 +71,21 @@ export class EgressChanges {
     }
   }
 
-  /** Of these sandboxes the host may do something else than their rows say. */
+  /** The host may enforce other rules for these sandboxes than their rows say. */
   repair(ids: readonly string[]): void {
     const others = ids.filter((id) => !this.#toRepair.has(id));
     for (const id of others) this.#toRepair.add(id);
     this.#repairs.enqueue(others);
   }
 
-  /** What is open to running sandboxes of the team may be something else than before; their rows say the same. */
+  /** Call it when the private networks of the team may have changed. The rows stay as they are. */
   async renew(teamId: string): Promise<void> {
     const ids = await this.#core.store.egressChanges.runningOf(teamId);
     for (const id of ids) this.#toRenew.add(id);
     this.repair(ids);
   }
 
-  /** Fault 400 when no connection could leave by such rules. */
+  /** Fault 400 when these rules could let no connection out. */
   async demandPossible({ id: teamId }: Pick<Team, "id">, { egress }: EgressChange): Promise<void> {
     await demandOpenProxy(this.#core, teamId, egress, "egressProxy");
   }
@@ -119,7 +119,7 @@ export class EgressChanges {
   async #failed(begun: Sandbox, cause: unknown): Promise<undefined> {
     const { store } = this.#core;
     const row = await this.#core.untilRecorded("a change of network rules", () => store.sandboxes.byId(begun.id));
-    // Somebody has taken it in hand meanwhile. What it comes to, not the host's word, is what is answered.
+    // Another call has begun a transition meanwhile. Its outcome, not the host's error, decides the response.
     if (row?.state !== "running" || row.executionId !== begun.executionId) return undefined;
     throw egressFault(cause, begun.id);
   }
@@ -127,7 +127,7 @@ export class EgressChanges {
   async #repair(id: string): Promise<void> {
     const { store, host } = this.#core;
     const row = await store.sandboxes.byId(id);
-    // What does not run begins its next run with what the row says.
+    // A sandbox that does not run starts its next run with the rules of its row.
     const isRunning = row?.state === "running" || row?.state === "pausing" || row?.state === "snapshotting";
     if (isRunning && (row.egressUnsettled || this.#toRenew.has(id))) {
       await host.setEgress(id, egressOf(row, await this.#core.privateRangesOf(row.teamId)));

@@ -1,7 +1,6 @@
 /**
- * Pausing. A client's pause is done at once and its failure is told; a pause at the end of a timeout waits its turn,
- * and one that cannot be done is put off a few times before memory is given up. Either way a failure leaves the sandbox
- * running.
+ * Pauses sandboxes. A client's pause runs at once and reports its failure. A pause at the end of a timeout is queued;
+ * when it fails it is postponed a few times before the memory is given up. After a failure the sandbox keeps running.
  */
 
 import { described } from "../../../base/log.ts";
@@ -11,16 +10,16 @@ import { captureFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 import { notFound } from "../sandbox-status.ts";
 
-/** Sandboxes that are due for a pause together are paused this many at a time. */
+/** Concurrent automatic pauses. */
 export const AUTO_PAUSES_AT_ONCE = 4;
-/** A pause at the end of a timeout that cannot be done is put off for so long. */
+/** Delay before a failed automatic pause is retried. */
 const AUTO_PAUSE_PUT_OFF_MS = 300_000;
 
 export class Pausing {
   readonly #core: LifecycleCore;
-  /** Rows in `pausing` whose turn has not come. */
+  /** Queued rows in `pausing`. */
   readonly #line: Sandbox[] = [];
-  /** What they, and those whose turn has come, are paused into. */
+  /** Checkpoint names of all automatic pauses, queued or running. */
   readonly #inHand = new Set<string | null>();
   #workers = 0;
 
@@ -28,7 +27,7 @@ export class Pausing {
     this.#core = core;
   }
 
-  /** False: it does not run any more, so look again. Throws when it cannot be paused; then it runs on. */
+  /** False: it no longer runs, so look again. Throws when it cannot be paused; it then keeps running. */
   async now(sandbox: Sandbox, memory: boolean): Promise<boolean> {
     const { store, host, clock, ids } = this.#core;
     const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
@@ -48,7 +47,7 @@ export class Pausing {
     return true;
   }
 
-  /** Does it soon, a few at a time. The rows are in `pausing` already, and some of them may be in hand already. */
+  /** Queues automatic pauses. The rows are already in `pausing`; those already queued are skipped. */
   enqueue(due: readonly Sandbox[]): void {
     const fresh = due.filter(({ checkpoint }) => !this.#inHand.has(checkpoint));
     for (const { checkpoint } of fresh) this.#inHand.add(checkpoint);
@@ -59,7 +58,7 @@ export class Pausing {
     }
   }
 
-  /** Somebody waits for this one. */
+  /** Moves this sandbox to the front of the queue, because a caller waits for it. */
   hurry(id: string): void {
     const at = this.#line.findIndex((sandbox) => sandbox.id === id);
     if (at > 0) this.#line.unshift(...this.#line.splice(at, 1));
@@ -87,7 +86,7 @@ export class Pausing {
   async #whenDue(sandbox: Sandbox): Promise<void> {
     const { store, host } = this.#core;
     const { id, checkpointMemory: memory } = sandbox;
-    // It may have waited long, and somebody may have killed it.
+    // It may have waited long, and a client may have killed it meanwhile.
     const current = await this.#core.untilRecorded("an automatic pause", () => store.sandboxes.byId(id));
     if (current?.killWanted) {
       const ended = await this.#core.untilChanged("a kill", sandbox, store.sandboxes.abandonPause);
@@ -127,7 +126,7 @@ export class Pausing {
     await this.#core.backInRunning(back);
   }
 
-  /** False: somebody wanted it killed meanwhile, and now it is. */
+  /** False: a kill was requested meanwhile, and the sandbox is ended now. */
   async #done(sandbox: Sandbox, note: string | undefined): Promise<boolean> {
     const { store, reachability, changes, listener, log } = this.#core;
     const paused = await this.#core.untilChanged("a pause", sandbox, store.sandboxes.finishPause);
@@ -143,7 +142,7 @@ export class Pausing {
     return true;
   }
 
-  /** After a failure of the store somebody may have resumed it since, or ended it. As `#done`. */
+  /** As `#done`, after a failure of the store: another call may have resumed or ended the sandbox since. */
   async #wasPaused({ id, executionId }: Sandbox): Promise<boolean> {
     const row = await this.#core.untilRecorded("a pause", () => this.#core.store.sandboxes.byId(id));
     if (row?.executionId === executionId) throw new Fault(500, `sandbox "${id}" left "pausing" while it was paused`);

@@ -1,17 +1,17 @@
 /**
- * Taking back what there was before the server stopped. The rows say what there should be, the host what there is:
+ * Recovers sandboxes after a restart. The rows say what should exist, the host says what does:
  *
  *   row            sandbox alive   checkpoint there   becomes
  *   running        yes                                running
  *   running        no                                 killing
- *   pausing        yes             either             running, as if nobody had asked
+ *   pausing        yes             either             running, as if never asked
  *   pausing        no              yes                paused
  *   pausing        no              no                 killing
  *   paused                         either             paused
  *   resuming       is not kept     either             paused
  *   snapshotting   yes                                running
  *   snapshotting   no                                 killing
- *   killing                                           killing, and the removal is finished
+ *   killing                                           killing, and the removal finishes
  *
  * A request to kill turns every other outcome into `killing`.
  */
@@ -19,7 +19,7 @@ import type { Sandbox } from "../../../store/sandboxes.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 import { accessOf } from "../routes/route-access.ts";
 
-/** What the host has taken back. */
+/** The sandboxes and checkpoints that the host has adopted. */
 interface Found {
   sandboxes: ReadonlySet<string>;
   checkpoints: ReadonlySet<string>;
@@ -85,7 +85,7 @@ function removeIfEnded(core: LifecycleCore, row: Sandbox | undefined): void {
   core.removal.enqueue([row]);
 }
 
-/** Nothing is thrown away for it: whoever lost the checkpoint may bring it back. */
+/** The row stays: the operator may bring the checkpoint back. */
 function reportIfMissing(core: LifecycleCore, { id, checkpoint }: Sandbox, there: Found): void {
   if (checkpoint !== null && there.checkpoints.has(checkpoint)) return;
   const event = "the checkpoint of a paused sandbox is not on this machine; it cannot be resumed";

@@ -1,6 +1,6 @@
 /**
- * Resuming. Two who start the same paused sandbox and want the same join: there is one start, and both get its result.
- * The checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
+ * Resumes sandboxes. Callers that want the same resume of the same paused sandbox share one start and its result. The
+ * checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
  */
 import { Fault } from "../../../contract/fault.ts";
 import type { ResumeSandbox } from "../../../contract/internal/host.ts";
@@ -17,24 +17,24 @@ import { secondsMax } from "../timers/run-length.ts";
 const ACCESS_TOKENS_KEPT = 16;
 
 export interface ResumeOptions {
-  /** From when it is up; the team's maximum if that is less. */
+  /** Counted from when it is up, and cut to the team's maximum. */
   seconds: number;
-  /** False: boot it from its files. */
+  /** False: boot from its files. */
   memory: boolean;
-  /** Undefined: as before. */
+  /** Undefined: unchanged. */
   autoPause?: boolean | undefined;
-  /** A new token besides those that it has. */
+  /** Adds a new access token to the existing ones. */
   mintToken: boolean;
   /** For the sandbox's log. */
   note?: string;
 }
 
 interface Start {
-  /** Execution ids of the run that was paused, and of the one that begins. */
+  /** Execution ids of the paused run and of the new one. */
   from: string;
   to: string;
   options: ResumeOptions;
-  /** Undefined: it turned out that there was nothing to start. */
+  /** Undefined: the sandbox was no longer paused. */
   result: Promise<Sandbox | undefined>;
 }
 
@@ -47,8 +47,8 @@ export class Resuming {
   }
 
   /**
-   * The start that this row is about, if one is under way. One whose run is already over, though it has not yet told
-   * so, is none.
+   * The start in progress that this row belongs to. A start whose run is already over does not count, even if its
+   * promise has not settled yet.
    */
   underWay({ id, state, executionId }: Sandbox): Start | undefined {
     const start = this.#underWay.get(id);
@@ -57,7 +57,7 @@ export class Resuming {
     return isMeant ? start : undefined;
   }
 
-  /** Starts a paused sandbox. Undefined: it is not paused any more, so look again. */
+  /** Starts a paused sandbox. Undefined: it is no longer paused, so look again. */
   start(sandbox: Sandbox, options: ResumeOptions): Promise<Sandbox | undefined> {
     const { id, executionId } = sandbox;
     const to = this.#core.ids.uuid();
@@ -65,7 +65,7 @@ export class Resuming {
       if (this.#underWay.get(id)?.to === to) this.#underWay.delete(id);
     });
     this.#underWay.set(id, { from: executionId, to, options, result });
-    // Whoever asked may leave; the start goes on, and a close waits for it.
+    // The start goes on when its caller disconnects, and a close waits for it.
     this.#core.background.run("resume failed", () =>
       result.then(
         () => undefined,
@@ -105,7 +105,7 @@ export class Resuming {
       await this.#backToPaused(begun);
       throw placementFault(cause, "it could not be resumed and stays paused");
     }
-    // Before the row, so that an expiry that comes between the two finds it to take out.
+    // Before the row is written, so that an expiry right after it finds a run to end.
     reachability.begin(begun.id, executionId, accessOf(begun));
     const startedAt = clock.now();
     const running = await this.#core.untilChanged("a resume", begun, (run) =>
@@ -117,7 +117,7 @@ export class Resuming {
       }),
     );
     const row = running ?? (await this.#core.untilRecorded("a resume", () => store.sandboxes.byId(begun.id)));
-    // It may have been ended since: also then nobody but a row needs it.
+    // The row may have ended since. Only a row that still names the checkpoint needs it.
     if (row?.checkpoint !== checkpoint) checkpointRemoval.enqueue([checkpoint]);
     if (row === undefined) throw beingEnded(begun.id);
     if (running === undefined) throw new Fault(500, `sandbox "${begun.id}" left "resuming" while it was resumed`);

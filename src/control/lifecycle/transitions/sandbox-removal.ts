@@ -1,7 +1,7 @@
 /**
- * The last step of every sandbox: destroy it and its checkpoint, then forget its row. Who calls this has won the row's
- * change to `killing`. A failure leaves the row in `killing`, where nobody can reach the sandbox, and is tried again
- * until it succeeds; what a restart interrupts is finished at the next start. What takes long keeps nobody waiting.
+ * The last step of every sandbox: destroys it and its checkpoint, then deletes its row. Only the caller that changed
+ * the row to `killing` calls this. After a failure the row stays in `killing`, unreachable, and the removal is retried
+ * until it succeeds; the next start finishes what a restart interrupts. A slow removal delays no other.
  */
 
 import type { Background } from "../../../base/background.ts";
@@ -15,12 +15,12 @@ import type { Store } from "../../../store/store.ts";
 import type { Changes } from "../changes.ts";
 import { notGoneYet } from "../sandbox-status.ts";
 
-/** Sandboxes that expire together are removed this many at a time. */
+/** Concurrent removals. */
 export const REMOVALS_AT_ONCE = 8;
-/** A sandbox that could not be destroyed is tried again after the first of these, doubling up to the second. */
+/** A failed removal of a sandbox is retried after the first delay, doubling up to the second. */
 const REMOVAL_RETRY_MIN_MS = 1_000;
 const REMOVAL_RETRY_MAX_MS = 60_000;
-/** One whose end takes longer does not keep the others waiting: it goes on, and the next takes its place. */
+/** After this time a slow removal goes on but frees its place in the queue. */
 const REMOVAL_WAIT_MS = 1_000;
 
 type EndedSandbox = Pick<Sandbox, "id" | "executionId" | "checkpoint" | "teamId">;
@@ -37,11 +37,11 @@ interface RemovalServices {
 export class SandboxRemoval {
   readonly #services: RemovalServices;
   readonly #queue: RetryQueue<EndedSandbox>;
-  /** Those that are not gone yet. */
+  /** Sandboxes that are not gone yet. */
   readonly #underWay = new Set<string>();
-  /** Those that could not be destroyed so far. */
+  /** Sandboxes whose removal has failed so far. */
   readonly #failed = new Set<string>();
-  /** Those of them that still run, by the host's word, and whose they are. */
+  /** Failed sandboxes that still run, according to the host, with their teams. */
   readonly #running = new Map<string, string>();
 
   constructor(services: RemovalServices) {
@@ -58,7 +58,7 @@ export class SandboxRemoval {
     });
   }
 
-  /** Does it now. When it throws, it has been put in line for another try. */
+  /** Removes it now. When it throws, a retry is queued. */
   async finish(sandbox: EndedSandbox): Promise<void> {
     this.#underWay.add(sandbox.id);
     await this.#queue.finish(sandbox).catch((cause: unknown) => {
@@ -69,7 +69,7 @@ export class SandboxRemoval {
     });
   }
 
-  /** Does it soon. */
+  /** Queues the removals. */
   enqueue(sandboxes: readonly EndedSandbox[]): void {
     for (const { id } of sandboxes) this.#underWay.add(id);
     this.#queue.enqueue(sandboxes);
@@ -79,12 +79,12 @@ export class SandboxRemoval {
     return this.#underWay.has(id);
   }
 
-  /** Whether it was tried in vain so far. */
+  /** Whether all attempts have failed so far. */
   hasFailed(id: string): boolean {
     return this.#failed.has(id);
   }
 
-  /** Ids of this team's that were ended and run on. */
+  /** Ids of this team's sandboxes that were ended but still run. */
   runningOf(teamId: string): string[] {
     return [...this.#running].flatMap(([id, team]) => (team === teamId ? [id] : []));
   }

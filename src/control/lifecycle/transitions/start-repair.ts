@@ -1,7 +1,7 @@
 /**
- * Builds whose started processes cannot be restored on this machine, or could never be kept: their sandboxes boot and
- * run the start command, which takes longer. So a new checkpoint is made, once for each build, one at a time, beside
- * all else. The build stays ready throughout.
+ * Repairs builds whose started processes cannot be restored on this machine, or were never checkpointed. Their
+ * sandboxes boot and run the start command, which is slower. So a new checkpoint is made in the background, once per
+ * build, one at a time. The build stays ready throughout.
  */
 
 import { Background } from "../../../base/background.ts";
@@ -17,9 +17,9 @@ import type { Ids } from "../../access/ids.ts";
 import { kindOf } from "../../templates/template-look-up.ts";
 import type { PrivateRangesOf } from "../egress.ts";
 
-/** A new checkpoint of a template's started processes that could not be made is tried again after this. */
+/** Delay before a failed repair of a build is retried. */
 export const START_REPAIR_RETRY_MS = 600_000;
-/** Builds of which it is remembered that theirs could not be made; of others it is tried again. */
+/** Builds whose failed repair is remembered. Older failures are forgotten and retried. */
 const START_REPAIRS_KNOWN_MAX = 1_000;
 
 interface RepairServices {
@@ -29,9 +29,9 @@ interface RepairServices {
   ids: Ids;
   log: Log;
   privateRangesOf: PrivateRangesOf;
-  /** Removes, in its own time, those of these checkpoints that no build is started from. */
+  /** Removes those of these checkpoints that no build starts from, in the background. */
   discard(checkpoints: readonly string[]): void;
-  /** Told when a build has a new checkpoint. */
+  /** Called when a build has a new checkpoint. */
   replaced(): void;
 }
 
@@ -41,7 +41,7 @@ export class StartRepair {
   readonly #services: RepairServices;
   readonly #background: Background;
   readonly #turns = new OneAtATime();
-  /** By build: when it may be tried again. One that is under way, or that cannot be done, is not. */
+  /** Per build: the time of the next attempt. Infinity while a repair is in progress, or when it can never succeed. */
   readonly #quietUntil = new Map<string, number>();
   #isClosed = false;
 
@@ -50,7 +50,7 @@ export class StartRepair {
     this.#background = new Background(services.log);
   }
 
-  /** A sandbox of this build had to run the start command anew; `mismatch` says why, if there was a checkpoint. */
+  /** A sandbox of this build had to run the start command again; `mismatch` says why, if there was a checkpoint. */
   noteMismatch(build: Build, mismatch: string | undefined): void {
     if (this.#isClosed || this.#services.clock.now() < (this.#quietUntil.get(build.id) ?? 0)) return;
     this.#setQuiet(build.id, Number.POSITIVE_INFINITY);
@@ -58,12 +58,12 @@ export class StartRepair {
     this.#background.run("a template's start could not be repaired", repair);
   }
 
-  /** Resolves once none is under way. */
+  /** Resolves once no repair is in progress. */
   settled(): Promise<void> {
     return this.#background.settled();
   }
 
-  /** One that is under way is not waited for: the next start removes what it has written. */
+  /** Does not wait for a repair in progress: the next start removes its files. */
   close(): void {
     this.#isClosed = true;
   }
@@ -71,7 +71,7 @@ export class StartRepair {
   async #repair(build: Build, reason: string): Promise<void> {
     const { store, host, clock, ids, log } = this.#services;
     if (this.#isClosed) return;
-    // Who asked for a sandbox before a repair may hear of the mismatch after it.
+    // A create that began before a repair may report the mismatch after it.
     const isCurrent = (await store.builds.byId(build.id))?.checkpoint === build.checkpoint;
     if (build.start === null || !isCurrent) return void this.#quietUntil.delete(build.id);
     const { id, templateId, start, envVars } = build;
@@ -86,7 +86,7 @@ export class StartRepair {
       await this.#record(build, checkpoint);
       this.#quietUntil.delete(id);
     } catch (error) {
-      // What cannot be kept now will not be kept later, unless something about this machine changes.
+      // What cannot be checkpointed now will not be later, unless this machine changes.
       const isFinal = error instanceof Fault && error.status === 422;
       if (!isFinal) this.#setQuiet(id, clock.now() + START_REPAIR_RETRY_MS);
       const event = "a template's started processes could not be checkpointed again";
@@ -99,7 +99,7 @@ export class StartRepair {
     if (this.#isClosed) return;
     const to = { checkpoint, guestVersion: RUNTIME_VERSION };
     if (!(await store.builds.replaceCheckpoint(build.id, build.checkpoint, to, clock.now()))) {
-      // It has been deleted, or has another one by now.
+      // The build was deleted, or has another checkpoint by now.
       discard([checkpoint]);
       return;
     }

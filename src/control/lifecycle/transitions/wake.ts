@@ -1,4 +1,7 @@
-/** Whom a request may wake. Credentials are looked at before anything is started; what runs looks at them itself. */
+/**
+ * Decides which requests may wake a sandbox. Credentials are checked before anything starts; a running sandbox checks
+ * them itself.
+ */
 import { timingSafeEqual } from "node:crypto";
 import { Fault } from "../../../contract/fault.ts";
 import type { WakeRefusal, WakeRequest } from "../../../contract/internal/directory.ts";
@@ -7,13 +10,13 @@ import type { Sandbox } from "../../../store/sandboxes.ts";
 import { accessOf } from "../routes/route-access.ts";
 import { notFound, statusOf } from "../sandbox-status.ts";
 
-/** The row if the request may go on to it, be it woken or not; else a Fault 404 or 403. */
+/** The row if the request may proceed, whether or not it wakes the sandbox; else a Fault 404 or 403. */
 export function admit(sandbox: Sandbox | undefined, id: string, request: WakeRequest, now: number): Sandbox {
   if (sandbox === undefined) throw notFound(id);
   const status = statusOf(sandbox, now);
   if (status === "over") throw notFound(id);
   if (status === "running" || sandbox.state === "snapshotting") return sandbox;
-  // Without its memory it would boot, which is only done for those who say that they want it.
+  // Without its memory the sandbox would boot, which only an explicit resume may ask for.
   const keepsMemory = sandbox.state === "running" ? sandbox.autoPauseMemory : sandbox.checkpointMemory;
   if (!sandbox.autoResume || !keepsMemory) throw notFound(id);
   if (!request.mayWake) {
@@ -25,7 +28,7 @@ export function admit(sandbox: Sandbox | undefined, id: string, request: WakeReq
   return sandbox;
 }
 
-/** As the edge judges requests to what runs: the runtime's own token goes before at its port. */
+/** As the edge checks requests to running sandboxes: at the runtime port the runtime's own token takes precedence. */
 function tokenRefusal(sandbox: Sandbox, request: WakeRequest): WakeRefusal | undefined {
   if (request.port === RUNTIME_PORT && sandbox.secure) {
     return opens(sandbox.tokens, request.accessToken) ? undefined : "forbidden";
@@ -35,7 +38,7 @@ function tokenRefusal(sandbox: Sandbox, request: WakeRequest): WakeRefusal | und
   return request.trafficToken ? "traffic-token-wrong" : "traffic-token-missing";
 }
 
-/** The request has not the token that it takes. */
+/** The request lacks the required token. */
 class Unadmitted extends Fault {
   constructor(
     id: string,
@@ -45,7 +48,7 @@ class Unadmitted extends Fault {
   }
 }
 
-/** Why there is no way to the sandbox, in the edge's words. What is nobody's decision is thrown on. */
+/** The refusal that the edge reports. Unexpected errors are rethrown. */
 export function wakeRefusal(error: unknown): WakeRefusal {
   if (error instanceof Unadmitted) return error.refusal;
   switch (Fault.from(error).status) {
