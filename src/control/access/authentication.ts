@@ -1,4 +1,4 @@
-/** Who is calling. Every request is looked up anew, so that a revoked key opens nothing from the next request on. */
+/** Authenticates requests. Keys are looked up for every request, so a revoked key fails from the next request on. */
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS, UUID } from "../../contract/management/identifiers.ts";
 import type { Team } from "../../store/people.ts";
@@ -11,18 +11,18 @@ import { hashOf } from "./secrets.ts";
 const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 
 export interface Callers {
-  /** `X-API-Key: e2b_…`; the user is who made the key, if that is known. */
+  /** `X-API-Key: e2b_…`; `userId` is the creator of the key, if known. */
   key: { team: Team; userId: string | null };
   /** `Authorization: Bearer sk_e2b_…` */
   bearer: { userId: string };
-  /** The same, with `X-Team-ID: …`, the id of a team that the user belongs to. */
+  /** `Authorization: Bearer sk_e2b_…` with `X-Team-ID: …`, the id of one of the user's teams. */
   member: { userId: string; email: string; team: Team };
   /** `Authorization: Bearer …`, with a token that opens the content of one volume. */
   volume: { volume: Volume };
   none: undefined;
 }
 
-/** The volume that a token opens; Fault 401 when it opens none. */
+/** The volume that a token opens; Fault 401 for any other token. */
 export type VolumeOf = (token: string) => Promise<Volume>;
 
 export type Authentication = keyof Callers;
@@ -35,12 +35,12 @@ const MISSING_KEY = "the X-API-Key header is missing; send an API key of this se
 const MISSING_TOKEN = "the Authorization header is missing; send Bearer and an access token of this server";
 const TOKEN_AS_KEY = `the X-API-Key header is malformed: it holds an access token, which this endpoint does not take; ${SEND_KEY}`;
 const KEY_AS_TOKEN = `the Authorization header is malformed: it holds an API key, which this endpoint does not take; ${SEND_TOKEN}`;
-/** The X-API-Key header is missing, but there is something in the other one. */
+/** The X-API-Key header is missing, but the Authorization header holds a secret. */
 const KEY_ASTRAY = {
   key: "the X-API-Key header is missing, and the Authorization header holds an API key; send it as X-API-Key",
   token: `the X-API-Key header is missing; this endpoint takes no access token: ${SEND_KEY}`,
 } as const;
-/** The Authorization header is missing, but there is something in the other one. */
+/** The Authorization header is missing, but the X-API-Key header holds a secret. */
 const TOKEN_ASTRAY = {
   key: `the Authorization header is missing; this endpoint takes no API key: ${SEND_TOKEN}`,
   token:
@@ -94,7 +94,7 @@ export async function authenticateBearer(headers: Headers, store: Store): Promis
   return { userId: token.userId };
 }
 
-/** A team that the user does not belong to is answered as one that does not exist. */
+/** A team that the user does not belong to gets the same response as one that does not exist. */
 export async function authenticateMember(headers: Headers, store: Store): Promise<Callers["member"]> {
   const { userId } = await authenticateBearer(headers, store);
   const teamId = headers.get("x-team-id") ?? "";
@@ -124,7 +124,7 @@ function bearerIn(headers: Headers): string | undefined {
   return /^bearer +(\S+)$/i.exec(headers.get("authorization") ?? "")?.[1];
 }
 
-/** Some write the other header's scheme along with the secret. */
+/** Some clients send the scheme of the other header along with the secret. */
 function bareOf(secret: string): string {
   return secret.replace(/^bearer +/i, "");
 }

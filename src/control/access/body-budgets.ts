@@ -1,6 +1,6 @@
 /**
- * What the JSON bodies of a team, or of a user, may cost: bytes in memory, also those of all together, and bytes each
- * second, because parsing takes the server's only thread.
+ * Budgets for the JSON bodies of a team or a user: bytes in memory, bytes of all teams together, and bytes per second,
+ * because parsing takes the server's only thread.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -8,11 +8,11 @@ import { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
 import { REQUEST_BUDGETS_MAX } from "../limits.ts";
 
-/** Of bodies that have begun to arrive and whose requests are not answered yet: of one team, and of all. */
+/** Bytes of bodies whose requests have no response yet: per team, and of all teams. */
 export const BODIES_PER_TEAM_MAX_BYTES = 16 * 1024 * 1024;
 export const BODIES_MAX_BYTES = 64 * 1024 * 1024;
 const BODIES_RETRY_AFTER_SECONDS = 1;
-/** Of the bodies of one team: at once, and each second for good. Parsing them takes the server's only thread. */
+/** Body bytes per team: burst, and sustained rate per second. Parsing takes the server's only thread. */
 export const BODY_BYTES_PER_TEAM_BURST = 16 * 1024 * 1024;
 export const BODY_BYTES_PER_TEAM_PER_SECOND = 2 * 1024 * 1024;
 
@@ -37,7 +37,7 @@ export class BodyBudgets {
     this.#clock = clock;
   }
 
-  /** For one body, of which nothing has come yet. */
+  /** Call it before the first byte of a body arrives. */
   begin(owner: BodyOwner): BodyShare {
     const account = this.#accountOf(owner.id);
     return new BodyShare({
@@ -74,7 +74,7 @@ export class BodyBudgets {
     return account;
   }
 
-  /** The one that was used longest ago and holds nothing. */
+  /** Drops the least recently used account that holds no bytes. */
   #forgetOne(): void {
     for (const [id, { inMemory }] of this.#accounts) {
       if (inMemory > 0) continue;
@@ -89,7 +89,7 @@ interface Costs {
   giveBack(bytes: number): void;
 }
 
-/** What one body holds, until it is disposed of. */
+/** The bytes of one body, until it is disposed. */
 export class BodyShare implements Disposable {
   readonly #costs: Costs;
   #bytes = 0;
@@ -98,7 +98,7 @@ export class BodyShare implements Disposable {
     this.#costs = costs;
   }
 
-  /** So many bytes more have come. Fault 429 when they are too many. */
+  /** Adds received bytes. Fault 429 when they exceed a budget. */
   grow(bytes: number): void {
     this.#costs.take(bytes);
     this.#bytes += bytes;

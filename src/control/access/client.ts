@@ -1,9 +1,9 @@
-/** Who sends a request, as far as the connection tells. */
+/** The client of a request, as far as the connection shows. */
 export interface Client {
-  /** The address that it comes from. */
+  /** Source address of the connection. */
   address: string;
-  /** What the request says of where it comes from is a proxy's word, and the operator takes that. */
+  /** The request came through a proxy that the operator trusts, so its forwarding headers count. */
   fromTrustedProxy: boolean;
-  /** It came by TLS. */
+  /** It arrived over TLS. */
   isSecure?: boolean;
 }

@@ -1,4 +1,4 @@
-/** Names and secrets that nobody can guess. The source of randomness is injected, so that a test can replay it. */
+/** Generates unguessable ids and secrets. The source of randomness is injected, so that a test can replay it. */
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
 
 export interface Ids {
@@ -6,9 +6,9 @@ export interface Ids {
   uuid(): string;
   /** 20 of [a-z0-9]. */
   templateId(): string;
-  /** Opens the runtime of one sandbox: 64 hex characters. */
+  /** Access token for the runtime of one sandbox: 64 hex characters. */
   runtimeToken(): string;
-  /** Lets requests through to the ports of one sandbox: 64 hex characters. */
+  /** Traffic token for the ports of one sandbox: 64 hex characters. */
   trafficToken(): string;
   apiKey(): string;
   accessToken(): string;
@@ -19,7 +19,7 @@ export interface Ids {
 export type FillRandom = (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>;
 
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
-/** Bytes from here on are thrown away: they would make some characters likelier than others. */
+/** Bytes from here on are dropped: they would make some characters likelier than others. */
 const FAIR_BYTES = 256 - (256 % ALPHABET.length);
 
 export function createIds(fill: FillRandom = (bytes) => crypto.getRandomValues(bytes)): Ids {

@@ -1,6 +1,6 @@
 /**
- * Making, listing, renaming and revoking what opens the management interface, for its routes and for the `sandlot keys`
- * command. A secret is shown once, when it is made; what is kept is its hash.
+ * Creates, lists, renames and revokes API keys and access tokens, for the routes and the `sandlot keys` command. A
+ * secret is shown once, on creation; only its hash is stored.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -15,7 +15,7 @@ import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import type { Ids } from "./ids.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
-/** Every log-in of a user makes one, too. */
+/** Every login of a user also makes one. */
 export const API_KEYS_PER_TEAM_MAX = 250;
 export const ACCESS_TOKENS_PER_USER_MAX = 100;
 
@@ -36,12 +36,12 @@ interface CreatedApiKey {
   key: ApiKey;
 }
 
-/** Fault 429 when the team has as many as it may. */
+/** Fault 429 when the team has reached its maximum. */
 export function createApiKey(services: KeyServices<Store>, request: ApiKeyRequest): Promise<CreatedApiKey> {
   return services.store.transaction((store) => createApiKeyIn({ ...services, store }, request));
 }
 
-/** The same as a part of a transaction. */
+/** As `createApiKey`, inside a transaction of the caller. */
 export async function createApiKeyIn(
   { store, ids, clock }: KeyServices<Tables>,
   request: ApiKeyRequest,
@@ -73,7 +73,7 @@ export function listApiKeys({ store }: { store: Tables }, teamId: string): Promi
   return store.keys.apiKeysOf(teamId);
 }
 
-/** Whether a team has this key. */
+/** Whether this secret is a key of any team. */
 export async function isApiKey({ store }: { store: Tables }, secret: string): Promise<boolean> {
   const hash = secret.startsWith(API_KEY_PREFIX) ? hashOf(secret, API_KEY_PREFIX) : undefined;
   return hash !== undefined && (await store.keys.apiKeyByHash(hash)) !== undefined;
@@ -89,13 +89,13 @@ export async function renameApiKey(
   if (!(await store.keys.renameApiKey(teamId, id, checkedName(name)))) throw noApiKey(id);
 }
 
-/** Effective with the next request. The last key of a team is no exception: its members can make another. */
+/** Takes effect with the next request. The last key of a team can be revoked too: its members can make another. */
 export async function revokeApiKey({ store }: { store: Tables }, teamId: string, keyId: string): Promise<void> {
   const id = checkedId(keyId, "API key");
   if (!(await store.keys.removeApiKey(teamId, id))) throw noApiKey(id);
 }
 
-/** Fault 429 when the user has as many as a user may. */
+/** Fault 429 when the user has reached the maximum. */
 export function createAccessToken(
   { store, ids, clock }: KeyServices<Store>,
   request: { userId: string; name: string },
@@ -123,7 +123,7 @@ export function listAccessTokens({ store }: { store: Tables }, userId: string): 
   return store.keys.accessTokensOf(userId);
 }
 
-/** Effective with the next request, also when it is the token that asks for it. */
+/** Takes effect with the next request, even for the token that authenticates this call. */
 export async function revokeAccessToken({ store }: { store: Tables }, userId: string, tokenId: string): Promise<void> {
   const id = checkedId(tokenId, "access token");
   if (!(await store.keys.removeAccessToken(userId, id))) {
@@ -131,7 +131,7 @@ export async function revokeAccessToken({ store }: { store: Tables }, userId: st
   }
 }
 
-/** As they may be printed: `e2b_ab…wxyz`. */
+/** For printing: `e2b_ab…wxyz`. */
 export function maskedApiKey({ mask }: { mask: Mask }): string {
   return masked(API_KEY_PREFIX, mask);
 }
@@ -144,7 +144,7 @@ function masked(prefix: string, mask: Mask): string {
   return `${prefix}${mask.prefix}…${mask.suffix}`;
 }
 
-/** A blocked team may look at its keys and revoke them. */
+/** A blocked team may only list and revoke its keys. */
 export function refuseBlocked({ limits }: Team): void {
   if (!limits.blocked) return;
   throw new Fault(403, "this team is blocked: its API keys can be listed and deleted, but not made or renamed");

@@ -1,7 +1,7 @@
 /**
- * How many requests somebody may send. A team, or a user for what belongs to no team, has a budget for each kind of
- * request: so many seconds' worth at once, then a steady flow. Whoever is nobody, for lack of a valid key, has one for
- * his address. A valid key is never refused for what others have sent from the same address.
+ * Request rate limits. A team, or a user for requests without a team, has a budget for each kind of request: a burst,
+ * then a steady rate. Requests without a valid key share a budget per client address. A valid key is never refused
+ * because of other requests from its address.
  */
 import { isIPv6 } from "node:net";
 import type { Clock } from "../../base/clock.ts";
@@ -11,17 +11,17 @@ import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS } from "../limits.ts";
 import type { Authentication, Callers } from "./authentication.ts";
 import { BodyBudgets } from "./body-budgets.ts";
 
-/** Of one address, without a valid key: at once, and each second for good. */
+/** Requests without a valid key, per address: burst, and sustained rate per second. */
 export const STRANGER_REQUESTS_BURST = 1_000;
 export const STRANGER_REQUESTS_PER_SECOND = 50;
 
-/** `reads` ask, `changes` do something, `files` are calls about the content of volumes. Requests each second. */
+/** Requests per second. `reads` are GET requests, `changes` all others, `files` are requests for volume content. */
 type RequestKind = "reads" | "changes" | "files";
 export type RequestRates = Readonly<Record<RequestKind, number>>;
 
 export const REQUEST_RATES_DEFAULT: RequestRates = { reads: 1_000, changes: 200, files: 1_000 };
 
-/** What the headers of an answer say about a budget. */
+/** Response headers that describe a budget. */
 export type Allowance = Readonly<Record<"RateLimit-Limit" | "RateLimit-Remaining" | "RateLimit-Reset", string>>;
 
 interface Budget {
@@ -44,7 +44,7 @@ export class RequestBudgets {
     this.bodies = new BodyBudgets(clock);
   }
 
-  /** Takes one request out of the caller's budget, and says what is left. Fault 429 when there is none. */
+  /** Takes one request out of the caller's budget and returns what is left. Fault 429 when it is empty. */
   take(owner: Owner, kind: RequestKind): Allowance {
     const now = this.#clock.now();
     const perSecond = owner.rates[kind] ?? this.#rates[kind];
@@ -61,7 +61,7 @@ export class RequestBudgets {
     );
   }
 
-  /** The same for who has no valid key. Without an address nothing is counted. */
+  /** As `take`, for a request without a valid key. Without an address nothing is counted. */
   takeStranger(client: string | undefined): void {
     if (client === undefined) return;
     const now = this.#clock.now();
@@ -79,7 +79,7 @@ export class RequestBudgets {
 
   #budgetOf(key: string, perSecond: number, now: number): Budget {
     const known = this.#budgets.get(key);
-    // The operator has changed the team's limit: it begins anew with a full budget.
+    // When the operator changes a team's limit, the team starts with a full budget.
     const budget = known?.perSecond === perSecond ? known : { perSecond, bucket: newBucket(perSecond, now) };
     keep(this.#budgets, key, budget);
     return budget;
@@ -96,11 +96,11 @@ const WORDS: Readonly<Record<RequestKind, string>> = {
 interface Owner {
   id: string;
   name: string;
-  /** What the operator has set for this one. */
+  /** Set by the operator for this owner. */
   rates: { readonly [kind in RequestKind]?: number | undefined };
 }
 
-/** Whose budget a request comes out of. */
+/** The owner of the budget that pays for a request. */
 export function ownerOf(caller: NonNullable<Callers[Authentication]>): Owner {
   if ("team" in caller) return { id: caller.team.id, name: "this team", rates: caller.team.limits };
   if ("volume" in caller) return { id: caller.volume.teamId, name: "the team of this volume", rates: {} };
@@ -125,12 +125,14 @@ function allowanceOf(bucket: TokenBucket, perSecond: number, now: number): Allow
   };
 }
 
-/** Whole seconds, as clients read them. */
+/** Whole seconds, as the headers require. */
 function secondsUntil(bucket: TokenBucket, level: number, now: number): string {
   return String(Math.ceil(bucket.msUntil(level, now) / 1000));
 }
 
-/** The one that was used longest ago goes: who comes back finds a full budget, which costs less than to know all. */
+/**
+ * Evicts the least recently used entry. Its owner then starts with a full budget, which bounds the memory of this map.
+ */
 function keep<T>(among: Map<string, T>, key: string, value: T): void {
   among.delete(key);
   const oldest = among.keys().next();
@@ -138,7 +140,7 @@ function keep<T>(among: Map<string, T>, key: string, value: T): void {
   among.set(key, value);
 }
 
-/** A customer of a provider has a /64 of IPv6, not an address: each of its addresses would be a budget of its own. */
+/** An IPv6 customer usually has a /64. Without this, each of its addresses would have its own budget. */
 export function networkOf(address: string): string {
   if (!isIPv6(address)) return address;
   const [before = "", after] = address.split("%", 1)[0]?.split("::") ?? [];

@@ -1,6 +1,5 @@
 /**
- * API keys and access tokens as text: a prefix and hex. What is stored is the SHA-256 of the bytes that the hex stands
- * for.
+ * API keys and access tokens as text: a prefix and hex. The store keeps the SHA-256 of the bytes that the hex encodes.
  */
 import { SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
 import type { Mask } from "../../store/keys.ts";

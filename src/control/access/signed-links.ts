@@ -1,7 +1,7 @@
 /**
- * Whose file a signed link opens. With one address for all sandboxes a link names none, so the sandbox is found by
- * whose token made the signature. Every candidate is compared in full, whichever matches. Who guesses is soon
- * told to wait, but a signature that matches is never refused: many clients may share one address.
+ * Finds the sandbox of a signed link. With one address for all sandboxes a link names none, so the sandbox is the one
+ * whose token made the signature. Every candidate is compared in full, so timing reveals nothing. A client that guesses
+ * is soon told to wait, but a matching signature is never refused: many clients may share one address.
  */
 import { timingSafeEqual } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
@@ -9,11 +9,11 @@ import { Fault } from "../../contract/fault.ts";
 import { fileSignature, type SignedLink } from "../../contract/runtime/file-signature.ts";
 import type { Store } from "../../store/store.ts";
 
-/** Guesses at signed links: after so many misses in a window, a client waits. */
+/** Wrong signatures that a client may send within a window before it has to wait. */
 export const LINK_MISSES_MAX = 30;
 export const LINK_MISSES_WINDOW_MS = 60_000;
 const LINK_CLIENTS_MAX = 10_000;
-/** How many sandboxes a link is compared with, the newest first. */
+/** Sandboxes that a link is compared with, newest first. */
 const LINK_SANDBOXES_MAX = 10_000;
 
 interface Misses {
@@ -32,8 +32,8 @@ export class SignedLinks {
   }
 
   /**
-   * The id of the sandbox that the link opens, or undefined. It may be paused: then there is nothing to open, but
-   * nobody has guessed either. `client` is the address of who asks.
+   * The id of the sandbox that the link opens, or undefined. The sandbox may be paused; the signature is still valid
+   * and no guess. `client` is the caller's address.
    */
   async find(link: SignedLink, client: string): Promise<string | undefined> {
     const given = digest(link.signature);
@@ -66,8 +66,7 @@ export class SignedLinks {
       misses.count += 1;
       return;
     }
-    // The oldest goes; a client that comes back starts anew, which costs it less than it costs us to remember
-    // everybody.
+    // Evicts the oldest client. If it returns, it starts with a clean count, which bounds the memory of this map.
     const oldest = this.#misses.keys().next();
     if (this.#misses.size >= LINK_CLIENTS_MAX && !oldest.done) this.#misses.delete(oldest.value);
     this.#misses.set(client, { count: 1, since: this.#clock.now() });

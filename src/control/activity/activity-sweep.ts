@@ -1,4 +1,4 @@
-/** Removes what is too old or too much, and thins what has aged, in steps between which others get their turn. */
+/** Removes old and surplus records and thins aged ones, in short steps between which other work runs. */
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import type { Store } from "../../store/store.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";
@@ -6,7 +6,7 @@ import { ACTIVITY_SWEEP_ROWS, ACTIVITY_SWEEP_STEPS, DELIVERIES_KEPT_MAX, LOG_BYT
 import { AGING, thinned } from "./metric-thinning.ts";
 import { coarser } from "./team-points.ts";
 
-/** The logs of the builds that ended first go first, so many entries in a step. */
+/** Build logs per team: those of the builds that ended first go first, this many entries in a step. */
 const BUILD_LOG_BYTES_PER_TEAM_MAX = 512 * 1024 * 1024;
 const BUILD_LOG_SWEEP_ENTRIES = 5_000;
 
@@ -28,7 +28,7 @@ export async function sweepActivity(store: Store, now: number): Promise<void> {
   }
 }
 
-/** Until a step has nothing left to do; what is left after the last goes in the next round. */
+/** Repeats a step until it has nothing left to do. What remains after the last step waits for the next round. */
 async function inSteps(step: () => Promise<number>): Promise<void> {
   for (let steps = 0; steps < ACTIVITY_SWEEP_STEPS; steps++) if ((await step()) === 0) return;
 }
@@ -60,7 +60,7 @@ async function thin(store: Store, before: number, stepMs: number, rows: number):
   return blocks.length;
 }
 
-/** A step may be done in several rounds: what is left of it is added to the row that the first round has made. */
+/** A time step may be merged in several rounds: later rows are added to the row that the first round made. */
 function coarsen(store: Store, before: number, stepMs: number, rows: number): Promise<number> {
   return store.transaction(async ({ teamActivity }) => {
     const dense = await teamActivity.denserThan(stepMs, before, rows);

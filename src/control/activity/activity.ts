@@ -1,6 +1,6 @@
 /**
- * What is remembered of sandboxes beyond their rows: logs, metrics, events, and who is told of them. It listens to the
- * life cycle as its listener and to sandboxes through the host, and keeps everybody else from waiting for it.
+ * Records of sandboxes beyond their rows: logs, metrics, events and webhook deliveries. It listens to the lifecycle
+ * and, through the host, to the guests. Its callers never wait for it. This folder changes no sandbox.
  */
 
 import { Background } from "../../base/background.ts";
@@ -22,9 +22,9 @@ import { SandboxLogs } from "./sandbox-logs.ts";
 import { TeamActivities } from "./team-activity.ts";
 
 export interface ActivityOptions {
-  /** Timers of what nobody waits for; the clock's own unless a test wants to move them apart. */
+  /** For timers of background work. The ordinary clock by default; a test may move it separately. */
   idleClock?: Clock;
-  /** Webhooks may lead to addresses inside. */
+  /** Webhooks may target private addresses. */
   allowWebhooksInside?: boolean;
   post?: PostMessage;
 }
@@ -78,7 +78,7 @@ export class Activity implements LifecycleListener {
     this.#services = { ...services, idleClock };
   }
 
-  /** What sandboxes say. Never waits. */
+  /** Events of the host. Never waits. */
   heard(event: HostEvent): void {
     if (event.kind === "log-waits") {
       this.#background.run("a sandbox's log could not be followed", () => this.#sayWhere(event.id));
@@ -86,7 +86,7 @@ export class Activity implements LifecycleListener {
       const { id, lines, position } = event;
       const { host } = this.#services;
       const taken = this.logs.take(id, lines, position ?? undefined);
-      // A host that cannot be told asks again.
+      // If the host misses this reply, it asks again.
       void (taken ? host.hearLog(id, position) : host.putOffLog(id)).catch(() => undefined);
     } else if (event.kind === "trouble") {
       this.#background.run("trouble of a sandbox could not be logged", async () => {
@@ -110,12 +110,12 @@ export class Activity implements LifecycleListener {
     this.logs.append(sandbox, "warn", message, { logger: "sandbox", execution_id: sandbox.executionId });
   }
 
-  /** Resolves when all events so far are recorded, or cannot be for now; then they are later. */
+  /** Resolves when all events so far are recorded, or when the store fails; the rest is recorded later. */
   async recorded(): Promise<void> {
     await this.events.flush().catch(() => undefined);
   }
 
-  /** Samples, sweeps, and delivers what a stop has interrupted. */
+  /** Samples metrics, sweeps, and resumes deliveries that a stop interrupted. */
   async start(): Promise<void> {
     await this.recorded();
     await this.teams.start();
@@ -131,7 +131,7 @@ export class Activity implements LifecycleListener {
     await this.#background.settled();
   }
 
-  /** Writes what waits. Deliveries under way are made again after the next start. */
+  /** Writes pending records. Interrupted deliveries are repeated after the next start. */
   async close(): Promise<void> {
     this.#sweep?.cancel();
     this.#deliveries.close();

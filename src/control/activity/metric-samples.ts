@@ -1,6 +1,6 @@
 /**
- * Measures every sandbox that runs, all in one pass, and remembers the samples. The newest block of each lies in memory
- * and is written every minute, when it is full, and when the sandbox stops; a crash loses what was measured since.
+ * Samples the metrics of all running sandboxes in one pass. The newest block of each sandbox stays in memory; it is
+ * written every minute, when it is full, and when the sandbox stops. A crash loses the samples since the last write.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -12,9 +12,9 @@ import type { Store } from "../../store/store.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
 import { stepOf, thinned } from "./metric-thinning.ts";
 
-/** A new sandbox is measured first after this. */
+/** Delay before the first sample of a new sandbox. */
 const METRIC_FIRST_MS = 1_000;
-/** Samples lie together in blocks of so long, which are written so often. */
+/** Length of a block of samples, and the interval between writes. */
 export const METRIC_BLOCK_MS = 600_000;
 const METRIC_WRITE_MS = 60_000;
 const METRIC_BLOCKS_PER_WRITE = 32;
@@ -33,7 +33,7 @@ interface MetricServices {
   clock: Clock;
   idleClock: Clock;
   background: Background;
-  /** What runs by its rows, at each pass. */
+  /** The running sandboxes, according to their rows, at each pass. */
   onPass(running: readonly Measurable[]): void;
 }
 
@@ -42,12 +42,12 @@ const MIB = 1024 * 1024;
 export class MetricSamples {
   readonly #services: MetricServices;
   readonly #measured = new Map<string, Measured>();
-  /** To be written, and then forgotten. */
+  /** Blocks to write and then forget. */
   #finished: MetricBlock[] = [];
   #newcomers = new Map<string, Measurable>();
   #timers: Timer[] = [];
   #lastWriteAt = 0;
-  /** Measuring and writing wait between their steps; one at a time, they find what they left. */
+  /** Sampling and writing await between steps, so they run one at a time. */
   readonly #turns = new OneAtATime();
   #closed = false;
 
@@ -60,7 +60,7 @@ export class MetricSamples {
     this.#repeat();
   }
 
-  /** A sandbox has begun to run: its first sample comes soon, whenever the next pass is. Never waits. */
+  /** A sandbox has begun to run. Its first sample comes soon, independent of the next pass. Never waits. */
   welcome(sandbox: { id: string; teamId: string; cpuCount: number; memoryMB: number }): void {
     const { id, teamId, cpuCount, memoryMB } = sandbox;
     const isFirst = this.#newcomers.size === 0;
@@ -74,7 +74,7 @@ export class MetricSamples {
     });
   }
 
-  /** A sandbox runs no more. Never waits. */
+  /** A sandbox no longer runs. Never waits. */
   dismiss(sandboxId: string): void {
     this.#newcomers.delete(sandboxId);
     const measured = this.#measured.get(sandboxId);
@@ -84,7 +84,7 @@ export class MetricSamples {
     this.#after(0, () => this.#write());
   }
 
-  /** Samples from `from` to `to`, both inclusive; all that there are where one is undefined. */
+  /** Samples from `from` to `to`, both inclusive; undefined means unbounded. */
   async read(teamId: string, sandboxId: string, from: number | undefined, to: number | undefined): Promise<Sample[]> {
     const first = from === undefined ? 0 : from - METRIC_BLOCK_MS;
     const last = to ?? Number.MAX_SAFE_INTEGER;
@@ -141,12 +141,12 @@ export class MetricSamples {
       return last !== undefined && clock.now() - last.at >= METRIC_EVERY_MS / 2;
     };
     await this.#sample(running.filter(isDue));
-    // Such as those that ran before the server did.
+    // For example sandboxes that ran before the server started.
     for (const facts of running) if (!this.#measured.has(facts.id)) this.welcome(facts);
     if (clock.now() - this.#lastWriteAt >= METRIC_WRITE_MS) await this.#write();
   }
 
-  /** Where the counters of these stand now. */
+  /** Reads the processor counters of new sandboxes, so that the first sample has a base. */
   async #begin(newcomers: readonly Measurable[]): Promise<void> {
     const times = await this.#services.host.processorTimes(newcomers.map(({ id }) => id));
     const at = this.#services.clock.now();
@@ -182,7 +182,7 @@ export class MetricSamples {
     if (measured.block?.blockAt !== blockAt) {
       if (measured.block !== undefined && !measured.isWritten) this.#finished.push(measured.block);
       const { id: sandboxId, teamId } = measured.facts;
-      // There may be one, of a run or a server before, and it may not be written yet.
+      // An earlier run or server may have begun this block, written or not.
       const unwritten = this.#finished.find((block) => block.sandboxId === sandboxId && block.blockAt === blockAt);
       const begun = unwritten ?? (await this.#services.store.metricBlocks.at(sandboxId, blockAt));
       measured.block = begun ?? { sandboxId, teamId, blockAt, stepMs: METRIC_EVERY_MS, samples: [] };
@@ -216,7 +216,7 @@ export class MetricSamples {
   }
 }
 
-/** Counters that were set back (a sandbox that was restored) count as idle. */
+/** Counters that went back (after a restore) count as idle. */
 function sampleOf({ facts, cpuUsedMs, at: since }: Measured, usage: Usage, at: number): Sample {
   const available = (at - since) * facts.cpuCount;
   const percent = available <= 0 ? 0 : (100 * (usage.cpuUsedMs - cpuUsedMs)) / available;

@@ -1,9 +1,9 @@
-/** How close together samples are: by how long a time is asked for, and by how old they are. */
+/** Distance between metric samples, by the length of the requested span and by the age of the samples. */
 import type { Sample } from "../../store/metric-blocks.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** As long as a span, or an age, is below the first, samples are the second apart. */
+/** [span or age below this, distance between samples], in milliseconds. */
 const STEPS: readonly (readonly [number, number])[] = [
   [HOUR_MS, 5_000],
   [6 * HOUR_MS, 30_000],
@@ -17,12 +17,12 @@ export function stepOf(spanMs: number): number {
   return STEPS.find(([below]) => spanMs < below)?.[1] ?? LONGEST_STEP_MS;
 }
 
-/** From which age on samples lie how far apart, the oldest first. */
+/** Distance by minimum age, oldest first. */
 export const AGING: readonly { olderThanMs: number; stepMs: number }[] = STEPS.slice(0, -1)
   .map(([olderThanMs], at) => ({ olderThanMs, stepMs: STEPS[at + 1]?.[1] ?? LONGEST_STEP_MS }))
   .reverse();
 
-/** One sample for each step: the processor's mean, and the rest as it was when most memory was used. */
+/** One sample per step: the mean processor use, and the other values of the sample with the most memory in use. */
 export function thinned(samples: readonly Sample[], stepMs: number): Sample[] {
   const steps = Map.groupBy(samples, ({ at }) => Math.floor(at / stepMs));
   return [...steps.values()].map((group) => {

@@ -1,6 +1,6 @@
 /**
- * Writes down what happened to sandboxes, and with it, in the same transaction, to which webhooks it is to be told and
- * how many of the team run from then on: what is recorded is delivered and counted, also after a crash.
+ * Records events of sandboxes. The same transaction adds their webhook deliveries and the team's count of running
+ * sandboxes, so a recorded event is delivered and counted even after a crash.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -18,12 +18,10 @@ import { ACTIVITY_STORE_RETRY_MS, DELIVERIES_WAITING_MAX } from "../limits.ts";
 import type { ActivityChange } from "./team-activity.ts";
 
 const EVENT_FLUSH_MS = 25;
-/** Events that wait for the store. */
+/** Maximum events waiting for the store. */
 const EVENTS_WAITING_MAX = 10_000;
 const EVENTS_PER_WRITE = 64;
-/**
- * Metadata of a sandbox that is longer is not repeated in its events: each is stored, and a short request makes one.
- */
+/** Longer metadata is left out of a sandbox's events: every event is stored, and a short request can cause one. */
 const EVENT_METADATA_MAX_CHARS = 16 * 1024;
 
 interface EventServices {
@@ -33,13 +31,13 @@ interface EventServices {
   ids: Ids;
   log: Log;
   background: Background;
-  /** Something may be to deliver. */
+  /** There may be new deliveries. */
   onRecorded(): void;
-  /** Writes down how many sandboxes of teams run. */
+  /** Records the counts of running sandboxes of teams. */
   recordActivity(tables: Tables, changes: readonly ActivityChange[]): Promise<void>;
 }
 
-/** What is written in one transaction: an event, what it did to its team, or both. */
+/** Written in one transaction: an event, its effect on the team's count, or both. */
 interface Entry {
   event: SandboxEvent | undefined;
   change: ActivityChange | undefined;
@@ -80,7 +78,7 @@ export class SandboxEventRecord {
     this.#arm(EVENT_FLUSH_MS);
   }
 
-  /** Of a change that no event tells of, in its place among those that events do tell of. */
+  /** Records a count change without an event, in order with the changes that have one. */
   noteChange(change: ActivityChange): void {
     if (this.#waiting.length >= EVENTS_WAITING_MAX) return;
     this.#waiting.push({ event: undefined, change });
@@ -98,7 +96,7 @@ export class SandboxEventRecord {
     this.#timer?.cancel();
   }
 
-  /** Up to a thousand of one millisecond have their order; after a clock was set back, all do. */
+  /** Keeps the order of up to a thousand events per millisecond, and of all events after the clock was set back. */
   #nextPosition(at: number): number {
     this.#lastPosition = Math.max(this.#lastPosition + 1, at * 1000);
     return this.#lastPosition;
@@ -130,8 +128,8 @@ export class SandboxEventRecord {
   }
 
   /**
-   * Answers those that were not there yet: a transaction may have come to pass of which only a failure was heard, and
-   * what is in it is tried again.
+   * Returns the entries that were not stored yet. A transaction may have been committed although its reply was lost,
+   * and its entries are then tried again.
    */
   async #record(tables: Tables, entries: readonly Entry[]): Promise<Entry[]> {
     const added: Entry[] = [];
@@ -140,7 +138,7 @@ export class SandboxEventRecord {
     for (const entry of entries) {
       const { event } = entry;
       if (event !== undefined && !(await tables.sandboxEvents.add(event))) {
-        // So is all that came before it, also what is no event.
+        // An event already stored means that all entries before it are stored too, including those without an event.
         added.length = 0;
         continue;
       }
@@ -185,7 +183,7 @@ function detailOf(
     started_at: new Date(sandbox.startedAt).toISOString(),
     vcpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMB,
-    // A pause ends the run when it begins, however long it takes to write.
+    // The run ends when a pause begins, however long the checkpoint takes.
     execution_time: Math.max(0, (sandbox.pausedAt ?? at) - sandbox.startedAt),
   };
   return {

@@ -1,7 +1,6 @@
 /**
  * Logs of sandboxes: lines wait in memory for a moment, then go to the store in pages. Times within one log only rise
- * from page to page, whatever a guest claims: a reader that asks for what is later than the last line it has misses
- * nothing.
+ * from page to page, whatever a guest claims, so a reader that asks for lines later than its last one misses nothing.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -14,14 +13,14 @@ import type { Store } from "../../store/store.ts";
 import { ACTIVITY_STORE_RETRY_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
 import { TeamBudgets } from "./team-budgets.ts";
 
-/** Lines and events go to the store together with those of the next few milliseconds. */
+/** Lines are written together with those of the next few milliseconds. */
 const LOG_FLUSH_MS = 100;
-/** Lines of one sandbox that wait for the store; more are dropped, and a line says how many. */
+/** Lines of one sandbox that wait for the store. More are dropped, and a line says how many. */
 export const LOG_WAITING_MAX_LINES = 5_000;
 const LOG_WAITING_MAX_BYTES = 2 * 1024 * 1024;
 /** Sandboxes whose lines are written in one transaction. */
 const LOG_PAGES_PER_WRITE = 32;
-/** Sandboxes whose logs control has at hand; of others it reads again where they end. */
+/** Sandboxes whose log state stays in memory. For others it is read from the store again. */
 const LOG_SANDBOXES_KNOWN_MAX = 10_000;
 const LOG_PAGES_PER_READ = 64;
 
@@ -37,13 +36,13 @@ interface LogQuery {
   search?: string | undefined;
 }
 
-/** What is at hand of one log. */
+/** In-memory state of one log. */
 interface Known {
   teamId: string;
   waiting: LogLine[];
   waitingBytes: number;
   dropped: number;
-  /** Undefined while it has not been read from the store. */
+  /** Undefined until it is read from the store. */
   position: { is: string | undefined } | undefined;
   extent: { lines: number; bytes: number; lastAt: number } | undefined;
   hasEnded: boolean;
@@ -64,7 +63,7 @@ export class SandboxLogs {
     this.#services = services;
   }
 
-  /** A line that is not the guest's. Never waits, never throws. */
+  /** Adds a line that does not come from the guest. Never waits, never throws. */
   append(
     sandbox: { id: string; teamId: string },
     level: LogLevel,
@@ -75,13 +74,13 @@ export class SandboxLogs {
     this.#add(sandbox.id, known, [{ at: this.#services.clock.now(), level, message, fields }]);
   }
 
-  /** Its guest is gone; what it said last may still be on its way. */
+  /** The guest is gone. Its last lines may still arrive. */
   noteEnd(sandboxId: string): void {
     const known = this.#known.get(sandboxId);
     if (known !== undefined) known.hasEnded = true;
   }
 
-  /** The newest position that was taken of a sandbox's log, also before a restart of the server. */
+  /** The newest position taken from a sandbox's log, including before a restart of the server. */
   async positionOf(sandboxId: string): Promise<string | undefined> {
     const { store } = this.#services;
     let known = this.#known.get(sandboxId);
@@ -98,9 +97,9 @@ export class SandboxLogs {
   }
 
   /**
-   * Lines of a guest in their order, and the position behind them; none for lines that are the host's own. Never waits.
-   * False: none of them was taken, because too many wait or the sandbox is not known yet; the host comes again with all
-   * after `positionOf`.
+   * Takes lines of a guest in order, and the position after them; lines of the host itself have none. Never waits.
+   * False: none was taken, because too many wait or the sandbox is not known yet; the host then sends all lines after
+   * `positionOf` again.
    */
   take(sandboxId: string, lines: readonly LogLine[], position: string | undefined): boolean {
     const known = this.#known.get(sandboxId);
@@ -135,15 +134,15 @@ export class SandboxLogs {
     return found.slice(0, query.limit);
   }
 
-  /** Resolves when all that waited has been written, or could not be. */
+  /** Resolves when all waiting lines have been written. Throws when the store fails. */
   flush(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = undefined;
-    // What failed before is tried again with the rest.
+    // Lines that failed before are written with the rest.
     return this.#writing.run(() => this.#write());
   }
 
-  /** Forgets what is not needed at hand. */
+  /** Drops the state of ended sandboxes, and of others beyond the bound. */
   tidy(): void {
     this.#budgets.tidy(this.#services.clock.now());
     for (const [id, known] of this.#known) {
@@ -152,7 +151,7 @@ export class SandboxLogs {
     }
   }
 
-  /** Takes no more from guests, who keep it for the next start, and writes what waits. */
+  /** Takes no more lines from guests, which keep theirs for the next start, and writes the waiting ones. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.flush().finally(() => this.#timer?.cancel());
@@ -209,7 +208,7 @@ export class SandboxLogs {
     }
   }
 
-  /** Whether it was written is not known: how far the log goes is read anew, for nothing can be written before that. */
+  /** It is unknown whether the write succeeded, so the extent is read again before the next write. */
   #putOff(id: string): void {
     const known = this.#known.get(id);
     if (known !== undefined) known.extent = undefined;
@@ -237,7 +236,7 @@ export class SandboxLogs {
       known.extent.bytes += page.bytes;
       known.extent.lastAt = page.lines.at(-1)?.at ?? known.extent.lastAt;
     }
-    // When all of them are known to be written: this may fail.
+    // After the counters are updated, because this may fail.
     for (const { id, known } of pages) if (known.extent !== undefined) await this.#removeSurplus(id, known.extent);
   }
 
@@ -252,7 +251,7 @@ export class SandboxLogs {
   }
 }
 
-/** All that waits, by time, and later than what is there already. */
+/** All waiting lines, sorted by time and later than the stored ones. */
 function pageOf(sandboxId: string, known: Known, lastAt: number, now: number): { page: LogPage; taken: number } {
   const taken = known.waiting.length;
   const waiting = [...known.waiting];

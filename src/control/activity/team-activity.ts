@@ -1,7 +1,7 @@
 /**
- * How many sandboxes of each team run, as the life cycle tells it, and what of it is written down: a row for each step
- * in which it changed, in the transaction of the events that it comes from. So the record is as true after a crash as
- * the events are, and a team at rest costs nothing.
+ * Number of running sandboxes per team, from lifecycle events. Each step in which it changes gets a row, in the
+ * transaction of the events that caused it. So the record is as accurate after a crash as the events are, and an idle
+ * team costs nothing.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -13,7 +13,7 @@ import type { LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
 import { highestIn, type Peak, pointsIn, stepIn, type TeamPoint, type Window } from "./team-points.ts";
 
-/** The number of a team's running sandboxes changed, or one of them was started. */
+/** The number of a team's running sandboxes changed, or one of them started. */
 export interface ActivityChange {
   teamId: string;
   at: number;
@@ -22,7 +22,7 @@ export interface ActivityChange {
   isStart: boolean;
 }
 
-/** Whether the sandbox runs after the event; undefined when that stays as it was. */
+/** Whether the sandbox runs after the event; undefined: unchanged. */
 const RUNS_AFTER: Record<LifecycleEvent, boolean | undefined> = {
   created: true,
   resumed: true,
@@ -36,18 +36,18 @@ type Named = Pick<Measurable, "id" | "teamId">;
 
 export class TeamActivities {
   readonly #services: { store: Store; clock: Clock };
-  /** Ids of running sandboxes by their team. Never more than there are rows. */
+  /** Running sandboxes by team. At most as many as there are rows. */
   readonly #running = new Map<string, Map<string, Named>>();
-  /** What was told before the rows were read. */
+  /** Events that came before the rows were read. */
   #early: { sandbox: Named; runs: boolean }[] | undefined = [];
-  /** Sandboxes of which the rows said something else than the life cycle at the last check. */
+  /** Sandboxes whose rows and events disagreed at the last check. */
   #doubtful = new Set<string>();
 
   constructor(services: { store: Store; clock: Clock }) {
     this.#services = services;
   }
 
-  /** Begins with what the rows say. */
+  /** Starts from the rows. */
   async start(): Promise<void> {
     const { store, clock } = this.#services;
     const running = await store.transaction(async (tables) => {
@@ -71,7 +71,7 @@ export class TeamActivities {
     return this.#change(sandbox, runs, runs);
   }
 
-  /** Writes changes down, in their order. */
+  /** Records the changes in order. */
   async record(tables: Tables, changes: readonly ActivityChange[]): Promise<void> {
     const steps = Map.groupBy(changes, ({ teamId, at }) => `${teamId} ${stepBegin(at)}`);
     for (const [first, ...rest] of steps.values()) {
@@ -90,8 +90,8 @@ export class TeamActivities {
   }
 
   /**
-   * Compares with the rows. What differs twice in a row is no change under way but one that nobody told of, or that was
-   * told in the wrong order; then the rows are right. Never waits. The changes are to be recorded.
+   * Compares the counts with the rows. A difference found twice in a row is not a transition in progress but a missing
+   * or misordered event; the rows then win. Never waits. The caller records the changes.
    */
   check(rows: readonly Named[]): ActivityChange[] {
     if (this.#early !== undefined) return [];
@@ -106,15 +106,15 @@ export class TeamActivities {
     return wrong.map((sandbox) => this.#change(sandbox, stored.has(sandbox.id), false));
   }
 
-  /** Ascending. Longer and older spans are answered in longer steps. */
+  /** Ascending. Longer and older spans have longer steps. */
   async read(teamId: string, from: number | undefined, to: number | undefined): Promise<TeamPoint[]> {
     const window = this.#window(from, to);
-    // From the begin of the step on.
+    // The window begins at the start of a step.
     const first = window.from - (window.from % stepIn(window));
     return pointsIn(await this.#services.store.teamActivity.around(teamId, first, window.to), window);
   }
 
-  /** The highest value, and when it was. */
+  /** The highest value, and its time. */
   async highest(
     teamId: string,
     metric: TeamMetricName,

@@ -1,10 +1,13 @@
-/** What rows of a team's activity mean: values at regular times, the highest of them, longer steps of older ones. */
+/**
+ * Computes the values of a team's activity from its rows: points at regular times, peaks, and coarser rows for old
+ * data.
+ */
 import type { TeamMetricName } from "../../contract/management/team-metric.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
 import { stepOf } from "./metric-thinning.ts";
 
-/** Both ends belong to it. */
+/** Both ends are inclusive. */
 export interface Window {
   from: number;
   to: number;
@@ -13,9 +16,9 @@ export interface Window {
 
 export interface TeamPoint {
   at: number;
-  /** The most at once in the step that begins there. */
+  /** Maximum number at once within the step. */
   concurrentSandboxes: number;
-  /** For each second of the step, on average. */
+  /** Starts per second, averaged over the step. */
   sandboxStartRate: number;
 }
 
@@ -28,7 +31,7 @@ export function stepIn({ from, to, now }: Window): number {
   return Math.max(stepOf(to - from), stepOf(now - from));
 }
 
-/** From the first row on, which is where the record begins; the row before the window tells how it begins. */
+/** Starts at the first row, where the record begins. The row before the window gives the initial value. */
 export function pointsIn(rows: readonly TeamActivity[], window: Window): TeamPoint[] {
   const { from, to, now } = window;
   const [first] = rows;
@@ -41,7 +44,7 @@ export function pointsIn(rows: readonly TeamActivity[], window: Window): TeamPoi
   for (let step = begin; step * stepMs <= to; step++) {
     const inStep = steps.get(step) ?? [];
     const starts = inStep.reduce((sum, row) => sum + row.starts, 0);
-    // The newest step is not over.
+    // The newest step is not complete.
     const lastedMs = Math.min(stepMs, Math.max(METRIC_EVERY_MS, now - step * stepMs));
     points.push({
       at: Math.max(step * stepMs, from),
@@ -53,7 +56,7 @@ export function pointsIn(rows: readonly TeamActivity[], window: Window): TeamPoi
   return points;
 }
 
-/** The first moment of the highest value; zero when nothing is known of the window. */
+/** The highest value and its first time; zero without data for the window. */
 export function highestIn(rows: readonly TeamActivity[], metric: TeamMetricName, { from, to }: Window): Peak {
   const inWindow = rows.filter(({ at, stepMs }) => at + stepMs > from && at <= to);
   const before = rows.findLast(({ at, stepMs }) => at + stepMs <= from);
@@ -65,7 +68,7 @@ export function highestIn(rows: readonly TeamActivity[], metric: TeamMetricName,
   return values.reduce((highest, one) => (one.value > highest.value ? one : highest), { at: from, value: carried });
 }
 
-/** One row instead of several of one team, which must be in their order. */
+/** Merges rows of one team, given in order, into one. */
 export function coarser(rows: readonly [TeamActivity, ...TeamActivity[]], at: number, stepMs: number): TeamActivity {
   const [first] = rows;
   return {

@@ -1,6 +1,6 @@
 /**
- * What an upload says to be, by its first bytes: gzip, or a plain tar archive. Nothing more of it is read here; who
- * unpacks it is inside a sandbox.
+ * Checks by its first bytes that an upload is a gzip or tar archive. The server reads nothing more of it; unpacking
+ * happens inside a sandbox.
  */
 import { Fault } from "../../contract/fault.ts";
 
@@ -9,8 +9,8 @@ const CHECKSUM_AT = 148;
 const CHECKSUM_BYTES = 8;
 
 /**
- * The same stream, once its beginning is that of an archive. It fails at its end if there is less or more than was
- * announced, or with the reason of `stop`. Fault 400 when it is no archive.
+ * Passes the stream on once it begins like an archive. The stream fails at its end if its length differs from the
+ * announced one, or with the reason of `stop`. Fault 400 when it is not an archive.
  */
 export async function checkedArchive(
   content: ReadableStream<Uint8Array>,
@@ -18,7 +18,7 @@ export async function checkedArchive(
   stop: AbortSignal,
 ): Promise<ReadableStream<Uint8Array>> {
   const reader = content.getReader();
-  // A race with a promise that outlives the upload would keep every piece of it in memory.
+  // Racing each read with a promise that outlives the upload would keep every chunk in memory.
   stop.addEventListener("abort", () => void reader.cancel().catch(() => undefined), { once: true });
   const read = async () => {
     const piece = await reader.read();
@@ -74,7 +74,7 @@ function isTar(beginning: Uint8Array): boolean {
   if (block.every((byte) => byte === 0)) return true;
   const field = block.subarray(CHECKSUM_AT, CHECKSUM_AT + CHECKSUM_BYTES);
   const written = /^[ \0]*([0-7]+)[ \0]*$/.exec(Buffer.from(field).toString("latin1"))?.[1];
-  // The field itself counts as spaces.
+  // In the checksum the field itself counts as spaces.
   const sum = block.reduce((total, byte) => total + byte, 0) - field.reduce((total, byte) => total + byte, 0);
   return written !== undefined && Number.parseInt(written, 8) === sum + CHECKSUM_BYTES * 0x20;
 }

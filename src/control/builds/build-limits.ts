@@ -1,8 +1,8 @@
-/** What the operator allows builds on this server. How long one may take is the host's. */
+/** Limits that the operator sets for builds on this server. The host limits their duration. */
 export interface BuildLimits {
-  /** Builds under way, of all teams. */
+  /** Concurrent builds of all teams. */
   atOnce: number;
-  /** Builds of one team that were asked for and are not under way. */
+  /** Builds of one team that were requested and have not begun. */
   waitingPerTeam: number;
   uploadMaxBytes: number;
   stepsMax: number;

@@ -1,10 +1,10 @@
-/** Writes what one build says to the store, in its order. What is beyond the bound is left out, and the log says so. */
+/** Writes the log of one build to the store, in order. Entries beyond the limit are dropped, and the log says so. */
 
 import { OneAtATime } from "../../base/one-at-a-time.ts";
 import type { BuildLogEntry } from "../../contract/internal/host.ts";
 import type { Store } from "../../store/store.ts";
 
-/** Beyond the bound, for the line that says so. */
+/** Space beyond the limit for the line that reports it. */
 const NOTICE_BYTES = 1024;
 
 export class BuildLog {
@@ -23,12 +23,12 @@ export class BuildLog {
     this.#maxBytes = maxBytes;
   }
 
-  /** What was said last. */
+  /** The last entry. */
   get last(): BuildLogEntry | undefined {
     return this.#last;
   }
 
-  /** What waits for the store is never more than a whole log. */
+  /** At most one whole log waits for the store. */
   add(entries: readonly BuildLogEntry[]): void {
     this.#last = entries.at(-1) ?? this.#last;
     for (const entry of entries) {
@@ -36,11 +36,11 @@ export class BuildLog {
       this.#heardBytes += Buffer.byteLength(entry.message);
       this.#pending.push(entry);
     }
-    // What could not be written waits for the next entries, and `flushed` throws when it never can.
+    // Entries that could not be written wait for the next ones; `flushed` throws if the write still fails.
     void this.#turns.run(() => this.#write()).catch(() => undefined);
   }
 
-  /** Resolves once all that was added is there. Throws what the store has thrown. */
+  /** Resolves once all entries are stored. Throws the store's error. */
   async flushed(): Promise<void> {
     await this.#turns.run(() => this.#write());
   }

@@ -1,4 +1,4 @@
-/** What a build is to do, as it was asked for; where it begins is looked up when its turn has come. */
+/** The plan of a build, from its request. Its base is looked up only when the build begins. */
 import { Fault } from "../../contract/fault.ts";
 import { parseImageName } from "../../contract/image-name.ts";
 import type { BuildOrigin, BuildStep, RegistryCredentials, StartCommand } from "../../contract/internal/host.ts";
@@ -9,7 +9,7 @@ import { parseDockerfile } from "../dockerfile/dockerfile.ts";
 import { findStartable, kindOf, type Unbuilt } from "../templates/template-look-up.ts";
 import { parseSteps, refuseTooMany } from "./build-steps.ts";
 
-/** Held in memory until the build is over, and nowhere else: there may be credentials in it. */
+/** Kept in memory until the build is over, and nowhere else: it may hold credentials. */
 export interface BuildPlan {
   from: { template: string } | { image: string; credentials: RegistryCredentials | null } | { builtin: string };
   steps: readonly BuildStep[];
@@ -42,15 +42,15 @@ export function planOfDockerfile(
   };
 }
 
-/** The uploaded archives that it needs, with the number of the step that does. */
+/** The uploaded archives that the plan needs, each with the number of its step. */
 export function filesOf(plan: BuildPlan): { name: string; step: number }[] {
   return plan.steps.flatMap((step, at) => (step.type === "copy" ? [{ name: step.files, step: at + 1 }] : []));
 }
 
-/** The template that stands for an image on this server, if one does. */
+/** The template that replaces an image on this server, if any. */
 export type TemplateOf = (image: string) => string | undefined;
 
-/** Fault 404 or 400 when there is no such template. */
+/** Fault 404 or 400 when the template does not exist. */
 export async function resolveOrigin(
   { store, templateOf, unbuilt }: { store: Store; templateOf: TemplateOf; unbuilt: Unbuilt },
   team: Team | undefined,
@@ -101,6 +101,6 @@ function startOf(command: string | null | undefined, ready: string | null | unde
     if (text?.includes("\0")) throw new Fault(400, "startCmd and readyCmd must not have a NUL character");
   }
   if (!command && !ready) return null;
-  // Who only says when it is ready starts nothing.
+  // A ready command alone starts nothing.
   return { command: command || "true", ready: ready || null };
 }

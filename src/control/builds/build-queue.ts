@@ -1,12 +1,12 @@
 /**
- * Which build is next. A bounded number is under way; a place that becomes free goes to the team that has the fewest,
- * then to the one that has waited for the longest since its last. So nobody's long line keeps the others out. Nor does
- * one who came first: a team has no more under way than its share.
+ * Schedules builds fairly. A bounded number runs at once. A free place goes to the team with the fewest running builds,
+ * then to the team whose last build began longest ago, so a long queue of one team does not block others. A team never
+ * runs more builds than its share.
  */
 interface Waiting {
   id: string;
   team: string;
-  /** How many of its team may be under way. */
+  /** Concurrent builds allowed for its team. */
   share: number;
   work: () => Promise<void>;
 }
@@ -14,9 +14,9 @@ interface Waiting {
 export class BuildQueue {
   readonly #atOnce: number;
   readonly #line: Waiting[] = [];
-  /** How many of each team are under way. */
+  /** Running builds per team. */
   readonly #inside = new Map<string, number>();
-  /** When each team of the line had its last begun, counted in builds. */
+  /** Per team: the sequence number of the last build that began. */
   readonly #lastBegun = new Map<string, number>();
   #begun = 0;
   #under = 0;
@@ -25,14 +25,14 @@ export class BuildQueue {
     this.#atOnce = atOnce;
   }
 
-  /** `work` must not throw. Says whether it has begun at once. */
+  /** `work` must not throw. Returns whether it began at once. */
   add(id: string, { team, share, work }: Omit<Waiting, "id">): boolean {
     this.#line.push({ id, team, share, work });
     this.#beginNext();
     return !this.#line.some((waiting) => waiting.id === id);
   }
 
-  /** False: it does not wait. */
+  /** False: it is not in the queue. */
   remove(id: string): boolean {
     const at = this.#line.findIndex((waiting) => waiting.id === id);
     if (at < 0) return false;

@@ -1,4 +1,4 @@
-/** Asking for a build: the template that the name means, made if it is new, and a build that waits for its start. */
+/** Requests a build: finds or creates the template of the given name, and adds a build that waits for its start. */
 import { Fault } from "../../contract/fault.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
@@ -9,10 +9,10 @@ import { DEFAULT_TAG, parseTag, parseTemplateReference } from "../templates/temp
 
 export interface BuildRequestOf {
   team: Team;
-  /** Who asks, if that is known. */
+  /** The requesting user, if known. */
   userId: string | null;
   generation: 1 | 2 | 3;
-  /** A new build of this template. */
+  /** Given: a new build of this template. */
   templateId?: string | undefined;
   /** `[namespace/]alias[:tag]`; undefined for a template without a name. */
   name: string | undefined;
@@ -22,7 +22,7 @@ export interface BuildRequestOf {
   diskSizeMB: number;
 }
 
-/** For what is new in the store. */
+/** Ids and time for new rows. */
 interface Fresh {
   templateId: string;
   buildId: string;
@@ -32,16 +32,16 @@ interface Fresh {
 export interface RequestedBuild {
   template: Template;
   build: Build;
-  /** Earlier builds that nobody has started, of the same tags. They are over. */
+  /** Earlier builds of the same tags that were never started. They are now over. */
   superseded: Build[];
 }
 
-/** In a transaction. */
+/** Call it inside a transaction. */
 export async function requestBuild(tables: Tables, request: BuildRequestOf, fresh: Fresh): Promise<RequestedBuild> {
   const alias = request.name === undefined ? undefined : parseOwnName(request.team, request.name).alias;
   const tags = tagsOf(request.name === undefined ? undefined : parseTemplateReference(request.name).tag, request.tags);
   const template = await templateFor(tables, request, alias, fresh);
-  // Before the others are changed: it takes the template's row, as everybody does who changes its builds.
+  // Before the other builds change: this locks the template's row, as every change of its builds does.
   const build = await tables.builds.request({
     id: fresh.buildId,
     templateId: template.id,
@@ -63,7 +63,7 @@ export async function requestBuild(tables: Tables, request: BuildRequestOf, fres
   return { template: (await tables.templates.byId(template.id)) ?? template, build, superseded };
 }
 
-/** That of the name first, each once; `default` counts like any other. */
+/** The tag in the name comes first; duplicates are removed. `default` counts like any other tag. */
 function tagsOf(inName: string | undefined, further: readonly string[]): string[] {
   const all = [...(inName === undefined ? [] : [inName]), ...further].map(parseTag);
   return all.length === 0 ? [DEFAULT_TAG] : [...new Set(all)];
@@ -97,7 +97,7 @@ async function templateFor(
   return template;
 }
 
-/** The team's template of this id; another name than it has takes the place of those it had. */
+/** The team's template of this id. A new alias replaces its existing ones. */
 async function renamed(tables: Tables, team: Team, id: string, alias: string | undefined): Promise<Template> {
   const template = await findOwnById(tables, team, id);
   if (alias === undefined) return template;

@@ -1,4 +1,4 @@
-/** The steps of a request as those of the host, each held to what its type takes. */
+/** Parses the steps of a build request into steps of the host, and checks the arguments of each type. */
 import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
 import { ENV_TOTAL_MAX_BYTES } from "../../contract/management/limits.ts";
@@ -6,14 +6,17 @@ import type { RequestedStep } from "../../contract/management/template-build.ts"
 import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { uploadedFilesName } from "./uploads.ts";
 
-/** The kernel starts no process with a longer argument (MAX_ARG_STRLEN); the rest is left for what is put around it. */
+/** The kernel starts no process with a longer argument (MAX_ARG_STRLEN); the rest is for the text around it. */
 export const STEP_ARGUMENT_MAX_BYTES = 120 * 1024;
-/** PATH_MAX, without the zero at its end. */
+/** PATH_MAX without its terminating zero. */
 const STEP_PATH_MAX_BYTES = 4095;
 
 const TYPES = "COPY, ADD, RUN, ENV, ARG, WORKDIR and USER";
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** As useradd takes them, or a number, with a group if one likes; or with variables, which the host puts in. */
+/**
+ * A name that useradd accepts or a number, optionally with a group; or an expression with variables, which the host
+ * expands.
+ */
 const USER =
   /^(?:(?:[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,5})(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?|[\w.-]*\$[\w${}:.+?-]{1,255})$/;
 const OWNER = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$/;

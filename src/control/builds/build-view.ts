@@ -1,4 +1,4 @@
-/** Builds as clients see them. */
+/** Converts builds into their API responses. */
 
 import type { BuildLogEntry } from "../../contract/internal/host.ts";
 import type { AcceptedTemplate, BuildInfo, BuildLogEntryView } from "../../contract/management/template-build.ts";

@@ -1,10 +1,12 @@
 /**
- * Builds of templates, from the request to the result. A build that was asked for waits until its client starts it;
- * from then on it is `building`, first in line for a place and then on the host. What it is to do, with the credentials
- * in it, is in memory alone: a server that ends takes its builds with it, and the next start says so in their rows.
+ * Builds of templates, from the request to the result. A requested build waits until its client starts it. From then on
+ * it is `building`, first in the queue and then on the host. Its plan, with any credentials, is only in memory: when
+ * the server ends its builds end too, and the next start records that in their rows.
  *
- * A build is over once its row says so, which one compare-and-set decides: its result, a failure, a newer start of its
- * template, its template's end or the server's. Whoever else ends later finds it over and cleans up after itself.
+ * One compare-and-set of the row ends a build: its result, a failure, a newer start of its template, the deletion of
+ * the template, or the end of the server. Later endings find it over and clean up after themselves.
+ *
+ * This folder runs no step of a build: the host does, inside a sandbox.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -26,7 +28,7 @@ import { type BuildRequestOf, type RequestedBuild, requestBuild } from "./build-
 import { UnstartedBuilds } from "./unstarted-builds.ts";
 import type { Uploads } from "./uploads.ts";
 
-/** How long the image of a build that has ended is nobody's to remove, whatever was read of the store before. */
+/** How long the image of a finished build is protected from removal based on an older read of the store. */
 export const IMAGE_IN_HAND_MS = 60_000;
 
 interface BuildServices {
@@ -39,11 +41,11 @@ interface BuildServices {
   uploads: Uploads;
   templateOf: TemplateOf;
   unbuilt: Unbuilt;
-  /** Private networks that are open to sandboxes of a team, or of none. */
+  /** Private networks open to the sandboxes of a team, or to those without one. */
   privateRangesOf(teamId: string | undefined): Promise<readonly string[]>;
-  /** Removes, in its own time, checkpoints that no row names. */
+  /** Removes checkpoints that no row names, in the background. */
   discard(checkpoints: readonly string[]): void;
-  /** Told when a build has become ready. */
+  /** Called when a build has become ready. */
   becameReady(): void;
 }
 
@@ -52,15 +54,15 @@ interface Job {
   id: string;
   templateId: string;
   startedAt: number;
-  /** Undefined: it is one of the server's own. */
+  /** Undefined: a built-in template of the server. */
   team: Team | undefined;
   plan: BuildPlan;
   log: BuildLog;
-  /** Why it is not to go on. */
+  /** Why the build must not go on. */
   cancelled: string | undefined;
-  /** What has come of it, for the server's log. */
+  /** The result, for the server's log. */
   ended: { isReady: true } | { isReady: false; message: string; step: string | null } | undefined;
-  /** Resolved when nothing more becomes of it. */
+  /** Resolved when the build is over. */
   over: PromiseWithResolvers<void>;
   followers: Set<(entries: readonly BuildLogEntry[]) => void>;
 }
@@ -70,9 +72,9 @@ const STOPPED = "the server was stopped while the build was under way; start a n
 const NEWER_START = "cancelled: a newer build of the same template was started";
 const BROKEN = "the server could not do the build; its log has the details";
 
-/** Of a reason, for the server's log. */
+/** Maximum length of a reason in the server's log. */
 const LOGGED_REASON_MAX_CHARS = 500;
-/** In the place of a team: of builds of the server's own. */
+/** Owner of builds that belong to no team. */
 const OWN = "sandlot";
 
 export class Builds {
@@ -82,7 +84,7 @@ export class Builds {
   readonly #unstarted: UnstartedBuilds;
   readonly #jobs = new Map<string, Job>();
   readonly #running = new Set<Promise<void>>();
-  /** Until when each image counts as in hand. */
+  /** Until when each image is protected. */
   readonly #inHand = new Map<string, number>();
   #isClosing = false;
 
@@ -97,7 +99,7 @@ export class Builds {
     return this.#limits;
   }
 
-  /** Those of the run before are over: nobody goes on with them. Those that nobody has started can still be. */
+  /** Ends builds that a restart interrupted. Builds that were not started yet can still be. */
   async recover(): Promise<void> {
     const { store, clock, log } = this.#services;
     for (const { id, templateId } of await store.builds.unfinished("building")) {
@@ -113,7 +115,7 @@ export class Builds {
     for (const follower of job?.followers ?? []) follower(event.entries);
   }
 
-  /** A build that waits for its start. Fault 429 when too many do. */
+  /** Adds a build that waits for its start. Fault 429 when too many wait. */
   async request(request: BuildRequestOf): Promise<RequestedBuild> {
     refuseBlocked(request.team);
     const { store } = this.#services;
@@ -121,7 +123,7 @@ export class Builds {
     return await store.transaction((tables) => this.#requested(tables, request));
   }
 
-  /** The same, and starts it at once. Nobody else starts it: when that fails, the build is over. */
+  /** Requests a build and starts it at once. No client can start it later, so the build is over when that fails. */
   async requestAndStart(request: BuildRequestOf, plan: BuildPlan): Promise<RequestedBuild> {
     const { store, clock } = this.#services;
     const requested = await this.request(request);
@@ -135,7 +137,7 @@ export class Builds {
     return requested;
   }
 
-  /** What the client of a build that waits was answered when it started it. */
+  /** Records that the start of a waiting build was refused with this fault. */
   async startRefused(id: string, fault: Fault): Promise<void> {
     await this.#unstarted.refused(id, fault);
   }
@@ -145,14 +147,14 @@ export class Builds {
     await this.#unstarted.endAbandoned();
   }
 
-  /** From now on it builds, or waits in line for a place; another one of its template that does is cancelled. */
+  /** Starts a build, or queues it. Another build of its template in progress is cancelled. */
   async start(team: Team, build: Build, plan: BuildPlan): Promise<void> {
     refuseBlocked(team);
     await this.#refuseMissingFiles(plan);
     await this.#begin(team, build, plan, team.limits.builds ?? (await this.#share()));
   }
 
-  /** The same of a template of no team. One at a time: most of it waits for the lock of the cache anyway. */
+  /** As `start`, for a template without a team. One at a time: most of such a build waits for the lock of the cache. */
   async startOwn(build: Build, plan: BuildPlan): Promise<void> {
     await this.#begin(undefined, build, plan, 1);
   }
@@ -190,12 +192,12 @@ export class Builds {
     }
   }
 
-  /** What it said last; undefined: nothing yet, or it is over. */
+  /** The last log entry; undefined when there is none yet, or the build is over. */
   lastWords(id: string): BuildLogEntry | undefined {
     return this.#jobs.get(id)?.log.last;
   }
 
-  /** From now on, until it is disposed of, this hears what a build says that is under way. It must not throw. */
+  /** Sends the log of a build in progress to `follower` until disposal. It must not throw. */
   follow(id: string, follower: (entries: readonly BuildLogEntry[]) => void): Disposable {
     const followers = this.#jobs.get(id)?.followers;
     followers?.add(follower);
@@ -206,15 +208,15 @@ export class Builds {
     return this.#jobs.has(id);
   }
 
-  /** Resolves once it is over, if it is under way. */
+  /** Resolves once the build is over; at once if it is not in progress. */
   async over(id: string): Promise<void> {
     await this.#jobs.get(id)?.over.promise;
   }
 
-  /** Ends what there is of a build whose row says that it is over. Unknown ids are fine. */
+  /** Stops a build whose row says that it is over. Unknown ids are ignored. */
   cancel(id: string, reason: string): void {
     const job = this.#jobs.get(id);
-    // One that is on its way to the host finds this before it gets there.
+    // A build that has not reached the host yet checks this before it does.
     if (job !== undefined) job.cancelled ??= reason;
     if (job !== undefined && this.#queue.remove(id)) this.#forget(job);
     else
@@ -224,8 +226,8 @@ export class Builds {
   }
 
   /**
-   * Images of builds that are being recorded, and of those that were a moment ago: who asked the store for all there
-   * are, and got the answer just before, must not take them for nobody's.
+   * Images of builds that are being recorded, or were a moment ago. A sweep whose list of rows was read just before
+   * must not remove them as unused.
    */
   get imagesInHand(): string[] {
     const now = this.#services.clock.now();
@@ -233,12 +235,12 @@ export class Builds {
     return [...this.#inHand.keys()];
   }
 
-  /** Uploaded archives that builds of this moment need. */
+  /** Uploaded archives that current builds need. */
   get filesInUse(): ReadonlySet<string> {
     return new Set([...this.#jobs.values()].flatMap(({ plan }) => filesOf(plan).map(({ name }) => name)));
   }
 
-  /** Ends all builds: who wants one starts it again. */
+  /** Ends all builds. Clients have to start them again. */
   async close(): Promise<void> {
     this.#isClosing = true;
     const { store, clock } = this.#services;
@@ -271,7 +273,7 @@ export class Builds {
     this.#running.delete(run);
   }
 
-  /** How many of one team may be under way: never all, unless there is no other that could want a place. */
+  /** Concurrent builds of one team: not all places, unless there is only one team. */
   async #share(): Promise<number> {
     const { atOnce } = this.#limits;
     const others = (await this.#services.store.people.teamCount()) - 1;
@@ -297,7 +299,7 @@ export class Builds {
     }
   }
 
-  /** Never throws: the queue goes on. */
+  /** Never throws, so that the queue goes on. */
   async #run(job: Job): Promise<void> {
     const { store, clock, log } = this.#services;
     try {
@@ -306,7 +308,7 @@ export class Builds {
       job.ended = { isReady: false, message: BROKEN, step: null };
       log.write({ level: "error", event: "a build could not be done", build: job.id, error: described(error) });
       await store.builds.fail(job.id, { message: BROKEN, step: null }, clock.now()).catch((cause: unknown) => {
-        // It reads "building" until the next start, which ends what nobody builds.
+        // The row stays "building" until the next start, which ends such builds.
         log.write({
           level: "error",
           event: "a build was not marked as failed",
@@ -324,14 +326,14 @@ export class Builds {
     const outcome = await this.#outcome(job);
     if (outcome === undefined) return;
     if (outcome.isReady) this.#inHand.set(outcome.image, clock.now() + IMAGE_IN_HAND_MS);
-    // Whoever reads that it is over finds all that it said.
+    // Before the row changes, so that a client that reads the result finds the whole log.
     await job.log.flushed();
     if (outcome.isReady) return this.#record(job, outcome);
     job.ended = outcome;
     await store.builds.fail(job.id, { message: outcome.message, step: outcome.step }, clock.now());
   }
 
-  /** Undefined: it has been cancelled before it came to the host. */
+  /** Undefined: it was cancelled before it reached the host. */
   async #outcome(job: Job): Promise<BuildOutcome | undefined> {
     const { store, host } = this.#services;
     const [origin, build] = [await this.#originOf(job), await store.builds.byId(job.id)];
@@ -355,7 +357,7 @@ export class Builds {
     });
   }
 
-  /** A template that is not there fails the build: its client has been told that it was started. */
+  /** A missing template fails the build: its client already knows that it started. */
   async #originOf({ team, plan }: Job) {
     try {
       return await resolveOrigin(this.#services, team, plan);

@@ -1,7 +1,7 @@
 /**
- * Builds of the templates that come with Sandlot. None is built until somebody asks: the operator ahead, or a create,
- * which is told to come again. Whoever asks while one is under way joins it. A build of the version before serves until
- * one of the new version is ready.
+ * Builds of the built-in templates. A template is built on demand: ahead by the operator, or by a create, whose client
+ * is told to retry. Requests during a build join it. A build of the previous version serves until the new version is
+ * ready.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -19,11 +19,11 @@ import type { BuildPlan } from "./build-plan.ts";
 import type { Builds } from "./builds.ts";
 import { builtinBuild } from "./builtin-request.ts";
 
-/** A build that the operator asks for beside the server is begun after this at the latest. */
+/** Interval between looks for builds that the operator requested through the store. */
 const BUILTIN_LOOK_MS = 2_000;
-/** Who asks for a template that is being built is to come again after this. */
+/** Retry-After for creates from a template that is being built. */
 const BUILTIN_RETRY_AFTER_SECONDS = 5;
-/** Of what the build has said last, in the answer. */
+/** Maximum length of the build's last log line in the response. */
 const BUILTIN_SAID_MAX_CHARS = 200;
 
 interface BuiltinServices {
@@ -32,7 +32,7 @@ interface BuiltinServices {
   clock: Clock;
   ids: Ids;
   background: Background;
-  /** Of what nobody waits for. */
+  /** For background timers. */
   idleClock: Clock;
 }
 
@@ -45,7 +45,7 @@ export class BuiltinBuilds {
   readonly #services: BuiltinServices;
   readonly #definitions: ReadonlyMap<string, BuiltinDefinition>;
   readonly #turns = new OneAtATimeByKey();
-  /** By template: the last build that was begun, until somebody who asks was told that it failed. */
+  /** Per template: the last build that began, until its failure has been reported to a caller. */
   readonly #last = new Map<string, string>();
   #timer: Timer | undefined;
 
@@ -54,7 +54,7 @@ export class BuiltinBuilds {
     this.#definitions = new Map(definitions.map((definition) => [definition.id, definition]));
   }
 
-  /** From now on it also begins builds that the operator asks for beside the server. */
+  /** From now on it also begins builds that the operator requested through the store. */
   start(): void {
     const { background, idleClock } = this.#services;
     background.run("builds that the operator asked for were not begun", () => this.#beginWaiting());
@@ -65,7 +65,7 @@ export class BuiltinBuilds {
     this.#timer?.cancel();
   }
 
-  /** What is said to one who asks for a template that has no such build; undefined: nobody builds it. */
+  /** The fault for a caller that needs a build which does not exist yet; undefined: this class does not build it. */
   async unbuilt({ id }: Template, tag: string): Promise<Fault | undefined> {
     const definition = this.#definitions.get(id);
     if (definition === undefined || (tag !== DEFAULT_TAG && tag !== definition.version())) return undefined;
@@ -78,7 +78,7 @@ export class BuiltinBuilds {
     });
   }
 
-  /** Resolves once a build of this version is the default. Fault 422 with the reason when it failed. */
+  /** Resolves once a build of this version is the default. Fault 422 with the reason when the build failed. */
   async build(name: string, report: (line: string) => void): Promise<void> {
     const definition = [...this.#definitions.values()].find((known) => known.name === name);
     if (definition === undefined) throw new Fault(404, `no template ${JSON.stringify(name)} comes with Sandlot`);
@@ -95,7 +95,7 @@ export class BuiltinBuilds {
     throw new Fault(422, `template "${name}" could not be built: ${reasonOf(over)}`);
   }
 
-  /** The one that is ready or under way; begun now, unless somebody has. In its template's turn. */
+  /** The build that is ready or in progress; starts one if there is none. Call it in the template's turn. */
   async #begun(definition: BuiltinDefinition): Promise<Build> {
     const { store, builds, clock } = this.#services;
     let build = await builtinBuild(this.#services, definition);
@@ -110,7 +110,7 @@ export class BuiltinBuilds {
     return build;
   }
 
-  /** Begins what was asked for beside the server. */
+  /** Begins builds that were requested through the store. */
   async #beginWaiting(): Promise<void> {
     const { store, clock } = this.#services;
     for (const { id, templateId, tags } of await store.builds.waitingOfNoTeam()) {
@@ -121,7 +121,7 @@ export class BuiltinBuilds {
     }
   }
 
-  /** The last build, if it failed and nobody has been told. */
+  /** The last build, if it failed and no caller has been told. */
   async #failed(templateId: string): Promise<Build | undefined> {
     const last = this.#last.get(templateId);
     const build = last === undefined ? undefined : await this.#services.store.builds.byId(last);

@@ -1,6 +1,6 @@
 /**
- * Asking for a build of a template that comes with Sandlot. The request is a row of the store: who makes it need not be
- * the server, which looks for such rows from time to time.
+ * Requests a build of a built-in template. The request is a row of the store, which the server polls, so other
+ * processes can make one too.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -16,12 +16,12 @@ interface RequestServices {
   ids: Ids;
 }
 
-/** Of the row: its template comes with the server. */
+/** Marks a row whose template comes with the server. */
 const OWN_GENERATION = 0;
 
 /**
- * The build of this version: the one that is ready, which is the default from now on; else one that is not over; else a
- * new one, which waits for the server. Undefined: no server has had this template yet.
+ * The build of this version: a ready one, which becomes the default; else one in progress; else a new one, which waits
+ * for the server. Undefined: no server has had this template yet.
  */
 export async function builtinBuild(
   services: RequestServices,
@@ -32,7 +32,7 @@ export async function builtinBuild(
   return await store.transaction(async ({ builds }) => {
     const known = await builds.tagged(definition.id, version);
     if (known !== undefined) {
-      // After a way back to a version that was built before, another one is.
+      // After a downgrade to a version built before, the default is still another build.
       const current = await builds.tagged(definition.id, DEFAULT_TAG);
       if (current?.id !== known.id) await builds.tag(definition.id, DEFAULT_TAG, known.id, clock.now());
       return known;

@@ -1,6 +1,6 @@
 /**
- * Ends builds that were requested and will not be started: each holds one of the few places that a team has for builds
- * that wait. The start of one was refused, or its client has gone away: it neither starts the build nor uploads files.
+ * Ends requested builds that will never start, because each holds one of the team's few places for waiting builds:
+ * their start was refused, or their client has gone away and neither starts the build nor uploads files.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -9,7 +9,7 @@ import type { Store } from "../../store/store.ts";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import type { Uploads } from "./uploads.ts";
 
-/** A build that nobody has started for so long is over: it held a place among those that wait. */
+/** A build that is not started within this time is over, and frees its place. */
 export const BUILD_START_WITHIN_MS = 2 * 3_600_000;
 
 interface UnstartedServices {
@@ -18,12 +18,12 @@ interface UnstartedServices {
   uploads: Pick<Uploads, "lastActiveAt">;
 }
 
-/** The client sent something that cannot be built; the same call again would be refused again. */
+/** The request cannot be built; the same request would be refused again. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 413, 415]);
 
 export class UnstartedBuilds {
   readonly #services: UnstartedServices;
-  /** Which uploads there were before is not known. */
+  /** Uploads before this time are unknown. */
   readonly #startedAt: number;
 
   constructor(services: UnstartedServices) {
@@ -31,7 +31,7 @@ export class UnstartedBuilds {
     this.#startedAt = services.clock.now();
   }
 
-  /** Its start was answered with this. Other answers, such as 503, leave it waiting. */
+  /** The start was refused with this fault. Other statuses, such as 503, leave the build waiting. */
   async refused(id: string, { status, message }: Fault): Promise<void> {
     const { store, clock } = this.#services;
     if (!REFUSALS.has(status)) return;

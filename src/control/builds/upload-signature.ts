@@ -1,4 +1,7 @@
-/** A link that opens one upload and nothing else, for a while: a secret of the server signs all that it allows. */
+/**
+ * Signature of an upload link. The link opens one upload for a while; a secret of the server signs everything it
+ * allows.
+ */
 import { createHmac, timingSafeEqual } from "node:crypto";
 
 export interface UploadPermit {

@@ -1,4 +1,4 @@
-/** Removes uploaded files that no build has used for long, round by round. */
+/** Periodically removes uploaded files that no build has used for long. */
 import type { Background } from "../../base/background.ts";
 import type { Clock, Timer } from "../../base/clock.ts";
 import { UPLOADS_SWEEP_MS } from "../limits.ts";

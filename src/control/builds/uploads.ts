@@ -1,7 +1,7 @@
 /**
- * Files for builds. A team's client asks for a link and puts an archive there; the link is all that opens it. Archives
- * lie among the blobs by team and hash, so that a team sends the same files once, and what nobody has used for a while
- * is removed.
+ * Uploads of files for builds. A team's client asks for a link and puts an archive there; the link is the only
+ * credential. Archives are blobs named by team and hash, so a team sends the same files once. Archives unused for a
+ * while are removed.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -13,7 +13,7 @@ import { BUILD_WITHOUT_UPLOAD_MS, UPLOADS_KEPT_MS } from "../limits.ts";
 import { checkedArchive } from "./archive-check.ts";
 import { isSigned, signatureOf, type UploadPermit } from "./upload-signature.ts";
 
-/** Of a request: what a client uploads in it takes as long at most. */
+/** Lifetime of an upload link. */
 export const UPLOAD_LINK_SECONDS = 3_600;
 export const UPLOADS_AT_ONCE_PER_TEAM = 32;
 export const UPLOADS_PER_TEAM_MAX = 10_000;
@@ -41,9 +41,9 @@ export class Uploads {
   readonly #secret: Uint8Array;
   readonly #maxBytes: number;
   readonly #underWay = new Counter(UPLOADS_AT_ONCE_PER_TEAM);
-  /** How many are under way for each template, and when one was last asked for or over. */
+  /** Per template: uploads in progress, and the time of the last link, start or end. */
   readonly #activity = new Map<string, { underWay: number; at: number }>();
-  /** Of each that is under way. */
+  /** One for each upload in progress. */
   readonly #stops = new Set<AbortController>();
 
   constructor(services: UploadServices, secret: Uint8Array, maxBytes: number) {
@@ -52,13 +52,13 @@ export class Uploads {
     this.#maxBytes = maxBytes;
   }
 
-  /** Breaks off what is under way. */
+  /** Aborts uploads in progress. */
   close(): void {
     const reason = new Fault(503, "the server is stopping; request a new link in a moment");
     for (const stop of this.#stops) stop.abort(reason);
   }
 
-  /** Whether the team has these files, and the link by which it may send them, beginning with `base`. */
+  /** Whether the team has these files, and the link for sending them, which begins with `base`. */
   async link(teamId: string, templateId: string, hash: string, base: string) {
     const { blobs, clock } = this.#services;
     const expires = Math.floor(clock.now() / 1000) + UPLOAD_LINK_SECONDS;
@@ -73,7 +73,7 @@ export class Uploads {
     return { present, url: `${base}/templates/${templateId}/files/${hash}?${query}` };
   }
 
-  /** Takes what is put to a link. Nothing of it counts before all of it is there. */
+  /** Receives an upload. Nothing is stored before all of it has arrived. */
   async receive(
     upload: SignedUpload,
     content: ReadableStream<Uint8Array> | null,
@@ -102,7 +102,7 @@ export class Uploads {
     }
   }
 
-  /** When an upload for this template was last asked for, under way or over; 0: not lately. */
+  /** When this template last had a link made or an upload in progress; 0: not lately. */
   lastActiveAt(templateId: string): number {
     const { underWay, at } = this.#activity.get(templateId) ?? { underWay: 0, at: 0 };
     return underWay > 0 ? this.#services.clock.now() : at;
@@ -111,7 +111,7 @@ export class Uploads {
   #noteActivity(templateId: string, more: number): void {
     const now = this.#services.clock.now();
     const { underWay } = this.#activity.get(templateId) ?? { underWay: 0 };
-    // At the end of the map, so that those that were active longest ago are first.
+    // Moved to the end of the map, so that the least recently active templates come first.
     this.#activity.delete(templateId);
     this.#activity.set(templateId, { underWay: underWay + more, at: now });
     for (const [oldest, { underWay, at }] of this.#activity) {
@@ -120,17 +120,17 @@ export class Uploads {
     }
   }
 
-  /** False: there are no such files, or no more. */
+  /** False: there are no such files, or no longer. */
   touch(name: string): Promise<boolean> {
     return this.#services.blobs.touch(name);
   }
 
-  /** Removes what nobody has used for long, but for what builds of this moment need. */
+  /** Removes old unused archives, except those that current builds need. */
   async sweep(needed: () => ReadonlySet<string>): Promise<void> {
     const { blobs, clock } = this.#services;
     const isOld = ({ usedAt }: StoredBlob) => usedAt + UPLOADS_KEPT_MS <= clock.now();
     for (const { name } of (await blobs.list(FOLDER)).filter(isOld)) {
-      // Somebody may have been told since that it is there.
+      // A client may have been told since that the archive is present.
       const found = await blobs.find(name);
       if (found !== undefined && isOld(found) && !needed().has(name)) await blobs.remove(name);
     }
@@ -159,7 +159,7 @@ export class Uploads {
   }
 }
 
-/** Among the blobs. */
+/** Name of the blob. */
 export function uploadedFilesName(teamId: string, hash: string): string {
   return `${FOLDER}/${teamId}/${hash}`;
 }
