@@ -1,7 +1,7 @@
 /**
- * Control: the management interface. It parses requests, decides what happens to sandboxes, tells the host to do it and
- * the store to remember it. `routes.ts` says what can be asked, `lifecycle.ts` what a sandbox goes through. It never
- * touches the machine (that is the host's) and never carries a sandbox's traffic (that is the edge's).
+ * Control: the management interface. It parses requests, decides what happens to sandboxes, calls the host to do it and
+ * the store to record it. `routes.ts` lists the endpoints, `lifecycle.ts` the states of a sandbox. Control never
+ * touches the machine (the host does) and never carries a sandbox's traffic (the edge does).
  */
 
 import { Background } from "../base/background.ts";
@@ -39,22 +39,24 @@ import { type VolumeBounds, Volumes } from "./volumes/volumes.ts";
 
 export interface Control {
   /**
-   * Answers any request to the management interface; never throws. Without a client, requests without a key are not
+   * Handles any request to the management interface; never throws. Without a client, requests without a key are not
    * counted.
    */
   handle(request: Request, client?: Client): Promise<Response>;
   /** For the edge. */
   directory: Directory;
-  /** Takes back the sandboxes of the run before. Until it is done, requests are answered 503. */
+  /** Recovers the sandboxes of the previous run. Until it is done, requests get 503. */
   start(): Promise<void>;
   /**
-   * Builds a template that comes with Sandlot, unless this version of it is built; it must have been started. Resolves
-   * when it is ready. Fault 404 when none has that name, 422 with the reason when the build failed.
+   * Builds a built-in template, unless its current version is built. Call it after `start`. Resolves when the template
+   * is ready. Fault 404 for an unknown name, 422 with the reason when the build failed.
    */
   buildTemplate(name: string, report: (line: string) => void): Promise<void>;
-  /** Resolves once no background work, such as ending expired sandboxes, is under way. */
+  /** Resolves once no background work, such as ending expired sandboxes, is in progress. */
   settled(): Promise<void>;
-  /** Takes no more requests and waits for those under way. Sandboxes run on; store and host stay open. */
+  /**
+   * Takes no more requests and waits for those in progress. Sandboxes keep running; the store and the host stay open.
+   */
   close(): Promise<void>;
 }
 
@@ -62,30 +64,30 @@ interface ControlServices {
   store: Store;
   host: Host;
   blobs: Blobs;
-  /** What is in the host's volumes; nobody can look into them unless given. */
+  /** Access to the content of volumes. Absent: those requests get 501. */
   volumeContent?: VolumeContent;
   volumeBounds?: Partial<VolumeBounds>;
   clock: Clock;
   ids: Ids;
   log: Log;
-  /** Told what happens to sandboxes, besides the activity. */
+  /** Gets lifecycle events in addition to the activity records. */
   listener?: LifecycleListener;
   activity?: ActivityOptions;
-  /** Sandboxes of each built-in template that the host keeps ready; none unless given. */
+  /** Sandboxes per built-in template in the ready pool. Default: none. */
   builtinsReady?: number;
-  /** Templates that come with Sandlot, built when they are asked for; none unless given. */
+  /** Built-in templates that are built on demand. Default: none. */
   definitions?: readonly BuiltinDefinition[];
-  /** The template that the operator has put in the place of an image, if any. */
+  /** The template that the operator substitutes for an image, if any. */
   templateOf?: TemplateOf;
-  /** Bounds of builds, where they are not the usual ones. */
+  /** Limits of builds that differ from the defaults. */
   builds?: Partial<BuildLimits>;
-  /** Requests that a team may send each second, where they are not the usual ones. */
+  /** Requests per second and team, if they differ from the defaults. */
   requestRates?: RequestRates;
-  /** Private networks that are open to sandboxes of teams without a setting of their own; none unless given. */
+  /** Private networks open to teams without a setting of their own. Default: none. */
   privateRanges?: readonly string[];
-  /** Signs links of uploads. Without one, links end with this run of the server. */
+  /** Signs upload links. Without it, links end with this run of the server. */
   linkSecret?: Uint8Array;
-  /** Where clients reach this interface. Unless given, links begin with the address of the request. */
+  /** Public address of this interface. Default: links begin with the address of the request. */
   publicUrl?: string | undefined;
 }
 
@@ -192,7 +194,7 @@ export function createControl(services: ControlServices): Control {
     publicUrl: services.publicUrl,
     isReady,
     volumeOf: (token) => volumes.opened(token),
-    // Whoever is told that something happened finds it among the events, also after a crash.
+    // A client that gets a response finds its event recorded, even after a crash.
     recorded: () => activity.recorded(),
   });
   const underWay = new Set<Promise<Response>>();

@@ -1,5 +1,6 @@
 /**
- * What must exist before the first request: somebody to create things, a team, its key, and a template to start from.
+ * Creates the rows that must exist before the first request: the operator's user, a team, its key and the built-in
+ * templates.
  */
 
 import type { Clock } from "../base/clock.ts";
@@ -16,7 +17,7 @@ import { DEFAULT_TAG } from "./templates/template-reference.ts";
 export const OPERATOR_EMAIL = "operator@localhost";
 export const DEFAULT_TEAM_SLUG = "default";
 
-/** Of a template that is built when it is asked for: its started processes take memory as long as they are kept. */
+/** Ready pool of a template that is built on demand. Its started processes use memory as long as they are kept. */
 export const DEFINED_READY = 1;
 const LOST = "its root filesystem was removed from the cache folder";
 
@@ -24,7 +25,7 @@ const LOST = "its root filesystem was removed from the cache folder";
 export interface BuiltinTemplate extends Omit<SandboxKind, "templateId"> {
   /** The same on every server. */
   id: string;
-  /** Of its first build. */
+  /** Id of its first build. */
   buildId: string;
   alias: string;
 }
@@ -32,13 +33,13 @@ export interface BuiltinTemplate extends Omit<SandboxKind, "templateId"> {
 export interface FirstRun {
   userId: string;
   teamId: string;
-  /** Only when the team had no key: shown this once, for the caller to keep. */
+  /** Only when the team had no key. The secret is shown this once. */
   firstApiKey: string | undefined;
 }
 
 /**
- * Idempotent: run it at every start. Built-in templates get a new build when what the caller gives has changed; of the
- * definitions there are templates without one.
+ * Idempotent: run it at every start. A built-in template gets a new build when its resources change. A definition gets
+ * a template without a build.
  */
 export function ensureFirstRun(
   services: { store: Store; ids: Ids; clock: Clock },
@@ -94,7 +95,7 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
   if (known !== undefined) {
     const build = await store.builds.tagged(known.id, DEFAULT_TAG);
     if (build && isSame(kindOf(build), { templateId: known.id, ...resources })) return;
-    // Sandboxes of the one before are resumed with that.
+    // Paused sandboxes of the previous build resume with that build.
     await store.builds.addFinished(builtinBuild(ids.uuid(), known.id, resources, now));
     return;
   }
@@ -104,8 +105,8 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
 }
 
 /**
- * Where a team has published something under this name before, that keeps it, and this one is found by its id. Builds
- * whose root filesystem somebody has removed from the cache are over: it is built again when it is asked for.
+ * If a team has published a template under this name, it keeps the name, and this one is found by its id. Builds whose
+ * root filesystem was removed from the cache are marked as lost, and built again on demand.
  */
 async function ensureDefined(
   { store, clock }: Seeding,
@@ -143,7 +144,7 @@ async function addTemplate(
   });
 }
 
-/** But for the wall, which the operator chooses beside the server. */
+/** Compares all but the isolation runtime, which the operator sets separately. */
 function isSame({ wall: _, ...kind }: SandboxKind, wanted: SandboxKind): boolean {
   return Bun.deepEquals(kind, wanted);
 }

@@ -1,7 +1,7 @@
 /**
  * Private networks that are open to the sandboxes of each team: those of the server's setting, or those that the
- * operator set for the team. Names are looked up again and again. When what is open to a team changes, its running
- * sandboxes get other rules, and what is closed then is cut.
+ * operator set for the team. Names are resolved periodically. When the open ranges of a team change, its running
+ * sandboxes get new rules, and connections that are no longer allowed are cut.
  */
 
 import type { Background } from "../base/background.ts";
@@ -11,34 +11,34 @@ import { Ipv4Ranges } from "../contract/ip-range.ts";
 import { type PrivateNetworks as Entries, openedByName, parsePrivateNetworks } from "../contract/private-networks.ts";
 import type { Store } from "../store/store.ts";
 
-/** So often names of private networks are looked up, and changed limits of teams are noticed. */
+/** Interval at which names are resolved and changed team limits are noticed. */
 export const PRIVATE_NETWORKS_LOOK_MS = 30_000;
-/** A name without an address keeps those that it had for so long. */
+/** A name that stops resolving keeps its addresses for this long. */
 export const PRIVATE_NAME_KEPT_MS = 10 * 60_000;
-/** In so many rounds after a change all running sandboxes of a team are told. */
+/** Rounds after a change in which all running sandboxes of a team get their rules again. */
 const PRIVATE_NETWORKS_RENEWALS = 3;
 
 interface PrivateServices {
   store: Store;
   host: Host;
   clock: Clock;
-  /** Of what goes on beside. */
+  /** For background timers. */
   idleClock: Clock;
   background: Background;
-  /** Has the rules of the team's running sandboxes put in place again. */
+  /** Applies the rules of the team's running sandboxes again. */
   renew(teamId: string): Promise<void>;
 }
 
 interface KnownName {
   addresses: readonly string[];
-  /** When it was asked for, and when it had an address. */
+  /** Time of the last lookup, and of the last one that returned an address. */
   askedAt: number;
   seenAt: number;
 }
 
 interface Opened {
   ranges: string;
-  /** Sandboxes that were being made at the change are told in later rounds. */
+  /** Rounds left. Sandboxes that were being created at the change get their rules in a later round. */
   renewals: number;
 }
 
@@ -54,7 +54,7 @@ export class PrivateNetworks {
     this.#usual = parsePrivateNetworks("privateRanges", usual);
   }
 
-  /** As an EgressPolicy takes them. Undefined: of what belongs to no team. */
+  /** For an EgressPolicy. Undefined: for work that belongs to no team. */
   async rangesOf(teamId: string | undefined): Promise<readonly string[]> {
     const team = teamId === undefined ? undefined : await this.#services.store.people.team(teamId);
     const own = team?.limits.private;
@@ -64,7 +64,9 @@ export class PrivateNetworks {
     return new Ipv4Ranges([...ranges, ...openedByName(addresses.flat())]).cidrs;
   }
 
-  /** The setting may have changed while the server was down, so all sandboxes get their rules once. */
+  /**
+   * Starts the rounds. The setting may have changed while the server was down, so all sandboxes get their rules once.
+   */
   start(): void {
     this.#services.background.run("private networks could not be looked at", () => this.#look());
     this.#timer = this.#services.idleClock.after(PRIVATE_NETWORKS_LOOK_MS, () => this.start());
@@ -79,7 +81,7 @@ export class PrivateNetworks {
     for (const { id } of await store.people.teams()) {
       const ranges = (await this.rangesOf(id)).join();
       const before = this.#opened.get(id);
-      // At the start nothing else is under way.
+      // At the start no sandbox is being created, so one round is enough.
       const changed = before === undefined ? 1 : PRIVATE_NETWORKS_RENEWALS;
       const renewals = before?.ranges === ranges ? before.renewals : changed;
       this.#opened.set(id, { ranges, renewals: Math.max(0, renewals - 1) });

@@ -1,4 +1,4 @@
-/** What teams and their requests can run into in the management interface. */
+/** Limits of the management interface that teams and requests can reach, for docs/limits.md. */
 import { inBytes, type Limit } from "../contract/limit.ts";
 import { JSON_DEPTH_MAX } from "../contract/limits.ts";
 import {

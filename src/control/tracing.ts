@@ -1,4 +1,4 @@
-/** For `sandlot trace`: requests to the management interface, and what they ask the store, are steps from now on. */
+/** For `sandlot trace`: records requests to the management interface, and their store calls, as steps. */
 
 import { masked } from "../base/log.ts";
 import { stepsOf } from "../base/steps.ts";

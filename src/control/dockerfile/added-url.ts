@@ -1,10 +1,10 @@
-/** ADD of a URL: a command that fetches it inside the build, with the sandbox's own network and walls. */
+/** ADD of a URL: a command that fetches it inside the build, with the network and isolation of the build's sandbox. */
 import { faultAt, shown } from "./dockerfile-fault.ts";
 import { quoted } from "./shell-text.ts";
 
 interface AddedUrl {
   url: string;
-  /** Ends in a slash: into that folder, under the URL's last part. */
+  /** With a trailing slash: a folder, where the file gets the last part of the URL as its name. */
   target: string;
   owner: string | null;
   mode: string | null;
@@ -13,7 +13,7 @@ interface AddedUrl {
 }
 
 const NO_FETCHER = "ADD of a URL needs curl or wget in the image; install one of them with RUN before it";
-/** As ADD does it without --chmod. */
+/** The mode that Docker's ADD sets without --chmod. */
 const MODE = "600";
 
 export function isUrl(source: string): boolean {

@@ -1,4 +1,4 @@
-/** What is wrong with a Dockerfile, and in which of its lines. */
+/** Errors of a Dockerfile, with their line. */
 import { Fault } from "../../contract/fault.ts";
 
 const SHOWN_MAX_CHARS = 80;

@@ -1,7 +1,9 @@
 /**
- * A Dockerfile as what a build needs: an image to begin with, steps and a start command. There is no build context:
- * whatever needs one is refused. All that is not honoured is refused with its line, but for what describes an image
- * without changing it. `parseDockerfile` throws nothing but Faults of status 400.
+ * Translates a Dockerfile into a build: a base image, steps and a start command. There is no build context, so
+ * instructions that need one are refused. Other unsupported instructions are refused with their line, except those that
+ * only describe an image. `parseDockerfile` throws only Faults with status 400.
+ *
+ * This folder runs nothing and reads no files: text in, steps out.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
@@ -16,16 +18,16 @@ interface ParsedDockerfile {
   /** The image's reference. */
   from: string;
   steps: readonly BuildStep[];
-  /** Of ENTRYPOINT and CMD, as a line for the shell; null without them. */
+  /** From ENTRYPOINT and CMD, as a shell command line; null without them. */
   startCommand: string | null;
 }
 
-/** As images are called that are made for a processor. */
+/** Processor names of image platforms. */
 type Architecture = "amd64" | "arm64";
 
 const DEFAULT_SHELL = ["/bin/sh", "-c"];
 
-/** They say something about an image, and nothing that happens in a sandbox depends on it. */
+/** They only describe an image; nothing in a sandbox depends on them. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(["EXPOSE", "LABEL", "MAINTAINER", "STOPSIGNAL"]);
 
 const NO_CONTEXT =
@@ -37,7 +39,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   VOLUME: "mount volumes when you create a sandbox",
 };
 
-/** Those of Docker that are there without an ARG for them are left out: they configure a proxy. */
+/** Docker's predefined ARGs that need no ARG instruction are left out: they configure a proxy. */
 const platformArgs = (architecture: Architecture): Record<string, string> => ({
   TARGETPLATFORM: `linux/${architecture}`,
   TARGETOS: "linux",
@@ -60,13 +62,13 @@ class Translation {
   readonly #escapeChar: string;
   readonly #platform: Record<string, string>;
   readonly #steps: BuildStep[] = [];
-  /** Of ARG before FROM. */
+  /** From ARG before FROM. */
   readonly #globals = new Variables();
   readonly #variables = new Variables();
   #from: string | undefined;
   #shell: readonly string[] | undefined;
   #entrypoint: { command: string; takesArguments: boolean } | undefined;
-  /** As a line, and as the words that an entrypoint is given. */
+  /** As a command line, and as the arguments of an entrypoint. */
   #command: { command: string; words: readonly string[] } | undefined;
   #hasUser = false;
   #hasWorkdir = false;
@@ -150,7 +152,7 @@ class Translation {
       throw faultAt(line, `the platform ${shown(platform)} is not supported; this server has ${own}`);
     }
     this.#from = image;
-    // As with Docker: root and the topmost folder, until the Dockerfile says otherwise.
+    // As in Docker: root and `/`, until the Dockerfile says otherwise.
     this.#steps.push({ type: "user", name: "root", sudo: false, force: false });
     this.#steps.push({ type: "workdir", path: "/", force: false });
   }
@@ -174,7 +176,7 @@ class Translation {
     const { line } = instruction;
     const rest = needed(instruction);
     const words = splitWords(rest, this.#escapeChar);
-    // The old form: one name, and all that follows is its value.
+    // Legacy form: one name, and the rest is its value.
     const isOld = !words[0]?.includes("=");
     const [, name = "", value] = isOld ? (/^(\S+)\s+(.*)$/s.exec(rest) ?? []) : [];
     if (isOld && value === undefined) throw faultAt(line, `ENV ${shown(rest)} has no value; write ENV name=value`);
@@ -183,7 +185,7 @@ class Translation {
       if (pair.value === undefined) throw faultAt(line, `${shown(pair.name)} has no =; write ENV name=value`);
       refuseBadName(pair.name, line);
       const parts = readWord(pair.value, this.#escapeChar, line);
-      // All of one instruction see the values from before it.
+      // Every pair of one instruction sees the values from before it.
       return {
         name: pair.name,
         template: this.#variables.template(parts, line),
@@ -206,7 +208,7 @@ class Translation {
     this.#steps.push({ type: "run", command: this.#withArgs(command), user: null, force: false });
   }
 
-  /** A here-document that is all there is: the program that its first line names runs it, or the shell. */
+  /** A RUN that is only a here-document: the program of its `#!` line runs it, or else the shell. */
   #script(content: string): string {
     if (!content.startsWith("#!")) return this.#inShell(content);
     return [
@@ -256,7 +258,7 @@ class Translation {
 
   #takeUser(instruction: Instruction): void {
     const { line } = instruction;
-    // With a group it means that account, whose own group its processes have; another one is refused by the host.
+    // With a group it means that account, whose own group its processes have. The host refuses another group.
     const name = this.#variables.template(readWord(needed(instruction), this.#escapeChar, line), line);
     if (name === "") throw faultAt(line, "USER has no name");
     this.#steps.push({ type: "user", name, sudo: false, force: false });
@@ -275,7 +277,7 @@ class Translation {
     return this.#shell === undefined ? command : quotedWords([...this.#shell, command]);
   }
 
-  /** Variables of ARG are there while the build runs, and not in the image. */
+  /** ARG variables exist during the build, not in the image. */
   #withArgs(command: string): string {
     const set = this.#variables.args.map(([name, value]) => `${name}=${quoted(value)}`);
     return set.length === 0 ? command : `export ${set.join(" ")}\n${command}`;
@@ -289,14 +291,14 @@ class Translation {
   }
 }
 
-/** The words of `["a", "b"]`; undefined when it is not written so. */
+/** The words of `["a", "b"]`; undefined for any other form. */
 function execForm({ rest, heredocs }: Instruction): string[] | undefined {
   if (!rest.startsWith("[") || heredocs.length > 0) return undefined;
   try {
     const words: unknown = JSON.parse(rest);
     if (Array.isArray(words) && words.every((word) => typeof word === "string")) return words;
   } catch {
-    // Not JSON: it is a command that begins with a bracket.
+    // Not JSON: a command that begins with a bracket.
   }
   return undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * A Dockerfile as its instructions, each with its line. Where one begins and ends, and what its flags are, is the
- * parser's word; lines are joined here, because the parser leaves comments between continued lines in its text.
+ * Splits a Dockerfile into instructions with their lines. The parser library says where an instruction begins and ends
+ * and which flags it has. Continued lines are joined here, because the parser leaves comments between them in its text.
  */
 import { DockerfileParser, type Instruction as ParsedInstruction } from "dockerfile-ast";
 import { Fault } from "../../contract/fault.ts";
@@ -16,7 +16,7 @@ export interface Instruction {
   /** In upper case. */
   keyword: string;
   flags: readonly { name: string; value: string | null }[];
-  /** What follows the keyword and the flags, in one line. */
+  /** The text after the keyword and the flags, in one line. */
   rest: string;
   heredocs: readonly Heredoc[];
 }
@@ -24,13 +24,13 @@ export interface Instruction {
 interface Heredoc {
   name: string;
   content: string;
-  /** As it stands in the file, from the first line after the instruction's to the one that ends it. */
+  /** Verbatim, from the first line after the instruction to the line that ends it. */
   raw: string;
 }
 
 interface InstructionList {
   instructions: readonly Instruction[];
-  /** Of the directive `escape`; a backslash without one. */
+  /** From the `escape` directive; a backslash by default. */
   escapeChar: string;
 }
 
@@ -56,7 +56,7 @@ export function readInstructions(text: string): InstructionList {
   return { instructions: parsed.map((each) => read(each, escapeChar)), escapeChar };
 }
 
-/** What the parser's classes have in common that have flags. */
+/** The common part of the parser's classes that have flags. */
 interface WithFlags {
   getFlags?(): { getName(): string; getValue(): string | null }[];
 }
@@ -73,7 +73,7 @@ function read(parsed: ParsedInstruction, escapeChar: string): Instruction {
   return { line, keyword, flags, rest: rest.trim(), heredocs: heredocsOf(rest, below, line, escapeChar) };
 }
 
-/** The instruction's own line, with those that continue it, and the lines below. */
+/** The instruction's line joined with its continuation lines, and the lines below. */
 function joined(raw: string, escapeChar: string): { rest: string; below: string[] } {
   const [first = "", ...below] = raw.split(/\r?\n/);
   let [rest, goesOn] = withoutContinuation(first, escapeChar);
@@ -95,7 +95,7 @@ function withoutContinuation(line: string, escapeChar: string): [text: string, g
 
 const HEREDOC = /^\d*<<(-?)([^<]+)$/;
 
-/** Instructions that take here-documents; elsewhere `<<` is text. */
+/** Here-documents of the instruction. `<<` without lines below is plain text. */
 function heredocsOf(rest: string, below: string[], line: number, escapeChar: string): Heredoc[] {
   const heredocs: Heredoc[] = [];
   if (below.length === 0) return heredocs;

@@ -1,6 +1,6 @@
-/** Text for a POSIX shell. */
+/** Quotes text for a POSIX shell. */
 
-/** One word, whatever is in it. */
+/** Always yields exactly one word. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,13 +1,13 @@
 /**
- * The variables that a Dockerfile has set so far. Those of ARG are for the build alone and known here; those of ENV
- * stay in the image. What the base image has set is known to nobody before it is fetched: the host expands it in ENV,
- * elsewhere it is refused rather than taken for empty.
+ * Variables that a Dockerfile has set so far. ARG variables exist only during the build and are known here. ENV
+ * variables stay in the image. Variables of the base image are unknown until it is fetched: the host expands them in
+ * ENV, and other instructions that use them are refused rather than given an empty value.
  */
 import { ENV_VARIABLE_MAX_BYTES } from "../../contract/management/limits.ts";
 import { faultAt } from "./dockerfile-fault.ts";
 import type { Part, Variable } from "./words.ts";
 
-/** Undefined: unset, for certain. */
+/** `text` undefined: certainly unset. */
 type Value = { known: true; text: string | undefined } | { known: false };
 
 export class Variables {
@@ -27,13 +27,13 @@ export class Variables {
     return this.#args.get(name);
   }
 
-  /** What commands find in their environment besides ENV. */
+  /** Variables that commands see in addition to ENV. */
   get args(): [name: string, text: string][] {
     const set = [...this.#args].filter((entry): entry is [string, string] => entry[1] !== undefined);
     return set.filter(([name]) => !this.#env.has(name));
   }
 
-  /** All of it as text. `what` is the instruction that needs it. */
+  /** Expands all parts. `what` is the instruction that needs the text. */
   text(parts: readonly Part[], line: number, what: string): string {
     let text = "";
     for (const part of parts) {
@@ -51,12 +51,12 @@ export class Variables {
   }
 
   /**
-   * For the host, which expands `$NAME`, `${NAME}` and `${NAME:-word}` with what the build has set by then, and reads
-   * `\$` as a dollar. Variables of ARG are not among that and are expanded here.
+   * A template for the host, which expands `$NAME`, `${NAME}` and `${NAME:-word}` with the values of that moment and
+   * reads `\$` as a dollar. The host does not know ARG variables, so they are expanded here.
    */
   template(parts: readonly Part[], line: number): string {
     let text = "";
-    // Looked for in each piece: to look at the end of the whole would take as long as it is, each time.
+    // Tracked per piece: checking the end of the whole text each time would take quadratic time.
     let isEscape = false;
     for (const part of parts) {
       const next = typeof part === "string" ? part.replaceAll("$", "\\$") : this.#templateOf(part, line);
@@ -88,7 +88,7 @@ export class Variables {
       throw faultAt(line, `${what} uses $${name}, which the Dockerfile does not set; ${fix}`);
     }
     const { text } = value;
-    // With a colon an empty variable counts as one that is not set.
+    // With a colon, an empty variable counts as unset.
     const isSet = modifier?.startsWith(":") ? text !== undefined && text !== "" : text !== undefined;
     switch (modifier?.replace(":", "")) {
       case "-":
@@ -116,7 +116,7 @@ export class Variables {
   }
 }
 
-/** A few lines in which each variable is twice the one before would fill any memory. */
+/** A few lines in which each variable doubles the previous one would otherwise fill the memory. */
 function refuseTooLong(text: string, line: number): void {
   if (text.length > ENV_VARIABLE_MAX_BYTES) {
     throw faultAt(line, `its variables make more than ${ENV_VARIABLE_MAX_BYTES} characters`);

@@ -1,6 +1,6 @@
 /**
- * Words of a Dockerfile, as its own small language has them: quotes, escapes and variables. Splitting leaves all of
- * these in the words; reading turns a word into text and variables. One pass each, over bounded text.
+ * Words in the syntax of a Dockerfile: quotes, escapes and variables. Splitting keeps all of these in the words;
+ * reading turns a word into text and variables. One pass each, over bounded text.
  */
 import { faultAt, shown } from "./dockerfile-fault.ts";
 
@@ -19,7 +19,7 @@ const MODIFIER = /:?[-+?]/y;
 const NAME = /[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]/y;
 const NESTED_MAX = 16;
 
-/** Separated by white space that is neither quoted nor escaped; quotes and escapes stay. */
+/** Splits at white space that is neither quoted nor escaped. Quotes and escapes stay. */
 export function splitWords(text: string, escapeChar: string): string[] {
   const words: string[] = [];
   let word = "";
@@ -40,7 +40,7 @@ export function splitWords(text: string, escapeChar: string): string[] {
   return words;
 }
 
-/** What a word says, its quotes and escapes removed. */
+/** The parts of a word, without its quotes and escapes. */
 export function readWord(word: string, escapeChar: string, line: number): Part[] {
   return new WordReader(word, escapeChar, line).read();
 }
@@ -69,7 +69,7 @@ class WordReader {
       else if (char === '"') for (const part of this.#doubleQuoted()) add(parts, part);
       else if (char === "$") add(parts, this.#dollar());
       else {
-        // An escape at the very end means nothing.
+        // An escape at the very end has no effect.
         if (char === this.escapeChar) this.#at++;
         add(parts, this.text[this.#at++] ?? "");
       }

@@ -1,7 +1,7 @@
 /**
- * From a Request to a Response: finds the route, finds out who calls, reads the body, runs the route, and writes its
- * answer or its error. Every response of the management interface leaves through here, with its request id and its log
- * line.
+ * Turns a Request into a Response: finds the route, authenticates the caller, reads the body, runs the route, and
+ * writes its response or error. Every response of the management interface leaves through here, with its request id and
+ * log line.
  */
 import { Hono } from "hono";
 import type { Clock } from "../../base/clock.ts";
@@ -26,14 +26,14 @@ import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
 
 export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
-/** A longer path is cut in log lines. */
+/** Longer paths are cut in log lines. */
 const LOGGED_PATH_MAX_CHARS = 256;
 
-/** What becomes known of a request on its way through. */
+/** State of one request. */
 interface Exchange {
   id: string;
   client: Client | undefined;
-  /** What is left of the caller's budget. */
+  /** The rest of the caller's budget. */
   allowance: Allowance | undefined;
   team: string | undefined;
   fault: Fault | undefined;
@@ -66,14 +66,14 @@ const EXPOSED_HEADERS = [
   "Retry-After",
 ].join(", ");
 
-/** Whose bodies those are that nobody has shown a key for. */
+/** Owner of the bodies of requests without a key. */
 const STRANGERS = { id: "", name: "all who send no key" };
 
 interface DispatchOptions<S> {
   routes: readonly Route<S>[];
-  /** Known and not built, as `METHOD /path`. */
+  /** Known routes that are not built yet, as `METHOD /path`. */
   unbuilt: readonly string[];
-  /** Known and never to be built, in the same form, and what there is instead. */
+  /** Known routes that will never be built, as `METHOD /path`, with the alternative. */
   absent: Readonly<Record<string, string>>;
   services: S;
   store: Store;
@@ -82,15 +82,15 @@ interface DispatchOptions<S> {
   log: Log;
   budgets: RequestBudgets;
   publicUrl?: string | undefined;
-  /** False: requests are answered 503. */
+  /** False: requests get 503. */
   isReady(): boolean;
-  /** The volume that a token of one opens, or a Fault. */
+  /** The volume of a token, or a Fault. */
   volumeOf?: VolumeOf;
-  /** Resolves once what the request has changed is on record. */
+  /** Resolves once the changes of the request are recorded. */
   recorded(): Promise<void>;
 }
 
-/** Without a client, strangers are not told apart and not counted. */
+/** Without a client, requests without a key are not counted. */
 type Dispatch = (request: Request, client?: Client) => Promise<Response>;
 
 export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
@@ -147,7 +147,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   };
 }
 
-/** No failures of the server: the feature is not built; the server is busy; the disk or a quota is full. */
+/** Not failures of the server: the feature is not built; the server is busy; the disk or a quota is full. */
 const [NOT_BUILT, BUSY, NO_ROOM] = [501, 503, 507];
 
 function levelOf(status: number): "info" | "warn" | "error" {
@@ -155,12 +155,12 @@ function levelOf(status: number): "info" | "warn" | "error" {
   return status >= 500 && status !== NOT_BUILT ? "error" : "info";
 }
 
-/** The server decided so: nothing that it caught is behind the fault. */
+/** The server refused deliberately: the fault has no other error as its cause. */
 function isRefusal({ cause }: Fault): boolean {
   return cause === undefined || (cause instanceof Fault && isRefusal(cause));
 }
 
-/** What a log line says of an error: all of it when it is the server's, the cause when nobody else was told. */
+/** The reason in a log line: the whole error if it is the server's; the message if only the log shows it. */
 function reasonFor(fault: Fault): string | undefined {
   if ((fault.status === BUSY && isRefusal(fault)) || fault.status === NOT_BUILT || fault.status === NO_ROOM)
     return fault.message;
@@ -174,7 +174,7 @@ interface Endpoint {
   answer(request: Request, exchange: Exchange): Promise<Answer>;
 }
 
-/** In the order in which they are matched: `/templates/tags` is no template that is called so. */
+/** Endpoints in matching order, so that `/templates/tags` is not read as the id of a template. */
 function mostLiteralFirst<S>(options: DispatchOptions<S>): Endpoint[] {
   const { routes, unbuilt, absent } = options;
   const refused = (name: string, why: string): Endpoint => ({
@@ -193,7 +193,7 @@ function mostLiteralFirst<S>(options: DispatchOptions<S>): Endpoint[] {
       }),
     ),
   ];
-  // A digit for each segment, in order: 0 where it is meant literally, 1 where it is a parameter.
+  // One digit per segment: 0 for a literal, 1 for a parameter.
   const rank = ({ name }: Endpoint) =>
     name
       .split("/")
@@ -244,7 +244,7 @@ async function serve<S>(
     await route.refused?.({ params, caller, fault: Fault.from(error) }, options.services);
     throw error;
   }
-  // Nobody reads what a question for the head alone would have had as its body.
+  // A HEAD response has no body, so its stream is not read.
   if (request.method === "HEAD") await answer.stream?.cancel();
   if (route.method !== "GET") await options.recorded();
   return answer;
@@ -254,7 +254,7 @@ function bodyTerms({ maxBytes = REQUEST_BODY_MAX_BYTES }: { maxBytes?: number },
   return { maxBytes, clock, take: (bytes: number) => share.grow(bytes) };
 }
 
-/** Who is nobody has a budget, too: for what everybody may ask, and for guesses. */
+/** Requests without a caller have a budget too: for public routes, and for guessed keys. */
 async function callerOrStranger<S>(
   route: Route<S>,
   request: Request,
@@ -282,7 +282,7 @@ async function callerOf<S>(
   return route.auth === "member" ? authenticateMember(headers, store) : authenticateBearer(headers, store);
 }
 
-/** Each segment is decoded once, after the path was split: an encoded slash belongs to its segment. */
+/** Decodes each segment once, after splitting the path, so that an encoded slash stays in its segment. */
 function paramsOf(route: { path: string }, request: Request): Record<string, string> {
   const written = rawPath(request).split("/");
   const params: Record<string, string> = {};
@@ -297,7 +297,7 @@ function paramsOf(route: { path: string }, request: Request): Record<string, str
   return params;
 }
 
-/** The path as it was sent, still encoded. */
+/** The path as sent, still encoded. */
 function rawPath(request: Request): string {
   // Without a usable Host header the URL is the bare target.
   const bare = request.url.startsWith("/");
@@ -329,12 +329,12 @@ function write({ status, body, stream, headers }: Answer): Response {
     return new Response(stream, { status, headers: { "Content-Type": "application/octet-stream", ...headers } });
   }
   if (body !== undefined) return Response.json(body, { status, headers: headers ?? {} });
-  // Clients parse a success without this header as JSON, however empty it is.
+  // Clients parse a success without this header as JSON, even if it is empty.
   const empty: Record<string, string> = status === 204 ? {} : { "Content-Length": "0" };
   return new Response(null, { status, headers: { ...headers, ...empty } });
 }
 
-/** The one place where an error becomes a response. */
+/** The only place where an error becomes a response. */
 function writeError(error: unknown, exchange: Exchange): Response {
   const fault = Fault.from(error);
   exchange.fault = fault;

@@ -1,12 +1,12 @@
 /**
- * Counts the levels and values of JSON while its bytes arrive, so that a body beyond the bounds is refused before
- * `JSON.parse` sees it: parsing 16 MiB of brackets blocks the server for seconds. Bytes that are no JSON are counted
- * somehow, and refused by the parser.
+ * Counts the levels and values of JSON while its bytes arrive, so that a body beyond the limits is refused before
+ * `JSON.parse` sees it: parsing 16 MiB of brackets blocks the server for seconds. Bytes that are not JSON yield an
+ * arbitrary count, and the parser refuses them.
  */
 import { Fault } from "../../contract/fault.ts";
 import { JSON_DEPTH_MAX } from "../../contract/limits.ts";
 
-/** Values in a body, each entry of an object or a list counted: what is wrong is noted for each of them. */
+/** Values in a body: each entry of an object or a list counts, because validation notes a problem for each. */
 export const REQUEST_VALUES_MAX = 50_000;
 
 const SPACE = 0x20;
@@ -20,14 +20,14 @@ const OBJECT_END = 0x7d;
 
 export class JsonBounds {
   #depth = 0;
-  /** Each entry of an object or a list is one, and so is the whole. */
+  /** Counts the whole, and each entry of an object or a list. */
   #values = 1;
   #inString = false;
   #isEscaped = false;
-  /** The byte before, white space aside, opened an object or a list, which may be empty. */
+  /** The previous byte, ignoring white space, opened an object or a list, which may be empty. */
   #isOpened = false;
 
-  /** The next bytes. Throws a Fault when a bound is passed. */
+  /** Counts the next bytes. Throws a Fault beyond a limit. */
   take(bytes: Uint8Array): void {
     let [depth, values] = [this.#depth, this.#values];
     let [inString, isEscaped, isOpened] = [this.#inString, this.#isEscaped, this.#isOpened];

@@ -1,4 +1,4 @@
-/** The route table as an OpenAPI 3.1 document, for people and for generators of clients. */
+/** Writes the route table as an OpenAPI 3.1 document, for readers and client generators. */
 import { z } from "zod";
 import { errorBody } from "../../contract/management/error-body.ts";
 import type { RouteFacts } from "./route.ts";
@@ -94,7 +94,7 @@ function queryParameters(query: z.ZodObject | undefined): Json[] {
     name,
     in: "query",
     required: required.includes(name),
-    // Arrays are written comma-separated.
+    // Arrays are comma-separated.
     style: "form",
     explode: false,
     schema,

@@ -1,13 +1,13 @@
 /**
- * Where the client has reached this interface, for links that lead back to it. A proxy in front says in the usual
- * headers what it was asked for, and is believed if the operator trusts it; from anybody else they mean nothing.
+ * The address at which the client reached this interface, for links back to it. The usual forwarding headers count only
+ * from a proxy that the operator trusts.
  */
 import type { Client } from "../access/client.ts";
 
 const HOST = /^(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const PREFIX = /^(?:\/[\w.~-]+)+$/;
 
-/** Without a slash at its end. */
+/** Without a trailing slash. */
 export function baseOf({ url, headers }: Request, { fromTrustedProxy, isSecure }: Partial<Client> = {}): string {
   // Without a usable Host header the URL is the bare target.
   const own = /^(https?):\/\/([^/?#]+)/.exec(url);
@@ -19,7 +19,7 @@ export function baseOf({ url, headers }: Request, { fromTrustedProxy, isSecure }
   return `${scheme}://${host}${told("x-forwarded-prefix", PREFIX) ?? ""}`;
 }
 
-/** Of several proxies the one that is nearest to the client has written first. */
+/** With several proxies, the one nearest to the client writes the first value. */
 function firstOf(headers: Headers, name: string, pattern: RegExp): string | undefined {
   const [first = ""] = (headers.get(name) ?? "").split(",", 1);
   const value = first.trim().replace(/\/+$/, "");

@@ -1,8 +1,8 @@
-/** Query parameters as the types that their schema names: numbers from digits, arrays from comma-separated text. */
+/** Reads query parameters as the types of their schema: numbers from digits, arrays from comma-separated text. */
 import { z } from "zod";
 import { innermost, parseWith } from "./validation.ts";
 
-/** In milliseconds since 1970 still far beyond any time there is, and exact also after some arithmetic. */
+/** As milliseconds since 1970 this lies beyond any real time, and it stays exact after some arithmetic. */
 const FARTHEST = 999_999_999_999_999;
 const INT64_MAX = 2n ** 63n - 1n;
 
@@ -22,15 +22,15 @@ function convert(written: string[], field: z.core.$ZodType): unknown {
     return entries.length === 0 ? undefined : entries;
   }
   const [text = ""] = written;
-  // The plus of a time zone reads as a space when it was not encoded.
+  // An unencoded plus of a time zone reads as a space.
   if (field instanceof z.ZodISODateTime) return text.replace(" ", "+");
-  // What is not a number stays text, and the schema says so.
+  // Text that is not a number stays text, and the schema reports it.
   return field instanceof z.ZodNumber && /^-?\d+$/.test(text) ? integer(text) : text;
 }
 
 /**
- * Clients may send any number of 64 bits. What is farther away than this means the same to all who ask for numbers
- * here. What has more than 64 bits stays as far away as it is, which no schema takes.
+ * Clients may send any 64-bit number. Beyond FARTHEST all numbers mean the same to the routes, so they are clamped.
+ * Numbers of more than 64 bits are not clamped, and no schema accepts them.
  */
 function integer(text: string): number {
   const number = Number(text);

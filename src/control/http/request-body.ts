@@ -1,7 +1,4 @@
-/**
- * Reads a JSON body: bounded in size, depth, number of values and time, chunked or not, absent or not. A body of bytes
- * is handed on as it comes.
- */
+/** Reads a JSON body within limits of size, depth, number of values and time. Passes a body of bytes on as a stream. */
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -9,31 +6,31 @@ import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { JsonBounds } from "./json-bounds.ts";
 import type { Upload } from "./route.ts";
 
-/** From the moment when the key is checked until the whole body is here. */
+/** From the check of the key until the whole body has arrived. */
 export const REQUEST_BODY_MS = 60_000;
-/** A body is gathered in a buffer that begins with so much and doubles. */
+/** Initial size of the body buffer, which doubles as needed. */
 const BODY_BUFFER_MIN_BYTES = 4 * 1024;
-/** Of a body that says to be a form: where its first bracket is looked for. */
+/** A form body is accepted as JSON if its first bracket is within this many bytes. */
 const JSON_BEGINS_WITHIN_BYTES = 64;
 
-/** A status that only logs show: the client was gone before it could be answered. */
+/** A status that only logs show: the client disconnected before the response. */
 export const CLIENT_CLOSED_REQUEST = 499;
 
-/** Types that are certainly not JSON: uploads, markup, tables, pictures and sound. */
+/** Types that are certainly not JSON: uploads, markup, tables, images, audio and video. */
 const FOREIGN: readonly RegExp[] = [/^(?:multipart|image|audio|video|font)\//, /^text\/(?:html|css|csv)$/, /[/+]xml$/];
 
-/** What `curl -d` calls everything that it is given. */
+/** The type that `curl -d` sends with everything. */
 const FORM = "application/x-www-form-urlencoded";
 
-/** What a body may cost. */
+/** Limits of a body. */
 interface BodyTerms {
   maxBytes: number;
   clock: Clock;
-  /** Called with the announced length, or else with that of each piece; throws when there is no room for it. */
+  /** Called with the announced length, or else with that of each chunk. Throws when the budget is spent. */
   take(bytes: number): void;
 }
 
-/** Undefined when there is no body. Whether there is one shows in the bytes, never in Content-Length. */
+/** Undefined without a body. The bytes decide, never Content-Length. */
 export async function readJson(request: Request, terms: BodyTerms): Promise<unknown> {
   const bytes = await readBytes(request, terms);
   return bytes.length === 0 ? undefined : parse(bytes);
@@ -48,7 +45,7 @@ async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms)
   const { bytes: announced } = uploadOf(request);
   if (announced !== undefined && announced > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return new Uint8Array();
-  // Before anything is read: a flood of bodies that are refused must cost nothing.
+  // Before anything is read, so that a flood of refused bodies costs nothing.
   if (announced !== undefined) take(announced);
   const reader = request.body.getReader();
   const leave = () => void reader.cancel().catch(() => undefined);
@@ -71,16 +68,18 @@ async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms)
       gathered.add(value);
     }
   } catch (error) {
-    // What comes after a refusal is not read.
+    // The rest after a refusal is not read.
     leave();
-    // Nothing but the client's connection feeds the stream.
+    // Only the client's connection feeds the stream.
     throw error instanceof Fault ? error : hungUp(gathered.size, error);
   } finally {
     deadline.cancel();
   }
 }
 
-/** Copied together as they come: an object for each of very many tiny pieces would take more memory than they do. */
+/**
+ * Copies chunks into one buffer: an object for each of very many tiny chunks would take more memory than their bytes.
+ */
 class GatheredBytes {
   #buffer = new Uint8Array();
   size = 0;
@@ -110,9 +109,9 @@ function parse(bytes: Uint8Array): unknown {
 }
 
 /**
- * Clients name the type of their JSON carelessly, or not at all, and are understood all the same; but what says to be
- * something else for certain was not meant for this interface. A form is one unless it begins as a JSON object does. An
- * empty body has no type, whatever its header says.
+ * Clients often name the type of their JSON wrongly or not at all, so most types are accepted. A type that is certainly
+ * not JSON is refused. A form is refused unless it begins like a JSON object. An empty body has no type, whatever its
+ * header says.
  */
 function refuseForeign(contentType: string | null, beginning: Uint8Array): void {
   const essence = (contentType ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
@@ -126,7 +125,7 @@ function refuseForeign(contentType: string | null, beginning: Uint8Array): void 
   );
 }
 
-/** Nobody is there to read it; it is for the log. */
+/** For the log only: the client is gone. */
 function hungUp(size: number, cause: unknown): Fault {
   return new Fault(CLIENT_CLOSED_REQUEST, `the client closed the connection in its body, after ${size} bytes of it`, {
     cause,

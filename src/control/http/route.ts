@@ -1,6 +1,6 @@
 /**
- * A route is data: what it is called, who may call it, what it takes and what it answers. The dispatcher serves from
- * it, the OpenAPI document and the table in the docs are made from it.
+ * A route is data: method, path, authentication, input and responses. The dispatcher serves from it; the OpenAPI
+ * document and the table in the docs are generated from it.
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
@@ -10,9 +10,9 @@ import { BODY, parseWith } from "./validation.ts";
 
 export interface Answer {
   status: number;
-  /** Sent as JSON; absent for none. */
+  /** Sent as JSON; absent: no body. */
   body?: unknown;
-  /** In place of `body`: bytes, sent as they come. */
+  /** Instead of `body`: a stream of bytes. */
   stream?: ReadableStream<Uint8Array>;
   headers?: Record<string, string>;
 }
@@ -24,26 +24,26 @@ export interface RouteFacts {
   auth: Authentication;
   /** One line for the docs. */
   summary: string;
-  /** A later generation of the same operation exists. */
+  /** A newer version of the same operation exists. */
   deprecated?: boolean;
   query?: z.ZodObject;
   body?: { schema: z.ZodType; required: boolean; maxBytes?: number };
-  /** In place of `body`: bytes of this media type, which the handler reads as they come. */
+  /** Instead of `body`: bytes of this media type, which the handler reads as a stream. */
   upload?: string;
   success: readonly { status: number; description: string; schema?: z.ZodType; headers?: Record<string, string> }[];
   /**
-   * Statuses of errors that are particular to this route; 400, 401, 404, 408, 413, 415, 429 and 500 go without saying
-   * where they apply.
+   * Statuses of errors that are particular to this route. 400, 401, 404, 408, 413, 415, 429 and 500 are implied where
+   * they apply.
    */
   errors?: readonly number[];
 }
 
-/** `S`: what its handler works with. */
+/** `S`: the services of its handler. */
 export interface Route<S> extends RouteFacts {
   readonly supported: true;
   /** Parses, then acts. */
   run(request: UnparsedCall, services: S): Promise<Answer>;
-  /** Hears of every call that was refused after its caller was known, before the caller does. */
+  /** Called for every refused call of a known caller, before the response is sent. */
   refused?(call: RefusedCall, services: S): Promise<void>;
 }
 
@@ -57,17 +57,17 @@ interface UnparsedCall {
   params: Readonly<Record<string, string>>;
   search: URLSearchParams;
   headers: Headers;
-  /** Undefined when there was none. */
+  /** Undefined without a body. */
   json: unknown;
   caller: Callers[Authentication];
   upload: Upload;
   base: string;
 }
 
-/** The body of a request as it comes, for routes that take bytes. */
+/** The body of a request as a stream, for routes that take bytes. */
 export interface Upload {
   content: ReadableStream<Uint8Array> | null;
-  /** As its header announces it, if it does. */
+  /** From Content-Length, if present. */
   bytes: number | undefined;
 }
 
@@ -78,7 +78,7 @@ interface Call<A extends Authentication, Q extends z.ZodObject, B extends z.ZodT
   headers: Headers;
   caller: Callers[A];
   upload: Upload;
-  /** Where the client has reached this interface: `http://host:port`, with a prefix if a proxy says so. */
+  /** The address at which the client reached this interface: `http://host:port`, with the prefix of a trusted proxy. */
   base: string;
 }
 
@@ -116,7 +116,7 @@ export function route<
   };
 }
 
-/** An optional body that is absent counts as an empty object, so that its defaults apply. */
+/** A missing optional body counts as an empty object, so that its defaults apply. */
 function parseBody(body: RouteFacts["body"], json: unknown): unknown {
   if (body === undefined) return undefined;
   if (json === undefined && body.required) throw new Fault(400, "the request has no body; send a JSON object");

@@ -1,7 +1,7 @@
 /**
- * Turns what a schema says about a request into one sentence: which field, what it must be, what it was. Of a body's
- * texts the value is not repeated, because it may be a secret, unless the field takes only a few words. A query's
- * values are: they are short, and in the client's own address.
+ * Turns validation errors into one sentence: which field, what it must be, what it was. Text values of a body are not
+ * repeated, because they may be secrets, unless the field takes only a few words. Values of a query are repeated: they
+ * are short, and part of the client's own URL.
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
@@ -9,13 +9,13 @@ import { FIELD_SHOWN_MAX_CHARS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 
 const VALIDATION_PROBLEMS_SHOWN = 5;
 
-/** How what is parsed was written. */
+/** Where the parsed value came from. */
 interface Source {
-  /** What the whole is called. */
+  /** The name of the whole. */
   whole: string;
-  /** A number as the client wrote it, where it was read from text. */
+  /** A number as the client wrote it, if it was read from text. */
   written?(name: string): string | undefined;
-  /** The largest number that is read from text where the schema has no bound of its own. */
+  /** The largest number read from text where the schema sets no bound. */
   farthest?: bigint;
 }
 
@@ -26,7 +26,7 @@ export function parseWith<S extends z.ZodType>(schema: S, input: unknown, source
   if (result.success) return result.data;
   const problems = new Map<string, z.core.$ZodIssue>();
   for (const issue of result.error.issues) {
-    // What else is wrong with a value of the wrong type, or far too large, follows from that.
+    // Only the first problem of a value counts: the others follow from its wrong type or size.
     const where = JSON.stringify(issue.path.map(String));
     if (!problems.has(where)) problems.set(where, issue);
   }
@@ -57,7 +57,7 @@ class Problem {
   get #name(): string {
     const { path } = this.#issue;
     if (path.length === 0) return this.#source.whole;
-    // Entries of a list in a query have no numbers that its writer would know.
+    // Entries of a list in a query have no numbers that the client would recognise.
     const shown = this.#isQuery ? path.slice(0, 1) : path;
     return shown.map(String).join(".").slice(0, FIELD_SHOWN_MAX_CHARS);
   }
@@ -89,7 +89,7 @@ class Problem {
     }
   }
 
-  /** The bound that holds is the field's; the library names its own for numbers that are far beyond it. */
+  /** Shows the field's bound. The library names its own for numbers far beyond it. */
   #beyond(isTooBig: boolean): string {
     const number = this.#field instanceof z.ZodNumber ? this.#field : undefined;
     const bound = isTooBig ? `at most ${number?.maxValue}` : `at least ${number?.minValue}`;
@@ -117,9 +117,7 @@ class Problem {
   }
 }
 
-/**
- * The schema of the field, without what makes it optional; undefined where the path leads into the client's own keys.
- */
+/** The schema of the field without optional wrappers; undefined inside objects with arbitrary keys. */
 function fieldAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): z.core.$ZodType | undefined {
   let field: z.core.$ZodType | undefined = schema;
   for (const key of path) {
@@ -146,7 +144,7 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 function formatOf(issue: z.core.$ZodIssueInvalidStringFormat): string {
-  // What a pattern means, its schema says in words.
+  // The schema describes a pattern in words.
   if (issue.format === "regex") return issue.message;
   return issue.format === "datetime" ? "must be a time such as 2027-01-15T08:00:00Z" : `must be a ${issue.format}`;
 }
