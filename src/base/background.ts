@@ -1,7 +1,4 @@
-/**
- * Work that goes on after its caller has been answered. It is counted, so that a close, or a test, can wait for its
- * end.
- */
+/** Work that goes on after its caller has returned. It is tracked, so that a close or a test can wait for its end. */
 import { described, type Log } from "./log.ts";
 
 export class Background {
@@ -12,7 +9,7 @@ export class Background {
     this.#log = log;
   }
 
-  /** Starts `work`. What it throws is logged under `event` and goes no further. */
+  /** Starts `work`. Errors are logged under `event` and not passed on. */
   run(event: string, work: () => Promise<void>): void {
     const task = work().catch((error: unknown) => {
       this.#log.write({ level: "error", event, error: described(error) });
@@ -21,7 +18,7 @@ export class Background {
     void task.finally(() => this.#underWay.delete(task));
   }
 
-  /** Resolves once nothing is under way, also nothing that was started meanwhile. */
+  /** Resolves once no work is in progress, including work started meanwhile. */
   async settled(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }

@@ -1,6 +1,6 @@
-/** What processes tell each other, line by line. */
+/** Reads the messages between processes, one per line. */
 
-/** The lines of a stream. One that is longer than this ends it. */
+/** The lines of a stream. Throws on a line longer than `maxBytes`. */
 export async function* boundedLines(stream: ReadableStream<Uint8Array>, maxBytes: number): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let text = "";

@@ -1,8 +1,8 @@
-/** Time, for whoever is given it. Injected, so that a test can replay an hour in a millisecond. */
+/** Time. Injected, so that a test can replay an hour in a millisecond. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Runs `action` once after `delayMs`. Delays above 2^31 ms are the caller's to cut. */
+  /** Runs `action` once after `delayMs`. The caller splits delays above 2^31 ms. */
   after(delayMs: number, action: () => void): Timer;
 }
 

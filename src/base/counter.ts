@@ -1,10 +1,10 @@
-/** Counts what each of many has under way, and says when one has enough. */
+/** Counts concurrent operations per key, up to a maximum. */
 export class Counter {
   readonly #counts = new Map<string, number>();
 
   constructor(readonly most: number) {}
 
-  /** False: this one has as many as it may. */
+  /** False: this key has reached the maximum. */
   add(who: string): boolean {
     const count = this.#counts.get(who) ?? 0;
     if (count >= this.most) return false;

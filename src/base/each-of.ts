@@ -1,6 +1,6 @@
 const AT_ONCE = 4;
 
-/** Does the same with each, a few at a time. */
+/** Runs `work` for each item, a few at a time. */
 export async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
   const line = [...items];
   const worker = async () => {

@@ -1,7 +1,7 @@
 /**
- * Lets a bounded number in at once; the others wait in line. `using place = await gate.enter()` leaves by itself. Where
- * owners are named, a place that becomes free goes to the one who has the fewest, so that nobody's long line keeps the
- * others out.
+ * Limits concurrency: a bounded number may enter, the others wait in a queue. `using place = await gate.enter()` leaves
+ * automatically. With named owners, a free place goes to the owner with the fewest places, so that a long queue of one
+ * owner does not block the others.
  */
 export class Gate {
   #free: number;
@@ -14,7 +14,7 @@ export class Gate {
 
   async enter(owner = ""): Promise<Disposable> {
     if (this.#free > 0) this.#take(owner);
-    // Whoever leaves takes the place for the next: between the two nobody else can.
+    // `#leave` takes the place for the next in the queue, so that no other call can take it in between.
     else await new Promise<void>((go) => this.#line.push({ owner, go }));
     return { [Symbol.dispose]: () => this.#leave(owner) };
   }

@@ -1,13 +1,13 @@
 /**
- * What somebody needs at the moment, by name. Whoever looks for what nobody needs takes his time; what was needed in
- * any moment of it counts.
+ * Names that are in use. A sweep for unused names takes time, so a watch collects every name used at any time during
+ * it.
  */
 export class Leases {
-  /** How many hold each one. */
+  /** Number of holders per name. */
   readonly #held = new Map<string, number>();
   readonly #watches = new Set<Set<string>>();
 
-  /** Until it is disposed of, this one is held; it need not be there yet. */
+  /** Holds this name until disposal. What it names need not exist yet. */
   hold(name: string): Disposable {
     this.#held.set(name, (this.#held.get(name) ?? 0) + 1);
     for (const seen of this.#watches) seen.add(name);
@@ -20,7 +20,7 @@ export class Leases {
     };
   }
 
-  /** What is held from now on, until it is disposed of. */
+  /** Collects all names held until disposal. */
   watch(): Disposable & { seen: ReadonlySet<string> } {
     const seen = new Set(this.#held.keys());
     this.#watches.add(seen);

@@ -1,6 +1,6 @@
 /**
- * One JSON object a line. Code that writes an entry keeps secrets out of it: no header, no body, no query string. Keys
- * and tokens that a client put elsewhere, such as into a path, are masked.
+ * Structured log: one JSON object per line. Callers keep secrets out of entries: no header, no body, no query string.
+ * Keys and tokens that a client put elsewhere, such as into a path, are masked.
  */
 export interface Log {
   write(entry: LogEntry): void;
@@ -8,7 +8,7 @@ export interface Log {
 
 export interface LogEntry {
   level: "info" | "warn" | "error";
-  /** What happened, in a few words that stay the same from one time to the next. */
+  /** What happened, in a few words that are the same every time. */
   event: string;
   [detail: string]: string | number | boolean | null | undefined;
 }
@@ -19,13 +19,13 @@ export function jsonLog(writeLine: (line: string) => void, now: () => number = D
   };
 }
 
-/** API keys and access tokens, also with an encoded underscore; and tokens of volumes, which are signed JSON. */
+/** API keys and access tokens, also with an encoded underscore; and volume tokens, which are signed JSON. */
 const KEYS = /((?:sk(?:_|%5f))?e2b(?:_|%5f))([0-9a-f]{8,})/gi;
 const SIGNED = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}/g;
-/** A shorter one would be guessed from its ends. */
+/** A shorter value could be guessed from its ends. */
 const ENDS_SHOWN_MIN_CHARS = 32;
 
-/** The text with keys and tokens as lists of them show them: `e2b_ab…wxyz`. */
+/** Masks keys and tokens the way key lists show them: `e2b_ab…wxyz`. */
 export function masked(text: string): string {
   return text
     .replace(KEYS, (_, prefix: string, value: string) => {
@@ -35,10 +35,10 @@ export function masked(text: string): string {
     .replace(SIGNED, "eyJ…");
 }
 
-/** That of a whole program, for code deep below that is told of no other. */
+/** The program's log, for code that gets no other. */
 export const stderrLog: Log = jsonLog((line) => process.stderr.write(`${line}\n`));
 
-/** An error with all it was caused by, for a log line. */
+/** An error with all its causes, for a log line. */
 export function described(thrown: unknown): string {
   const parts: string[] = [];
   for (

@@ -1,8 +1,8 @@
-/** The known word that a misspelt one most likely means. */
+/** Finds the known word closest to a misspelt one. */
 
 const DISTANCE_MAX = 3;
 
-/** Undefined if none differs by at most three edits and a third of its length. */
+/** Undefined if every candidate differs by more than three edits or a third of its length. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const close = known
     .map((candidate) => ({ candidate, distance: distance(word, candidate) }))
@@ -10,7 +10,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return close.toSorted((a, b) => a.distance - b.distance)[0]?.candidate;
 }
 
-/** Characters to insert, delete or replace (Levenshtein). */
+/** Levenshtein distance: characters to insert, delete or replace. */
 function distance(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, at) => at);
   for (const [down, character] of [...from].entries()) {

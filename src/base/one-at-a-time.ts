@@ -1,6 +1,5 @@
 /**
- * Work that must not overlap: each piece begins when the one before has ended, well or badly, in the order of the
- * calls.
+ * Serialises work: each piece begins when the previous one has ended, successfully or not, in the order of the calls.
  */
 export class OneAtATime {
   #last: Promise<unknown> | undefined;
@@ -9,9 +8,9 @@ export class OneAtATime {
     return this.#last === undefined;
   }
 
-  /** A failure is told to the one who asked for that work, and to nobody else. */
+  /** Only the caller of a failed piece gets its error. */
   async run<Result>(work: () => Promise<Result>): Promise<Result> {
-    // The first begins at once, not a moment later.
+    // The first piece begins synchronously.
     const mine = this.#last === undefined ? work() : this.#last.then(work, work);
     this.#last = mine;
     try {
@@ -21,15 +20,15 @@ export class OneAtATime {
     }
   }
 
-  /** Resolves when nothing is under way, also nothing that was asked for meanwhile. */
+  /** Resolves when no work is in progress, including work added meanwhile. */
   async settled(): Promise<void> {
     while (this.#last !== undefined) await Promise.allSettled([this.#last]);
   }
 }
 
-/** The same for each key by itself, such as a sandbox or a team. */
+/** One queue per key, such as a sandbox or a team. */
 export class OneAtATimeByKey {
-  /** Only those that have something under way. */
+  /** Only keys with work in progress. */
   readonly #lines = new Map<string, OneAtATime>();
 
   async run<Result>(key: string, work: () => Promise<Result>): Promise<Result> {

@@ -1,6 +1,6 @@
 /**
- * When to do what nobody waits for: while nothing is under way that somebody waits for, or after a while in any case.
- * On busy processors each would only make the other late.
+ * Delays background work until no caller is waiting for foreground work, at most for a given time: on busy processors
+ * each would slow the other.
  */
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "./clock.ts";
@@ -11,13 +11,13 @@ export class QuietPeriod {
   #underWay = 0;
   #over: PromiseWithResolvers<void> | undefined;
 
-  /** Nobody is put off for longer than `maxMs`. */
+  /** No background work is delayed for longer than `maxMs`. */
   constructor(clock: Pick<Clock, "after">, maxMs: number) {
     this.#clock = clock;
     this.#maxMs = maxMs;
   }
 
-  /** Work that somebody waits for. */
+  /** Foreground work, which a caller waits for. */
   async during<Result>(work: () => Promise<Result>): Promise<Result> {
     this.#underWay++;
     this.#over ??= Promise.withResolvers<void>();
@@ -32,7 +32,7 @@ export class QuietPeriod {
     }
   }
 
-  /** Resolves when it is time for something else; whoever waits for an answer has it first. */
+  /** Resolves when background work may run. Callers that are waiting get their result first. */
   async come(): Promise<void> {
     const late = Promise.withResolvers<void>();
     let isLate = false;

@@ -1,4 +1,4 @@
-/** Work that must be done in the end: a few at a time, and what fails is tried again, with growing pauses. */
+/** A queue for work that must succeed eventually: a few items at a time, failures retried with growing delays. */
 import type { Background } from "./background.ts";
 import type { Clock, Timer } from "./clock.ts";
 
@@ -6,10 +6,10 @@ interface RetryQueueOptions<T> {
   clock: Clock;
   background: Background;
   work(item: T): Promise<void>;
-  /** Told of each failure; another try follows. */
+  /** Called for each failure; a retry follows. */
   failed(item: T, error: unknown): void;
   atOnce: number;
-  /** What takes longer goes on beside the others and counts no more; it must have an end of its own. */
+  /** Slower work goes on but frees its place in the queue. It must end on its own. */
   waitMaxMs?: number;
   retryMinMs: number;
   retryMaxMs: number;
@@ -17,7 +17,7 @@ interface RetryQueueOptions<T> {
 
 export class RetryQueue<T> {
   readonly #options: RetryQueueOptions<T>;
-  /** Never longer than what those who put things in line have in hand. */
+  /** Bounded by the number of items that callers have. */
   readonly #line: { item: T; retryMs: number }[] = [];
   readonly #retries = new Set<Timer>();
   #workers = 0;
@@ -27,7 +27,7 @@ export class RetryQueue<T> {
     this.#options = options;
   }
 
-  /** Does it now. When it throws, it has been put in line for another try. */
+  /** Works on the item now. When it throws, a retry is queued. */
   async finish(item: T): Promise<void> {
     try {
       await this.#options.work(item);
@@ -37,7 +37,7 @@ export class RetryQueue<T> {
     }
   }
 
-  /** Does it soon. */
+  /** Queues the items. */
   enqueue(items: readonly T[]): void {
     const { retryMinMs } = this.#options;
     for (const item of items) this.#line.push({ item, retryMs: retryMinMs });
@@ -72,7 +72,7 @@ export class RetryQueue<T> {
     }
   }
 
-  /** Resolves when the work is done, or has taken too long; then it is still counted as under way. */
+  /** Resolves when the work is done, or after `waitMaxMs`; the work then goes on in the background. */
   async #whileShort(work: Promise<void>): Promise<void> {
     const { clock, background, waitMaxMs } = this.#options;
     if (waitMaxMs === undefined) return await work;

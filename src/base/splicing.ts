@@ -1,42 +1,43 @@
 /**
- * Bytes that go from one connection to another without being read: what who has the connections asks of who can have
- * the kernel move them.
+ * Interface for moving bytes between two connections inside the kernel, without reading them. The owner of the
+ * connections asks; the splicer moves.
  */
 
-/** Descriptors of two connections. They stay the asker's, who may close them at any time. */
+/** Descriptors of two connections. They still belong to the caller, which may close them at any time. */
 export interface Way {
   from: number;
   to: number;
   bytes: number;
   /**
-   * The bytes are the rest of a chunk of HTTP, without the line end behind it. Chunks that follow go with it, with what
-   * is between them, as long as they come, are long, and are written in the usual way. The last one is left.
+   * The bytes are the rest of an HTTP chunk, without the line end after it. Following chunks are moved too, with the
+   * framing between them, as long as they arrive, are long, and are written in the usual form. The last chunk is not
+   * moved.
    */
   inChunks?: boolean;
-  /** Which of the two `cut` breaks. */
+  /** Which of the two connections `cut` resets. */
   cuts: "from" | "to";
 }
 
-/** What came of it. */
+/** The result. */
 export interface Spliced {
   taken: number;
-  /** If fewer than were taken, the others are lost. */
+  /** If less than `taken`, the difference is lost. */
   given: number;
-  /** All bytes were given; in chunks, so was the last chunk that was begun. */
+  /** All bytes were delivered; with chunks, also the last chunk that began. */
   isWhole: boolean;
-  /** Nothing was taken because it cannot be done: the bytes are to be carried in another way. */
+  /** Nothing was taken because splicing is not possible here: the caller has to copy the bytes. */
   couldNot: boolean;
 }
 
-/** Bytes that are being moved. */
+/** A transfer in progress. */
 export interface Splicing {
-  /** No more of them are, soon. */
+  /** Ends the transfer soon. */
   stop(): void;
-  /** The same, and one of the connections is reset when this returns, whoever else has descriptors of it. */
+  /** Ends the transfer, and resets one of the connections before it returns, whatever other descriptors of it exist. */
   cut(): void;
 }
 
 export interface Splice {
-  /** Calls `over` once, later. Undefined: not now, and it is not called. */
+  /** Calls `over` once, later. Undefined: not possible now, and `over` is not called. */
   begin(way: Way, over: (spliced: Spliced) => void): Splicing | undefined;
 }

@@ -1,16 +1,16 @@
-/** Steps in a file, one JSON object a line. */
+/** Writes recorded steps to a file, one JSON object per line. */
 import { appendFileSync } from "node:fs";
 import { described, stderrLog } from "./log.ts";
 import { recordSteps, type Step } from "./steps.ts";
 
 interface StepFileBounds {
-  /** Not at once, because writing takes time as well. */
+  /** Writes are delayed, because writing takes time as well. */
   writeEveryMs: number;
-  /** No more is recorded then. */
+  /** Recording ends at this size. */
   maxBytes: number;
 }
 
-/** Takes steps for the file. */
+/** Returns the function that takes the steps. */
 export function stepsInto(file: string, { writeEveryMs, maxBytes }: StepFileBounds): (step: Step) => void {
   let waiting: Step[] = [];
   let left = maxBytes;

@@ -1,16 +1,16 @@
 /**
- * What a piece of work spends its time on: steps within steps, each with the time that passed and what it used of the
- * processors. Nothing is recorded unless somebody asked for it; a step costs one comparison then.
+ * Records where work spends its time: nested steps, each with its wall time and processor time. Recording is off by
+ * default; a step then costs one comparison.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** Milliseconds of processor time, by who used them. */
+/** Milliseconds of processor time, by consumer. */
 export type Uses = Readonly<Record<string, number>>;
 
 export interface Step {
-  /** Of one recording; a step has a higher one than what it is within. */
+  /** Rises within a recording; a step has a higher number than the one around it. */
   number: number;
-  /** The step that it is a part of. */
+  /** The enclosing step. */
   within: number | null;
   name: string;
   /** In milliseconds since 1970. */
@@ -23,7 +23,7 @@ export interface Step {
 interface Recording {
   /** Counters that only rise. */
   read(): Uses;
-  /** Told of each when it begins, if that is of use. */
+  /** Called at the beginning of each step. */
   began?(number: number, name: string): void;
   write(step: Step): void;
 }
@@ -31,7 +31,7 @@ interface Recording {
 interface OpenStep {
   number: number;
   within: OpenStep | undefined;
-  /** What no counter of ours shows; that of what is within it as well. */
+  /** Use that the counters do not show, including that of inner steps. */
   noted: Map<string, number>;
 }
 
@@ -39,12 +39,12 @@ const around = new AsyncLocalStorage<OpenStep>();
 let recording: Recording | undefined;
 let last = 0;
 
-/** From now on; undefined: not any more. */
+/** Starts recording; undefined: stops it. */
 export function recordSteps(wanted: Recording | undefined): void {
   recording = wanted;
 }
 
-/** Does the work, which counts as a step until what it answers is there. */
+/** Runs the work as a step that ends when its result is there. */
 export function step<T>(name: string, work: () => T): T {
   if (recording === undefined) return work();
   const { open, end } = begin(recording, name);
@@ -73,36 +73,36 @@ export function step<T>(name: string, work: () => T): T {
   });
 }
 
-/** A step of another process, as that saw it: what only it knows. */
+/** A step of another process, with the values that the process measured. */
 type Elsewhere = Pick<Step, "beganAt" | "wallMs" | "uses">;
 
-/** For a step that is no one call: it is over when the answer is called. */
+/** For a step that is not one call: it ends when the returned function is called. */
 export function beginStep(name: string): (elsewhere?: Elsewhere) => void {
   if (recording === undefined) return nothing;
   const { end } = begin(recording, name);
   return (elsewhere) => end(false, elsewhere);
 }
 
-/** What the step around this used where no counter of the recording shows it. */
+/** Adds use to the current step that the counters do not show. */
 export function noteUse(who: string, ms: number): void {
   if (recording === undefined) return;
-  // All that it is within, also where that is over: whoever is asked about it was there first.
+  // Added to all enclosing steps, even finished ones.
   for (let open = around.getStore(); open !== undefined; open = open.within) {
     open.noted.set(who, (open.noted.get(who) ?? 0) + ms);
   }
 }
 
-/** True: what it takes to know more of a step is worth it. */
+/** True: collecting details for a step is worthwhile. */
 export function isRecording(): boolean {
   return recording !== undefined;
 }
 
-/** How a call is named as a step, from its arguments. */
+/** The name of a call as a step, from its arguments. */
 // biome-ignore lint/suspicious/noExplicitAny: what the arguments are is known where the names are given.
 type Naming = string | ((...args: any[]) => string);
 type Callable<T> = { [Key in keyof T as T[Key] extends (...args: never[]) => unknown ? Key : never]?: Naming };
 
-/** Calls of these methods are steps from now on. For an object, or for the prototype of a class. */
+/** Turns calls of these methods into steps, for an object or the prototype of a class. */
 export function stepsOf<T extends object>(subject: T, names: Callable<T>): void {
   for (const [key, naming] of Object.entries(names) as [keyof T, Naming][]) {
     const method = subject[key] as (...args: unknown[]) => unknown;
@@ -134,5 +134,5 @@ function begin({ read, began, write }: Recording, name: string) {
 }
 
 function nothing(): void {
-  // Nobody records.
+  // Not recording.
 }

@@ -1,9 +1,9 @@
 /**
  * Internal timeouts are set for an ordinary machine. The setting `timeFactor` multiplies all of them, for slow machines
- * and for tests. Timeouts that a user sets or that the interface promises are never multiplied.
+ * and for tests. Timeouts that a user sets or that the API promises are never multiplied.
  *
- * The factor comes through the environment, which the helpers of a server are given, too. Limits are constants: it must
- * be there before they are loaded.
+ * The factor comes through the environment, which the server also passes to its helper processes. Timeouts are
+ * constants, so the variable must be set before their modules are loaded.
  */
 export const TIME_FACTOR = {
   variable: "SANDLOT_TIME_FACTOR",
@@ -11,17 +11,17 @@ export const TIME_FACTOR = {
   max: 100,
 } as const;
 
-/** How long to wait on this machine for what takes at most `ms` on an ordinary one. */
+/** The timeout on this machine for what takes at most `ms` on an ordinary one. */
 export function scaled(ms: number): number {
   return Math.round(ms * factor());
 }
 
-/** For the environment of a helper that has waits of its own. */
+/** For the environment of a helper process with timeouts of its own. */
 export function timeFactorEnv(): Record<string, string> {
   return factor() === TIME_FACTOR.min ? {} : { [TIME_FACTOR.variable]: String(factor()) };
 }
 
-/** A value that is refused elsewhere changes nothing here. */
+/** Ignores invalid values, which are refused elsewhere. */
 function factor(): number {
   const given = Number(process.env[TIME_FACTOR.variable]);
   return given >= TIME_FACTOR.min && given <= TIME_FACTOR.max ? given : TIME_FACTOR.min;

@@ -1,4 +1,4 @@
-/** How much of something may still come: a burst at once, and a steady flow for good. */
+/** A token bucket: a burst at once, then a steady rate. */
 interface Flow {
   burst: number;
   perSecond: number;
@@ -9,16 +9,14 @@ export class TokenBucket {
   #level: number;
   #at: number;
 
-  /** Full. `now` is in milliseconds of any clock, the same for every call. */
+  /** Starts full. `now` is in milliseconds of any clock, the same for every call. */
   constructor(flow: Flow, now: number) {
     this.#flow = flow;
     this.#level = flow.burst;
     this.#at = now;
   }
 
-  /**
-   * What may come at `now`; below 0 is what came too much. A clock that goes back adds nothing and takes nothing away.
-   */
+  /** The amount available at `now`; negative after an overcharge. A clock that goes back changes nothing. */
   level(now: number): number {
     const grown = this.#level + (Math.max(0, now - this.#at) / 1000) * this.#flow.perSecond;
     this.#level = Math.min(this.#flow.burst, grown);
@@ -30,20 +28,20 @@ export class TokenBucket {
     return this.level(now) >= this.#flow.burst;
   }
 
-  /** False: there is not so much left, and nothing is taken. */
+  /** False: too little is left, and nothing is taken. */
   take(amount: number, now: number): boolean {
     if (this.level(now) < amount) return false;
     this.#level -= amount;
     return true;
   }
 
-  /** For what has come already. False: it is more than was left. The debt is never more than the burst. */
+  /** For what has already arrived. False: it exceeded the level. The debt is at most the burst. */
   charge(amount: number, now: number): boolean {
     this.#level = Math.max(-this.#flow.burst, this.level(now) - amount);
     return this.#level >= 0;
   }
 
-  /** How long until there is so much. */
+  /** Time until the level is reached. */
   msUntil(level: number, now: number): number {
     return Math.max(0, ((level - this.level(now)) / this.#flow.perSecond) * 1000);
   }

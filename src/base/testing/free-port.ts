@@ -1,16 +1,16 @@
 /**
- * Ports that a test must know before anybody listens on them, or on which nobody may. They lie below those that the
- * kernel hands out to whoever asks for any: such a one can be another test's by the time that it is used.
+ * Ports that a test must know before a server listens on them, or that must stay unused. They lie below the kernel's
+ * ephemeral range: a port from there may belong to another test by the time it is used.
  */
 const PORTS_FIRST = 10_000;
 const PORTS_PER_PROCESS = 200;
-/** Tests that run side by side are processes with neighbouring numbers, and so have ports of their own. */
+/** Parallel tests are processes with neighbouring ids, so they get different ports. */
 const PROCESSES = 100;
 
 const first = PORTS_FIRST + (process.pid % PROCESSES) * PORTS_PER_PROCESS;
 let given = 0;
 
-/** One that nobody listens on. What a test left, or what is about to stop, keeps its own. */
+/** A port without a listener. A port still in use by an earlier server is skipped. */
 export function freePort(): number {
   for (let tries = 0; tries < PORTS_PER_PROCESS; tries++) {
     const port = first + (given++ % PORTS_PER_PROCESS);

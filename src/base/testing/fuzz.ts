@@ -1,7 +1,7 @@
 /**
- * Throws damaged input at a parser of hostile bytes: good examples, changed by lot (seed.ts), and mixed with what is
- * known to hurt. Each case must hold an invariant of the parser. SANDLOT_TEST_LONG=1 plays a hundred times as many; a
- * failure tells the seed that plays it again, and the input itself.
+ * Fuzzes a parser of hostile bytes with valid examples, changed at random (seed.ts) and mixed with known troublemakers.
+ * Each case must hold an invariant of the parser. SANDLOT_TEST_LONG=1 runs a hundred times as many cases. A failure
+ * reports its input and the seed that replays it.
  */
 import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
@@ -10,11 +10,11 @@ import { SEED } from "./seed.ts";
 const CASES = 1_500;
 const LONGER = process.env.SANDLOT_TEST_LONG === "1" ? 100 : 1;
 const INPUT_MAX = 64 * 1024;
-/** What no parser may take for one input: an expression that tries every way through a text is beyond it at once. */
+/** Maximum time for one input; a regular expression with catastrophic backtracking exceeds it at once. */
 const CASE_MAX_MS = 30_000;
 const TEST_MS = 60_000 * LONGER;
 
-/** Words that mean something to one parser or another, as text. */
+/** Text that has a special meaning to some parser. */
 const WORDS = [
   ..."\0\t\n\r \"'\\/:;,.=&?#%@[]{}()<>|$*+-_~^!`",
   "\r\n",
@@ -68,7 +68,7 @@ export class Lot {
     this.#state = seed >>> 0;
   }
 
-  /** From zero up to, not including, this (mulberry32). */
+  /** From zero up to, not including, `bound` (mulberry32). */
   below(bound: number): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = this.#state;
@@ -81,12 +81,12 @@ export class Lot {
     return list[this.below(list.length)] as T;
   }
 
-  /** The same bytes in pieces of any length. */
+  /** The same bytes in chunks of random length. */
   split(bytes: Buffer): Buffer[] {
     const pieces: Buffer[] = [];
     for (let at = 0; at < bytes.length; ) {
       const length = 1 + this.below(this.below(4) === 0 ? bytes.length : 16);
-      // A copy each: some that take a piece change it in place.
+      // A copy each: some parsers change a chunk in place.
       pieces.push(Buffer.from(bytes.subarray(at, at + length)));
       at += length;
     }
@@ -115,7 +115,7 @@ const TEXT_CHANGES: readonly Change<string>[] = [
   (text) => text.toUpperCase(),
 ];
 
-/** Where a word stood, something else. */
+/** Replaces a random range. */
 function cut(text: string, lot: Lot, instead: string): string {
   const at = lot.below(text.length + 1);
   return text.slice(0, at) + instead + text.slice(at + lot.below(8));
@@ -132,7 +132,7 @@ const BYTE_CHANGES: readonly Change<Buffer>[] = [
     if (changed.length > 0) changed[lot.below(changed.length)] = lot.pick([0, 1, 0x7f, 0x80, 0xff, lot.below(256)]);
     return changed;
   },
-  // Of each text a byte for a letter, so that what is in the words is there in bytes, too.
+  // One byte per character (latin1), so that the words above occur in bytes too.
   ...TEXT_CHANGES.slice(0, -1).map(
     (change): Change<Buffer> =>
       (bytes, other, lot) =>
@@ -149,9 +149,9 @@ const BYTE_CHANGES: readonly Change<Buffer>[] = [
 
 interface Fuzzed<T> {
   seeds: readonly T[];
-  /** Throws what an expectation throws when the invariant is broken. `lot` is for whatever the case draws besides. */
+  /** Throws when the invariant is broken. `lot` supplies further random choices. */
   check(input: T, lot: Lot): void | Promise<void>;
-  /** In place of the usual number. */
+  /** Instead of the default number. */
   cases?: number;
 }
 
@@ -173,7 +173,7 @@ function fuzz<T extends { length: number; slice(from: number, to: number): T }>(
     const lot = new Lot(SEED);
     for (let count = 0; count < cases * LONGER; count++) {
       let input = lot.pick(seeds);
-      // The first are the examples as they are.
+      // The first cases are the unchanged examples.
       const times = count < seeds.length ? 0 : 1 + lot.below(4);
       if (times === 0) input = seeds[count] ?? input;
       for (let more = times; more > 0; more--)
@@ -191,7 +191,7 @@ function fuzz<T extends { length: number; slice(from: number, to: number): T }>(
   test(`${name}, whatever is in it`, play, TEST_MS);
 }
 
-/** What `parse` gives, or undefined when it refuses as it may: with a Fault that puts the blame on who sent this. */
+/** The result of `parse`, or undefined when it refuses properly: with a Fault that blames the sender. */
 export function orRefused<T>(parse: () => T, statuses: readonly number[] = [400]): T | undefined {
   try {
     return parse();
@@ -216,6 +216,6 @@ export async function orRefusedLater<T>(
 function demandRefusal(thrown: unknown, statuses: readonly number[]): void {
   if (!(thrown instanceof Fault)) throw thrown;
   expect(statuses).toContain(thrown.status);
-  // It may repeat what was wrong, and not all of what was sent.
+  // A message may quote what was wrong, but not the whole input.
   expect(thrown.message.length).toBeLessThan(4_096);
 }

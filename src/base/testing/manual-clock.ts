@@ -1,4 +1,4 @@
-/** A clock for tests: time passes when the test says so, and timers run in the order of their times. */
+/** A clock for tests: the test advances the time, and timers run in the order of their times. */
 import type { Clock, Timer } from "../clock.ts";
 
 export class ManualClock implements Clock {
@@ -14,14 +14,14 @@ export class ManualClock implements Clock {
   }
 
   after(delayMs: number, action: () => void): Timer {
-    // The same bound as real timers: beyond it they fire at once.
+    // The same limit as real timers, which fire at once beyond it.
     if (delayMs > 2 ** 31 - 1) throw new Error(`a timer cannot wait ${delayMs} ms`);
     const timer = { at: this.#now + Math.max(0, delayMs), action };
     this.#timers.add(timer);
     return { cancel: () => this.#timers.delete(timer) };
   }
 
-  /** Somebody sets the wall clock: the time of day is another, but no time has passed. */
+  /** Sets the wall clock: the time of day changes, but no time passes. */
   jump(byMs: number): void {
     this.#now += byMs;
     for (const timer of this.#timers) timer.at += byMs;
@@ -31,7 +31,7 @@ export class ManualClock implements Clock {
     return this.#timers.size;
   }
 
-  /** Lets time pass. `settle` is awaited after each timer, so that what it started is done before time goes on. */
+  /** Advances the time. `settle` is awaited after each timer, so that its work is done before time goes on. */
   async advance(byMs: number, settle: () => Promise<void>): Promise<void> {
     const until = this.#now + byMs;
     for (;;) {

@@ -1,7 +1,7 @@
 /**
- * Chooses whatever a test draws by lot: which sample it plays, what clients do, how requests are damaged. The same in
- * each run, so that a change alone makes a test fail; `SANDLOT_TEST_LONG=1 npm test` draws another and tells it.
- * SANDLOT_TEST_SEED plays one again.
+ * The seed of every random choice in tests: which sample runs, what clients do, how requests are damaged. It is fixed,
+ * so that only a change makes a test fail. `SANDLOT_TEST_LONG=1 npm test` chooses another and prints it;
+ * SANDLOT_TEST_SEED replays one.
  */
 const FIXED_SEED = 20_772;
 

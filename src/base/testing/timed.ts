@@ -1,11 +1,11 @@
 /**
- * A test that holds a tight bound of time. `npm test` plays it when nothing else runs (tests/lanes.ts), wherever it
- * stands; `npm run check` never does. What else the machine does may hold up one try, or two, and then it is measured
- * again. What is always late still fails, and the report tells the attempts.
+ * A test with a tight time limit. `npm test` runs it when nothing else runs (tests/lanes.ts); `npm run check` never
+ * does. Other load on the machine may delay one attempt or two, so a failure is retried. A test that is always late
+ * still fails, and the report shows the attempts.
  */
 import { test } from "bun:test";
 
-/** At the end of the test's name, so that a run can choose these tests alone. */
+/** Ends the test's name, so that a run can select these tests. */
 export const TIMED_MARK = "[timed]";
 const TRIED_AGAIN = 2;
 const TEST_MS = 60_000;

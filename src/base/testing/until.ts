@@ -1,4 +1,4 @@
-/** Waits for what no event announces: asks until the answer is yes, and fails when it never is. */
+/** Polls a condition that no event announces, and fails after a timeout. */
 const ASK_AGAIN_MAX_MS = 20;
 const WITHIN_MS = 30_000;
 
@@ -14,7 +14,7 @@ export async function until(what: string | (() => string), isSo: Condition, with
   }
 }
 
-/** For a condition that speaks for itself: the failure shows its source. */
+/** For a self-explanatory condition: the failure shows its source. */
 export async function untilTrue(isSo: Condition, withinMs?: number): Promise<void> {
   await until(String(isSo), isSo, withinMs);
 }

@@ -97,7 +97,7 @@ class WordReader {
         continue;
       }
       const next = this.text[this.#at + 1] ?? "";
-      // Before anything else the escape stands for itself.
+      // Before any other character the escape is literal.
       if (char === this.escapeChar && (next === '"' || next === "$" || next === this.escapeChar)) this.#at++;
       add(parts, this.text[this.#at++] ?? "");
     }
@@ -139,7 +139,7 @@ class WordReader {
   }
 }
 
-/** Text that follows text is one part. */
+/** Joins adjacent text into one part. */
 function add(parts: Part[], part: Part): void {
   const last = parts.at(-1);
   if (typeof part === "string" && typeof last === "string") parts[parts.length - 1] = last + part;

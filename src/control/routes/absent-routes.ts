@@ -1,12 +1,12 @@
 /**
- * Endpoints of the same interface that belong to a fleet of machines and its operators. This server is one machine, run
- * by whoever is root on it. They are refused by name with the way to the same end, so that nobody waits for them.
+ * Endpoints of the same API that manage a fleet of machines. This server is one machine, operated by its root user, so
+ * they are refused by name, with the alternative.
  */
 
 const ONE_NODE = "there is one node, and GET /health tells whether it serves";
 const NO_CLUSTERS = "there are no clusters and no scaling groups";
 
-/** `METHOD /path`, and what there is instead. */
+/** `METHOD /path`, and the alternative. */
 export const ABSENT_ROUTES: Readonly<Record<string, string>> = {
   "GET /nodes": ONE_NODE,
   "GET /nodes/{nodeID}": ONE_NODE,

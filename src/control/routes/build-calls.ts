@@ -1,4 +1,4 @@
-/** What several routes of builds do alike. */
+/** Steps that several build routes share. */
 import type { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { CPU_COUNT_DEFAULT, DISK_SIZE_DEFAULT_MB, MEMORY_DEFAULT_MB } from "../../contract/management/limits.ts";
@@ -16,7 +16,7 @@ type Params = Readonly<Record<string, string>>;
 
 const BUILD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Resources of a request, those that it does not name by default. */
+/** Resources of a request, with defaults for absent fields. */
 export function sizeOf(body: { cpuCount?: number | null | undefined; memoryMB?: number | null | undefined }) {
   return {
     cpuCount: body.cpuCount ?? CPU_COUNT_DEFAULT,
@@ -30,14 +30,14 @@ export function refuseForeignTeam(team: Team, teamId: string | null | undefined)
   throw new Fault(400, "teamID is not the team of the API key; leave it out, or send a key of that team");
 }
 
-/** Answers as the older generations do. */
+/** The response of the v1 and v2 routes. */
 export async function accepted(store: Store, { template, build }: RequestedBuild): Promise<AcceptedTemplate> {
   const listed = await store.listedTemplates.byId(template.id);
   if (listed === undefined) throw new Fault(404, `template "${template.id}" was deleted meanwhile`);
   return asAccepted(listed, build);
 }
 
-/** Builds a Dockerfile for a team of the user, as a new template unless one is named. */
+/** Builds a Dockerfile for one of the user's teams, as a new template unless an id is given. */
 export async function dockerfileBuild(
   { store, builds }: { store: Store; builds: Builds },
   userId: string,
@@ -50,7 +50,7 @@ export async function dockerfileBuild(
   return accepted(store, await builds.requestAndStart({ ...request, ...sizeOf(body) }, plan));
 }
 
-/** The one that is named, else the one that has the template, else the user's default. */
+/** The named team, else the owner of the template, else the user's default team. */
 async function teamOf(
   store: Store,
   userId: string,
@@ -67,7 +67,7 @@ async function teamOf(
   return found.team;
 }
 
-/** A build of a template of the team. `unknown` is the status for one that the template does not have. */
+/** A build of a template of the team. `unknown` is the status for a build id that the template does not have. */
 export async function findOwnBuild(store: Store, team: Team, params: Params, unknown: 400 | 404): Promise<Build> {
   const template = await findOwnById(store, team, params.templateID ?? "");
   const written = params.buildID ?? "";
@@ -78,7 +78,7 @@ export async function findOwnBuild(store: Store, team: Team, params: Params, unk
   throw new Fault(unknown, `template "${template.id}" has no build "${written}"`);
 }
 
-/** The same for a template of any team of the user. */
+/** As `findOwnBuild`, for a template of any team of the user. */
 export async function findUsersBuild(store: Store, userId: string, params: Params): Promise<Build> {
   const team = await teamOf(store, userId, undefined, params.templateID ?? "");
   return findOwnBuild(store, team, params, 404);

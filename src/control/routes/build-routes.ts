@@ -1,4 +1,4 @@
-/** The routes of template builds, in three generations: asking for one, its files, its start, status and log. */
+/** The routes of template builds in three generations: request, file upload, start, status and log. */
 import { Fault } from "../../contract/fault.ts";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import {
@@ -130,12 +130,12 @@ export const buildRoutes: readonly Route[] = [
     errors: [403],
     async handle({ caller, params, body }, { builds, store }) {
       const build = await findOwnBuild(store, caller.team, params, 404);
-      // The server has started it by itself.
+      // The server started it when it was requested.
       if (build.generation === 1) return { status: 202 };
       await builds.start(caller.team, build, planOf(caller.team, body, builds.limits.stepsMax));
       return { status: 202 };
     },
-    // Clients give up then, and request another build the next time.
+    // After a refusal clients give up, and request another build the next time.
     async refused({ caller, params, fault }, { builds, store }) {
       const build = await findOwnBuild(store, caller.team, params, 404).catch(() => undefined);
       if (build !== undefined) await builds.startRefused(build.id, fault);
@@ -162,7 +162,7 @@ export const buildRoutes: readonly Route[] = [
     query: buildStatusQuery,
     success: [{ status: 200, description: "Its status, and what it has said", schema: buildInfo }],
     async handle({ caller, params, query }, { store }) {
-      // First the status: a build that is over has said all that it will.
+      // The status is read first: the log of a finished build is complete.
       const build = await findOwnBuild(store, caller.team, params, 400);
       const page = { offset: query.logsOffset, limit: query.limit, level: query.level };
       const entries = build.status === "waiting" ? [] : await store.buildLogs.read(build.id, page);

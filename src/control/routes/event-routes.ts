@@ -37,7 +37,7 @@ async function list(
   sandboxId: string | undefined,
   query: z.infer<typeof listEventsQuery>,
 ): Promise<Answer> {
-  // What a caller has seen happen is there when it asks.
+  // So that a caller finds every event that it has already seen happen.
   await activity.events.flush();
   const events = await store.sandboxEvents.list({
     teamId,

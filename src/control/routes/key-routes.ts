@@ -1,6 +1,6 @@
 /**
- * The routes of API keys and access tokens. They ask for a user: a key of a team cannot make others, so whoever has
- * stolen one is out when it is revoked.
+ * The routes of API keys and access tokens. They authenticate a user: a team's key cannot make others, so revoking a
+ * stolen key is enough.
  */
 import { z } from "zod";
 import {

@@ -1,4 +1,6 @@
-/** The routes of logs. Whether a sandbox exists is not asked: its log outlives it, and another team's is empty. */
+/**
+ * The routes of logs. They do not check that the sandbox exists: its log outlives it, and another team's log is empty.
+ */
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import {
   type SandboxLogEntry,
@@ -43,7 +45,7 @@ export const logRoutes: readonly Route[] = [
     async handle({ caller, params, query }, { activity, clock }) {
       const oldest = clock.now() - ACTIVITY_KEPT_MS;
       const isForward = query.direction === "forward";
-      // Up to the newest there is, which may be a moment ahead of the clock.
+      // Up to the newest line, which may be slightly ahead of the clock.
       const cursor = query.cursor ?? (isForward ? oldest : Number.MAX_SAFE_INTEGER);
       const lines = await activity.logs.read({
         teamId: caller.team.id,

@@ -1,6 +1,6 @@
 /**
- * The routes of metrics, of sandboxes and of a team. As with logs, whether a sandbox exists is not asked. A team that
- * is not the caller's is answered as one that does not exist.
+ * The routes of metrics, of sandboxes and of a team. As with logs, they do not check that a sandbox exists. Another
+ * team's id gets 403, whether or not that team exists.
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
@@ -25,7 +25,7 @@ import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route } from "./services.ts";
 
 export const metricRoutes: readonly Route[] = [
-  // Before those of one sandbox: "metrics" is no id.
+  // Before the routes of one sandbox: "metrics" is not an id.
   route({
     method: "GET",
     path: "/sandboxes/metrics",
@@ -66,7 +66,7 @@ export const metricRoutes: readonly Route[] = [
     async handle({ caller, params, query }, { activity }) {
       demandOwn(caller.team, params.teamID);
       const { from, to } = spanOf(query);
-      // What a caller has seen happen is there when it asks.
+      // So that a caller finds every event that it has already seen happen.
       await activity.events.flush();
       const points = await activity.teams.read(caller.team.id, from, to);
       return { status: 200, body: points.map(({ at, ...values }) => ({ ...timesOf(at), ...values })) };
@@ -96,7 +96,7 @@ function demandOwn(team: Team, id = ""): void {
   if (id.toLowerCase() !== team.id) throw new Fault(403, `the API key belongs to another team than ${shown}`);
 }
 
-/** What is asked for in seconds, in milliseconds: both inclusive, the last to its end. */
+/** Converts seconds to milliseconds: both ends inclusive, the last second to its end. */
 function spanOf({ start, end }: z.infer<typeof metricsQuery>): { from: number | undefined; to: number | undefined } {
   if (start !== undefined && end !== undefined && start > end) {
     throw new Fault(400, `start (${start}) is after end (${end}); both are seconds since 1970`);

@@ -1,4 +1,4 @@
-/** What a request says about the network of a sandbox, as it is kept: without what was not given. */
+/** Converts the network fields of a request into the stored form, without absent fields. */
 import type { NetworkRequest, NetworkUpdate } from "../../contract/management/network.ts";
 import { readProxyAddress } from "../../contract/management/proxy-address.ts";
 import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";

@@ -1,4 +1,7 @@
-/** Every route of the management interface. */
+/**
+ * Every route of the management interface. Routes parse a request, call one service and shape the response; they hold
+ * no state and no rules about sandboxes.
+ */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { health } from "../../contract/management/health.ts";
@@ -18,7 +21,7 @@ import { volumeContentRoutes } from "./volume-content-routes.ts";
 import { volumeRoutes } from "./volume-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 
-/** Made at the first request for it; the routes do not change. */
+/** Generated at the first request; the routes do not change. */
 let document: ReturnType<typeof openApiDocument> | undefined;
 
 const serverRoutes: readonly Route[] = [
@@ -53,7 +56,7 @@ const serverRoutes: readonly Route[] = [
     success: [{ status: 200, description: "The teams", schema: z.array(listedTeam) }],
     errors: [429],
     async handle({ caller: { userId } }, { store, ids, clock }) {
-      // Keys that nobody is shown must not be left behind: all of them are made, or none.
+      // In one transaction, so that a failure leaves no key behind whose secret was never shown.
       const body = await store.transaction(async (tables) => {
         const listed: z.infer<typeof listedTeam>[] = [];
         for (const { team, isDefault } of await tables.people.teamsOf(userId)) {

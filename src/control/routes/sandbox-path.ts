@@ -1,4 +1,4 @@
-/** The `{sandboxID}` of a path: the id alone, or `<id>-<clientID>` as older clients write it. */
+/** The `{sandboxID}` of a path: the id alone, or `<id>-<clientID>` as older clients send it. */
 import { Fault } from "../../contract/fault.ts";
 
 const WRITTEN = /^([a-z0-9]{1,64})(?:-[a-z0-9]{0,64})?$/;

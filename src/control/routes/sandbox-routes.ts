@@ -145,7 +145,7 @@ export const sandboxRoutes: readonly Route[] = [
     body: { schema: connectSandboxV1, required: true },
     success: connected,
     errors: [403, 409, 422, 429, 503, 507],
-    // The official clients promise their users that a connect never shortens a life.
+    // The official clients promise that a connect never shortens the timeout.
     handle: ({ caller, params, body, headers }, services) =>
       connect(services, caller.team, params, { ...body, onlyExtend: isOfficialClient(headers) }),
   }),
@@ -257,7 +257,10 @@ async function create(
   return { status: 201, body: asCreated(sandbox) };
 }
 
-/** A pause without memory must be one that happens, and traffic cannot end it: a boot is nothing to be surprised by. */
+/**
+ * autoPauseMemory: false needs autoPause, or it would have no effect. It excludes autoResume: traffic must not boot a
+ * sandbox unexpectedly.
+ */
 function refuseForgetful({ autoPause, autoPauseMemory, autoResume }: CreateSandboxV1 | CreateSandboxV2): void {
   if (autoPauseMemory !== false) return;
   if (!autoPause) throw new Fault(400, "autoPauseMemory: false means nothing without autoPause; set that to true");

@@ -1,4 +1,4 @@
-/** What the handlers of routes work with, and the makers of routes that work with it. */
+/** The services of route handlers, and `route` typed for them. */
 import type { z } from "zod";
 import type { Clock } from "../../base/clock.ts";
 import type { VolumeContent } from "../../contract/internal/volume-content.ts";
@@ -21,7 +21,7 @@ export interface Services {
   readyOrders: ReadyOrders;
   builds: Builds;
   unbuilt: Unbuilt;
-  /** Of templates that come with Sandlot. */
+  /** Of built-in templates. */
   definitions: readonly BuiltinDefinition[];
   uploads: Uploads;
   deleteTemplate: DeleteTemplate;

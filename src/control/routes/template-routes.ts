@@ -1,4 +1,4 @@
-/** The routes of templates that there are already: lists, names, tags, visibility, deletion. */
+/** The routes of existing templates: lists, names, tags, visibility, deletion. */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import {

@@ -1,6 +1,6 @@
 /**
- * What clients may ask for and this server cannot do yet. A request that asks for it is refused by the field's name, so
- * that nobody believes to have what was ignored; the value that means "no" is as good as no value.
+ * Fields that clients may send but this server does not support yet. A request that uses one is refused by the field's
+ * name, so that no client relies on an ignored field. A value that means "no" counts as absent.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { CreateSandboxV1, CreateSandboxV2 } from "../../contract/management/create-sandbox.ts";
@@ -8,7 +8,7 @@ import type { NetworkUpdate } from "../../contract/management/network.ts";
 
 type Request = CreateSandboxV1 | CreateSandboxV2;
 
-/** Whether a request asks for the field, by the field's name as clients write it. */
+/** Whether a request uses the field, keyed by its name in the API. */
 const asksFor: Readonly<Record<string, (request: Request) => boolean>> = {
   "network.rules": ({ network }) => hasEntries(network?.rules),
   "iam.tokens": ({ iam }) => hasEntries(iam?.tokens),
@@ -19,7 +19,7 @@ export function refuseUnbuilt(request: Request): void {
   if (asked.length > 0) throw new Fault(400, `this server does not support ${asked.join(", ")} yet; leave it out`);
 }
 
-/** Of a change of what may leave a running sandbox. */
+/** For changes of the egress rules of a running sandbox. */
 export function refuseRules({ rules }: NetworkUpdate): void {
   if (hasEntries(rules)) throw new Fault(400, "this server does not support rules yet; leave it out");
 }

@@ -1,6 +1,6 @@
 /**
- * Endpoints that clients know and that are not built yet. They are refused by name: an endpoint that is merely unknown
- * reads to a client as a sandbox or a template that does not exist.
+ * Known endpoints that are not built yet. They are refused by name: clients would take a plain 404 for a missing
+ * sandbox or template.
  */
 export const UNBUILT_ROUTES: readonly string[] = [
   "GET /secrets",

@@ -1,4 +1,4 @@
-/** The routes of what is in a volume. Whoever has the volume's token may do all of it. */
+/** The routes of volume content. The volume's token allows all of them. */
 import { posix } from "node:path";
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
@@ -124,13 +124,16 @@ export const volumeContentRoutes: readonly Route[] = [
   }),
 ];
 
-/** Fault 403 when the token opens another volume than the one that is named. */
+/** Fault 403 when the token belongs to another volume. */
 function idOf({ volume }: { volume: Volume }, params: Readonly<Record<string, string>>): string {
   if (volume.id === params.volumeID?.toLowerCase()) return volume.id;
   throw new Fault(403, "this token is for another volume");
 }
 
-/** Without "..", which means nothing above the root and would be taken for its own folder by who shows the path. */
+/**
+ * Resolves ".." and removes a trailing slash: above the root ".." has no effect, but a client that displays the path
+ * would take it for a folder.
+ */
 function placed(path: string): string {
   const clean = posix.normalize(`/${path}`);
   return clean.length > 1 && clean.endsWith("/") ? clean.slice(0, -1) : clean;

@@ -1,18 +1,18 @@
-/** What control has to know of a template that comes with Sandlot; how its root filesystem is made is the host's. */
+/** What control needs to know of a built-in template. The host makes its root filesystem. */
 import type { StartCommand } from "../../contract/internal/host.ts";
 
 export interface BuiltinDefinition {
-  /** Of its row, the same on every server. */
+  /** Id of its row, the same on every server. */
   id: string;
   name: string;
   start: StartCommand | null;
   cpuCount: number;
   memoryMB: number;
   diskSizeMB: number;
-  /** Named by all that goes into it; a tag of its builds. Not known until somebody asks, because that takes reading. */
+  /** Derived from everything that goes into it; a tag of its builds. Computed on demand, because that reads files. */
   version(): string;
-  /** Whether the root filesystem of this name is on the machine, of whatever version. */
+  /** Whether this root filesystem, of any version, is on the machine. */
   hasImage(image: string): boolean;
-  /** The id of the first build of this version on any server. */
+  /** Id of the first build of this version, the same on every server. */
   firstBuild(): string;
 }

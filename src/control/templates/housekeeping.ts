@@ -1,7 +1,6 @@
 /**
- * Removes what templates have left behind: images that nobody can start from any more, snapshots that a newer one has
- * taken the tag of, builds of earlier versions of what comes with the server, and builds that nobody starts. From time
- * to time, and soon after something was deleted.
+ * Removes leftovers of templates: images that no build can start from, snapshots whose tag a newer one has taken,
+ * builds of earlier versions of built-in templates, and abandoned builds. Runs periodically, and soon after a deletion.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -10,26 +9,26 @@ import type { Log } from "../../base/log.ts";
 import type { Host } from "../../contract/internal/host.ts";
 import type { Store } from "../../store/store.ts";
 
-/** What templates have left behind is looked for so often. */
+/** Interval between rounds. */
 export const HOUSEKEEPING_EVERY_MS = 60_000;
-/** A snapshot that a newer one has taken the tag of can be used by its build id for so long. */
+/** How long a snapshot whose tag a newer one has taken stays usable by its build id. */
 export const SUPERSEDED_SNAPSHOT_KEPT_MS = 86_400_000;
 const SUPERSEDED_SNAPSHOTS_PER_ROUND = 100;
-/** A build of an earlier version of a template that comes with Sandlot can be used by its version for so long. */
+/** How long a build of an earlier version of a built-in template stays usable by its version. */
 export const SUPERSEDED_BUILTIN_KEPT_MS = 86_400_000;
 
 interface HousekeepingServices {
   store: Store;
   host: Host;
   clock: Clock;
-  /** Of what goes on beside. */
+  /** For background timers. */
   idleClock: Clock;
   log: Log;
   background: Background;
   endAbandonedBuilds(): Promise<void>;
-  /** Images of builds that have ended lately: their rows may be younger than what was read of them. */
+  /** Images of recently finished builds: their rows may be newer than the rows just read. */
   imagesInHand(): readonly string[];
-  /** Removes, in its own time, those of these checkpoints that no build is started from. */
+  /** Removes those of these checkpoints that no build starts from, in the background. */
   discard(checkpoints: readonly string[]): void;
 }
 
@@ -44,7 +43,7 @@ export class Housekeeping {
     this.#services = services;
   }
 
-  /** Begins a round, or has one follow the one that is under way. The next comes by itself. */
+  /** Begins a round, or requests another after the current one. Further rounds follow on their own. */
   soon(): void {
     if (this.#isClosed) return;
     this.#isWanted = true;

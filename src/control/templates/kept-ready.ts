@@ -1,4 +1,7 @@
-/** Tells the host which sandboxes to keep ready: of what is built in, and of templates that somebody gave a number. */
+/**
+ * Tells the host which sandboxes to keep in the ready pool: those of built-in templates, and of templates with a
+ * number.
+ */
 
 import type { Background } from "../../base/background.ts";
 import type { Clock, Timer } from "../../base/clock.ts";
@@ -8,27 +11,27 @@ import type { Store } from "../../store/store.ts";
 import type { BuiltinDefinition } from "./builtin-definition.ts";
 import { kindOf } from "./template-look-up.ts";
 
-/** A number that the operator has set beside the server is noticed after this at the latest. */
+/** Interval at which numbers set by the operator's commands are noticed. */
 export const KEPT_READY_LOOK_MS = 5_000;
 
 interface ReadyServices {
   store: Store;
   host: Host;
   background: Background;
-  /** Of what nobody waits for. */
+  /** For background timers. */
   idleClock: Clock;
 }
 
 export class ReadyOrders {
   readonly #services: ReadyServices;
-  /** Of each template that is built in. */
+  /** For each built-in template. */
   readonly #builtinCount: number;
-  /** Those that are built when they are asked for: they have numbers of their own. */
+  /** Built-in templates that are built on demand; each has its own number. */
   readonly #defined: ReadonlySet<string>;
   readonly #turns = new OneAtATime();
-  /** Set while one waits that has not looked yet: it sees whatever was changed meanwhile. */
+  /** Set while a queued run has not read the store yet: it will see every change made meanwhile. */
   #waits = false;
-  /** What the host knows. */
+  /** The last order that the host accepted. */
   #told: readonly KeptReady[] | undefined;
   #timer: Timer | undefined;
 
@@ -38,7 +41,7 @@ export class ReadyOrders {
     this.#defined = new Set(definitions.map(({ id }) => id));
   }
 
-  /** From now on it also looks for numbers that the operator has set beside the server. */
+  /** From now on it also polls for numbers set by the operator's commands. */
   start(): void {
     this.changed();
     this.#timer = this.#services.idleClock.after(KEPT_READY_LOOK_MS, () => this.start());
@@ -48,7 +51,7 @@ export class ReadyOrders {
     this.#timer?.cancel();
   }
 
-  /** To be called when a build became ready, or a template was deleted or given another number. */
+  /** Call it when a build becomes ready, or a template is deleted or gets another number. */
   changed(): void {
     if (this.#waits) return;
     this.#waits = true;
@@ -57,7 +60,9 @@ export class ReadyOrders {
     );
   }
 
-  /** Of what comes with Sandlot its own number, unless none of what is built in is to be kept. */
+  /**
+   * A built-in template that is built on demand has its own number, unless the server's setting for built-ins is zero.
+   */
   #countOf(templateId: string, own: number): number {
     return this.#builtinCount > 0 && this.#defined.has(templateId) ? own : this.#builtinCount;
   }
@@ -71,7 +76,7 @@ export class ReadyOrders {
       kept.push({ kind: kindOf(build), count: wanted, checkpoint: build.checkpoint });
     }
     if (Bun.deepEquals(kept, this.#told)) return;
-    // Unless it has heard all of it, it is told again.
+    // Cleared first, so that a failed call is repeated.
     this.#told = undefined;
     await host.keepReady(kept);
     this.#told = kept;

@@ -1,4 +1,4 @@
-/** Templates of all teams, as the operator of the server sees and sets them. */
+/** Lists and changes templates of all teams, for the operator's commands. */
 import { Fault } from "../../contract/fault.ts";
 import type { Wall } from "../../contract/wall.ts";
 import type { Store, Tables } from "../../store/store.ts";
@@ -10,9 +10,9 @@ export function listTemplates(store: Store): Promise<TemplateOverview[]> {
 }
 
 /**
- * How many sandboxes of a template's default build are kept ready: of a team's, or of one of the `definitions`, which
- * come with Sandlot and are built when they are asked for. A name without a namespace is one of `homeTeam`. A server
- * that runs notices by itself.
+ * Sets how many sandboxes of a template's default build are in the ready pool. The template is a team's, or one of the
+ * `definitions`: built-in templates that are built on demand. A name without a namespace is first looked up in
+ * `homeTeam`. A running server notices the change.
  */
 export function setKeptReady(
   store: Store,
@@ -30,7 +30,7 @@ export function setKeptReady(
   });
 }
 
-/** What sandboxes of a template are kept behind from now on; null: what the server takes for all. Names as above. */
+/** Sets the isolation runtime of a template's sandboxes; null: the server's default. Names as for `setKeptReady`. */
 export function setWall(store: Store, homeTeam: string, written: string, wall: Wall | null): Promise<TemplateOverview> {
   return store.transaction(async (tables) => {
     const { id } = await find(tables, homeTeam, written);

@@ -1,6 +1,6 @@
 /**
- * Templates of the team that asks, for all that only their team may do with them. Who asks for another team's learns no
- * more than anybody may know: by id there is none, and by name only a public one.
+ * Finds templates of the calling team, for everything that only their team may do. For another team's template the
+ * response reveals nothing private: an id is unknown, and only the name of a public template is known.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
@@ -14,13 +14,13 @@ import {
   type TemplateReference,
 } from "./template-reference.ts";
 
-/** A name of the team's own namespace, with the tag that it is asked for under. */
+/** A name in the team's own namespace, with its tag. */
 export interface OwnName {
   alias: string;
   tag: string;
 }
 
-/** Longer than any name that there is. */
+/** Longer than any valid name. */
 const SHOWN_MAX_CHARS = 256;
 
 interface OwnTemplate {
@@ -28,26 +28,26 @@ interface OwnTemplate {
   reference: TemplateReference;
 }
 
-/** To change it, by alias or id. A namespace can only be the team's own. */
+/** For changes, by alias or id. Only the team's own namespace is allowed. */
 export async function findOwn(tables: Tables, team: Team, written: string): Promise<OwnTemplate> {
   const reference = parseTemplateReference(written);
   refuseForeign(team, reference.namespace);
   return { reference, template: await find(tables, team, reference, written) };
 }
 
-/** To look at it, by alias or id. */
+/** For reading, by alias or id. */
 export async function findOwnToRead(tables: Tables, team: Team, written: string): Promise<OwnTemplate> {
   const reference = parseTemplateReference(written);
   return { reference, template: await find(tables, team, reference, written) };
 }
 
-/** A blocked team may look at its templates and delete them, and take tags away. */
+/** A blocked team may read and delete its templates, and remove tags. */
 export function refuseBlocked({ limits }: Team): void {
   if (!limits.blocked) return;
   throw new Fault(403, "this team is blocked: its templates can be read and deleted, but not published or tagged");
 }
 
-/** By its id and nothing else. */
+/** By id only. */
 export async function findOwnById(tables: Tables, team: Team, id: string): Promise<Template> {
   const template = await tables.templates.byId(id);
   if (template?.teamId !== team.id) throw notThere(id);
@@ -55,8 +55,8 @@ export async function findOwnById(tables: Tables, team: Team, id: string): Promi
 }
 
 /**
- * As the team names a template or a snapshot. A name with the form of a template id is refused, whether or not there is
- * such a template: the answer tells nothing about templates of other teams.
+ * Parses a name that the team gives to a template or a snapshot. A name that looks like a template id is refused,
+ * whether or not that template exists, so the response reveals nothing about other teams.
  */
 export function parseOwnName(team: Team, written: string): OwnName {
   const { namespace, name, tag = DEFAULT_TAG } = parseTemplateReference(written);

@@ -1,6 +1,6 @@
 /**
- * Snapshots: templates that were made of a running sandbox. Each is a build with a checkpoint, under a tag of a
- * template that has a name of the team's, or only an id.
+ * Snapshots: templates made from a running sandbox. Each is a build with a checkpoint, under a tag of a template that
+ * has a name of the team's, or only an id.
  */
 
 import type { Clock } from "../../base/clock.ts";
@@ -17,7 +17,7 @@ import { type OwnName, parseOwnName } from "./own-template.ts";
 import { kindOfSandbox } from "./template-look-up.ts";
 import { DEFAULT_TAG } from "./template-reference.ts";
 
-/** Each is a disk, and most have a memory. */
+/** Each holds a disk, and usually memory. */
 export const SNAPSHOTS_PER_TEAM_MAX = 1_000;
 
 interface SnapshotServices {
@@ -27,10 +27,10 @@ interface SnapshotServices {
   lifecycle: Checkpointer;
 }
 
-/** As much of the life cycle as snapshots need. */
+/** The part of the lifecycle that snapshots need. */
 interface Checkpointer {
   /**
-   * `use` gets the name of a checkpoint of the running sandbox, to record it; when it throws, the checkpoint is
+   * `use` gets the name of a checkpoint of the running sandbox and records it. When it throws, the checkpoint is
    * removed.
    */
   snapshot<T>(
@@ -42,7 +42,7 @@ interface Checkpointer {
   noteSnapshot(sandbox: Sandbox, note: string): void;
 }
 
-/** Makes one. The sandbox goes on. */
+/** Makes a snapshot. The sandbox keeps running. */
 export async function makeSnapshot(
   { store, lifecycle, clock, ids }: SnapshotServices,
   { team, userId }: Callers["key"],
@@ -50,7 +50,7 @@ export async function makeSnapshot(
   request: { name: string | undefined; memory: boolean },
 ): Promise<Snapshot> {
   const name = request.name === undefined ? undefined : parseOwnName(team, request.name);
-  // Before anything stands still. One with a name may take the place of another.
+  // Checked before the sandbox freezes. A named snapshot may replace another, so it is checked when it is recorded.
   if (name === undefined) await demandRoom(store, team, SNAPSHOTS_PER_TEAM_MAX - 1);
   return lifecycle.snapshot(team, sandboxId, request.memory, async (sandbox, checkpoint) => {
     const made = await record(store, team, sandbox, {
@@ -66,7 +66,7 @@ export async function makeSnapshot(
   });
 }
 
-/** How clients see the build under this tag. */
+/** The API form of the build under this tag. */
 export async function asSnapshot(store: Tables, team: Team, templateId: string, tag: string): Promise<Snapshot> {
   const names = (await store.templates.aliasesOf(templateId)).map((alias) => `${team.slug}/${alias}`);
   return { snapshotID: `${names[0] ?? templateId}:${tag}`, names };
@@ -89,7 +89,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
       tables,
       sandbox,
     );
-    // Its memory can be restored behind the same wall alone.
+    // Memory can only be restored by the same isolation runtime.
     const wall = kind.wall ?? null;
     const templateId = await templateFor(tables, team, made, wall);
     const tag = name?.tag ?? DEFAULT_TAG;
@@ -124,14 +124,14 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
   });
 }
 
-/** The team has no more than so many. */
+/** Fault 429 when the team has more snapshots than this. */
 async function demandRoom({ templates }: Tables, { id: teamId }: Team, most: number): Promise<void> {
   const all = { teamId, sandboxId: undefined, templateId: undefined, tag: undefined };
   if ((await templates.snapshots(all, undefined, most + 1)).length <= most) return;
   throw new Fault(429, `a team has at most ${SNAPSHOTS_PER_TEAM_MAX} snapshots; delete one first`);
 }
 
-/** The one that has the name already, or a new one. */
+/** The template that has this name, or a new one. */
 async function templateFor(tables: Tables, team: Team, made: NewSnapshot, wall: Wall | null): Promise<string> {
   const { name, templateId, now } = made;
   const known = name && (await tables.templates.byAlias(team.slug, name.alias));

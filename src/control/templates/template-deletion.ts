@@ -1,4 +1,4 @@
-/** Deleting templates, snapshots among them. */
+/** Deletes templates, including snapshots. */
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -12,13 +12,13 @@ interface DeletionServices {
   store: Store;
   clock: Clock;
   builds: {
-    /** Ends what there is of a build whose row says that it is over. */
+    /** Stops a build whose row says that it is over. */
     cancel(id: string, reason: string): void;
   };
   readyOrders: ReadyOrders;
   housekeeping: Housekeeping;
   lifecycle: {
-    /** Removes, in its own time, those of these checkpoints that no build is started from. */
+    /** Removes those of these checkpoints that no build starts from, in the background. */
     discard(checkpoints: readonly string[]): void;
   };
 }
@@ -30,16 +30,16 @@ export type DeleteTemplate = (team: Team, written: string) => Promise<void>;
 
 /**
  * Frees the template's names, ends its builds and removes its checkpoints. Refused while the team has sandboxes of it.
- * Those of other teams go on, and are resumed with what their build says: nobody can keep a template from being deleted
- * that is not his.
+ * Sandboxes of other teams keep running and can resume from their build: no team can block the deletion of another
+ * team's template.
  */
 export async function deleteTemplate(services: DeletionServices, team: Team, written: string): Promise<void> {
   const { store, clock, builds, readyOrders, housekeeping, lifecycle } = services;
   const now = clock.now();
   const { checkpoints, cancelled } = await store.transaction(async (tables) => {
-    // A tag is taken and ignored, as clients expect.
+    // A tag is accepted and ignored, as clients expect.
     const { template } = await findOwn(tables, team, written);
-    // First, so that a sandbox that is being made of it is either counted or finds it gone.
+    // Deleted first, so that a concurrent create is either counted below or finds the template gone.
     await tables.templates.delete(template.id, now);
     const sandboxes = await tables.sandboxes.countOf(template.id, team.id);
     if (sandboxes > 0) {

@@ -1,4 +1,4 @@
-/** From a template's name to the template and the build that a sandbox starts from. */
+/** Resolves a template reference to the template and the build that a sandbox starts from. */
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
 import type { Build } from "../../store/builds.ts";
@@ -15,13 +15,13 @@ export interface StartableTemplate {
   alias: string;
 }
 
-/** The error code of an answer to one who asks for what is being built. */
+/** The error code when a template is being built. */
 export const TEMPLATE_BUILDING = "template_building";
 
-/** What is said to one who asks for what comes with Sandlot and is not built yet; undefined: it does not come. */
+/** The fault for a built-in template that is not built yet; undefined: it is not built in. */
 export type Unbuilt = (template: Template, tag: string) => Promise<Fault | undefined>;
 
-/** What a sandbox of this team can be started from, or a Fault 404 that says which part is missing. */
+/** What a sandbox of this team can start from, or a Fault 404 that names the missing part. */
 export async function findStartable(
   store: Store,
   team: Team,
@@ -37,19 +37,19 @@ export async function findStartable(
   const build = await findBuild(store, template, tag);
   if (build === undefined) {
     const missing = new Fault(404, `template "${reference.name}" has no finished build with the tag "${tag}"`);
-    // Who may start nothing has nothing built for him, either.
+    // A blocked team may start nothing, so nothing is built for it either.
     throw (team.limits.blocked ? undefined : await unbuilt(template, tag)) ?? missing;
   }
   const [alias = ""] = await store.templates.aliasesOf(template.id);
   return { template, build, alias };
 }
 
-/** A build under its tag, or by its id. */
+/** A build by its tag or its id. */
 export async function findBuild(store: Tables, template: Template, tag: string): Promise<Build | undefined> {
   return (await store.builds.tagged(template.id, tag)) ?? (await store.builds.ready(template.id, tag));
 }
 
-/** For filters: undefined when there is no such template. A tag would mean nothing there and is refused. */
+/** For filters: undefined when the template does not exist. A tag has no meaning in a filter and is refused. */
 export async function findForFilter(store: Store, team: Team, written: string): Promise<Template | undefined> {
   const reference = parseTemplateReference(written);
   if (reference.tag !== undefined) {
@@ -58,7 +58,7 @@ export async function findForFilter(store: Store, team: Team, written: string): 
   return findVisible(store, team, reference);
 }
 
-/** An explicit namespace is meant literally. A bare name is the team's own, then a global one, then a template id. */
+/** An explicit namespace is taken literally. A bare name is the team's own, then a global one, then a template id. */
 async function findVisible(store: Store, team: Team, reference: TemplateReference): Promise<Template | undefined> {
   const { namespace, name } = reference;
   const found =
@@ -68,7 +68,7 @@ async function findVisible(store: Store, team: Team, reference: TemplateReferenc
   return found !== undefined && (found.public || found.teamId === team.id) ? found : undefined;
 }
 
-/** What the host must know of a build. */
+/** The facts about a build that the host needs. */
 export function kindOf(build: Build): SandboxKind {
   const { id, templateId, image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir, wall } = build;
   if (image === null) throw new Fault(500, `build "${id}" has no image, although sandboxes were created from it`);
@@ -77,8 +77,8 @@ export function kindOf(build: Build): SandboxKind {
 }
 
 /**
- * What a sandbox was made as. Its build says so, also when its template was built again or deleted since; its own
- * resources are in its row.
+ * The kind that a sandbox was created as. Its build says so, even if its template was rebuilt or deleted since; its
+ * resources come from its row.
  */
 export async function kindOfSandbox(store: Tables, sandbox: Sandbox): Promise<SandboxKind> {
   const build = await store.builds.byId(sandbox.buildId);

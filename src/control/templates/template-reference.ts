@@ -1,4 +1,4 @@
-/** How a template is named in a request: `[namespace/]alias-or-id[:tag]`, in any case, with space around it. */
+/** Parses template references: `[namespace/]alias-or-id[:tag]`, case-insensitive, with surrounding space allowed. */
 import { Fault } from "../../contract/fault.ts";
 import { TEMPLATE_REFERENCE_MAX_CHARS } from "../../contract/management/limits.ts";
 
@@ -31,12 +31,12 @@ export function parseTemplateReference(written: string): TemplateReference {
   return { namespace: match[1], name: match[2], tag: match[3] };
 }
 
-/** A template with such a name would be started in the place of the template that has this id. */
+/** A template with such a name could shadow the template that has this id. */
 export function isLikeTemplateId(name: string): boolean {
   return TEMPLATE_ID.test(name);
 }
 
-/** A tag as it may be given to a build; what has the form of a build's id means that build. */
+/** A tag that a build may get. The form of a build id is reserved, because it means that build. */
 export function parseTag(written: string): string {
   const tag = written.trim().toLowerCase();
   if (!TAG.test(tag)) {

@@ -1,4 +1,4 @@
-/** Tags that are given to builds, and taken away, by hand. */
+/** Assigns tags to builds and removes them, on request. */
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -15,7 +15,7 @@ interface TagServices {
   readyOrders: ReadyOrders;
 }
 
-/** From now on these tags mean the build that `target` names. */
+/** These tags then mean the build that `target` names. */
 export async function assignTags(
   { store, clock, readyOrders }: TagServices,
   team: Team,
@@ -36,7 +36,7 @@ export async function assignTags(
   return { tags, buildID };
 }
 
-/** Those that it does not have are no error. */
+/** Tags that the template does not have are ignored. */
 export async function removeTags(
   { store, clock }: Omit<TagServices, "readyOrders">,
   team: Team,

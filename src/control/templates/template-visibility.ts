@@ -1,4 +1,4 @@
-/** Who may use a template: its team alone, or everybody; and whether everybody finds it by its bare name. */
+/** Visibility of a template: its team only or all teams, and whether all teams find it by its bare name. */
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -10,16 +10,16 @@ import { findOwn, refuseBlocked } from "./own-template.ts";
 import { isLikeTemplateId } from "./template-reference.ts";
 
 interface VisibilityChange {
-  /** Undefined: as it is. */
+  /** Undefined: unchanged. */
   isPublic: boolean | undefined;
-  /** Published, it is also found without the team's namespace. */
+  /** A public template is also found without the team's namespace. */
   claimsNames: boolean;
 }
 
-/** Clients ask for these by themselves: who held one would get the code and secrets of all teams. */
+/** Clients use these names by default: a team that owned one would receive the code and secrets of all teams. */
 const NAMES_OF_CLIENTS: ReadonlySet<string> = new Set(["base", "code-interpreter-v1", "desktop", "mcp-gateway"]);
 
-/** Answers the names that it has then. */
+/** Returns the resulting names. */
 export async function setVisibility(
   { store, clock }: { store: Store; clock: Clock },
   team: Team,
@@ -34,19 +34,19 @@ export async function setVisibility(
     }
     if (isPublic === true && (await tables.builds.haveVolumes(template.id))) throw withVolumes(written);
     if (isPublic === true && claimsNames) await claimNames(tables, template);
-    // A name for everybody is for what everybody can use.
+    // Only a public template may have a name in the global namespace.
     if (isPublic === false) await tables.templates.removeAliases(GLOBAL_NAMESPACE, template.id);
     return namesOf((await tables.listedTemplates.byId(template.id))?.names ?? []);
   });
 }
 
-/** As clients see them: `namespace/alias`, or the bare alias of one that everybody finds by that. */
+/** The API form: `namespace/alias`, or the bare alias of a global name. */
 export function namesOf(names: readonly TemplateName[]): string[] {
   const bare = new Set(names.filter(({ namespace }) => namespace === GLOBAL_NAMESPACE).map(({ alias }) => alias));
   return [...new Set(names.map(({ namespace, alias }) => (bare.has(alias) ? alias : `${namespace}/${alias}`)))];
 }
 
-/** Volumes are the team's alone. */
+/** Only their own team can mount volumes. */
 function withVolumes(written: string): Fault {
   return new Fault(
     409,
@@ -55,9 +55,9 @@ function withVolumes(written: string): Fault {
 }
 
 async function claimNames(tables: Tables, template: Template): Promise<void> {
-  // In one order for all, so that two who claim the same names never wait for each other.
+  // Sorted, so that two claims of the same names cannot deadlock.
   for (const alias of (await tables.templates.aliasesOf(template.id)).sort()) {
-    // No template gets such a name any more; one of an earlier version may have it.
+    // Such names are no longer allowed, but a template of an earlier version may have one.
     if (isLikeTemplateId(alias)) {
       throw new Fault(409, `"${alias}" has the form of a template's id, and is no name for all teams; choose another`);
     }

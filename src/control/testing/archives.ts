@@ -1,6 +1,6 @@
-/** Tar archives for tests, as clients upload them. */
+/** Tar archives for tests, in the form that clients upload. */
 
-/** A file for each entry, by its name. */
+/** One file per entry, by name. */
 export function tarOf(files: Record<string, string>): Uint8Array<ArrayBuffer> {
   const blocks = Object.entries(files).flatMap(([name, text]) => {
     const content = Buffer.from(text);

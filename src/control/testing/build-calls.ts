@@ -30,7 +30,7 @@ export class BuildCalls {
     return this.#f.call("POST", path, { fromTemplate: "base", ...body }, { "X-API-Key": key });
   }
 
-  /** Asked for and started. */
+  /** Requested and started. */
   async begin(name: string, body: Json = {}, key = this.#f.apiKey): Promise<Requested> {
     const requested = await this.request(name, {}, key);
     const reply = await this.start(requested, body, key);
@@ -45,14 +45,14 @@ export class BuildCalls {
     return reply.body as unknown as BuildInfo;
   }
 
-  /** Once it is over. */
+  /** Resolves once the build is over. */
   async ended(build: Requested, key = this.#f.apiKey): Promise<BuildInfo> {
     const isOver = async () => ["ready", "error"].includes((await this.status(build, "", key)).status);
     await this.#f.until(isOver);
     return this.status(build, "", key);
   }
 
-  /** From now on the host's builds go on until they are let go, with a result of the test's choice. */
+  /** From now on the host's builds wait until the test ends them, with a result of its choice. */
   hold(): HeldBuilds {
     return new HeldBuilds(this.#f);
   }
@@ -81,7 +81,7 @@ class HeldBuilds {
     };
   }
 
-  /** Resolves when the host has it in hand. */
+  /** Resolves when the host has begun the build. */
   begun({ buildID }: Requested): Promise<void> {
     return this.#f.until(() => this.#ends.has(buildID));
   }

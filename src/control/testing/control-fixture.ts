@@ -1,6 +1,4 @@
-/**
- * A whole control for tests: a real SQLite file, a host that only remembers, a clock that the test moves, counted ids.
- */
+/** A complete control for tests: a real SQLite file, a fake host, a clock that the test moves, deterministic ids. */
 import { expect } from "bun:test";
 import { rm } from "node:fs/promises";
 import type { z } from "zod";
@@ -32,12 +30,12 @@ import type { Message } from "../webhooks/webhook-post.ts";
 import { type FollowedRoute, FollowedRoutes } from "./followed-routes.ts";
 
 const PASSING_STEP_MS = 500;
-/** A request is read, looked up and decided on in a handful of turns of the event loop: nothing in it is far away. */
+/** A request is read, looked up and decided within a handful of turns of the event loop. */
 const IDLE_TURNS = 50;
 export const NOW = Date.parse("2027-01-15T08:00:00Z");
 
 export const BUILTINS_READY = 2;
-/** While the clock of a test stands, budgets do not grow. Tests about them set those of a team. */
+/** Budgets do not refill while a test's clock stands still, so they are large. Tests of budgets set those of a team. */
 const requestRates = { reads: 1e6, changes: 1e6, files: 1e6 };
 
 export const baseTemplate: BuiltinTemplate = {
@@ -52,7 +50,7 @@ export const baseTemplate: BuiltinTemplate = {
   defaultWorkdir: "/home/user",
 };
 
-/** A body as the test expects it to be; `call` has held it to the schema of its route before a test looks into it. */
+/** A body as the test expects it. `call` has already checked it against the schema of its route. */
 type ReplyBody = CreatedSandbox & SandboxDetail & ListedSandbox[] & Snapshot & z.infer<typeof errorBody>;
 
 export interface Reply {
@@ -63,28 +61,28 @@ export interface Reply {
 
 export class ControlFixture implements AsyncDisposable {
   readonly clock = new ManualClock(NOW);
-  /** Of what goes on beside: writing logs, measuring, delivering. It stands still unless a test lets it run. */
+  /** For background work: writing logs, sampling, delivering. It stands still unless a test advances it. */
   readonly idleClock = new ManualClock(NOW);
-  /** Messages to webhooks, and what their receivers answer. */
+  /** Messages to webhooks, and the statuses of their receivers. */
   readonly posted: Message[] = [];
   receive: (message: Message) => Promise<number> = async () => 200;
   readonly ids: Ids = createIds(countedRandom());
   readonly logLines: string[] = [];
-  /** What the listener was told: the event, the sandbox and the note; `warn` for a warning. */
+  /** Calls of the listener: the event, the sandbox and the note; `warn` for a warning. */
   readonly told: { event: string; sandbox: Sandbox; note: string | undefined }[] = [];
-  /** Where the SQLite file is. */
+  /** Folder of the SQLite file. */
   readonly folder: string;
   readonly #database: string;
   readonly host: FakeHost;
   store!: Store;
   blobs!: Blobs;
-  /** Those of the next start. */
+  /** For the next start. */
   buildLimits: Partial<BuildLimits> = {};
   publicUrl: string | undefined;
   privateRanges: readonly string[] = [];
-  /** Templates that come with the server, from the next start on. */
+  /** Built-in templates from the next start on. */
   definitions: readonly BuiltinDefinition[] = [];
-  /** Templates that stand for images, by the images' names. */
+  /** Templates that replace images, by image name. */
   readonly templatesOf = new Map<string, string>();
   control!: Control;
   routes!: FollowedRoutes;
@@ -97,7 +95,7 @@ export class ControlFixture implements AsyncDisposable {
     this.host = host;
   }
 
-  /** On a SQLite file of its own unless a database is given. */
+  /** Uses its own SQLite file unless a database is given. */
   static async open(host = new FakeHost(), database?: string): Promise<ControlFixture> {
     const fixture = new ControlFixture(await newDatabaseFolder("sandlot-control-"), database, host);
     await fixture.#boot();
@@ -155,7 +153,7 @@ export class ControlFixture implements AsyncDisposable {
     await this.control.start();
   }
 
-  /** Where the edge would find the sandbox. */
+  /** The route that the edge would find. */
   find(id: string): FollowedRoute | undefined {
     return this.routes.find(id);
   }
@@ -176,7 +174,7 @@ export class ControlFixture implements AsyncDisposable {
     for (const each of [this.folder, `${this.folder}-blobs`]) await rm(each, { recursive: true, force: true });
   }
 
-  /** Sends one request and holds the response to what the route table promises. */
+  /** Sends one request and checks the response against the route table. */
   async call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
     const sent: RequestInit = { method, headers: { "X-API-Key": this.apiKey, ...headers } };
     if (body !== undefined) sent.body = typeof body === "string" ? body : JSON.stringify(body);
@@ -207,7 +205,7 @@ export class ControlFixture implements AsyncDisposable {
     return this.clock.advance(byMs, () => this.control.settled());
   }
 
-  /** Time passes for everybody alike. */
+  /** Advances both clocks. */
   async passBy(byMs: number): Promise<void> {
     for (let left = byMs; left > 0; left -= PASSING_STEP_MS) {
       const step = Math.min(left, PASSING_STEP_MS);
@@ -217,7 +215,7 @@ export class ControlFixture implements AsyncDisposable {
     }
   }
 
-  /** From now on the host's acts of this kind wait until they are let go, and then fail if a failure is given. */
+  /** From now on the host's acts of this kind wait until `finish`, and then fail if a failure is given. */
   hold(
     act: "beforePause" | "beforeResume" | "beforeSnapshot",
     failure?: Fault,
@@ -232,12 +230,12 @@ export class ControlFixture implements AsyncDisposable {
     return { begun: begun.promise, finish: held.resolve };
   }
 
-  /** Waits for what nobody announces. */
+  /** Polls for a condition that no event announces. */
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
     await untilTrue(isSo);
   }
 
-  /** Long enough for every request that was begun to come to where it waits for somebody else. */
+  /** Long enough for every request in progress to reach the point where it waits for something else. */
   async untilIdle(): Promise<void> {
     for (let turn = 0; turn < IDLE_TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
   }
@@ -246,7 +244,7 @@ export class ControlFixture implements AsyncDisposable {
     return this.until(async () => (await this.store.sandboxes.byId(id))?.killWanted === true);
   }
 
-  /** The key of another team. */
+  /** The API key of a new team. */
   async anotherTeam(slug: string): Promise<string> {
     const id = this.ids.uuid();
     await this.store.people.addTeam({ id, name: slug, slug, limits: {}, createdAt: NOW });
@@ -274,7 +272,7 @@ function expectPromised(method: string, path: string, { status, body, headers }:
   else expect(promise.schema.parse(body)).toEqual(body);
 }
 
-/** The same bytes in every run of a test, and no repetition within one. */
+/** The same bytes in every run of a test, without repetition within one. */
 function countedRandom(): FillRandom {
   const random = seededRandom(1);
   return (bytes) => {
@@ -283,7 +281,7 @@ function countedRandom(): FillRandom {
   };
 }
 
-/** Numbers from 0 up to 1, without 1, that a seed replays. */
+/** Replayable numbers from 0 to 1, excluding 1. */
 export function seededRandom(seed: number): () => number {
   let state = seed | 0;
   return () => {

@@ -1,4 +1,4 @@
-/** Dockerfiles of tests, and what becomes of them. */
+/** Parses Dockerfiles for tests. */
 import { expect } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
@@ -10,7 +10,7 @@ export const TOP: BuildStep = { type: "workdir", path: "/", force: false };
 export const USER: BuildStep = { type: "user", name: "user", sudo: false, force: false };
 export const HOME: BuildStep = { type: "workdir", path: "/home/user", force: false };
 
-/** What the lines after FROM become, without what every Dockerfile begins and ends with. */
+/** The steps of the lines after FROM, without those that every Dockerfile begins and ends with. */
 export function stepsOf(...lines: string[]) {
   const { steps } = parse(["FROM debian", ...lines].join("\n"));
   return steps.slice(2).filter((step) => !Bun.deepEquals(step, USER) && !Bun.deepEquals(step, HOME));

@@ -1,4 +1,4 @@
-/** What an edge knows of sandboxes that follows the directory; written down as plainly as can be. For tests. */
+/** For tests: follows the directory as an edge does, in the simplest possible way. */
 import type { Directory, Route } from "../../contract/internal/directory.ts";
 
 export interface FollowedRoute extends Route {

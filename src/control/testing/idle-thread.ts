@@ -1,6 +1,4 @@
-/**
- * A thread that does nothing but look at the clock: how late it is for that tells how busy the machine is with others.
- */
+/** A thread that only watches the clock: its delay shows how busy the machine is with other work. */
 const EVERY_MS = 5;
 
 const LOOK = `
@@ -26,7 +24,7 @@ export class IdleThread implements Disposable {
     return thread;
   }
 
-  /** The latest that it has been, in milliseconds. */
+  /** The longest delay so far, in milliseconds. */
   async worstMs(): Promise<number> {
     this.#worker.postMessage("");
     return await this.#answer();

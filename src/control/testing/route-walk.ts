@@ -1,4 +1,4 @@
-/** What each route of the management interface is asked by who tries to learn of another team's things. */
+/** Requests for each route by which a team could try to learn about another team's resources. */
 import type { Named } from "./tenant.ts";
 
 interface Question {
@@ -7,13 +7,13 @@ interface Question {
 }
 
 interface Walked {
-  /** The same route can be asked in several ways; each must tell nothing. What the path names is filled in. */
+  /** A route can be called in several ways; none may reveal anything. The path's parameters are filled in. */
   ask?(named: Named, asker: Named): Question[];
-  /** It makes something new, so that answers differ in what was made. */
+  /** It creates something, so responses differ in what was created. */
   makes?: true;
-  /** What the owner itself is answered, if not a success: the walk must ask what is right but for the team. */
+  /** The status that the owner itself gets, if not a success: apart from the team, the request must be right. */
   ownStatus?: number;
-  /** Nothing is named that anybody has: what is listed, or made, is all there is to look at. */
+  /** The request names nothing that a team owns; only what it lists or creates can be checked. */
   namesNothing?: true;
 }
 
@@ -49,7 +49,7 @@ const requests = (field: string): Walked => ({
 });
 const entry: Walked = { ask: () => [{ query: { path: "x" } }] };
 
-/** Every route of the document stands here. A new one must: say what it is asked, so that it is walked. */
+/** Every route of the OpenAPI document is here. A new one must be added with its requests, so that it is tested too. */
 export const WALK: Record<string, Walked> = {
   "GET /health": nothing,
   "GET /openapi.json": nothing,
@@ -122,7 +122,7 @@ export const WALK: Record<string, Walked> = {
   },
   "GET /templates/{templateID}/files/{hash}": { makes: true },
   "PUT /templates/{templateID}/files/{hash}": {
-    // A link of the stranger's own, bent to lead elsewhere. The owner's is all that it takes, for whoever has it.
+    // The caller's own link, changed to another target. The owner's link itself would be accepted from any client.
     ask: (_, { signature, expires, bytes }) => [{ query: { signature, expires, bytes } }],
     ownStatus: 403,
   },

@@ -1,17 +1,17 @@
-/** Templates for tests of what is done with them once they are built. */
+/** Built templates for tests. */
 import type { Build, FinishedBuild } from "../../store/builds.ts";
 import { aBuild, template } from "../../store/testing/rows.ts";
 import { kindOf } from "../templates/template-look-up.ts";
 import type { ControlFixture } from "./control-fixture.ts";
 
 interface StoredTemplate {
-  /** Of the team with this slug. */
+  /** Slug of its team. */
   team?: string;
   public?: boolean;
   build?: Partial<FinishedBuild>;
 }
 
-/** A template with one build that is ready; answers its id. */
+/** Stores a template with one ready build and returns its id. */
 export async function storeTemplate(f: ControlFixture, alias: string, options: StoredTemplate = {}): Promise<string> {
   const slug = options.team ?? "default";
   const team = await f.store.people.teamBySlug(slug);
@@ -36,7 +36,7 @@ export async function storeBuild(
   return added;
 }
 
-/** A template whose one build has a start command; the host has its checkpoint, if there is one. */
+/** A template whose only build has a start command. The host has its checkpoint, if there is one. */
 export async function storeStarted(f: ControlFixture, alias: string, checkpoint: string | null): Promise<Build> {
   const templateId = await storeTemplate(f, alias, { build: { tags: ["unstarted"] } });
   const { id, generation, tags, cpuCount, memoryMB, diskSizeMB } = aBuild(f.ids.uuid(), templateId);

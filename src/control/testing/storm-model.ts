@@ -1,12 +1,12 @@
 /**
- * What the storm is judged by: a second, much simpler telling of a sandbox's life. It hears every change of a row from
- * the store and every act from the host, holds both against its own idea of the state, and afterwards every answer
- * against the states that the sandbox was in during the call.
+ * The model that judges the storm test: a second, much simpler state machine of a sandbox. It observes every change of
+ * a row and every act of the host, and compares both with its own state. Afterwards it checks every response against
+ * the states that the sandbox had during the call.
  */
 import type { Sandbox, SandboxState } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 
-/** What a call may find, in the words of the documents. */
+/** The states that a call may find, in the words of the docs. */
 type Found = "running" | "paused" | "between" | "over" | "gone";
 
 interface Moment {
@@ -27,10 +27,10 @@ export interface CallRecord {
   to: { seq: number; at: number };
 }
 
-/** What a run whose rules have just changed may have come to. */
+/** States that may follow a change of rules. */
 const NOT_KILLING: readonly SandboxState[] = ["running", "snapshotting", "pausing", "paused"];
 
-/** From which states each change may come, and where it may lead. A request to kill turns every end into `killing`. */
+/** The states that each change may come from and lead to. A requested kill turns every target into `killing`. */
 const CHANGES: Readonly<Record<string, { from: readonly SandboxState[]; to: readonly SandboxState[] }>> = {
   endRunning: { from: ["running"], to: ["killing"] },
   killRunning: { from: ["running"], to: ["killing"] },
@@ -50,7 +50,7 @@ const CHANGES: Readonly<Record<string, { from: readonly SandboxState[]; to: read
   finishEgress: { from: NOT_KILLING, to: NOT_KILLING },
 };
 
-/** What a state must be while the host acts on a sandbox. */
+/** The required state while the host acts on a sandbox. */
 const ACTS: Readonly<Record<string, SandboxState>> = {
   pause: "pausing",
   resume: "resuming",
@@ -58,38 +58,38 @@ const ACTS: Readonly<Record<string, SandboxState>> = {
   destroy: "killing",
 };
 
-/** Statuses that the documents allow for what a call found. */
+/** Statuses that the docs allow for each state found. */
 const ALLOWED: Readonly<Record<string, Readonly<Record<Found, readonly number[]>>>> = {
   read: { running: [200], paused: [200], between: [200], over: [404], gone: [404] },
   kill: { running: [204], paused: [204], between: [204], over: [204], gone: [404] },
   pause: { running: [204], paused: [409], between: [503], over: [404], gone: [404] },
-  // 201 between two states: it joined a start that was under way; that there was one is looked at apart.
+  // 201 in transition: the call joined a start in progress, which is checked separately.
   resume: { running: [409], paused: [201], between: [201, 409], over: [404, 409], gone: [404] },
   connect: { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
-  // With timeout 0. What it would delete, it may not resume; that is looked at apart.
+  // With timeout 0. It must not resume a sandbox that it would delete; that is checked separately.
   "brief connect": { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
   timeout: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
   refresh: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
   network: { running: [204], paused: [409], between: [409], over: [404], gone: [404] },
   fork: { running: [201], paused: [409], between: [409], over: [404], gone: [404] },
   snapshot: { running: [201], paused: [404], between: [409], over: [404], gone: [404] },
-  // 200: there is a way; 502, 409: as the edge would say it.
+  // 200: reachable; 502, 409: as the edge would respond.
   wake: { running: [200], paused: [200, 502], between: [409, 502], over: [409, 502], gone: [502] },
 };
 
-/** Besides these, which the host's failures explain. */
+/** Also allowed when the host failed. */
 const FAILURES: readonly number[] = [422, 500, 503];
 
 export class StormModel {
   readonly #lives = new Map<string, Moment[]>();
-  /** When the host was made to fail, and for which sandbox; `*` when it cannot be said. */
+  /** When the host was made to fail, and for which sandbox; `*` when that is unknown. */
   readonly #failures: { seq: number; id: string }[] = [];
-  /** When runs were lost, by their execution ids. */
+  /** When runs were lost, by execution id. */
   readonly #losses = new Map<string, number>();
   readonly faults: string[] = [];
   seq = 0;
 
-  /** Listens at the store. `unsettle` is awaited around each statement, so that others come between. */
+  /** Observes the store. `unsettle` is awaited around each statement, so that other calls come between. */
   listenTo(store: Store, unsettle: () => Promise<void>): void {
     const { sandboxes, egressChanges, transaction } = store;
     const listen = (table: object, method: string, change = method) => {
@@ -120,7 +120,7 @@ export class StormModel {
       }, outlasts);
   }
 
-  /** Somebody says to have won a change of this row. */
+  /** A call reports that it won a change of this row. */
   changed(change: string, row: Sandbox): void {
     const before = this.#row(row.id);
     const where = `${change} of ${row.id} → ${row.state}`;
@@ -145,7 +145,7 @@ export class StormModel {
     if (before !== undefined) this.#note(id, undefined, "remove");
   }
 
-  /** The host is told to do something to a sandbox that has a row. */
+  /** The host acts on a sandbox that has a row. */
   acted(act: keyof typeof ACTS, id: string, checkpoint?: string): void {
     const row = this.#row(id);
     if (row === undefined) return;
@@ -155,7 +155,7 @@ export class StormModel {
     }
   }
 
-  /** A sandbox has died. Until its row says so, it is both what the row says and gone. */
+  /** A sandbox has died. Until its row says so, it counts both as its row says and as gone. */
   lost(id: string): void {
     const executionId = this.#row(id)?.executionId;
     if (executionId !== undefined) this.#losses.set(executionId, ++this.seq);
@@ -165,7 +165,7 @@ export class StormModel {
     this.#failures.push({ seq: ++this.seq, id });
   }
 
-  /** Each answer is one that the documents allow for something the sandbox was during the call. */
+  /** Checks that the docs allow each response for some state that the sandbox had during the call. */
   judge(calls: readonly CallRecord[]): void {
     for (const call of calls) {
       const moments = this.#during(call);
@@ -184,7 +184,7 @@ export class StormModel {
     this.#judgeWinners(calls);
   }
 
-  /** What a success claims must have happened within the call. */
+  /** A success must have had its effect within the call. */
   #judgeEffect(call: CallRecord, moments: readonly Moment[], found: readonly Found[]): void {
     const { op, id, status, shown } = call;
     const happened = (change: string, to: SandboxState) =>
@@ -207,7 +207,7 @@ export class StormModel {
     }
   }
 
-  /** No more clients are told that they paused a sandbox than pauses were done for clients. */
+  /** At most as many clients are told that they paused a sandbox as pauses were done for clients. */
   #judgeWinners(calls: readonly CallRecord[]): void {
     for (const [id, life] of this.#lives) {
       const told = calls.filter((call) => call.id === id && call.op === "pause" && call.status === 204).length;
@@ -237,7 +237,7 @@ export class StormModel {
     this.#lives.set(id, life);
   }
 
-  /** The moments of a call: what was when it began, and all that came until it was answered. */
+  /** The states of a call: the one at its beginning, and all until its response. */
   #during({ id, from, to }: CallRecord): Moment[] {
     const life = this.#lives.get(id) ?? [];
     const first = life.findLastIndex((moment) => moment.seq <= from.seq);
@@ -245,14 +245,14 @@ export class StormModel {
     return [life[first] ?? before, ...life.slice(first + 1).filter((moment) => moment.seq <= to.seq)];
   }
 
-  /** Since the last change before the call: who joins a start learns of its failure, though that was a moment ago. */
+  /** Since the last change before the call: a call that joins a start gets its failure, even one from a moment ago. */
   #failedDuring({ id, to }: CallRecord, since: number): boolean {
     const meant = this.#failures.filter((failure) => failure.id === id || failure.id === "*");
     return meant.some((failure) => failure.seq > since && failure.seq <= to.seq);
   }
 }
 
-/** A connect whose time is over when it begins, to what is not paused again then. */
+/** A connect with timeout 0 to a paused sandbox without autoPause. */
 function wouldBeDeletedBy({ op }: CallRecord, row: Sandbox | undefined): boolean {
   return op === "brief connect" && row?.state === "paused" && !row.autoPause;
 }

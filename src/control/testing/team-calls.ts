@@ -1,4 +1,4 @@
-/** What a team does with its sandboxes, in one word each, for tests of what it may. */
+/** Short calls of a team on its sandboxes, for tests of team limits. */
 import { expect } from "bun:test";
 import type { ForkAnswer } from "../../contract/management/fork.ts";
 import type { ControlFixture } from "./control-fixture.ts";
@@ -27,14 +27,14 @@ export function callsOfTeam(fixture: () => ControlFixture) {
 
     running: (count: number) => make(count, {}),
 
-    /** Traffic may wake them. */
+    /** Sandboxes that traffic may wake. */
     async paused(count: number): Promise<string[]> {
       const ids = await make(count, { autoResume: { enabled: true } });
       for (const id of ids) expect((await pause(id)).status).toBe(204);
       return ids;
     },
 
-    /** How many more can be started: asked by starting them. */
+    /** How many more can be started, found out by starting them. */
     async free(): Promise<number> {
       let more = 0;
       while ((await create()).status === 201) more++;

@@ -1,10 +1,10 @@
-/** A team with one of everything, and what its things are called: for tests of what others learn of them. */
+/** A team with one resource of every kind, and their names, for tests of isolation between teams. */
 import { expect } from "bun:test";
 import { createAccessToken, createApiKey } from "../access/keys.ts";
 import { tarOf } from "./archives.ts";
 import { type ControlFixture, NOW, type Reply } from "./control-fixture.ts";
 
-/** Of each kind of thing. Parameters of paths are called so, too. */
+/** One name per kind, equal to the parameter names of paths. */
 export interface Named {
   sandboxID: string;
   /** Paused. */
@@ -22,7 +22,7 @@ export interface Named {
   accessTokenID: string;
   teamID: string;
   slug: string;
-  /** Signature of a link by which the team uploads files. */
+  /** Signature of an upload link of the team. */
   signature: string;
   expires: string;
   bytes: string;
@@ -38,11 +38,11 @@ export interface Credentials {
 export interface Tenant {
   names: Named;
   credentials: Credentials;
-  /** What is in its things. */
+  /** Text that appears in its resources. */
   marks: string[];
 }
 
-/** As each kind of route wants to be told who calls. */
+/** Authentication headers for each kind of route. */
 export function headersOf(auth: string, credentials: Credentials): Record<string, string> {
   const { apiKey, accessToken, teamID, volumeToken } = credentials;
   const bearer = { Authorization: `Bearer ${auth === "volume" ? volumeToken : accessToken}` };
@@ -51,7 +51,7 @@ export function headersOf(auth: string, credentials: Credentials): Record<string
   return auth === "none" ? {} : bearer;
 }
 
-/** A user and a team of this name, with one of everything. */
+/** A user and a team of this name, with one resource of every kind. */
 export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenant> {
   const [userId, teamID] = [f.ids.uuid(), f.ids.uuid()];
   await f.store.people.addUser({ id: userId, email: `${slug}@example.com`, createdAt: NOW });
@@ -114,7 +114,7 @@ export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenan
   return { names, credentials: { apiKey, accessToken, teamID, volumeToken }, marks: [mark, `${slug}@example.com`] };
 }
 
-/** Of the same form, of things that there never were. */
+/** Names of the same form, of resources that never existed. */
 export function absentNames(f: ControlFixture, of: Named): Named {
   const other = (name: string) => `${name.slice(0, -1)}${name.endsWith("q") ? "x" : "q"}`;
   return {

@@ -1,4 +1,4 @@
-/** Pages of what was sent to a webhook. */
+/** Pages of webhook deliveries. */
 import type { z } from "zod";
 import type { DeliveriesQuery, deliveriesView } from "../../contract/management/webhook.ts";
 import type { Store } from "../../store/store.ts";
@@ -11,7 +11,7 @@ export async function listDeliveries(
   query: DeliveriesQuery,
 ): Promise<z.infer<typeof deliveriesView>> {
   const ascending = query.orderAsc === "true";
-  // One more than asked for tells whether there is another page.
+  // One more than requested shows whether there is another page.
   const deliveries = await store.webhooks.deliveries({
     webhookId,
     from: query.start === undefined ? 0 : Date.parse(query.start),

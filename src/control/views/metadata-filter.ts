@@ -1,6 +1,6 @@
 /**
- * The `metadata` query of lists. Clients encode each key and value, join them as `k=v&k2=v2`, encode the whole as a
- * form value, and the query encodes it once more. The query's own layer is gone when the text gets here.
+ * Parses the `metadata` query of lists. Clients encode each key and value, join them as `k=v&k2=v2`, encode the whole
+ * as a form value, and the query encodes it once more. The query's own layer is already decoded here.
  */
 import { Fault } from "../../contract/fault.ts";
 
@@ -8,7 +8,7 @@ const METADATA_FILTER_PAIRS_MAX = 64;
 
 export type MetadataFilter = ReadonlyArray<readonly [key: string, value: string]>;
 
-/** Undefined: no filter. An empty text is none, because clients send `metadata=` for an empty object. */
+/** Undefined: no filter. Empty text is no filter either, because clients send `metadata=` for an empty object. */
 export function parseMetadataFilter(text: string | undefined): MetadataFilter | undefined {
   if (text === undefined || text === "") return undefined;
   const pairs = formDecode(text).split("&");

@@ -18,7 +18,7 @@ export function writePageToken(line: string): string {
   return Buffer.from(line).toString("base64url");
 }
 
-/** The groups of `form` in the token's line. A group that is optional is empty when it is absent. */
+/** The groups of `form` in the token's line. An absent optional group is empty. */
 export function readPageToken(token: string, form: RegExp): string[] {
   const line = token.length > PAGE_TOKEN_MAX_CHARS ? "" : Buffer.from(token, "base64url").toString("utf8");
   const groups = writePageToken(line) === token ? form.exec(line)?.slice(1) : undefined;

@@ -1,4 +1,4 @@
-/** Pages of sandboxes. The store filters by what it has columns for; metadata is matched here, batch by batch. */
+/** Pages of sandboxes. The store filters by its columns; metadata is matched here, batch by batch. */
 import { Fault } from "../../contract/fault.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
 import type { ListSandboxesV2Query } from "../../contract/management/sandbox-requests.ts";
@@ -9,14 +9,14 @@ import { findForFilter } from "../templates/template-look-up.ts";
 import { type MetadataFilter, matchesMetadata, parseMetadataFilter } from "./metadata-filter.ts";
 import { invalidPageToken, readPageToken, writePageToken } from "./page-token.ts";
 
-/** Rows read at a time while a list is filtered by metadata. */
+/** Rows per batch while a list is filtered by metadata. */
 const SCAN_BATCH_ROWS = 500;
 
 interface SandboxPage {
   sandboxes: ListedSandboxRow[];
   /** Undefined on the last page. */
   nextToken: string | undefined;
-  /** All running sandboxes that pass the filters, on whatever page; undefined when none were asked for. */
+  /** All running sandboxes that pass the filters, on any page; undefined when running ones were not requested. */
   totalRunning: number | undefined;
 }
 
@@ -43,7 +43,7 @@ export async function listPage(
       return { sandboxes: [], nextToken: undefined, totalRunning: filter.running ? 0 : undefined };
     filter.templateId = template.id;
   }
-  // One more than asked for tells whether there is another page.
+  // One more than requested shows whether there is another page.
   const found = await take(store, filter, metadata, query.order, after, query.limit + 1);
   const sandboxes = found.slice(0, query.limit);
   const last = sandboxes.at(-1);
@@ -126,10 +126,7 @@ export function readPosition(token: string, order: ListOrder): ListPosition {
   return { startedAt, id };
 }
 
-/**
- * Starts are known to the millisecond; a finer time is compared to the microsecond, so it excludes the millisecond it
- * is in.
- */
+/** Start times have milliseconds. A finer time is compared to the microsecond, so it excludes its own millisecond. */
 function firstMillisecondFrom(dateTime: string): number {
   const microseconds = /\.\d{3}(\d{1,3})/.exec(dateTime)?.[1] ?? "";
   const milliseconds = Date.parse(dateTime);

@@ -1,4 +1,4 @@
-/** A sandbox as clients see it. */
+/** Converts sandboxes into their API responses. */
 import { CLIENT_ID } from "../../contract/management/identifiers.ts";
 import type { ShownNetwork } from "../../contract/management/network.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
@@ -20,7 +20,7 @@ export function asCreated(sandbox: Sandbox): CreatedSandbox {
   };
 }
 
-/** The state that clients are shown: they know running and paused, and what is paused ended when it was. */
+/** Clients know the states running and paused. A paused sandbox ended when it was paused. */
 export function asListed(sandbox: ListedSandboxRow, now: number): ListedSandbox {
   const state = shownState(sandbox, now) ?? "running";
   return {
@@ -51,7 +51,7 @@ export function asDetail(sandbox: Sandbox, now: number): SandboxDetail {
   };
 }
 
-/** As it was sent, without the proxy's password. */
+/** As sent, without the proxy's password. */
 function asShown({ allowPublicTraffic = true, egressProxy, ...sent }: SandboxNetwork): ShownNetwork {
   const { address, username } = egressProxy ?? {};
   const proxy =

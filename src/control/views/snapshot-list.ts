@@ -25,7 +25,7 @@ export async function listSnapshots(store: Store, team: Team, query: ListSnapsho
     filter.templateId = template.id;
     filter.tag = tag;
   }
-  // One more than asked for tells whether there is another page.
+  // One more than requested shows whether there is another page.
   const found = await store.templates.snapshots(filter, after, query.limit + 1);
   const shown = found.slice(0, query.limit);
   const last = shown.at(-1);

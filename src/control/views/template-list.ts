@@ -1,4 +1,4 @@
-/** Lists of templates, and of the builds of one. */
+/** Lists of templates, and of the builds of one template. */
 import { Fault } from "../../contract/fault.ts";
 import { PAGE_MAX } from "../../contract/management/limits.ts";
 import type {
@@ -23,11 +23,11 @@ interface Page<T> {
 
 interface Shown {
   store: Store;
-  /** Of templates that come with Sandlot: every team sees them. */
+  /** Built-in templates, which every team sees. */
   definitions: readonly BuiltinDefinition[];
 }
 
-/** All of them, the oldest first. */
+/** All templates, oldest first. */
 export async function listTemplates(
   { store, definitions }: Shown,
   team: Team,
@@ -43,7 +43,7 @@ export async function listTemplates(
   }
 }
 
-/** The newest first. */
+/** Newest first. */
 export async function pageTemplates(
   { store, definitions }: Shown,
   team: Team,
@@ -51,7 +51,7 @@ export async function pageTemplates(
 ): Promise<Page<Template[]>> {
   refuseOtherTeam(team, query.teamID);
   const after = query.nextToken ? readPosition(query.nextToken) : undefined;
-  // One more than asked for tells whether there is another page.
+  // One more than requested shows whether there is another page.
   const found = await store.listedTemplates.page(whose(team, definitions), "desc", after, query.limit + 1);
   const shown = found.slice(0, query.limit);
   const last = shown.at(-1)?.template;
@@ -59,7 +59,7 @@ export async function pageTemplates(
   return { shown: shown.map((listed) => asTemplate(listed, definitionOf(listed, definitions))), nextToken };
 }
 
-/** With its builds, the newest first. */
+/** With its builds, newest first. */
 export async function readTemplate(
   { store, definitions }: Shown,
   team: Team,

@@ -1,4 +1,4 @@
-/** Templates as clients see them. */
+/** Converts templates into their API responses. */
 import {
   NO_BUILD_ID,
   type Template,
@@ -14,7 +14,10 @@ import { namesOf } from "../templates/template-visibility.ts";
 
 type Shared = Omit<TemplateWithBuilds, "builds">;
 
-/** With a definition it comes with Sandlot: nobody made it, and how often others start it is nobody's business. */
+/**
+ * A definition marks a built-in template: it has no creator, and its start counts cover all teams, so they are not
+ * shown.
+ */
 export function asTemplate(listed: ListedTemplate, definition?: BuiltinDefinition): Template {
   const { template, creator, build, newest } = listed;
   const size = build ?? definition;
@@ -58,7 +61,7 @@ function shared({ template, names, build }: ListedTemplate, definition: BuiltinD
   };
 }
 
-/** Each name also with the version that it means: the one that is built, else the one that would be. */
+/** Adds each name with its version: the one that is built, else the one that would be. */
 function withVersion(names: readonly string[], build: Build | undefined, definition: BuiltinDefinition): string[] {
   const built = build?.status === "ready" ? build.tags.find((tag) => tag !== DEFAULT_TAG) : undefined;
   const version = built ?? definition.version();

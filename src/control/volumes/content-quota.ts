@@ -1,19 +1,19 @@
 /**
- * How many volumes a team has its hands in at the same moment. The machine works on the content of only so many at
- * once, for all teams: one whose clients never finish keeps nobody else out.
+ * Limits the volumes that one team reads and writes at the same time. The host serves only a fixed number at once for
+ * all teams, so a team whose clients never finish must not use them all.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { Volume } from "../../store/volumes.ts";
 
-/** Volumes that the clients of one team read and write at the same time; when to come again beyond that. */
+/** Volumes that the clients of one team may read and write at the same time, and Retry-After beyond that. */
 export const VOLUME_CONTENTS_PER_TEAM_MAX = 16;
 export const VOLUME_CONTENT_RETRY_AFTER_SECONDS = 1;
 
 export class ContentQuota {
-  /** Calls under way, by volume, by team. */
+  /** Calls in progress, by volume, by team. */
   readonly #calls = new Map<string, Map<string, number>>();
 
-  /** Held for as long as a call is under way. Fault 429 when the team is at work on too many other volumes. */
+  /** Held during a call. Fault 429 when the team uses too many other volumes. */
   take({ id, teamId }: Pick<Volume, "id" | "teamId">): Disposable {
     const ofTeam = this.#calls.get(teamId) ?? new Map<string, number>();
     if (!ofTeam.has(id) && ofTeam.size >= VOLUME_CONTENTS_PER_TEAM_MAX) throw tooMany();
@@ -33,7 +33,7 @@ export class ContentQuota {
   }
 }
 
-/** The same bytes; the place is given back when they have ended, whichever way. */
+/** Passes the bytes on and releases the place when the stream ends in any way. */
 export function withPlace(content: ReadableStream<Uint8Array>, place: Disposable): ReadableStream<Uint8Array> {
   const reader = content.getReader();
   const source: UnderlyingDefaultSource<Uint8Array> = {
@@ -41,7 +41,7 @@ export function withPlace(content: ReadableStream<Uint8Array>, place: Disposable
       const piece = await reader.read().catch(() => undefined);
       if (piece !== undefined && !piece.done) return controller.enqueue(piece.value);
       place[Symbol.dispose]();
-      // Without a reason: Bun.serve prints one, and any sandbox can cause it at will.
+      // Without a reason: Bun.serve prints the reason, and any sandbox could cause that at will.
       if (piece === undefined) controller.error();
       else controller.close();
     },

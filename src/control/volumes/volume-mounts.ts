@@ -1,4 +1,4 @@
-/** Where volumes may be mounted in a sandbox, and which. All that is wrong with a request is said at once. */
+/** Checks which volumes are mounted in a sandbox, and where. A refusal lists every problem of the request. */
 import { Fault } from "../../contract/fault.ts";
 import type { VolumeMount as HostMount } from "../../contract/internal/host.ts";
 import { VOLUME_MOUNT_PATH_MAX_CHARS } from "../../contract/management/limits.ts";
@@ -12,7 +12,7 @@ interface AskedMount {
   path: string;
 }
 
-/** Nothing in these is anybody's but the system's; a mount would hide what every program relies on. */
+/** System folders: a mount at or below one would hide files that every program relies on. */
 const SYSTEM_TREES = [
   "/.sandlot",
   "/bin",
@@ -33,12 +33,12 @@ const SYSTEM_TREES = [
   "/usr/sbin",
   "/usr/share",
 ];
-/** And these only as a whole: what is below them may be mounted over. */
+/** Folders that cannot be mount points themselves; mounts below them are allowed. */
 const SYSTEM_FOLDERS = ["/", "/home", "/root", "/tmp", "/usr", "/usr/local", "/var", "/var/lib", "/var/tmp"];
-/** What the tools that write sandboxes down read as something else. */
+/** Characters that the checkpoint tools interpret. */
 const UNUSABLE = /[\p{Cc}\s[\]:,\\"'`]/u;
 
-/** The team's volumes by the names that are asked for. Fault 400 names every mount that breaks a rule, and the rule. */
+/** The team's volumes by the requested names. Fault 400 names every mount that breaks a rule, and the rule. */
 export async function findMounts(
   tables: Tables,
   team: Team,
@@ -66,8 +66,8 @@ export async function findMounts(
 }
 
 /**
- * Keeps volumes from being deleted until the transaction is over. Fault 404 when one is gone, or was never the team's:
- * of what is not theirs nobody has anything mounted, whatever a template says.
+ * Locks the volumes against deletion until the transaction ends. Fault 404 when one is gone, or belongs to another
+ * team: a template cannot mount volumes of a foreign team.
  */
 export async function demandVolumes(tables: Tables, teamId: string, mounts: readonly VolumeMount[]): Promise<void> {
   for (const { volumeId, name } of mounts) {
@@ -76,7 +76,7 @@ export async function demandVolumes(tables: Tables, teamId: string, mounts: read
   }
 }
 
-/** As the host is told. */
+/** As the host takes them. */
 export function hostMounts(mounts: readonly VolumeMount[]): HostMount[] {
   return mounts.map(({ volumeId, path }) => ({ volume: volumeId, path }));
 }

@@ -1,13 +1,13 @@
 /**
- * Tokens that open the content of one volume, for a while: signed by the server and looked up nowhere. They have the
- * form of JSON Web Tokens, which clients do not look into.
+ * Tokens that open the content of one volume for a limited time. The server signs them and stores none. They have the
+ * form of JSON Web Tokens, which clients treat as opaque.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 import type { Volume } from "../../store/volumes.ts";
 import { VOLUME_TOKEN_MS } from "../limits.ts";
 
-/** Ours have less than half of it. */
+/** Tokens of this server have less than half of it. */
 const VOLUME_TOKEN_MAX_CHARS = 1024;
 
 interface Claims {
@@ -35,13 +35,13 @@ export class VolumeTokens {
     return `${signed}.${this.#signature(signed)}`;
   }
 
-  /** Which volume of which team it opens. Fault 401 when it opens none. */
+  /** The volume and team of a token. Fault 401 when it is not valid. */
   read(token: string, now: number): { volumeId: string; teamId: string } {
     const [header = "", body = "", signature = "", ...rest] = token.slice(0, VOLUME_TOKEN_MAX_CHARS).split(".");
     const right = Buffer.from(this.#signature(`${header}.${body}`));
     const given = Buffer.from(signature);
     const isRight = given.length === right.length && timingSafeEqual(given, right);
-    // The header is ours, too: there is one way to sign, and a token does not choose it.
+    // The header must be this server's: there is one signing method, and a token does not choose it.
     if (!isRight || header !== HEADER || rest.length > 0) throw invalid();
     const { sub, volid, exp } = JSON.parse(Buffer.from(body, "base64url").toString()) as Claims;
     if (now >= exp * 1000)

@@ -1,7 +1,6 @@
 /**
- * The volumes of teams. Decide, act, record: the row is there first and is marked when the volume is; a volume that is
- * deleted is nobody's at once, and what it takes on the machine goes in its own time. What a kill interrupts, the next
- * start finds among the rows.
+ * The volumes of teams. The row is written first and marked once the host has made the volume. A deleted volume is gone
+ * for its team at once; its data is removed in the background. The next start finishes what a crash interrupts.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -22,17 +21,17 @@ import { ContentQuota } from "./content-quota.ts";
 import { findMounts } from "./volume-mounts.ts";
 import { VolumeTokens } from "./volume-tokens.ts";
 
-/** Sandboxes and snapshots that a refusal names. */
+/** Maximum sandboxes and snapshots that a refusal names. */
 const VOLUME_USERS_SHOWN = 10;
-/** A volume that could not be removed is tried again after the first of these, doubling up to the second. */
+/** A failed removal of a volume is retried after the first delay, doubling up to the second. */
 const VOLUME_REMOVAL_RETRY_MIN_MS = 1_000;
 const VOLUME_REMOVAL_RETRY_MAX_MS = 60_000;
 const VOLUME_REMOVALS_AT_ONCE = 2;
-/** Volumes of all teams that are formatted at once; it takes tools and a device for each. Teams take turns. */
+/** Volumes of all teams that are formatted at once, since each takes tools and a device. Teams take turns. */
 export const VOLUMES_MADE_AT_ONCE = 4;
 
 export interface VolumeBounds {
-  /** Of a volume whose creator does not say. */
+  /** When the request names no size. */
   sizeMB: number;
   sizeMaxMB: number;
   perTeam: number;
@@ -61,7 +60,7 @@ export class Volumes {
   readonly #bounds: VolumeBounds;
   readonly #removal: RetryQueue<string>;
   readonly #places = new ContentQuota();
-  /** Who waits has a row already, of which a team has only so many. */
+  /** The queue is bounded: each waiting call has a row, and rows per team are limited. */
   readonly #making = new Gate(VOLUMES_MADE_AT_ONCE);
   #tokens: Promise<VolumeTokens> | undefined;
 
@@ -81,7 +80,7 @@ export class Volumes {
     });
   }
 
-  /** What the run before has not come to: neither half a volume nor half of its removal stays. */
+  /** Removes volumes that the previous run left half made or half removed. */
   async start(): Promise<void> {
     const { store, clock } = this.#services;
     const left = await store.volumes.unfinished();
@@ -130,7 +129,7 @@ export class Volumes {
     return this.#services.store.volumes.of(team.id);
   }
 
-  /** Fault 400 when that is no id, 404 when the team has no such volume. */
+  /** Fault 400 when it is not an id, 404 when the team has no such volume. */
   async demand(teamId: string, id: string): Promise<Volume> {
     if (!UUID.test(id)) throw new Fault(400, `${JSON.stringify(id.slice(0, 64))} is no volume id, which is a UUID`);
     const volume = await this.#services.store.volumes.byId(id.toLowerCase());
@@ -138,12 +137,12 @@ export class Volumes {
     return volume;
   }
 
-  /** Refused while sandboxes or snapshots have it. Its data goes in its own time. */
+  /** Refused while sandboxes or snapshots use it. Its data is removed in the background. */
   async delete(team: Team, id: string): Promise<void> {
     const { clock } = this.#services;
     const { id: volumeId, name } = await this.demand(team.id, id);
     await this.#written(volumeId, async (tables) => {
-      // First, so that a sandbox that is being made with it is either counted or finds it gone.
+      // Marked first, so that a concurrent create is either counted below or finds the volume gone.
       if (!(await tables.volumes.markDeleted(volumeId, clock.now())))
         throw new Fault(404, `volume "${id}" does not exist`);
       const sandboxes = await tables.volumes.sandboxesWith(volumeId, VOLUME_USERS_SHOWN + 1);
@@ -160,13 +159,13 @@ export class Volumes {
     this.#removal.enqueue([volumeId]);
   }
 
-  /** What a creator asks for, as volumes of the team. */
+  /** Resolves requested mounts to volumes of the team. */
   async mounts(team: Team, asked: readonly { name: string; path: string }[]): Promise<VolumeMount[]> {
     if (asked.length === 0) return [];
     return await findMounts(this.#services.store, team, asked, this.#bounds.mountsPerSandbox);
   }
 
-  /** To be held while what is in it is worked on. Fault 429 when the team is at work on too many. */
+  /** Hold it while the content is in use. Fault 429 when the team uses too many volumes. */
   place(volume: Volume): Disposable {
     return this.#places.take(volume);
   }
@@ -175,7 +174,7 @@ export class Volumes {
     return (await this.#signer()).make(volume, this.#services.clock.now());
   }
 
-  /** The volume that a token opens. Fault 401 when it opens none, 404 when that volume is gone. */
+  /** The volume of a token. Fault 401 when the token is not valid, 404 when the volume is gone. */
   async opened(token: string): Promise<Volume> {
     const { volumeId, teamId } = (await this.#signer()).read(token, this.#services.clock.now());
     return await this.demand(teamId, volumeId);
@@ -194,18 +193,18 @@ export class Volumes {
     return new VolumeTokens(Uint8Array.fromHex(await this.#services.store.volumes.signingSecret(offered)));
   }
 
-  /** What fails may have been written all the same: then nobody has in hand what is to be removed. */
+  /** A failed transaction may have been committed all the same. Queueing the removal covers that case. */
   async #written(id: string, work: (tables: Tables) => Promise<void>): Promise<void> {
     try {
       await this.#services.store.transaction(work);
     } catch (error) {
-      // What is refused was not written.
+      // A refusal wrote nothing.
       if (!(error instanceof Fault)) this.#removal.enqueue([id]);
       throw error;
     }
   }
 
-  /** Leaves a volume that is ready, and not deleted, as it is. */
+  /** Leaves a ready, undeleted volume as it is. */
   async #remove(id: string): Promise<void> {
     const { store, host } = this.#services;
     if ((await store.volumes.byId(id)) !== undefined) return;
@@ -221,7 +220,7 @@ export class Volumes {
   }
 }
 
-/** Undefined: by none. */
+/** Undefined: not used. */
 function usedBy(one: string, many: string, ids: readonly string[]): string | undefined {
   if (ids.length === 0) return undefined;
   const shown = ids.slice(0, VOLUME_USERS_SHOWN).join(", ");

@@ -1,4 +1,4 @@
-/** A recorded event as clients see it: in camelCase over the interface, in snake_case and signed at a webhook. */
+/** Converts a recorded event into its API form: camelCase in responses, snake_case and signed for a webhook. */
 import type { SandboxEventView } from "../../contract/management/sandbox-event.ts";
 import type { SandboxEvent } from "../../store/sandbox-events.ts";
 import type { Webhook } from "../../store/webhooks.ts";
@@ -44,7 +44,7 @@ export function eventMessage(event: SandboxEvent, webhook: Webhook, deliveryId: 
     headers: {
       "User-Agent": "sandlot-webhooks",
       "e2b-webhook-id": webhook.id,
-      // The same for every try, so that a receiver can tell a repetition.
+      // The same for every attempt, so that a receiver can recognise a repetition.
       "e2b-delivery-id": deliveryId,
       "e2b-signature-version": "v1",
       "e2b-signature": signatureOf(webhook.secret, body),

@@ -1,7 +1,6 @@
 /**
- * Where a webhook may lead. Whoever can make one can have the server send requests, so none may go where only the
- * server can go: to itself, to its neighbours, to sandboxes, to a cloud's metadata. Decided on addresses, never on
- * names.
+ * Checks the target of a webhook. A webhook makes the server send requests, so it must not reach what only the server
+ * can: itself, its neighbours, sandboxes, or a cloud's metadata service. Decided by address, never by name.
  */
 import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
@@ -13,18 +12,18 @@ const closed = new BlockList();
 for (const { range } of CLOSED_IPV4) closed.addSubnet(...split(range), "ipv4");
 for (const { range } of CLOSED_IPV6) closed.addSubnet(...split(range), "ipv6");
 
-/** Whether an address is inside: of this machine, of a network that it is on, or of none that is everybody's. */
+/** Whether an address is private: of this machine, of a network it is on, or of a reserved range. */
 export function isInside(address: string, own: OwnNetworks = ownNetworks()): boolean {
   const mapped = mappedIpv4(address);
   if (mapped !== undefined) return isInside(mapped, own);
   if (isIPv4(address)) return closed.check(address, "ipv4") || own.check(address, "ipv4");
-  // What is no address is nothing to connect to.
+  // Text that is not an address counts as private.
   return !isIPv6(address) || address.includes("%") || closed.check(address, "ipv6") || own.check(address, "ipv6");
 }
 
 type OwnNetworks = Pick<BlockList, "check">;
 
-/** The machine's addresses, each with the network it is in; asked anew each time, because they change. */
+/** The machine's addresses, each with its network. Read every time, because they change. */
 export function ownNetworks(interfaces = networkInterfaces()): BlockList {
   const own = new BlockList();
   for (const { address, family, cidr } of Object.values(interfaces).flatMap((entries) => entries ?? [])) {
@@ -32,13 +31,13 @@ export function ownNetworks(interfaces = networkInterfaces()): BlockList {
     const [bare = ""] = address.split("%");
     own.addAddress(bare, kind);
     const prefix = Number(cidr?.split("/")[1]);
-    // Wider than this is no network of neighbours but a way to say "everything".
+    // A wider prefix is not a local network but a default route.
     if (prefix >= (kind === "ipv4" ? 8 : 32)) own.addSubnet(bare, prefix, kind);
   }
   return own;
 }
 
-/** An address of a webhook as far as it can be judged without asking anybody, or a Fault 400. */
+/** Checks the URL of a webhook as far as possible without DNS; else a Fault 400. */
 export function checkedUrl(text: string, allowInside: boolean): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:") || url.hostname === "") {

@@ -1,7 +1,7 @@
 /**
- * Brings recorded events to webhooks: at least once, also after a restart, a few at a time. The store says what is to
- * be done; what is under way is only remembered here. A receiver that is slow or dead takes up its own places and
- * nobody else's.
+ * Delivers recorded events to webhooks: at least once, also after a restart, a few at a time. The store holds the
+ * pending deliveries; only those in progress are remembered here. A slow or dead receiver uses up its own places and no
+ * others.
  */
 
 import type { Background } from "../../base/background.ts";
@@ -12,31 +12,31 @@ import { EXPIRY_SLEEP_MAX_MS } from "../limits.ts";
 import { eventMessage } from "./sandbox-event-view.ts";
 import type { PostMessage } from "./webhook-post.ts";
 
-/** Deliveries under way: of all, of one team, to one webhook. A slow receiver holds up nobody but itself. */
+/** Concurrent deliveries: in total, per team, per webhook. */
 const DELIVERIES_AT_ONCE = 64;
 export const DELIVERIES_PER_TEAM_AT_ONCE = 8;
 export const DELIVERIES_PER_WEBHOOK_AT_ONCE = 2;
 const DELIVERY_ATTEMPTS_MAX = 4;
 export const DELIVERY_RETRY_MS = 10_000;
-/** How long deliveries rest after the store failed. */
+/** Delay before deliveries retry after a failure of the store. */
 const DELIVERY_STORE_RETRY_MS = 1_000;
 
 interface DeliveryServices {
   store: Store;
   clock: Clock;
   idleClock: Clock;
-  /** Of looking for what is to be done. */
+  /** For reading pending deliveries. */
   background: Background;
-  /** Of doing it, for which a close does not wait: a receiver may take long. */
+  /** For sending, which a close does not wait for: a receiver may take long. */
   posting: Background;
   post: PostMessage;
 }
 
 export class WebhookDeliveries {
   readonly #services: DeliveryServices;
-  /** By the id of the delivery. */
+  /** By delivery id. */
   readonly #underWay = new Map<string, Webhook>();
-  /** Ended since the look that is under way began: it may have read them as they were before. */
+  /** Deliveries that ended during the current read of the store, which may have seen them as pending. */
   readonly #justEnded = new Set<string>();
   #timer: Timer | undefined;
   #isLooking = false;
@@ -47,7 +47,7 @@ export class WebhookDeliveries {
     this.#services = services;
   }
 
-  /** Looks for what is to be delivered. Never waits. */
+  /** Looks for pending deliveries. Never waits. */
   wake(): void {
     if (this.#closed) return;
     this.#lookAgain = true;
@@ -56,7 +56,7 @@ export class WebhookDeliveries {
     this.#services.background.run("deliveries not made", () => this.#look());
   }
 
-  /** What is under way is not recorded any more, and made again after the next start. */
+  /** Deliveries in progress are not recorded any more, and repeated after the next start. */
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();
@@ -90,10 +90,10 @@ export class WebhookDeliveries {
     if (next < Number.POSITIVE_INFINITY) this.#wakeAfter(next - clock.now());
   }
 
-  /** Starts what there is room for; the end of each looks for more. */
+  /** Starts as many as there is room for. The end of each looks for more. */
   async #dispatchTo(webhook: Webhook): Promise<void> {
     const { store, clock, posting } = this.#services;
-    // Those under way are among them.
+    // Those in progress are among them.
     const limit = DELIVERIES_PER_WEBHOOK_AT_ONCE * 2;
     const due = await store.webhooks.due(webhook.id, clock.now(), limit);
     for (const delivery of due) {

@@ -1,4 +1,4 @@
-/** What was sent to a webhook, summed up. */
+/** Statistics of webhook deliveries. */
 import type { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
@@ -20,7 +20,7 @@ export async function statsOf(
   const end = query.end === undefined ? now : Date.parse(query.end);
   const start = query.start === undefined ? end - DAY_MS : Date.parse(query.start);
   if (start > end) throw new Fault(400, "start is after end");
-  // Before and after there is nothing to be summed up, and a year has thousands of hours.
+  // There is no data outside this range, and a year has thousands of hours.
   const to = Math.min(end, now);
   const from = Math.min(Math.max(start, now - ACTIVITY_KEPT_MS), to);
   const count = Math.max(1, Math.ceil((to - from) / WEBHOOK_STATS_BUCKET_MS));
@@ -30,7 +30,7 @@ export async function statsOf(
   const durations = { minimum: Number.POSITIVE_INFINITY, sum: 0, maximum: 0 };
   let [total, failed] = [0, 0];
   for await (const { at, success, durationMs } of attemptsOf(store, webhookId, from, to)) {
-    // The last moment is the end of the last hour, and not the beginning of another one.
+    // The last moment belongs to the last hour.
     const bucket = buckets[Math.min(count - 1, Math.floor((at - from) / WEBHOOK_STATS_BUCKET_MS))];
     total++;
     if (bucket) bucket.total++;
@@ -52,7 +52,7 @@ export async function statsOf(
   };
 }
 
-/** Tries are made after their event, so those of earlier events are looked at, too. */
+/** Attempts come after their event, so earlier events are included too. */
 async function* attemptsOf(store: Store, webhookId: string, from: number, to: number): AsyncGenerator<Attempt> {
   const filter = { webhookId, from: 0, to, statuses: [], eventType: undefined, ascending: true, limit: PAGE_MAX };
   for (let after: { eventAt: number; id: string } | undefined; ; ) {

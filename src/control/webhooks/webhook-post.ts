@@ -1,7 +1,7 @@
 /**
- * Sends one message to a webhook. The name is looked up once, every address it has must be outside, and the connection
- * goes to exactly the address that was checked, so that a name cannot change its mind in between. Redirects are not
- * followed, and of the answer only its status is looked at.
+ * Sends one message to a webhook. The name is resolved once, every address of it must be public, and the connection
+ * goes to exactly the checked address, so that a changed DNS record cannot redirect it. Redirects are not followed.
+ * Only the status of the response is read.
  */
 import { lookup } from "node:dns/promises";
 import { request as plainRequest } from "node:http";
@@ -9,9 +9,9 @@ import { request as secureRequest } from "node:https";
 import { isIP } from "node:net";
 import { bareHost, checkedUrl, isInside } from "./webhook-address.ts";
 
-/** From the look-up of the name to the end of the answer's head. */
+/** From the DNS lookup to the end of the response head. */
 export const DELIVERY_MS = 10_000;
-/** Of an answer's head, and of all that goes before the answer; of its body nothing is read. */
+/** Limit of the response head and all interim responses before it. The body is not read. */
 const DELIVERY_ANSWER_MAX_BYTES = 8 * 1024;
 
 export interface Message {
@@ -20,13 +20,13 @@ export interface Message {
   body: string;
 }
 
-/** Answers the HTTP status. Throws an Error whose message may be shown to the owner of the webhook. */
+/** Returns the HTTP status. Throws an Error whose message may be shown to the owner of the webhook. */
 export type PostMessage = (message: Message) => Promise<number>;
 
 interface PostOptions {
   allowInside: boolean;
   timeoutMs?: number;
-  /** Certificates to trust besides the usual ones; for tests. */
+  /** Additional trusted certificates, for tests. */
   ca?: string;
   resolve?: (name: string) => Promise<string[]>;
 }
@@ -62,7 +62,7 @@ async function chosenAddress(url: URL, allowInside: boolean, resolve: (name: str
   const addresses = isIP(host) === 0 ? await found(host, resolve) : [host];
   const [first] = addresses;
   if (first === undefined) throw new Error(`${host} has no address`);
-  // One bad one is enough: whoever names it means to get there.
+  // One private address is enough: it must be assumed to be deliberate.
   if (!allowInside && addresses.some((address) => isInside(address))) throw new Error(`${host} leads inside`);
   return first;
 }
@@ -75,7 +75,7 @@ async function found(name: string, resolve: (name: string) => Promise<string[]>)
   }
 }
 
-/** The connection is to the address, the request and the certificate are for the name. */
+/** Connects to the address. The request and the certificate are for the name. */
 function exchange(
   url: URL,
   address: string,
@@ -89,10 +89,10 @@ function exchange(
     const request = (isSecure ? secureRequest : plainRequest)({
       host: address,
       port: url.port === "" ? (isSecure ? 443 : 80) : Number(url.port),
-      // Addresses are not names: a certificate is then compared with the address itself.
+      // For an address there is no server name; the certificate is compared with the address itself.
       ...(isIP(name) === 0 ? { servername: name } : {}),
       ...(ca === undefined ? {} : { ca }),
-      // A connection of its own, closed afterwards.
+      // A separate connection, closed afterwards.
       agent: false,
       maxHeaderSize: DELIVERY_ANSWER_MAX_BYTES,
       method: "POST",
@@ -114,13 +114,13 @@ function exchange(
     late.addEventListener("abort", giveUp);
     request.once("response", answered);
     request.once("upgrade", answered);
-    // Those that go before the answer (100, 103 …) may come again and again. Looked at when what came with one of them
-    // has been read: that may hold the answer itself, and much that follows it.
+    // Interim responses (100, 103 …) may repeat without end. Checked after the chunk of each has been read: it may also
+    // hold the final response, and much that follows.
     const demandAnswer = () => {
       if ((request.socket?.bytesRead ?? 0) > DELIVERY_ANSWER_MAX_BYTES) end(() => reject(new Error(NOT_HTTP)));
     };
     request.on("information", () => queueMicrotask(demandAnswer));
-    // Kept to the end: an error after the answer is nobody's concern, but it must be heard.
+    // Stays attached: an error after the response is ignored, but it must be handled.
     request.on("error", (error: NodeJS.ErrnoException) => end(() => reject(new Error(reasonOf(error)))));
     request.once("close", () => end(() => reject(new Error(NO_ANSWER))));
     request.end(body);

@@ -1,4 +1,4 @@
-/** Making and changing webhooks. */
+/** Creates and changes webhooks. */
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -15,7 +15,7 @@ interface WebhookServices {
   store: Store;
   ids: Ids;
   clock: Clock;
-  /** Whether they may lead to addresses that are closed to the outside. */
+  /** Whether webhooks may target private addresses. */
   activity: { readonly allowsInside: boolean };
 }
 
