@@ -1,7 +1,7 @@
 /**
- * Functions of the C library that neither Bun nor Node has, and the reason when one of them fails: the one place where
- * a library is loaded. A call blocks its thread while it runs, so only what is short is called; and nobody checks its
- * arguments, so each caller wraps what it loads. For host and guest alone: nobody else has business with the kernel.
+ * Functions of the C library that neither Bun nor Node offers, and the errno of failed calls. This is the only file
+ * that loads a library. A call blocks its thread, so only short calls are made. Arguments are not checked, so each
+ * caller wraps the functions that it loads.
  */
 import { dlopen, type FFIFunction, FFIType, type Pointer, read } from "bun:ffi";
 import { Fault } from "../contract/fault.ts";

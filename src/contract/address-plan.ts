@@ -1,16 +1,17 @@
 /**
- * Addresses. Inside, every sandbox sees the same ones, so that a copy of a sandbox needs no new ones; outside, each has
- * a slot address of its own.
+ * Address plan. Inside, every sandbox has the same addresses, so that a copy needs no new ones; outside, each has its
+ * own slot address.
  *
- * Slot addresses come from 198.18.0.0/15, the range set aside for benchmarks: no LAN, VPN or cloud uses it. It is cut
- * into 32 nets of 4 096, one for each server on the machine.
+ * Slot addresses come from 198.18.0.0/15, the range reserved for benchmarks: no LAN, VPN or cloud uses it. It is split
+ * into 32 nets of 4 096 addresses, one for each server on the machine.
  */
 import { CLOSED_IPV4 } from "./closed-ranges.ts";
 
-/** What a sandbox sees on eth0; behind runsc, on lo (veth.ts). */
+/** The sandbox's address on eth0; with runsc, on lo (veth.ts). */
 export const SANDBOX_ADDRESS = "169.254.0.21";
 /**
- * Next hop and name server of every sandbox. No interface carries it: the neighbour entry is fixed, DNS is redirected.
+ * Next hop and name server of every sandbox. No interface has this address: the neighbour entry is fixed, and DNS is
+ * redirected.
  */
 export const NAMESERVER_ADDRESS = "169.254.0.22";
 
@@ -26,7 +27,8 @@ export function netAddress(net: number): string {
 }
 
 /**
- * The server's own address in its net: source of what the host sends into sandboxes, and where the DNS relay listens.
+ * The server's own address in its net: the source of traffic from the host to sandboxes, and the address of the DNS
+ * relay.
  */
 export function gatewayAddress(net: number): string {
   return dotted(netBase(net) + 1);
@@ -51,5 +53,5 @@ function dotted(address: number): string {
   return [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join(".");
 }
 
-/** Closed to every sandbox, whatever it asks for. All of IPv6 is closed by rule. */
+/** Closed to every sandbox, whatever its rules say. All of IPv6 is closed by the firewall. */
 export const CLOSED_RANGES: readonly string[] = CLOSED_IPV4.map(({ range }) => range);

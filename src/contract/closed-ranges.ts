@@ -1,6 +1,6 @@
 /**
- * Addresses that are nobody's on the internet: closed to sandboxes by the firewall, and to webhooks. The networks that
- * the machine itself is on come on top, wherever they are. docs/security.md has the same list.
+ * Address ranges that are not public: closed to sandboxes by the firewall, and to webhooks. The machine's own networks
+ * are closed in addition. docs/security.md has the same list.
  */
 interface ClosedRange {
   range: string;
@@ -25,7 +25,10 @@ export const CLOSED_IPV4: readonly ClosedRange[] = [
   { range: "240.0.0.0/4", why: "reserved, and broadcast", opens: "never" },
 ];
 
-/** For sandboxes all of IPv6 is closed. An IPv4-mapped address (`::ffff:0:0/96`) counts as the IPv4 address in it. */
+/**
+ * For webhooks; to sandboxes all of IPv6 is closed. An IPv4-mapped address (`::ffff:0:0/96`) counts as its IPv4
+ * address.
+ */
 export const CLOSED_IPV6: readonly ClosedRange[] = [
   { range: "::/128", why: "unspecified" },
   { range: "::1/128", why: "loopback" },

@@ -1,11 +1,11 @@
 /**
- * Names of hosts that a rule means: `example.com` itself, `*.example.com` whatever lies below it at any depth, `*`
- * every name. Letters are the same in either case, and a name may end with the dot of the root.
+ * Patterns for host names: `example.com` matches itself, `*.example.com` everything below it at any depth, `*` every
+ * name. Matching ignores case, and a name may end with the dot of the root.
  */
 const NAME_MAX_CHARS = 253;
 const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
-/** Undefined: it is none. Otherwise as `DomainPatterns` takes it. */
+/** The normalised pattern for `DomainPatterns`; undefined: not a pattern. */
 export function domainPattern(text: string): string | undefined {
   const pattern = plain(text);
   if (pattern === "*") return pattern;
@@ -15,7 +15,7 @@ export function domainPattern(text: string): string | undefined {
 
 export class DomainPatterns {
   readonly #names = new Set<string>();
-  /** Of what lies below them. */
+  /** Parents of `*.` patterns. */
   readonly #parents = new Set<string>();
   readonly #isAll: boolean;
 
@@ -27,7 +27,7 @@ export class DomainPatterns {
     }
   }
 
-  /** False for what is no name of a host, also an address. */
+  /** False for anything that is not a host name, including an address. */
   match(name: string): boolean {
     const wanted = plain(name);
     if (!isName(wanted)) return false;
@@ -39,12 +39,12 @@ export class DomainPatterns {
   }
 }
 
-/** Letters of ASCII alone: there are others that turn into one of these, and then a name is not what it was. */
+/** Lowercases ASCII letters only: some other letters would turn into ASCII and change the name. */
 function plain(text: string): string {
   return (text.endsWith(".") ? text.slice(0, -1) : text).replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-/** A last label of digits would be read as an address somewhere. */
+/** A last label of digits could be read as an address. */
 function isName(text: string): boolean {
   if (text.length > NAME_MAX_CHARS) return false;
   const labels = text.split(".");

@@ -1,26 +1,26 @@
-/** What may leave a sandbox, as control tells the host. */
+/** Egress rules of a sandbox, as control passes them to the host. */
 
 /**
- * What may leave a sandbox, from its first packet on. `open`: all but what is closed to every sandbox. `closed`: no
- * packet, and names do not resolve.
+ * Rules for outgoing traffic from the first packet on. `open`: everything except what is closed to every sandbox.
+ * `closed`: no packet leaves, and names do not resolve.
  */
 export type Egress = "open" | "closed" | EgressPolicy;
 
 /**
- * What is allowed passes although it is denied; what is neither passes. What is closed to every sandbox stays closed,
- * but for `privateRanges`.
- * All ranges are IPv4 with a prefix length, as `ipv4Range` writes them: all of IPv6 is closed.
+ * Allow entries override deny entries; traffic that matches neither passes. Addresses closed to every sandbox stay
+ * closed, except `privateRanges`. All ranges are IPv4 with a prefix length, as `ipv4Range` writes them: all of IPv6 is
+ * closed.
  */
 export interface EgressPolicy {
   allowRanges: readonly string[];
-  /** As `DomainPatterns` takes them. They count for HTTP on port 80 and TLS on port 443. */
+  /** Patterns for `DomainPatterns`. They apply to HTTP on port 80 and TLS on port 443. */
   allowNames: readonly string[];
   denyRanges: readonly string[];
-  /** Every TCP connection that may leave goes through it, and nothing leaves but those. Null: none. */
+  /** Every allowed TCP connection goes through this proxy, and no other traffic leaves. Null: no proxy. */
   proxy: EgressProxy | null;
   /**
-   * Private networks that the operator has opened to this sandbox, without what is never opened
-   * (`private-networks.ts`): they are as the outside to it. Absent: none.
+   * Private networks that the operator has opened to this sandbox, without addresses that are never opened
+   * (`private-networks.ts`). The rules apply to them as to the internet. Absent: none.
    */
   privateRanges?: readonly string[];
 }
@@ -35,6 +35,6 @@ interface EgressProxy {
   /** A name or an IPv4 address. */
   host: string;
   port: number;
-  /** Null: it asks for none. */
+  /** Null: the proxy requires none. */
   credentials: { username: string; password: string } | null;
 }

@@ -1,7 +1,7 @@
 /**
- * The one error of this project. Anything that goes wrong becomes a Fault before it is shown to anybody: `status` is
- * the HTTP status (and the numeric `code` of a management error body), `message` says what was wrong and what to do
- * about it, `cause` is kept for logs and is never sent.
+ * The only error type of this project. Every error becomes a Fault before a client sees it: `status` is the HTTP status
+ * (and the numeric `code` of a management error body), `message` says what was wrong and what to do about it, `cause`
+ * is kept for logs and never sent.
  */
 export class Fault extends Error {
   override readonly name = "Fault";
@@ -22,7 +22,7 @@ export class Fault extends Error {
     this.headers = options.headers ?? {};
   }
 
-  /** The single conversion point: whatever was thrown, as a Fault. Unknown errors turn into a blank 500. */
+  /** The single conversion point: any thrown value becomes a Fault. Unknown errors become a blank 500. */
   static from(thrown: unknown): Fault {
     if (thrown instanceof Fault) return thrown;
     return new Fault(500, "internal error; the server's log has the details under this request's id", {

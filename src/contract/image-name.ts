@@ -1,6 +1,6 @@
 /**
- * The name of an image in a registry, as `docker pull` reads it: `[registry[:port]/]repository[:tag][@digest]`. Without
- * a registry it is of docker.io, and a repository of one word is there below `library/`.
+ * Parses the name of a registry image as `docker pull` does: `[registry[:port]/]repository[:tag][@digest]`. The default
+ * registry is docker.io, where a repository of one word is below `library/`.
  */
 import { Fault } from "./fault.ts";
 
@@ -10,7 +10,7 @@ export interface ImageName {
   /** `library/debian` */
   repository: string;
   tag: string | null;
-  /** `sha256:` and 64 hexadecimal digits; it says more than a tag, so that a name with both has no tag. */
+  /** `sha256:` and 64 hexadecimal digits. A digest overrides a tag, so a name with both has no tag. */
   digest: string | null;
 }
 
@@ -25,7 +25,7 @@ const PATH_PART = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*$/;
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 
-/** Fault 400 that says what is wrong with it. */
+/** Fault 400 that says what is wrong with the name. */
 export function parseImageName(text: string): ImageName {
   const refuse = (reason: string) => new Fault(400, `the image name ${shown(text)} is not valid: ${reason}`);
   if (text === "") throw refuse("it is empty. An example: debian:13");
@@ -55,7 +55,7 @@ export function parseImageName(text: string): ImageName {
   return { registry, repository, tag: digest === null ? tag : null, digest };
 }
 
-/** The first part is a registry if it cannot be anything else. */
+/** The first part is a registry only if it cannot be anything else. */
 function splitRegistry(named: string, refuse: (reason: string) => Fault): { registry: string; rest: string } {
   const slash = named.indexOf("/");
   const first = slash < 0 ? "" : named.slice(0, slash);
@@ -75,7 +75,7 @@ function splitRegistry(named: string, refuse: (reason: string) => Fault): { regi
   return { registry: DOCKER_HUB_ALIASES.has(registry) ? DOCKER_HUB : registry, rest };
 }
 
-/** With all that was left out, such as `docker.io/library/debian:latest`. */
+/** With all defaults, such as `docker.io/library/debian:latest`. */
 export function fullImageName({ registry, repository, tag, digest }: ImageName): string {
   return `${registry}/${repository}${digest === null ? `:${tag ?? "latest"}` : `@${digest}`}`;
 }

@@ -1,4 +1,4 @@
-/** Addresses and ranges of them, as users write them: `1.2.3.4`, `10.0.0.0/8`, `2001:db8::/32`. */
+/** IP addresses and ranges as users write them: `1.2.3.4`, `10.0.0.0/8`, `2001:db8::/32`. */
 
 /** As numbers, both inclusive. */
 interface Span {
@@ -11,7 +11,7 @@ const IPV6_BITS = 128;
 const IPV6_GROUPS = 8;
 const IPV4_SIZE = 2 ** IPV4_BITS;
 
-/** An IPv4 address or range, written from its first address on: `10.1.2.3/8` is `10.0.0.0/8`. Undefined: neither. */
+/** Normalises an IPv4 address or range: `10.1.2.3/8` becomes `10.0.0.0/8`. Undefined: neither. */
 export function ipv4Range(text: string): string | undefined {
   const span = spanOf(text);
   if (span === undefined) return undefined;
@@ -23,9 +23,9 @@ export function isIpv6Range(text: string): boolean {
   return ipv6Groups(address) !== undefined && prefix !== undefined;
 }
 
-/** Many IPv4 ranges at once. What is no such range has no place here. */
+/** A set of IPv4 ranges. Other input is ignored. */
 export class Ipv4Ranges {
-  /** In their order, none touching the next. */
+  /** Sorted, and not adjacent. */
   readonly #spans: Span[] = [];
 
   constructor(ranges: readonly string[]) {
@@ -37,18 +37,18 @@ export class Ipv4Ranges {
     }
   }
 
-  /** Whether every address is in one of them. */
+  /** Whether the ranges cover every address. */
   get isAll(): boolean {
     const [only] = this.#spans;
     return only?.first === 0 && only.last === IPV4_SIZE - 1;
   }
 
-  /** In their order, none touching the next: `1.2.3.4`, or `10.0.0.0-10.255.255.255`. */
+  /** Sorted, not adjacent: `1.2.3.4`, or `10.0.0.0-10.255.255.255`. */
   get spans(): string[] {
     return this.#spans.map(({ first, last }) => (first === last ? dotted(first) : `${dotted(first)}-${dotted(last)}`));
   }
 
-  /** What is in none of the others. */
+  /** The addresses that are in none of the others. */
   without(others: Ipv4Ranges): Ipv4Ranges {
     const left = new Ipv4Ranges([]);
     for (const { first, last } of this.#spans) {
@@ -63,7 +63,7 @@ export class Ipv4Ranges {
     return left;
   }
 
-  /** The same as ranges with a prefix length: as few as there can be, in their order. */
+  /** The fewest ranges with a prefix length, sorted. */
   get cidrs(): string[] {
     const found: string[] = [];
     for (const { first, last } of this.#spans) {
@@ -77,7 +77,7 @@ export class Ipv4Ranges {
     return found;
   }
 
-  /** False for what is no IPv4 address. */
+  /** False for anything but an IPv4 address. */
   has(address: string): boolean {
     if (!isIpv4(address)) return false;
     const wanted = numberOf(address);
@@ -116,14 +116,14 @@ function isIpv4(text: string): boolean {
 }
 
 /**
- * The eight numbers of an IPv6 address; undefined when it is none. None with a zone, which means something on one
- * machine alone. URL is no judge of these: it takes `::1:`, and refuses some that end in an IPv4 address.
+ * The eight groups of an IPv6 address; undefined for anything else, including an address with a zone, which is local to
+ * a machine. URL cannot check this: it accepts `::1:`, and refuses some addresses that end in an IPv4 address.
  */
 export function ipv6Groups(text: string): number[] | undefined {
   const [head = "", tail, ...more] = text.split("::");
   if (more.length > 0 || !text.includes(":")) return undefined;
   const last = text.slice(text.lastIndexOf(":") + 1);
-  // The last two may be written as an IPv4 address.
+  // The last two groups may be written as an IPv4 address.
   const mixed = isIpv4(last) ? [Math.floor(numberOf(last) / 2 ** 16), numberOf(last) % 2 ** 16] : [];
   const read = (part: string) => (part === "" ? [] : part.split(":").map(groupOf));
   const before = read(head);
@@ -140,7 +140,7 @@ function groupOf(text: string): number {
   return /^[0-9a-f]{1,4}$/i.test(text) ? Number.parseInt(text, 16) : Number.NaN;
 }
 
-/** The IPv4 address in one of the form `::ffff:1.2.3.4`, however it is written; undefined when it is none of these. */
+/** The IPv4 address in `::ffff:1.2.3.4`, in any notation; undefined for any other address. */
 export function mappedIpv4(text: string): string | undefined {
   const groups = ipv6Groups(text);
   if (groups === undefined || groups[5] !== 0xffff || groups.slice(0, 5).some((group) => group !== 0)) return undefined;

@@ -1,25 +1,25 @@
 /**
- * A limit that somebody can run into, as data. Each room lists its own, from the numbers that it enforces, in
- * `published-limits.ts`, or with these numbers where they are few; `sandlot limits --all` and docs/limits.md show them,
- * and tests/conventions/limit-tests.ts names for each the test that reaches it.
+ * A user-visible limit, as data. Each module lists its own, from the numbers that it enforces, in `published-limits.ts`
+ * or beside these numbers. `sandlot limits --all` and docs/limits.md show them, and tests/conventions/limit-tests.ts
+ * names the test that reaches each one.
  */
 
 export interface Limit {
-  /** What is bounded, in words that no other limit has. */
+  /** What is limited, in words unique to this limit. */
   name: string;
-  /** How much there is of it unless somebody says otherwise. */
+  /** The default. */
   value: string;
-  /** Who shares it. */
+  /** What the limit applies to. */
   scope: "sandbox" | "process" | "team" | "user" | "address" | "request" | "connection" | "build" | "volume" | "server";
-  /** What whoever has reached it notices. */
+  /** What a client sees at the limit. */
   error: string;
-  /** Where it is set; absent if it is not. */
+  /** Where it is set; absent: not configurable. */
   setting?: string;
 }
 
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
 
-/** As a person writes it: `64 MiB`. */
+/** Readable: `64 MiB`. */
 export function inBytes(bytes: number): string {
   let [amount, unit] = [bytes, 0];
   for (; amount % 1024 === 0 && amount > 0 && unit < UNITS.length - 1; unit++) amount /= 1024;

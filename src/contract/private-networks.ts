@@ -1,7 +1,7 @@
 /**
- * Private networks that the operator opens to sandboxes: ranges, addresses and host names. Some addresses no entry
- * opens: loopback, the sandboxes themselves, multicast. Metadata services are opened only by an entry that is exactly
- * their address, so that neither a wide range nor an answer for a name opens them.
+ * Private networks that the operator opens to sandboxes: ranges, addresses and host names. No entry opens loopback, the
+ * sandboxes themselves or multicast. Only an entry that is exactly its address opens a metadata service, so that
+ * neither a wide range nor a DNS response does.
  */
 import { CLOSED_IPV4 } from "./closed-ranges.ts";
 import { domainPattern } from "./domain-pattern.ts";
@@ -9,21 +9,21 @@ import { Fault } from "./fault.ts";
 import { Ipv4Ranges, ipv4Range, isIpv6Range } from "./ip-range.ts";
 
 export interface PrivateNetworks {
-  /** As `ipv4Range` writes them, without what is never opened. */
+  /** As `ipv4Range` writes them, without addresses that are never opened. */
   ranges: readonly string[];
   names: readonly string[];
 }
 
 export const PRIVATE_ENTRIES_MAX = 100;
-/** A wider range is a slip. */
+/** A wider range is probably a mistake. */
 const PREFIX_MIN = 8;
 const rangesThatOpen = (how: "never" | "by address") =>
   CLOSED_IPV4.filter(({ opens }) => opens === how).map(({ range }) => range);
 const NEVER = new Ipv4Ranges(rangesThatOpen("never"));
-/** Besides, metadata services of single clouds in ranges that may be opened. */
+/** Includes metadata services of single clouds that lie in ranges which may be opened. */
 const METADATA = new Ipv4Ranges([...rangesThatOpen("by address"), "100.100.100.200/32", "192.0.0.192/32"]);
 
-/** Fault 400 with the entry that cannot be taken. `what` is how the list is called. */
+/** Fault 400 with the invalid entry. `what` is the name of the list. */
 export function parsePrivateNetworks(what: string, entries: readonly string[]): PrivateNetworks {
   const refuse = (entry: string, why: string) => new Fault(400, `${what}: "${entry.slice(0, 300)}" ${why}`);
   if (entries.length > PRIVATE_ENTRIES_MAX) {
@@ -61,7 +61,7 @@ export function parsePrivateNetworks(what: string, entries: readonly string[]): 
   return { ranges: new Ipv4Ranges([...wide, ...exact]).without(NEVER).cidrs, names };
 }
 
-/** Of the addresses that a name leads to, those that it opens. */
+/** The addresses of a name that it opens. */
 export function openedByName(addresses: readonly string[]): string[] {
   return new Ipv4Ranges(addresses).without(METADATA).without(NEVER).cidrs;
 }

@@ -1,4 +1,4 @@
-/** One line of a sandbox's log, as host, control and store hand it on. */
+/** One line of a sandbox's log, shared by host, control and store. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -7,6 +7,6 @@ export interface LogLine {
   at: number;
   level: LogLevel;
   message: string;
-  /** `logger` is always among them. */
+  /** `logger` is always present. */
   fields: Record<string, string>;
 }

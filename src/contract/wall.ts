@@ -1,4 +1,4 @@
-/** What can stand between a sandbox and the machine's kernel. docs/walls.md says what each costs and stops. */
+/** Isolation runtimes between a sandbox and the machine's kernel. docs/walls.md compares them. */
 export const WALLS = ["crun", "runsc"] as const;
 
 export type Wall = (typeof WALLS)[number];

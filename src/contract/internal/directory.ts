@@ -1,28 +1,28 @@
 /**
- * What the edge is told and may ask: where sandboxes are, to wake one, and whose a signed link is. Like the host's door
- * it can be a network call: plain data, promises, and events in their order. What every request needs, the edge has in
- * a table of its own that these events keep; it asks only when a sandbox is not in there, or a service is not where it
- * was looked for.
+ * The interface from the edge to control: where sandboxes are, waking one, and the owner of a signed link. Like the
+ * host's interface it can be a network call: plain data, promises, and ordered events. The edge keeps its own table
+ * from these events for every request; it calls only when a sandbox is missing there, or a service is not found.
  */
 import type { SignedLink } from "../runtime/file-signature.ts";
 import type { Endpoint } from "./host.ts";
 
 export interface Directory {
   /**
-   * From now on this listener is told where sandboxes can be reached: first of all of them, then of each change, at
-   * once and before the answer to any call that it precedes. It must not throw.
+   * Sends the routes to this listener from now on: first all of them, then each change, immediately and before the
+   * result of any later call. It must not throw.
    */
   follow(listener: (event: RouteEvent) => void): void;
 
   /**
-   * Has a sandbox that has no open route reached again. One that is between two states is waited for, a paused one is
-   * woken if its creator allows it and the credentials do. However many ask at once, it is woken once; that nobody
-   * waits any more does not stop it. When it answers `woken`, its route has been told.
+   * Makes a sandbox without an open route reachable. One in transition is waited for; a paused one is woken if its
+   * creator and the credentials allow it. Concurrent calls wake it once, and the wake goes on when its callers leave.
+   * After `woken`, its route has already been sent.
    */
   wake(sandboxId: string, request: WakeRequest): Promise<Wake>;
 
   /**
-   * A port at the sandbox's endpoint that leads to a service on `port`, also one on a loopback address; or undefined.
+   * A port at the sandbox's endpoint that leads to a service on `port`, including one on a loopback address; or
+   * undefined.
    */
   forward(sandboxId: string, port: number): Promise<number | undefined>;
 
@@ -30,52 +30,52 @@ export interface Directory {
   findSigned(link: SignedLink, client: string): Promise<string | undefined>;
 }
 
-/** The way to one run of a sandbox. */
+/** The route to one run of a sandbox. */
 export interface Route {
   sandboxId: string;
-  /** Another run of the same sandbox has another. */
+  /** Differs between runs of the same sandbox. */
   runId: string;
   endpoint: Endpoint;
   access: RouteAccess;
-  /** False: nobody new is led there. What is carried already goes on, because it may turn out that the run does. */
+  /** False: new requests are refused. Open connections continue, because the run may go on. */
   isOpen: boolean;
 }
 
-/** Who is let through to a sandbox, and as what. */
+/** Access rules of a sandbox. */
 export interface RouteAccess {
-  /** Whose it is: a team is carried only so many requests at once. */
+  /** The owner: concurrent requests are limited per team. */
   teamId: string;
-  /** Requests to all ports but the runtime's must have it as `e2b-traffic-access-token`; null: anybody passes. */
+  /** Required as `e2b-traffic-access-token` on all ports but the runtime's; null: no token required. */
   trafficToken: string | null;
-  /** The runtime asks for no token of its own, so the traffic token is demanded on its port, too. */
+  /** The runtime has no token of its own, so its port requires the traffic token too. */
   guardsRuntime: boolean;
-  /** What services on all ports but the runtime's are told as Host; `${PORT}` in it is the port. Null: as it came. */
+  /** Host header for services on all ports but the runtime's; `${PORT}` in it is the port. Null: unchanged. */
   maskRequestHost: string | null;
-  /** Ports where the service speaks TLS; its certificate is not looked at. */
+  /** Ports where the service uses TLS; its certificate is not verified. */
   httpsPorts: readonly number[];
 }
 
 export type RouteEvent =
-  /** All there are; runs that are not named are over. */
+  /** All routes. Runs that are not listed are over. */
   | { kind: "table"; routes: readonly Route[] }
-  /** Of a run that was not known, or that changed. */
+  /** A new or changed run. */
   | { kind: "route"; route: Route }
-  /** What is carried to this run must end. */
+  /** All connections to this run must end. */
   | { kind: "over"; sandboxId: string; runId: string };
 
 export interface WakeRequest {
   port: number;
   /** The request's X-Access-Token. */
   accessToken: string | null;
-  /** Its E2b-Traffic-Access-Token. */
+  /** The request's E2b-Traffic-Access-Token. */
   trafficToken: string | null;
-  /** False: it only asks whether the sandbox is up. It joins a start that is under way and begins none. */
+  /** False: the request only checks whether the sandbox is up. It joins a start in progress but begins none. */
   mayWake: boolean;
 }
 
 export type Wake = { woken: true } | { refused: WakeRefusal };
 
-/** `unavailable`: the machine has no room or no time for it just now, or the server is stopping. */
+/** `unavailable`: the machine is out of capacity or time, or the server is stopping. */
 export type WakeRefusal =
   | "not-found"
   | "forbidden"

@@ -6,156 +6,150 @@ export type { Egress, EgressPolicy, LookedUp } from "../egress.ts";
 export type { Wall } from "../wall.ts";
 
 /**
- * One machine that makes, runs and destroys sandboxes: the only door from the rest of the project into `src/host`.
- * Everything that needs privileges happens behind this interface; nothing behind it knows of teams, keys or HTTP
- * clients.
+ * One machine that creates, runs and destroys sandboxes: the only interface from the rest of the project into
+ * `src/host`. Everything that needs privileges happens behind it; nothing behind it knows teams, keys or HTTP clients.
  *
- * The door can be a network call, so that the machine need not be the one that control runs on:
- * - Arguments, results and events are what JSON carries, unchanged. No closures, signals, maps or sets.
- * - Every method is a call with a promise. All may be made concurrently. Errors are Faults; their cause travels as
- *   text.
- * - What the host has to say by itself is an event, and nobody answers an event: an answer is a call of its own.
- * - Events come in their order, and an event that preceded a call's result is told before that result. So who has heard
- *   of a resume's success has heard where the sandbox is reached.
- * - Nothing that is needed for every request of a sandbox's traffic is asked here: `reachable` and `unreachable` say
- *   where sandboxes are, and whoever needs it keeps a table of that.
+ * It can be a network call, so that the machine need not be the one that control runs on:
+ * - Arguments, results and events survive JSON unchanged: no closures, signals, maps or sets.
+ * - Every method returns a promise. Calls may be concurrent. Errors are Faults; their cause travels as text.
+ * - Events are one-way; a reply is a separate call.
+ * - Events arrive in order, and an event that precedes a call's result arrives before that result. So a caller that
+ *   gets the success of a resume already knows where the sandbox can be reached.
+ * - Nothing here is needed for every request to a sandbox: `reachable` and `unreachable` say where sandboxes are, and
+ *   listeners keep a table of that.
  *
  * Tests hold every host, and control, to this through a wrapper that turns all of it into JSON
- * (testing/serialised-host.ts).
+ * (src/host/testing/serialised-host.ts).
  */
 export interface Host {
   /**
-   * From now on this listener is told what happens, first of all that can be reached (`inventory`). It replaces the one
-   * before, as a connection that was lost is replaced by the next. It must not throw.
+   * Sends events to this listener from now on, beginning with everything that can be reached (`inventory`). It replaces
+   * the previous listener, as a new connection replaces a lost one. It must not throw.
    */
   events(listener: (event: HostEvent) => void): void;
 
   /**
-   * A running sandbox whose guest has answered; it has been told `reachable` by then. The host chooses the id, because
-   * a sandbox may have been booted before anybody asked for it. Fault 503 when the machine has no room, 404 when the
-   * image is not on this machine.
+   * Creates a sandbox. Resolves when its guest has responded and `reachable` has been sent. The host chooses the id,
+   * because the sandbox may come from the ready pool. Fault 503 when the machine is out of capacity, 404 when the image
+   * is not on this machine.
    */
   create(request: CreateSandbox): Promise<CreatedSandbox>;
 
   /**
    * Writes a running sandbox into the checkpoint `name` and ends it. Resolves when the checkpoint is durable and no
-   * process of the sandbox is left; what else it had goes right after, and whatever is asked of it next waits for that.
-   * When it throws, the sandbox runs on as if nothing had been asked and there is no checkpoint: Fault 422 when
-   * something in the sandbox cannot be kept (the message names the process and the reason), 507 when the disk is full,
-   * 404 when it does not run. It is `unreachable` from the moment of the call, and `reachable` again before that
-   * throws.
+   * process of the sandbox is left. Its other resources are freed right after, and later calls for it wait for that.
+   * When it throws, the sandbox keeps running as before and there is no checkpoint: Fault 422 when some state cannot be
+   * checkpointed (the message names the process and the reason), 507 when the disk is full, 404 when it does not run.
+   * It is `unreachable` from the start of the call, and `reachable` again before it throws.
    */
   pause(id: string, name: string, options: CheckpointOptions): Promise<void>;
 
   /**
-   * The same sandbox again, from a checkpoint: same id, same address inside. It is `reachable` before this resolves.
-   * Resolves when its guest has answered. The checkpoint stays until `removeCheckpoint`, so that a failure at any later
-   * step loses nothing. Fault 422 when the checkpoint does not fit this machine (the message says what differs, and
-   * that `memory: false` starts from its disk alone), 503 when the machine has no room, 404 when there is no such
-   * checkpoint.
+   * Restores a sandbox from a checkpoint, with the same id and the same inner address. It is `reachable` before this
+   * resolves. Resolves when its guest has responded. The checkpoint stays until `removeCheckpoint`, so that a later
+   * failure loses nothing. Fault 422 when the checkpoint does not fit this machine (the message says what differs, and
+   * that `memory: false` starts from its disk alone), 503 when the machine is out of capacity, 404 when the checkpoint
+   * does not exist.
    */
   resume(request: ResumeSandbox): Promise<void>;
 
   /**
-   * Like `pause`, but the sandbox goes on after a short stop. Any number of sandboxes can be created from the
+   * Like `pause`, but the sandbox continues after a short freeze. Any number of sandboxes can be created from the
    * checkpoint.
    */
   snapshot(id: string, name: string, options: CheckpointOptions): Promise<void>;
 
-  /** Idempotent; an unknown name is success. Sandboxes that were made from it are not touched. */
+  /** Idempotent; an unknown name is success. Sandboxes created from it are not affected. */
   removeCheckpoint(name: string): Promise<void>;
 
   /**
-   * Ends a sandbox and removes all it had. It is `unreachable` from the moment of the call. Idempotent; an
-   * unknown id is success.
+   * Ends a sandbox and removes its resources. It is `unreachable` from the start of the call. Idempotent; an unknown id
+   * is success.
    */
   destroy(id: string): Promise<void>;
 
   /**
-   * From now on this may leave a running sandbox. Resolves when it holds for everything, connections that were open
-   * before included. Until then each packet meets the old rules or the new ones, whole. Fault 404 when it does not run.
+   * Changes the egress rules of a running sandbox. Resolves when they hold for all traffic, including open connections.
+   * Until then each packet meets either the old or the new rules as a whole. Fault 404 when it does not run.
    */
   setEgress(id: string, egress: Egress): Promise<void>;
 
   /**
-   * Where a host name leads, or an IPv4 address itself, and which of these addresses are closed to sandboxes with these
-   * private ranges. Empty: it leads nowhere, or the name server does not answer.
+   * Resolves a host name, or takes an IPv4 address, and says which addresses are closed to sandboxes with these private
+   * ranges. Empty: it does not resolve, or the name server does not respond.
    */
   lookUp(host: string, privateRanges: readonly string[]): Promise<LookedUp[]>;
 
   /**
-   * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, also to one that is bound to a
-   * loopback address; undefined if there is none, or the sandbox does not run.
+   * A port at the `host` of the sandbox's endpoint that leads to a service on `port`, including one bound to a loopback
+   * address; undefined if there is none, or the sandbox does not run.
    */
   forward(id: string, port: number): Promise<number | undefined>;
 
   /**
-   * Takes back what there is after a restart: keeps what is named, removes the rest. Answers what of it there is. A
-   * sandbox whose pause was interrupted runs on. All that is kept is told `reachable` before this resolves.
+   * Adopts resources after a restart: keeps what is named, removes the rest, and returns what exists. A sandbox whose
+   * pause was interrupted keeps running. Everything kept is `reachable` before this resolves.
    */
   adopt(keep: Inventory): Promise<Inventory>;
 
   /**
-   * Tell what the sandbox's log has after this position; null is its beginning. It answers `log-waits`, and it is the
-   * receipt for a `log`, of which nothing will be asked again. The host tells one `log` at a time and keeps no more in
-   * memory than that. Without any answer it hangs up on the guest, which keeps its lines, and says `log-waits` again.
+   * Asks for the sandbox's log after this position; null: from its beginning. It replies to `log-waits`, and
+   * acknowledges a `log`, which will not be sent again. The host sends one `log` at a time and buffers no more than
+   * that. Without any reply it disconnects from the guest, which keeps its lines, and sends `log-waits` again.
    */
   hearLog(id: string, after: string | null): Promise<void>;
 
-  /** Nothing of its log can be taken just now: what was told last is not kept. The host says `log-waits` later. */
+  /** Refuses the log for now: the last `log` was not kept. The host sends `log-waits` later. */
   putOffLog(id: string): Promise<void>;
 
-  /** What those of `ids` that run use at this moment, by id. They do not notice. */
+  /** Current usage of those of `ids` that run, by id. Measuring does not affect them. */
   measure(ids: readonly string[]): Promise<Record<string, Usage>>;
-  /** Processor time alone, in milliseconds: a fraction of the work. */
+  /** Processor time only, in milliseconds; much cheaper than `measure`. */
   processorTimes(ids: readonly string[]): Promise<Record<string, number>>;
 
   /**
-   * Makes an image from another one, step by step, and if it has a start command a checkpoint of what that started.
-   * Resolves when the build is over, whichever way; a build that fails is no Fault. What happens meanwhile is told as
-   * `build-log`. Nothing of a failed build is left but layers that the next one may begin with. Builds that were
-   * under way when the server ended are not gone on with: nobody adopts them.
+   * Builds an image from another one, step by step, with a checkpoint of its start command's processes if it has one.
+   * Resolves when the build is over; a failed build is not a Fault. Its log is sent as `build-log`. A failed build
+   * leaves only layers, which the next build may reuse. Builds do not survive the server: the next start does not
+   * continue them.
    */
   build(request: BuildRequest): Promise<BuildOutcome>;
 
   /**
-   * Ends a build: it resolves as failed, with this reason. Resolves when nothing of it runs any more. Idempotent; an
-   * unknown id is success.
+   * Ends a build: it resolves as failed, with this reason. Resolves when no process of the build is left. Idempotent;
+   * an unknown id is success.
    */
   cancelBuild(id: string, reason: string): Promise<void>;
 
   /**
-   * Writes the checkpoint `name` of a new sandbox in which this start command has become ready; for a build whose own
+   * Writes the checkpoint `name` of a new sandbox in which this start command has become ready. For a build whose own
    * checkpoint does not fit this machine any more. Faults as of `pause`.
    */
   prepareStart(request: PrepareStart): Promise<void>;
 
   /**
-   * Removes images and layers that nobody needs: neither what is named, nor a sandbox or build of this moment. Layers
-   * that were used lately stay. Answers what is left, for whoever wants to show it.
+   * Removes images and layers that are neither named nor used by a current sandbox or build. Recently used layers stay.
+   * Returns what is left.
    */
   collectImages(keep: readonly string[]): Promise<StoredImages>;
 
   /**
-   * A new, empty volume that holds so much and no more. Idempotent. Resolves when it is durable. Fault 507 when the
-   * machine has no room for it. What is in a volume is reached through `VolumeContent`, for bytes do not pass here.
+   * Creates an empty volume of this size. Idempotent. Resolves when it is durable. Fault 507 when the machine has no
+   * room for it. `VolumeContent` gives access to the content, because bytes do not pass through this interface.
    */
   createVolume(name: string, sizeMB: number): Promise<void>;
 
-  /** Removes a volume that no sandbox has, and all that is in it. Idempotent; an unknown name is success. */
+  /** Removes a volume that no sandbox uses, with its content. Idempotent; an unknown name is success. */
   removeVolume(name: string): Promise<void>;
 
-  /**
-   * Keeps at least so many sandboxes ready for creates that ask for just this, whatever was asked for. Replaces the
-   * previous request.
-   */
+  /** Sets the minimum number of sandboxes in the ready pool for each of these kinds. Replaces the previous call. */
   keepReady(kept: readonly KeptReady[]): Promise<void>;
 
-  /** Stops background work. Sandboxes that were handed out run on. */
+  /** Stops background work. Sandboxes that were handed out keep running. */
   close(): Promise<void>;
 }
 
-/** What all sandboxes of one template build have in common. */
+/** The common properties of all sandboxes of one template build. */
 export interface SandboxKind {
   templateId: string;
   /** Name of a root filesystem on this machine. */
@@ -165,59 +159,59 @@ export interface SandboxKind {
   diskSizeMB: number;
   defaultUser: string;
   defaultWorkdir: string;
-  /** What it is kept behind; absent: what the machine takes for those of which nobody said anything. */
+  /** The isolation runtime; absent: the machine's default. */
   wall?: Wall;
 }
 
-/** What is kept ready for a create with this kind and checkpoint. */
+/** Ready pool for creates with this kind and checkpoint. */
 export interface KeptReady {
   kind: SandboxKind;
-  /** So many; none is as if it were not named. */
+  /** 0 is the same as not being listed. */
   count: number;
   checkpoint: string | null;
 }
 
 export interface CreateSandbox {
   kind: SandboxKind;
-  /** Start as a copy of what is in this checkpoint: with its memory if it has any, else from its disk. */
+  /** Start as a copy of this checkpoint: with its memory if it has any, else from its disk. */
   checkpoint?: string;
   /**
-   * What runs in the memory of the checkpoint. Without a checkpoint, or where there is none of that name or its memory
-   * does not fit this machine, the sandbox boots from its image and runs this instead, until it is ready.
+   * The command that runs in the memory of the checkpoint. Without a checkpoint, or if it is missing or its memory does
+   * not fit this machine, the sandbox boots from its image and runs this command until it is ready.
    */
   start?: StartCommand;
   envVars: Record<string, string>;
-  /** Tokens that open the runtime; empty means that it answers without one. */
+  /** Access tokens of the runtime; empty: it requires none. */
   accessTokens: string[];
   egress: Egress;
   /**
-   * Who asks. What several ask for, or one more than once, is kept ready for the next as far as there is room, of which
-   * each owner has a share. Absent: it is no reason to keep any.
+   * The owner of the request. Kinds requested by several owners, or repeatedly by one, are kept in the ready pool as
+   * far as there is room, of which each owner has a share. Absent: the request does not count as demand.
    */
   owner?: string;
-  /** Absent: none. A checkpoint with memory has the ones it was written with, and takes no others: Fault 422. */
+  /** Absent: none. A checkpoint with memory has the volumes it was written with, and takes no others: Fault 422. */
   volumes?: readonly VolumeMount[];
 }
 
 export interface VolumeMount {
   /** Its name on the machine. */
   volume: string;
-  /** Absolute and clean. What is missing of the folder is made. */
+  /** Absolute and normalised. Missing folders are created. */
   path: string;
 }
 
 /** A process that runs from the start of every sandbox of a template. */
 export interface StartCommand {
-  /** A line for the shell, run as the default user in the default working directory. */
+  /** A shell command, run as the default user in the default working directory. */
   command: string;
-  /** A line for the shell that succeeds once the sandbox is ready; null waits for a fixed time. */
+  /** A shell command that succeeds once the sandbox is ready; null waits for a fixed time. */
   ready: string | null;
 }
 
 export interface BuildRequest {
   id: string;
   templateId: string;
-  /** Layers are reused within builds of one owner. */
+  /** Layers are reused among builds of one owner. */
   owner: string;
   from: BuildOrigin;
   steps: readonly BuildStep[];
@@ -227,17 +221,17 @@ export interface BuildRequest {
   cpuCount: number;
   memoryMB: number;
   diskSizeMB: number;
-  /** Of all sandboxes in which it is made, and of the checkpoint, as in a SandboxKind. */
+  /** For all sandboxes of the build and for the checkpoint, as in a SandboxKind. */
   wall?: Wall;
-  /** Of the sandboxes in which it is made, as in an EgressPolicy. */
+  /** For the sandboxes of the build, as in an EgressPolicy. */
   privateRanges?: readonly string[];
 }
 
 export type BuildOrigin =
   | { kind: "registry"; image: string; credentials: RegistryCredentials | null }
-  /** One that comes with Sandlot, by its name. Its root filesystem is made on this machine unless it is there. */
+  /** A built-in template, by name. Its root filesystem is made on this machine unless it exists. */
   | { kind: "builtin"; name: string }
-  /** Another build, with the user, folder and variables that its sandboxes have. */
+  /** Another build, with the user, folder and variables of its sandboxes. */
   | { kind: "template"; from: SandboxKind; checkpoint: string | null; envVars: Record<string, string> };
 
 export type RegistryCredentials =
@@ -246,9 +240,9 @@ export type RegistryCredentials =
   | { type: "gcp"; serviceAccountJson: string };
 
 /**
- * In values of variables, paths and names of users, `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` (also `-`,
- * `+`, `:?` and `?`, as shells have them, words expanded alike) mean what the variables are before the step. Nothing
- * else is expanded, and `\$` is a dollar.
+ * In values of variables, paths and user names, `$NAME`, `${NAME}`, `${NAME:-word}` and `${NAME:+word}` (also `-`, `+`,
+ * `:?` and `?`, as in shells, with words expanded alike) expand to the variables before the step. Nothing else is
+ * expanded, and `\$` is a dollar.
  */
 export type BuildStep = { force: boolean } & (
   | { type: "run"; command: string; user: string | null }
@@ -262,12 +256,14 @@ export type BuildStep = { force: boolean } & (
 export type BuildOutcome =
   | {
       isReady: true;
-      /** What sandboxes of it start from. */
+      /** The root filesystem of its sandboxes. */
       image: string;
       defaultUser: string;
       defaultWorkdir: string;
       envVars: Record<string, string>;
-      /** Of the processes that its start command left running; null: none, or they cannot be kept. */
+      /**
+       * Checkpoint of the processes that its start command left running; null: none, or they cannot be checkpointed.
+       */
       checkpoint: string | null;
     }
   | {
@@ -282,12 +278,12 @@ export interface BuildLogEntry {
   at: number;
   level: "debug" | "info" | "warn" | "error";
   message: string;
-  /** As in a BuildOutcome that failed; null: of no step. */
+  /** As in a failed BuildOutcome; null: not of a step. */
   step: string | null;
 }
 
 export interface PrepareStart {
-  /** Of the checkpoint. */
+  /** Name of the checkpoint. */
   name: string;
   kind: SandboxKind;
   envVars: Record<string, string>;
@@ -298,48 +294,48 @@ export interface PrepareStart {
 
 export interface StoredImages {
   images: readonly { name: string; bytes: number }[];
-  /** Of all layers that are kept for the next builds. */
+  /** Size of all layers kept for later builds. */
   layerBytes: number;
 }
 
 export interface ResumeSandbox extends CreateSandbox {
   id: string;
   checkpoint: string;
-  /** False: boot from the checkpoint's disk and leave its memory aside. */
+  /** False: boot from the checkpoint's disk and ignore its memory. */
   memory: boolean;
 }
 
 export interface CheckpointOptions {
-  /** False: files only; what starts from it boots. */
+  /** False: files only; a sandbox from it boots. */
   memory: boolean;
-  /** True: it is only needed for a moment, and need not outlive this server. */
+  /** True: needed only briefly; it need not survive this server. */
   temporary?: boolean;
-  /** Whose sandbox it is: one who wants many written at once keeps nobody else waiting behind them all. */
+  /** The owner of the sandbox: many checkpoints of one owner must not delay those of others. */
   owner?: string;
 }
 
 export type HostEvent =
-  /** All that can be reached; what is not named cannot. */
+  /** Everything that can be reached; nothing else can. */
   | { kind: "inventory"; reachable: readonly Reachable[] }
   | ({ kind: "reachable" } & Reachable)
   | { kind: "unreachable"; id: string }
   /**
-   * It ended without `destroy`: its first process died, or the host ended it for what it did to the machine. Told once,
-   * after `unreachable`. `reason` is for those whose it was.
+   * It ended without `destroy`: its first process died, or the host ended it for what it did to the machine. Sent once,
+   * after `unreachable`. `reason` is for its owner.
    */
   | { kind: "lost"; id: string; reason: string }
-  /** For the log of a sandbox: what it does fails, and no program inside is told why. Bounded in rate. */
+  /** For the log of a sandbox: an operation failed in a way that no program inside can see. Rate-limited. */
   | { kind: "trouble"; id: string; message: string }
-  /** What a build says, in its order and all of it before the build's outcome. */
+  /** The log of a build, in order, and complete before the build's outcome. */
   | { kind: "build-log"; id: string; entries: readonly BuildLogEntry[] }
   | LogEvent;
 
 export type LogEvent =
-  /** The sandbox's log may have more to tell: say from where with `hearLog`, or `putOffLog`. */
+  /** The sandbox's log may have more lines: reply with `hearLog` and a position, or with `putOffLog`. */
   | { kind: "log-waits"; id: string }
   /**
-   * Lines in their order, and the position behind them: null for a line that is the host's own. To be answered with
-   * `hearLog` and that position, or with `putOffLog`.
+   * Lines in order, and the position after them; null for a line of the host itself. Reply with `hearLog` and that
+   * position, or with `putOffLog`.
    */
   | { kind: "log"; id: string; lines: readonly LogLine[]; position: string | null };
 
@@ -350,7 +346,7 @@ export interface Reachable {
 }
 
 export interface Usage {
-  /** Processor time of all its processes since some moment in the past; only differences mean something. */
+  /** Processor time of all its processes since an arbitrary moment; only differences are meaningful. */
   cpuUsedMs: number;
   memUsed: number;
   memCache: number;
@@ -367,19 +363,19 @@ export interface Inventory {
 export interface CreatedSandbox {
   /** `i` and 20 of [a-z0-9]. */
   id: string;
-  /** Why the memory of the checkpoint was left aside and its start command run anew, if so. */
+  /** Why the memory of the checkpoint was ignored and its start command run again, if so. */
   mismatch?: string;
 }
 
-/** Where a sandbox is reached, for whoever listens to the host's events. */
+/** Address of a sandbox, for listeners to the host's events. */
 export interface Endpoint {
   /** A name or an IPv4 address. */
   host: string;
-  /** The sandbox's runtime answers there, at `host`. */
+  /** Port of the sandbox's runtime, at `host`. */
   runtimePort: number;
   /**
-   * True: `host` is the sandbox's own, and each of its ports is that port there. False: it stands for others, too, as a
-   * relay on another machine would, and `forward` must be asked for every port but the runtime's.
+   * True: `host` belongs to the sandbox, and its ports are the sandbox's ports. False: `host` is shared, as a relay on
+   * another machine would be, and `forward` must be called for every port but the runtime's.
    */
   ownPorts: boolean;
 }

@@ -1,30 +1,32 @@
 /**
- * What is in a volume, for who has no sandbox at hand: the second interface of the host besides `host.ts`, since the
- * bytes of files do not pass through JSON. Paths are as seen from the volume: "/" is its root, and nothing outside of
- * it can be named, whatever links and folders are changed meanwhile by sandboxes that have it mounted.
+ * Access to the content of a volume without a sandbox: the second interface of the host besides `host.ts`, since the
+ * bytes of files do not pass through JSON. Paths are relative to the volume: "/" is its root, and nothing outside can
+ * be named, whatever links and folders sandboxes change meanwhile.
  *
- * Errors are Faults that name the path: 404 when there is no such entry or volume, 409 when there is one already, 400
- * when it is of another kind than asked for, 507 when the volume is full, 503 when there is too much to do.
+ * Errors are Faults that name the path: 404 for a missing entry or volume, 409 for an existing entry, 400 for an entry
+ * of another kind, 507 when the volume is full, 503 when the host is busy.
  */
 export interface VolumeContent {
-  /** Of a link itself, not of what it leads to. */
+  /** Of a link itself, not of its target. */
   stat(volume: string, path: string): Promise<VolumeEntry>;
 
-  /** What is in a folder, and in its folders down to `depth`. Links are not followed. Fault 400 when it is too much. */
+  /**
+   * The entries of a folder and its folders down to `depth`. Links are not followed. Fault 400 when there are too many.
+   */
   list(volume: string, path: string, depth: number): Promise<VolumeEntry[]>;
 
-  /** `force`: with its parents, and it may be there already. */
+  /** `force`: creates missing parents, and the folder may exist. */
   makeFolder(volume: string, path: string, options: EntryOptions): Promise<VolumeEntry>;
 
   change(volume: string, path: string, changes: EntryAttributes): Promise<VolumeEntry>;
 
-  /** A folder with all that is in it. */
+  /** Removes an entry; a folder with its content. */
   remove(volume: string, path: string): Promise<void>;
 
-  /** Its bytes as of this moment; the stream breaks off when it becomes shorter meanwhile. */
+  /** The current bytes of a file. The stream fails if the file becomes shorter meanwhile. */
   read(volume: string, path: string): Promise<{ bytes: number; content: ReadableStream<Uint8Array> }>;
 
-  /** The file is there when all of it has arrived. `force`: with its parents, and in the place of one that is there. */
+  /** The file appears when all of it has arrived. `force`: creates missing parents, and replaces an existing file. */
   write(
     volume: string,
     path: string,
@@ -55,6 +57,6 @@ export interface VolumeEntry {
   atime: string;
   mtime: string;
   ctime: string;
-  /** Where a symlink leads. */
+  /** Target of a symlink. */
   target?: string;
 }

@@ -1,9 +1,9 @@
-/** API keys of a team and access tokens of a user. Only the answer to the making of one holds the secret itself. */
+/** API keys of a team and access tokens of a user. Only the response to their creation holds the secret. */
 import { z } from "zod";
 import { dateTime } from "./identifiers.ts";
 import { KEY_NAME_MAX_CHARS } from "./limits.ts";
 
-/** Operators list names on a terminal, which obeys control characters. */
+/** Operators list names on a terminal, which interprets control characters. */
 const UNPRINTABLE = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 
 export const keyName = z

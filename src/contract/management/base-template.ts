@@ -1,4 +1,4 @@
-/** The built-in template that every client asks for when it names none. Its ids are the same on every server. */
+/** The built-in template that clients use by default. Its ids are the same on every server. */
 export const BASE_TEMPLATE = {
   id: "sandlotbase000000000",
   buildId: "5a4d1075-ba5e-4000-8000-000000000001",

@@ -1,6 +1,6 @@
 /**
- * What a client may ask for when it creates a sandbox. Optional members take null for "not given", because some clients
- * send it; members that are not named here are ignored.
+ * The request to create a sandbox. Optional fields accept null, because some clients send it; unknown fields are
+ * ignored.
  */
 import { z } from "zod";
 import {
@@ -34,14 +34,14 @@ const metadata = stringMap(function* (given) {
   }
 });
 
-/** What no process could be started with is refused here, where somebody is told. */
+/** Variables that no process could start with are refused here, where the client gets an error. */
 const envVars = stringMap(function* (given) {
   let total = 0;
   for (const [name, value] of Object.entries(given)) {
     if (name === "" || name.includes("=") || name.includes(NUL)) {
       yield { message: 'must have names that are not empty and hold neither "=" nor NUL' };
     } else if (value.includes(NUL)) yield { key: name, message: "must not hold NUL" };
-    // As the kernel counts it: NAME=VALUE and a NUL.
+    // As the kernel counts: NAME=VALUE and a NUL.
     const size = Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
     if (size > ENV_VARIABLE_MAX_BYTES) {
       const most = ENV_VARIABLE_MAX_BYTES;

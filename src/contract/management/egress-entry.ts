@@ -1,17 +1,17 @@
 /**
- * What users write into lists of what may leave a sandbox: addresses, ranges, and names where names are taken. Each
- * check answers what is wrong, in words that follow the entry, or undefined.
+ * Entries of egress lists: addresses, ranges, and names where they are allowed. Each check returns the problem, in
+ * words that follow the entry, or undefined.
  */
 import { domainPattern } from "../domain-pattern.ts";
 import { ipv4Range, ipv6Groups, isIpv6Range, mappedIpv4 } from "../ip-range.ts";
 import { EGRESS_ENTRY_MAX_CHARS } from "./limits.ts";
 
-/** As clients write it, and as names in a list of what is allowed demand it of the other list. */
+/** The exact text that clients send, and that allowed names require in the deny list. */
 export const ALL_ADDRESSES = "0.0.0.0/0";
 const ALL_IPV6 = "::/0";
 const ENTRY_SHOWN_MAX_CHARS = 64;
 
-/** What is neither an address nor a range is a name, if it is anything. */
+/** Any other entry can only be a name. */
 export function isAddressEntry(entry: string): boolean {
   return ipv4Range(entry) !== undefined || isIpv6Range(entry);
 }
@@ -29,7 +29,7 @@ export function denyProblem(entry: string): string | undefined {
   return `is no address and no range such as 203.0.113.7 or 203.0.113.0/24; names cannot be denied, ${ALL_ADDRESSES} can`;
 }
 
-/** An entry for a message. */
+/** Shortened for a message. */
 export function shownEntry(entry: string): string {
   return JSON.stringify(entry.length > ENTRY_SHOWN_MAX_CHARS ? `${entry.slice(0, ENTRY_SHOWN_MAX_CHARS)}…` : entry);
 }
@@ -44,7 +44,7 @@ function addressProblem(entry: string): string | undefined {
   if (address === "0.0.0.0" || ipv6Groups(address)?.every((group) => group === 0)) {
     return `begins with the unspecified address; for all addresses write exactly ${ALL_ADDRESSES}`;
   }
-  // The kernel sends to the IPv4 address in it, which a rule about IPv6 would miss.
+  // The kernel sends to the inner IPv4 address, which a rule about IPv6 would miss.
   if (mappedIpv4(address) !== undefined) return "is an IPv4 address in the form of IPv6; write the IPv4 address";
   return undefined;
 }

@@ -13,7 +13,7 @@ export const forkRequest = z.object({
   count: z.int().min(1).max(FORK_COUNT_MAX).nullish().describe("How many copies; 1 when absent"),
 });
 
-/** As many as were asked for; some may have failed. */
+/** One entry per requested copy; some may have failed. */
 export const forkAnswer = z.array(z.union([z.object({ sandbox: createdSandbox }), z.object({ error: errorBody })]));
 
 export type ForkAnswer = z.infer<typeof forkAnswer>;

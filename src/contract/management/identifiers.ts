@@ -1,7 +1,7 @@
-/** How things are called on the management interface. */
+/** Identifiers of the management interface. */
 import { z } from "zod";
 
-/** Deprecated on the wire, required by clients: one constant for every sandbox. */
+/** Deprecated, but required by clients: the same for every sandbox. */
 export const CLIENT_ID = "6532622b";
 
 export const API_KEY_PREFIX = "e2b_";
@@ -11,6 +11,6 @@ export const SECRET_HEX_CHARS = 40;
 
 export const templateId = z.string().regex(/^[a-z0-9]{20}$/, "must be 20 characters of a-z and 0-9");
 export const sandboxId = z.string().regex(/^[a-z0-9]+$/, "must consist of a-z and 0-9");
-/** Of teams, users, keys, builds and webhooks, in either case. */
+/** Ids of teams, users, keys, builds and webhooks, in upper or lower case. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const dateTime = z.iso.datetime({ offset: true });

@@ -1,28 +1,28 @@
-/** Bounds that clients of the management interface see. */
+/** Limits that clients of the management interface see. */
 
 export const TIMEOUT_DEFAULT_V1_SECONDS = 15;
 export const TIMEOUT_DEFAULT_V2_SECONDS = 300;
 export const REFRESH_DEFAULT_SECONDS = 15;
 export const REFRESH_MAX_SECONDS = 3600;
 export const PAGE_MAX = 100;
-/** Metadata comes back in every list, a hundred times on a page. */
+/** Metadata is part of every list, up to a hundred times on a page. */
 export const METADATA_ENTRIES_MAX = 256;
 export const METADATA_KEY_MAX_CHARS = 256;
 export const METADATA_MAX_BYTES = 64 * 1024;
-/** As JSON in UTF-8: it is part of the row that every request about the sandbox reads. */
+/** As JSON in UTF-8. It is part of the row that every request about the sandbox reads. */
 export const MCP_MAX_BYTES = 64 * 1024;
 /** The kernel starts no process with a longer variable (MAX_ARG_STRLEN, 32 pages of 4 KiB). */
 export const ENV_VARIABLE_MAX_BYTES = 128 * 1024;
-/** The kernel takes 2 MiB of arguments and variables (a quarter of the stack); the rest is left for the arguments. */
+/** The kernel takes 2 MiB of arguments and variables (a quarter of the stack); the rest is for the arguments. */
 export const ENV_TOTAL_MAX_BYTES = 1024 * 1024;
 
-/** Of each list of what may leave a sandbox, and of a name in one, as the DNS has it. */
+/** Entries per egress list, and characters per name, as in DNS. */
 export const EGRESS_ENTRIES_MAX = 1_000;
 export const EGRESS_ENTRY_MAX_CHARS = 253;
 export const PORT_MAX = 65_535;
 /** A name, a colon and a port. */
 export const PROXY_ADDRESS_MAX_CHARS = 259;
-/** SOCKS5 has one byte for the length of either. */
+/** SOCKS5 has one byte for the length of each. */
 export const PROXY_CREDENTIAL_MAX_BYTES = 255;
 export const MASK_REQUEST_HOST_MAX_CHARS = 261;
 export const HTTPS_PORTS_MAX = 128;
@@ -32,7 +32,7 @@ export const TEMPLATE_NAME_MAX_CHARS = 128;
 export const PAGE_TOKEN_MAX_CHARS = 256;
 export const TEMPLATE_REFERENCE_MAX_CHARS = 256;
 export const TEMPLATE_TAG_MAX_CHARS = 128;
-/** In one request. */
+/** Per request. */
 export const TEMPLATE_TAGS_MAX = 64;
 
 export const LOG_QUERY_DEFAULT = 1000;
@@ -45,7 +45,7 @@ export const WEBHOOK_SECRET_MAX_CHARS = 256;
 export const DELIVERY_PAGE_DEFAULT = 25;
 export const KEY_NAME_MAX_CHARS = 128;
 
-/** Of a sandbox. */
+/** Resources of a sandbox. */
 export const CPU_COUNT_MIN = 1;
 export const CPU_COUNT_MAX = 32;
 export const CPU_COUNT_DEFAULT = 2;
@@ -54,11 +54,11 @@ export const MEMORY_MAX_MB = 65_536;
 export const MEMORY_DEFAULT_MB = 1024;
 export const DISK_SIZE_DEFAULT_MB = 10_240;
 export const VOLUME_NAME_MAX_CHARS = 128;
-/** Of the content interface: paths, ids of users and groups, permission bits, levels of a list. */
+/** Volume content: paths, user and group ids, permission bits, levels of a list. */
 export const VOLUME_PATH_MAX_CHARS = 4096;
 export const VOLUME_ID_MAX = 65_535;
 export const VOLUME_MODE_MAX = 0o7777;
 export const VOLUME_LIST_DEPTH_DEFAULT = 1;
 export const VOLUME_LIST_DEPTH_MAX = 10;
-/** Of the path that a volume is mounted at. */
+/** Mount path of a volume. */
 export const VOLUME_MOUNT_PATH_MAX_CHARS = 1024;

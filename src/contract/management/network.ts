@@ -1,6 +1,6 @@
 /**
- * What a client may say about the network of a sandbox, and what it is shown of that: what may leave it (egress), and
- * who reaches it and how (ingress). Optional members take null for "not given".
+ * Network settings of a sandbox in requests and responses: outgoing traffic (egress), and access to its ports
+ * (ingress). Optional fields accept null.
  */
 import { z } from "zod";
 import { domainPattern } from "../domain-pattern.ts";
@@ -16,7 +16,7 @@ import {
 } from "./limits.ts";
 import { proxyAddressProblem } from "./proxy-address.ts";
 
-/** Stands for the port of a request. */
+/** Replaced by the port of a request. */
 const PORT_PLACE = `\${PORT}`;
 
 const egressProxy = z
@@ -62,10 +62,10 @@ const ingress = {
     .describe("Ports whose services speak TLS; their certificates are not looked at"),
 };
 
-/** Of a create. */
+/** For a create. */
 export const network = z.looseObject({ ...egress, ...ingress }).superRefine(demandDenial);
 
-/** Replaces what may leave a running sandbox. */
+/** Replaces the egress rules of a running sandbox. */
 export const networkUpdate = z
   .object({
     ...egress,
@@ -93,7 +93,7 @@ function complain(context: z.RefinementCtx, path: PropertyKey[], message: string
   context.addIssue({ code: "custom", path, message });
 }
 
-/** A text that something may be wrong with. */
+/** A string checked by `problemOf`. */
 function judged(problemOf: (text: string) => string | undefined): z.ZodString {
   return z.string().superRefine((text, context) => {
     const problem = problemOf(text);
@@ -119,7 +119,7 @@ function entries(problemOf: (entry: string) => string | undefined) {
     .meta({ maxItems: EGRESS_ENTRIES_MAX });
 }
 
-/** A name that is allowed where nothing is denied would look like a rule, and be none. */
+/** An allowed name without a denial would look like a rule, but have no effect. */
 function demandDenial(
   { allowOut, denyOut }: { allowOut?: string[] | null | undefined; denyOut?: string[] | null | undefined },
   context: z.RefinementCtx,
@@ -136,7 +136,7 @@ function credentialProblem(text: string): string | undefined {
   return `must have at most ${PROXY_CREDENTIAL_MAX_BYTES} bytes, got ${bytes}`;
 }
 
-/** It becomes a header: nothing but a host and a port may be in it, whichever port the request is for. */
+/** It becomes a header, so only a host and a port are allowed, for every port of a request. */
 function maskProblem(text: string): string | undefined {
   const filled = text.replaceAll(PORT_PLACE, String(PORT_MAX));
   const [host, port] = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([1-9]\d{0,4}))?$/.exec(filled) ?? [];

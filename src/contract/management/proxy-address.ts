@@ -1,9 +1,9 @@
-/** `host:port` of a proxy that connections leave a sandbox through. */
+/** Parses `host:port` of an egress proxy. */
 import { domainPattern } from "../domain-pattern.ts";
 import { ipv4Range } from "../ip-range.ts";
 import { PORT_MAX } from "./limits.ts";
 
-/** The host in small letters: a name, or an IPv4 address. Undefined: it is no such address. */
+/** The host in lower case: a name, or an IPv4 address. Undefined: not a proxy address. */
 export function readProxyAddress(text: string): { host: string; port: number } | undefined {
   const [, written = "", digits = ""] = /^([^:]+):([1-9]\d{0,4})$/.exec(text) ?? [];
   const host = isIpv4(written) ? written : domainPattern(written);
@@ -12,7 +12,7 @@ export function readProxyAddress(text: string): { host: string; port: number } |
   return { host, port };
 }
 
-/** What is wrong with it, as far as can be said without looking a name up, in words that follow what it is called. */
+/** The problem, as far as it shows without DNS, in words that follow the field's name. */
 export function proxyAddressProblem(text: string): string | undefined {
   const read = readProxyAddress(text);
   if (read === undefined) {

@@ -1,4 +1,4 @@
-/** What happened to sandboxes, as the management interface tells it. */
+/** Events of sandboxes on the management interface. */
 import { z } from "zod";
 import { dateTime } from "./identifiers.ts";
 import { EVENT_PAGE_DEFAULT, PAGE_MAX } from "./limits.ts";

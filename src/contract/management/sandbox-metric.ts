@@ -1,4 +1,4 @@
-/** What sandboxes used, as the management interface shows it. */
+/** Metrics of sandboxes on the management interface. */
 import { z } from "zod";
 import { dateTime, sandboxId } from "./identifiers.ts";
 import { METRIC_SANDBOXES_MAX } from "./limits.ts";

@@ -1,4 +1,4 @@
-/** What a client may ask of a sandbox that exists, and of the list of them. */
+/** Requests about existing sandboxes and their list. */
 import { z } from "zod";
 import { dateTime } from "./identifiers.ts";
 import {

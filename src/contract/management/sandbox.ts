@@ -1,10 +1,10 @@
-/** What the management interface answers about sandboxes. */
+/** Responses about sandboxes. */
 import { z } from "zod";
 import { dateTime, sandboxId, templateId } from "./identifiers.ts";
 import { shownNetwork } from "./network.ts";
 import { stringMap } from "./string-map.ts";
 
-/** The answer to create, connect and resume. */
+/** The response to create, connect and resume. */
 export const createdSandbox = z.object({
   templateID: templateId,
   sandboxID: sandboxId,

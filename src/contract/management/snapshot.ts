@@ -1,4 +1,4 @@
-/** Snapshots: templates that were made of a running sandbox. */
+/** Snapshots: templates made from a running sandbox. */
 import { z } from "zod";
 import { sandboxId } from "./identifiers.ts";
 import { PAGE_MAX, PAGE_TOKEN_MAX_CHARS, TEMPLATE_NAME_MAX_CHARS, TEMPLATE_REFERENCE_MAX_CHARS } from "./limits.ts";

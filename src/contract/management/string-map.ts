@@ -1,19 +1,18 @@
 /**
- * Objects whose keys are the client's own, with strings as values. Any key is an ordinary one, `__proto__` among them,
- * which the schema library's records would drop. The value is passed on as it was parsed: nothing is copied, so no key
- * meets a setter.
+ * Objects with arbitrary keys and string values. Every key is ordinary, even `__proto__`, which the schema library's
+ * records would drop. The value is passed on as parsed and never copied, so no key meets a setter.
  */
 import { z } from "zod";
 
 type StringMap = Record<string, string>;
 
-/** What is wrong with the map, or with the entry of a key, in words that follow its name. */
+/** The problem of the map, or of one entry, in words that follow its name. */
 interface StringMapProblem {
   key?: string;
   message: string;
 }
 
-/** `judge` sees maps that hold nothing but strings. */
+/** `judge` only sees maps of strings. */
 export function stringMap(judge: (map: StringMap) => Iterable<StringMapProblem> = () => []): z.ZodType<StringMap> {
   const schema = z
     .unknown()

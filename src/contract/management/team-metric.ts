@@ -1,4 +1,4 @@
-/** How many sandboxes of a team ran and were started, as the management interface shows it. */
+/** Numbers of running and started sandboxes of a team on the management interface. */
 import { z } from "zod";
 import { dateTime } from "./identifiers.ts";
 import { metricsQuery } from "./sandbox-metric.ts";

@@ -1,4 +1,4 @@
-/** GET /teams: what `e2b auth login` asks for. */
+/** GET /teams, used by `e2b auth login`. */
 import { z } from "zod";
 
 export const listedTeam = z.object({

@@ -1,4 +1,4 @@
-/** Builds of templates: asking for one, uploading its files, starting it, and looking how it does. */
+/** Builds of templates: request, upload, start and status. */
 import { z } from "zod";
 import { LOG_LEVELS } from "../sandbox-log.ts";
 import { dateTime, templateId } from "./identifiers.ts";
@@ -136,7 +136,7 @@ export const buildLogsQuery = z.object({
 
 export const buildLogs = z.object({ logs: z.array(buildLogEntry) });
 
-/** The answer of the older generations. `buildID` is the build that was asked for. */
+/** The response of the v1 and v2 routes. `buildID` is the requested build. */
 export const acceptedTemplate = z.object({
   templateID: templateId,
   buildID: buildId,

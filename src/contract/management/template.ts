@@ -1,4 +1,4 @@
-/** Templates: what sandboxes are created from. */
+/** Templates, from which sandboxes are created. */
 import { z } from "zod";
 import { dateTime, templateId } from "./identifiers.ts";
 import {
@@ -9,7 +9,7 @@ import {
   TEMPLATE_TAGS_MAX,
 } from "./limits.ts";
 
-/** In place of the id of a build that there is none of. */
+/** Stands for the id of a missing build. */
 export const NO_BUILD_ID = "00000000-0000-0000-0000-000000000000";
 
 const buildStatus = z.enum(["building", "waiting", "ready", "error"]);

@@ -1,4 +1,4 @@
-/** Volumes, and what is in them. */
+/** Volumes and their content on the management interface. */
 import { z } from "zod";
 import {
   VOLUME_ID_MAX,

@@ -1,4 +1,4 @@
-/** Webhooks: who wants to hear of which events, and what was sent. */
+/** Webhooks: subscriptions to events, and their deliveries. */
 import { z } from "zod";
 import { dateTime } from "./identifiers.ts";
 import {

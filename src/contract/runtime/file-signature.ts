@@ -1,17 +1,17 @@
-/** Signed file links as they are on the wire: what is signed, and how. */
+/** Signed file links: what is signed, and how. */
 export type FileOperation = "read" | "write";
 
-/** A link as it was given: the signature covers the values themselves, not what they resolve to. */
+/** The values of the link itself. The signature covers them, not what they resolve to. */
 export interface SignedLink {
   path: string;
   username: string;
   operation: FileOperation;
-  /** Unix seconds; undefined: the link has no end. */
+  /** Unix seconds; undefined: the link does not expire. */
   expiration: number | undefined;
   signature: string;
 }
 
-/** The signature that a link must carry to be opened by `token`. */
+/** The signature of a link made with `token`. */
 export function fileSignature(link: Omit<SignedLink, "signature">, token: string): string {
   const parts = [link.path, link.operation, link.username, token];
   if (link.expiration !== undefined) parts.push(String(link.expiration));

@@ -1,30 +1,29 @@
 /**
- * The control channel: what the host tells the guest. It is plain HTTP on the runtime port under CONTROL_PREFIX, opened
- * by a secret that only the host and the guest hold, and refused at the edge under any spelling. The secret is in a
- * file that the host shows to the guest, which reads it for each request: where the host puts another one there, the
- * one before is dead. So every restore of a checkpoint begins with a secret of its own, and no memory image holds one.
+ * The control channel from the host to the guest: plain HTTP on the runtime port under CONTROL_PREFIX. It requires a
+ * secret that only the host and the guest hold, and the edge refuses the prefix in any spelling. The secret is in a
+ * file that the host mounts into the sandbox. The guest reads it for each request, so a new secret invalidates the old
+ * one: every restore of a checkpoint begins with its own secret, and no memory image holds one.
  *
- * A guest that is nobody's is made somebody's without a word: behind the line with the secret, the host writes its
- * settings. Until it has an id, the guest looks there before it answers anything, and keeps what it finds. When the
- * host has heard of it again, the secret is alone there.
+ * A guest of the ready pool gets its settings without a request: the host writes them after the line with the secret.
+ * Until it has an id, the guest reads them before it responds to anything, and keeps them. Once the guest has
+ * responded, the host leaves only the secret in the file.
  *
  *   POST {prefix}configure  GuestSettings   → 204   replaces all settings
  *   POST {prefix}forward    ForwardRequest  → 200 ForwardAnswer, 404 when nothing listens on that port of a loopback
  *                                             address
- *   POST {prefix}renew                      → 200, a body that ends with the guest; another one takes its place, which
- *                                             knows no token and no variable, and answers nobody until it is configured
+ *   POST {prefix}renew                      → 200, a body that ends with the guest; a new guest without tokens and
+ *                                             variables replaces it, and serves nothing until it is configured
  *   GET  {prefix}ping                       → 204
- *   GET  {prefix}journal    ?journal&after  → 200 JournalMessages, one in a line, for as long as the host listens;
- *                                             SETTINGS_LOST_STATUS from a guest that was started again and found its
- *                                             settings damaged
+ *   GET  {prefix}journal    ?journal&after  → 200 JournalMessages, one per line, for as long as the host listens;
+ *                                             SETTINGS_LOST_STATUS from a restarted guest with damaged settings
  */
 import { GUEST_MOUNT } from "./guest-programs.ts";
 
 export const CONTROL_PREFIX = "/control/";
-/** The guest has to be configured again before it answers anybody. */
+/** The guest must be configured again before it serves requests. */
 export const SETTINGS_LOST_STATUS = 409;
 export const CONTROL_SECRET_HEADER = "x-sandlot-control";
-/** Where the guest reads the secret, and behind it its settings if there are any; root alone may. */
+/** The secret, followed by settings if there are any; readable by root only. */
 export const CONTROL_SECRET_FILE = `${GUEST_MOUNT}/secret`;
 
 export interface GuestSettings {
@@ -32,14 +31,14 @@ export interface GuestSettings {
   templateId: string;
   /** Variables of every process in the sandbox. */
   envVars: Record<string, string>;
-  /** Tokens that open the runtime; empty means that it is open to everybody. The newest is last. */
+  /** Access tokens of the runtime; empty: no token required. The newest is last. */
   accessTokens: string[];
   defaultUser: string;
   /** Empty: the user's home. */
   defaultWorkdir: string;
 }
 
-/** Of a guest that was told nothing yet. */
+/** Settings of a guest that has not been configured yet. */
 export const SETTINGS_OF_NOBODY: GuestSettings = {
   sandboxId: "",
   templateId: "",
@@ -53,16 +52,15 @@ export interface ForwardRequest {
   port: number;
 }
 
-/** A port on the sandbox's network address that carries bytes to the asked port on a loopback address. */
+/** A port on the sandbox's network address that forwards to the requested port on a loopback address. */
 export interface ForwardAnswer {
   port: number;
 }
 
 /**
- * What the guest says on the journal's stream. It begins with a greeting that names the journal: a guest that was
- * started anew has a new one, whose numbers begin again. A host that names the journal it knows, and the number it has,
- * gets what came after; any other gets all that is kept. The oldest entries make way for new ones, and a gap says how
- * many did. A new listener takes the place of the one before.
+ * Messages of the journal's stream. The first names the journal: a restarted guest has a new one, whose numbers start
+ * again. A host that names the journal and number it knows gets the later entries; any other gets all that are kept.
+ * New entries displace the oldest, and a gap says how many. A new listener replaces the previous one.
  */
 export type JournalMessage = JournalGreeting | JournalEntry | JournalGap;
 
@@ -71,7 +69,7 @@ export interface JournalGreeting {
 }
 
 export interface JournalEntry {
-  /** Rises by one from entry to entry. */
+  /** Rises by one per entry. */
   seq: number;
   /** Milliseconds since 1970, by the sandbox's clock. */
   at: number;
@@ -82,7 +80,7 @@ export interface JournalEntry {
 }
 
 export interface JournalGap {
-  /** The newest that is missing. */
+  /** The newest missing entry. */
   seq: number;
   dropped: number;
 }

@@ -1,59 +1,59 @@
 /**
- * Programs of the guest's own binary: work inside a sandbox that needs nothing of its image, no shell, no tar, no
- * useradd. The host starts them like any process, as root. Each takes one argument, its request as JSON. It prints what
- * is worth telling on stdout, a line each; a failure is one line on stderr and a status that is not 0.
+ * Programs of the guest's own binary, for work inside a sandbox that needs nothing of its image: no shell, no tar, no
+ * useradd. The host starts them like any process, as root. Each takes one argument, its request as JSON. It prints its
+ * log on stdout, one entry per line; a failure is one line on stderr and a nonzero status.
  */
 
-/** Where the guest folder appears inside every sandbox. Binaries in it are linked for exactly this place. */
+/** Where the guest folder is mounted in every sandbox. Its binaries are linked for exactly this path. */
 export const GUEST_MOUNT = "/.sandlot";
 
 interface GuestPrograms {
-  /** Puts an uploaded archive where COPY wants it, and removes the archive, also when that fails. */
+  /** Unpacks an uploaded archive for COPY, and removes the archive even on failure. */
   unpack: UnpackRequest;
-  /** Makes the root filesystem of any image what the interface promises. Can be repeated. */
+  /** Makes the root filesystem of any image what the API promises. Can be repeated. */
   provision: ProvisionRequest;
-  /** For USER: makes the account unless there is one. The last line on stdout is its name. */
+  /** For USER: creates the account unless it exists. The last line on stdout is its name. */
   "add-user": AddUserRequest;
 }
 
 export type GuestProgramName = keyof GuestPrograms;
 
 export interface UnpackRequest {
-  /** A tar file in the sandbox, gzipped or not, with names as the client's context has them. */
+  /** A tar file in the sandbox, gzipped or not, with the names of the client's build context. */
   archive: string;
-  /** As COPY names it: a file, a folder, or a pattern, within the context. */
+  /** Source of COPY: a file, a folder, or a pattern, within the context. */
   source: string;
-  /** As COPY names it: with `/` at its end, or if it is a folder already, what is copied goes into it. */
+  /** Target of COPY: a folder if it ends with `/` or exists as one. */
   target: string;
-  /** What a relative target is relative to; empty is the user's home. */
+  /** Base of a relative target; empty: the user's home. */
   workdir: string;
-  /** Whose files they become, unless there is an owner. */
+  /** Owner of the files, unless `owner` is given. */
   user: string;
-  /** `name`, `name:group`, or numbers; a name alone is also its group. */
+  /** `name`, `name:group`, or numbers; a name alone also names the group. */
   owner: string | null;
   /** Octal. */
   mode: string | null;
 }
 
 export interface ProvisionRequest {
-  /** The account that clients use if they name none. */
+  /** The default account of clients. */
   user: string;
   hostname: string;
-  /** Of the sandbox itself, and of its name server. */
+  /** Addresses of the sandbox and of its name server. */
   address: string;
   nameserver: string;
-  /** What /.e2b says; null leaves it as it is. */
+  /** Content of /.e2b; null: unchanged. */
   build: { templateId: string; buildId: string } | null;
 }
 
 export interface AddUserRequest {
-  /** A name; or the number of an account that exists. Either with its own group behind a colon. */
+  /** A name, or the number of an existing account; optionally with its own group after a colon. */
   name: string;
   /** May become root without a password. */
   sudo: boolean;
 }
 
-/** A process as the runtime's Process service takes it. */
+/** A process for the runtime's Process service. */
 interface GuestProgram {
   cmd: string;
   args: string[];
@@ -61,12 +61,12 @@ interface GuestProgram {
   cwd: string;
 }
 
-/** To be started as root. */
+/** Start it as root. */
 export function guestProgram<Name extends GuestProgramName>(name: Name, request: GuestPrograms[Name]): GuestProgram {
   return {
     cmd: `${GUEST_MOUNT}/bin/guest`,
     args: [name, JSON.stringify(request)],
-    // Its libraries come with it. What a template's variables say to programs of the image is not meant for it.
+    // The binary brings its libraries. A template's variables for programs of the image must not affect it.
     envs: { LD_LIBRARY_PATH: `${GUEST_MOUNT}/lib`, LD_PRELOAD: "", BUN_OPTIONS: "", BUN_BE_BUN: "", NODE_OPTIONS: "" },
     cwd: "/",
   };

@@ -1,8 +1,8 @@
-/** Files that every image has for its sandboxes, whoever makes it: the host its own, the guest those of others. */
+/** Files that every image has for its sandboxes. The host writes them into its own images, the guest into others. */
 
 /**
- * Every command of a client runs in a login shell, so what this file does is done for each. It does what Debian's does,
- * but starts no process for it.
+ * Every command of a client runs in a login shell, which executes this file. It does what Debian's does, but starts no
+ * process.
  */
 export function profile(shell: string): string {
   return `# System-wide settings of login shells.
@@ -33,7 +33,7 @@ export function hosts(hostname: string, address: string): string {
   return `127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n${address} ${hostname}\n`;
 }
 
-/** What /.e2b says. */
+/** Content of /.e2b. */
 export function buildFile({ templateId, buildId }: { templateId: string; buildId: string }): string {
   return `ENV_ID=${templateId}\nTEMPLATE_ID=${templateId}\nBUILD_ID=${buildId}\n`;
 }

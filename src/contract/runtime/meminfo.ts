@@ -1,15 +1,15 @@
 /**
- * The text of /proc/meminfo for a sandbox: its own memory instead of the machine's. Every line has the same length
- * whatever its number, so that a new text overwrites an old one in place, in a single write.
+ * The text of /proc/meminfo for a sandbox: its own memory instead of the machine's. Every line has a fixed length, so
+ * that a new text overwrites the old one in place, in a single write.
  */
 export interface MemoryUse {
   /** All in bytes. */
   total: number;
-  /** What cannot be had back: of processes, of the kernel for them, and files in memory (`shared`). */
+  /** Memory that cannot be reclaimed: of processes, of the kernel for them, and files in memory (`shared`). */
   used: number;
-  /** Of files on disks; dropped when the room is needed. */
+  /** Page cache of files on disks; dropped under memory pressure. */
   cache: number;
-  /** Of `used`: files in /dev/shm, /run and the like. */
+  /** Part of `used`: files in /dev/shm, /run and the like. */
   shared: number;
 }
 
@@ -49,7 +49,7 @@ export function meminfoText({ total, used, cache, shared }: MemoryUse): string {
   return lines.map(([name, bytes]) => line(name, Math.floor(bytes / 1024))).join("");
 }
 
-/** As the kernel writes it: the unit follows a column of numbers. */
+/** In the kernel's format: the unit follows a column of numbers. */
 function line(name: string, kibibytes: number): string {
   return `${`${name}:`.padEnd(NAME_WIDTH)}${String(kibibytes).padStart(NUMBER_WIDTH)} kB\n`;
 }

@@ -1,16 +1,16 @@
 /**
- * Descriptions of messages as plain data. Generated files carry theirs in binary, which the library decodes by
- * reflection at every start, and that takes longer than all the rest of the guest's start. So the compiler of the guest
- * writes the finished descriptions into the program (`plainOf`), and the guest only links them (`plainFile`).
+ * Message descriptors as plain data. Generated files carry theirs in binary, and the library decodes that by reflection
+ * at every start, which takes longer than the rest of the guest's start. So the guest's compiler writes the decoded
+ * descriptors into the program (`plainOf`), and the guest only links them (`plainFile`).
  */
 import type { DescEnum, DescFile, DescMessage } from "@bufbuild/protobuf";
 
-/** Everything that describes one file of messages: the file itself is the first node. */
+/** All descriptors of one file of messages; the file itself is the first node. */
 interface PlainFile {
   nodes: Node[];
-  /** Three for each: a node, the name of a property, the node that is its value. */
+  /** Triples: a node, the name of a property, the node that is its value. */
   links: (string | number)[];
-  /** Four for each: a node, the name of a property, which of the imported files has its value, the value's name. */
+  /** Quadruples: a node, the name of a property, the index of the imported file with its value, the value's name. */
   imported: (string | number)[];
 }
 
@@ -18,7 +18,7 @@ interface Node {
   [property: string]: unknown;
 }
 
-/** Every object that a file's description leads to, once, and which leads to which. */
+/** Every object of a file's descriptor, once, and the links between them. */
 export function plainOf(file: DescFile): string {
   const plain: PlainFile = { nodes: [], links: [], imported: [] };
   const places = new Map<object, number>();
@@ -42,23 +42,23 @@ export function plainOf(file: DescFile): string {
   return JSON.stringify(plain);
 }
 
-/** Of what a description was made from, nobody needs more. */
+/** No more of the original definition is needed. */
 function nameOf(proto: { name: string; package?: string }): Node {
   return proto.package === undefined ? { name: proto.name } : { name: proto.name, package: proto.package };
 }
 
-/** Whether it is described by another file than this one. */
+/** Whether another file describes it. */
 function isOf(held: unknown, file: DescFile): held is DescEnum | DescMessage {
   return typeof held === "object" && held !== null && "file" in held && held.file !== file;
 }
 
-/** Functions are no data: every description is given those that all of them have. */
+/** Functions are not data: `plainFile` adds the ones that every descriptor has. */
 function demandNoValue(property: string, held: () => unknown): void {
   if (property === "toString" || (property === "getDefaultValue" && held() === undefined)) return;
   throw new Error(`a description has the function ${property}, which cannot be written as data`);
 }
 
-/** In the place of the library's `fileDesc`: the same description, from what `plainOf` wrote. */
+/** Replaces the library's `fileDesc`: the same descriptor, from the output of `plainOf`. */
 export function plainFile(text: string, imports: readonly DescFile[] = []): DescFile {
   const { nodes, links, imported }: PlainFile = JSON.parse(text);
   for (const node of nodes) {
@@ -88,12 +88,12 @@ function named(file: DescFile | undefined, typeName: string): DescEnum | DescMes
   return found;
 }
 
-/** No message of ours has a default that it could choose. */
+/** No message of this project has a custom default. */
 function noDefault(): undefined {
   return undefined;
 }
 
-/** As the library names it in its errors. */
+/** The name in the library's errors. */
 function describe(this: Node): string {
   const parent = this.parent as { typeName: string };
   switch (this.kind) {

@@ -1,8 +1,8 @@
 /**
- * The runtime version reported to clients as `envdVersion`. Clients switch features on by it, so it names what is
+ * The runtime version reported to clients as `envdVersion`. Clients enable features by it, so it must match what is
  * built.
  */
 export const RUNTIME_VERSION = "0.6.13";
 
-/** The port the guest listens on in every sandbox. */
+/** The port of the guest in every sandbox. */
 export const RUNTIME_PORT = 49983;
