@@ -1,4 +1,4 @@
-/** What a blob may be called: parts of `[a-z0-9_-]`, separated by slashes. So none leads out of a folder. */
+/** Names of blobs: parts of `[a-z0-9_-]`, separated by slashes, so that no name leads out of a folder. */
 import { Fault } from "../contract/fault.ts";
 
 const BLOB_NAME_MAX_CHARS = 256;

@@ -1,7 +1,7 @@
 /**
- * Blobs in a folder. A blob is written aside, in `incoming`, and gets its name below `whole` by a rename, once all of
- * it is on the disk. So what has a name is whole, also after a crash at any moment; what a crash left in `incoming` is
- * removed at the next open. One server uses the folder at a time.
+ * Blobs in a folder. A blob is written to `incoming` and renamed into `whole` once all of it is on the disk. So a named
+ * blob is complete, even after a crash at any moment; the next open removes what a crash left in `incoming`. Only one
+ * server may use the folder.
  */
 import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, unlink, utimes } from "node:fs/promises";
@@ -11,9 +11,12 @@ import { Fault } from "../contract/fault.ts";
 import { checkedBlobName } from "./blob-name.ts";
 import type { Blobs, StoredBlob } from "./blobs.ts";
 
-/** Of a blob that is read, so much is in memory. */
+/** Bytes of a blob in memory while it is read. */
 const BLOB_READ_BYTES = 256 * 1024;
-/** Of the disk that blobs lie on, so much stays free: the store and what runs need it more. Looked at so often. */
+/**
+ * Free space that stays on the disk of the blobs, because the store and the sandboxes need it more; and the bytes
+ * between checks.
+ */
 const BLOB_DISK_FREE_MIN_BYTES = 1024 ** 3;
 const BLOB_DISK_LOOK_BYTES = 16 * 1024 * 1024;
 
@@ -30,7 +33,7 @@ export class FolderBlobs implements Blobs {
     this.#clock = clock;
   }
 
-  /** No put leaves less of the disk free than `freeMinBytes`. */
+  /** No put leaves less free space on the disk than `freeMinBytes`. */
   static async open(
     folder: string,
     clock: Clock,
@@ -100,7 +103,7 @@ export class FolderBlobs implements Blobs {
     return utimes(path, now, now);
   }
 
-  /** Each folder is durable before anything lies in it. */
+  /** Each folder is durable before a blob is in it. */
   async #makeFolder(folder: string): Promise<void> {
     const first = await mkdir(folder, { recursive: true, mode: 0o700 });
     if (first === undefined) return;
@@ -117,7 +120,7 @@ async function writeDurably(
   await using handle = await open(path, "wx", 0o600);
   let bytes = 0;
   let lookAt = 0;
-  // Leaving the loop cancels the stream, so what comes after the bound is not read.
+  // Leaving the loop cancels the stream, so the rest is not read.
   for await (const chunk of content) {
     bytes += chunk.length;
     if (bytes > maxBytes) throw new Fault(413, `the content is larger than ${maxBytes} bytes`);
@@ -131,7 +134,7 @@ async function writeDurably(
   return bytes;
 }
 
-/** A disk that is full to its last byte stops everybody; whoever sends can come again. */
+/** A completely full disk would stop the whole server; an upload can be retried. */
 async function demandRoom(path: string, freeMinBytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(path);
   if (bavail * bsize < freeMinBytes) throw full();
@@ -175,7 +178,7 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
     return await work;
   } catch (error) {
     const code = codeOf(error);
-    // A folder where a name is wanted, or a blob where a folder is, is no blob of that name.
+    // A folder in place of a blob, or a blob in place of a folder, counts as missing.
     if (code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR") return undefined;
     throw error;
   }

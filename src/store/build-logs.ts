@@ -1,9 +1,9 @@
-/** What builds say, entry by entry. An entry's position, from 0, is its place in the log of its build for ever. */
+/** Logs of builds, entry by entry. The position of an entry in the log of its build, from 0, never changes. */
 import { integer, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 
-/** Each takes six of the values that a statement may have. */
+/** Each entry takes six of the values that a statement may have. */
 const BUILD_LOG_ENTRIES_PER_STATEMENT = 100;
-/** What an entry of a build's log counts besides its message, so that empty ones are not free. */
+/** Size of an entry in addition to its message, so that empty ones count too. */
 const BUILD_LOG_ENTRY_EXTRA_BYTES = 64;
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -18,14 +18,14 @@ interface BuildLogEntry {
 }
 
 interface LogPage {
-  /** So many entries of at least this level are passed over. */
+  /** Entries of at least this level to skip. */
   offset: number;
   limit: number;
   level?: Level | undefined;
 }
 
 interface LogWindow {
-  /** A time: forward from then on, or backward from then to the past. */
+  /** A time: forward from it, or backward from it. */
   cursor: number;
   direction: "forward" | "backward";
   limit: number;
@@ -33,7 +33,7 @@ interface LogWindow {
 }
 
 export function buildLogsIn(sql: Statement) {
-  /** So many entries, the oldest first; answers how many that were. A log without any has no bytes. */
+  /** Removes this many entries, oldest first, and returns their number. An empty log has no bytes. */
   async function removeFrom(buildId: string, rows: number): Promise<number> {
     const { count } = await sql`DELETE FROM build_logs WHERE build_id = ${buildId} AND position <
       (SELECT MIN(position) FROM build_logs WHERE build_id = ${buildId}) + ${rows}`;
@@ -42,10 +42,7 @@ export function buildLogsIn(sql: Statement) {
   }
 
   return {
-    /**
-     * As many of these, from the first, as the log has room for within `bytesMax`; answers how many that were. In a
-     * transaction.
-     */
+    /** Appends as many entries as fit within `bytesMax` and returns their number. Call it inside a transaction. */
     async append(buildId: string, entries: readonly BuildLogEntry[], bytesMax: number): Promise<number> {
       const { rows } = await sql`UPDATE builds SET log_bytes = log_bytes WHERE id = ${buildId}
         RETURNING log_count, log_bytes`;
@@ -69,9 +66,9 @@ export function buildLogsIn(sql: Statement) {
       return taken.length;
     },
 
-    /** In their order. */
+    /** In order. */
     async read(buildId: string, { offset, limit, level }: LogPage): Promise<BuildLogEntry[]> {
-      // Without a level the position is the offset, so that no entry is read only to be passed over.
+      // Without a level the position is the offset, so that no entry is read only to be skipped.
       const all = LEVELS.indexOf(level ?? "debug") === 0;
       const { rows } = all
         ? await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND position >= ${offset}
@@ -81,14 +78,17 @@ export function buildLogsIn(sql: Statement) {
       return rows.map(readEntry);
     },
 
-    /** Of the log of a build that ended before; answers how many, and 0 when there is none left. In a transaction. */
+    /**
+     * Removes entries of a build that ended before this time; returns their number, 0 when none is left. Call it inside
+     * a transaction.
+     */
     async removeBefore(before: number, rows: number): Promise<number> {
       const { rows: found } = await sql`SELECT id FROM builds WHERE log_bytes > 0 AND finished_at < ${before}
         ORDER BY finished_at, id LIMIT 1`;
       return found[0] === undefined ? 0 : removeFrom(text(found[0].id), rows);
     },
 
-    /** Teams whose builds have said more than this. */
+    /** Teams whose build logs exceed this size. */
     async teamsAbove(bytes: number): Promise<string[]> {
       const { rows } =
         await sql`SELECT templates.team_id FROM builds JOIN templates ON templates.id = builds.template_id
@@ -97,7 +97,7 @@ export function buildLogsIn(sql: Statement) {
       return rows.map((row) => text(row.team_id));
     },
 
-    /** Of the log of the team's build that ended first. In a transaction. */
+    /** Removes entries of the team's build that ended first. Call it inside a transaction. */
     async removeOldestOfTeam(teamId: string, rows: number): Promise<number> {
       const { rows: found } = await sql`SELECT builds.id FROM builds JOIN templates ON templates.id = builds.template_id
         WHERE templates.team_id = ${teamId} AND builds.log_bytes > 0 AND builds.finished_at IS NOT NULL
@@ -105,7 +105,7 @@ export function buildLogsIn(sql: Statement) {
       return found[0] === undefined ? 0 : removeFrom(text(found[0].id), rows);
     },
 
-    /** Forward the oldest first, backward the newest first. */
+    /** Forward oldest first, backward newest first. */
     async readByTime(buildId: string, { cursor, direction, limit, level }: LogWindow): Promise<BuildLogEntry[]> {
       const { rows } =
         direction === "forward"

@@ -1,10 +1,10 @@
-/** What of builds is needed: what sandboxes are started from, and what those that there are lie on. */
+/** Finds which builds are in use: those that sandboxes can start from, and those of existing sandboxes. */
 import { type Build, readBuild } from "./builds.ts";
 import { integer, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 
 export function buildsInUseIn(sql: Statement) {
   return {
-    /** What new sandboxes are made of without a tag, of templates that some are kept ready of. The oldest first. */
+    /** Default builds of templates with a ready pool, oldest first. */
     async keptReady(): Promise<{ build: Build; isBuiltIn: boolean; count: number }[]> {
       const { rows } = await sql`SELECT builds.*, templates.team_id, templates.kept_ready FROM ${startable()}
         JOIN template_tags ON template_tags.build_id = builds.id AND template_tags.tag = 'default'
@@ -18,14 +18,14 @@ export function buildsInUseIn(sql: Statement) {
       }));
     },
 
-    /** The checkpoints of every build that can be started from. */
+    /** Checkpoints of every build that can be started. */
     async checkpoints(): Promise<string[]> {
       const { rows } = await sql`SELECT DISTINCT builds.checkpoint FROM ${startable()}
         WHERE builds.checkpoint IS NOT NULL AND templates.deleted_at IS NULL`;
       return rows.map((row) => text(row.checkpoint));
     },
 
-    /** Whether sandboxes are made from this checkpoint: builds may share one. */
+    /** Whether a build starts from this checkpoint: several may share one. */
     async startsFrom(checkpoint: string): Promise<boolean> {
       const { rows } = await sql`SELECT 1 FROM ${startable()}
         WHERE builds.checkpoint = ${checkpoint} AND templates.deleted_at IS NULL LIMIT 1`;
@@ -33,8 +33,8 @@ export function buildsInUseIn(sql: Statement) {
     },
 
     /**
-     * Of snapshots that no tag has meant since `before`, at most `limit`: nobody starts from them any more. Answers
-     * their checkpoints.
+     * Retires at most `limit` snapshots that have had no tag since `before`, so that nothing starts from them, and
+     * returns their checkpoints.
      */
     async retireSnapshots(before: number, at: number, limit: number): Promise<string[]> {
       const reason = JSON.stringify({ message: "a newer snapshot has taken its tag", step: null });
@@ -43,7 +43,7 @@ export function buildsInUseIn(sql: Statement) {
           AND NOT EXISTS (SELECT 1 FROM template_tags WHERE template_tags.build_id = builds.id) LIMIT ${limit}`;
       const retired: string[] = [];
       for (const { id, checkpoint } of rows) {
-        // Somebody may have given it a tag between the two.
+        // A tag may have been assigned between the two statements.
         const { count } = await sql`UPDATE builds SET status = 'error', reason = ${reason}, checkpoint = NULL,
             updated_at = ${at} WHERE id = ${text(id)} AND status = 'ready'
             AND NOT EXISTS (SELECT 1 FROM template_tags WHERE template_tags.build_id = builds.id)`;
@@ -54,8 +54,8 @@ export function buildsInUseIn(sql: Statement) {
     },
 
     /**
-     * Of templates that come with the server, builds that have not been the default since `before` and have no
-     * sandboxes: nobody starts from them any more. Answers how many, and their checkpoints.
+     * Retires builds of built-in templates that have not been the default since `before` and have no sandboxes. Returns
+     * their number and checkpoints.
      */
     async retireBuiltins(before: number, at: number): Promise<{ count: number; checkpoints: string[] }> {
       const reason = JSON.stringify({ message: "a newer version has taken its place", step: null });
@@ -69,7 +69,7 @@ export function buildsInUseIn(sql: Statement) {
       const checkpoints: string[] = [];
       let retired = 0;
       for (const { id, checkpoint } of rows) {
-        // It may have become the default, or got a sandbox, between the two.
+        // It may have become the default, or got a sandbox, between the two statements.
         const { count } = await sql`UPDATE builds SET status = 'error', reason = ${reason}, checkpoint = NULL,
             updated_at = ${at} WHERE id = ${text(id)} AND ${superseded}`;
         const name = textOrNull(checkpoint);
@@ -85,7 +85,7 @@ export function buildsInUseIn(sql: Statement) {
       return rows.map((row) => text(row.checkpoint));
     },
 
-    /** Root filesystems of what can be started from, and of the sandboxes that there are, whatever their template. */
+    /** Root filesystems of all builds that can be started, and of all existing sandboxes, whatever their template. */
     async images(): Promise<string[]> {
       const { rows } = await sql`SELECT builds.image FROM ${startable()}
           WHERE builds.image IS NOT NULL AND templates.deleted_at IS NULL

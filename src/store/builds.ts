@@ -1,7 +1,7 @@
 /**
- * Builds of templates: what each was asked for, what came of it, and which tags mean it. A build goes from `waiting` to
- * `building` to `ready` or `error`, each step one compare-and-set; of two that race, one wins. Rows are never removed
- * while their team exists, because sandboxes resume with what their build says.
+ * Builds of templates: their requests, results and tags. A build goes from `waiting` to `building` to `ready` or
+ * `error`, each step one compare-and-set, so one of two racing calls wins. Rows are never removed while their team
+ * exists, because sandboxes resume with the data of their build.
  */
 import type { Wall } from "../contract/wall.ts";
 import { integer, integerOrNull, type Row, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
@@ -13,34 +13,34 @@ type BuildStatus = "waiting" | "building" | "ready" | "error";
 export interface Build {
   id: string;
   templateId: string;
-  /** The how manieth of its template, from 1, by when it was asked for. */
+  /** Sequence number within its template, from 1, in the order of requests. */
   number: number;
-  /** Of the interface that it was asked through: 1 to 3; 0: the server's own, as of snapshots. */
+  /** API version of its request: 1 to 3; 0: made by the server, as for snapshots. */
   generation: number;
   status: BuildStatus;
-  /** Asked for; assigned when it becomes ready. */
+  /** Requested tags, assigned when it becomes ready. */
   tags: string[];
   cpuCount: number;
   memoryMB: number;
   diskSizeMB: number;
-  /** Name of a root filesystem on the host; null until there is one. */
+  /** Name of a root filesystem on the host; null until it exists. */
   image: string | null;
-  /** Empty until it is ready, as the next one. */
+  /** Empty until it is ready, like `defaultWorkdir`. */
   defaultUser: string;
   defaultWorkdir: string;
-  /** Variables that its sandboxes have besides their own. */
+  /** Variables that its sandboxes have in addition to their own. */
   envVars: Record<string, string>;
-  /** Of the runtime that is in the checkpoint's memory; null: sandboxes get the one that the server has. */
+  /** Version of the runtime in the checkpoint's memory; null: sandboxes get the server's version. */
   guestVersion: string | null;
-  /** What runs in its sandboxes from the start. */
+  /** The command that runs in its sandboxes from the start. */
   start: BuildStart | null;
-  /** Its sandboxes start as copies of what is in this checkpoint. Null: they boot from the image. */
+  /** Its sandboxes start as copies of this checkpoint. Null: they boot from the image. */
   checkpoint: string | null;
-  /** The sandbox that a snapshot is of; null: it is no snapshot. */
+  /** The sandbox of a snapshot; null: not a snapshot. */
   sourceSandbox: string | null;
-  /** What its sandboxes have mounted: that is how a snapshot's sandbox was. */
+  /** Volumes of its sandboxes, as the sandbox of the snapshot had them. */
   volumeMounts: VolumeMount[];
-  /** What its sandboxes are kept behind, if somebody chose; null: what the server takes for all. */
+  /** The isolation runtime, if the operator chose one; null: the server's default. */
   wall: Wall | null;
   /** Why it failed. */
   reason: BuildReason | null;
@@ -58,23 +58,23 @@ interface BuildStart {
 
 interface BuildReason {
   message: string;
-  /** `base`, `finalize`, or the number of a step; null: of none. */
+  /** `base`, `finalize`, or the number of a step; null: no step. */
   step: string | null;
 }
 
-/** As somebody asks for it. */
+/** A requested build. */
 export type BuildWanted = Pick<
   Build,
   "id" | "templateId" | "generation" | "tags" | "cpuCount" | "memoryMB" | "diskSizeMB" | "createdAt"
 >;
 
-/** What its sandboxes start with. */
+/** The data that its sandboxes start with. */
 export type BuildResult = Pick<
   Build,
   "image" | "defaultUser" | "defaultWorkdir" | "envVars" | "guestVersion" | "checkpoint"
 >;
 
-/** A build that there is at once, as of what is built in and of snapshots. */
+/** A build that is ready at once, as for built-in templates and snapshots. */
 export type FinishedBuild = BuildWanted &
   BuildResult &
   Pick<Build, "sourceSandbox"> &
@@ -87,7 +87,7 @@ interface Tag {
 }
 
 export function buildsIn(sql: Statement) {
-  /** From now on the tag means this build, unless a later request has been given it already. */
+  /** Assigns the tag to this build, unless a later request already has it. */
   async function assign({ id, templateId, number }: Build, tag: string, at: number): Promise<void> {
     await noteUntagged(templateId, tag, id, at);
     await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
@@ -96,15 +96,15 @@ export function buildsIn(sql: Statement) {
         WHERE template_tags.position < ${number}`;
   }
 
-  /** What another tag is taken from: from then on it counts as superseded. */
+  /** Dates the loss of a tag: from then on the build counts as superseded. */
   async function noteUntagged(templateId: string, tag: string, by: string, at: number): Promise<void> {
     await sql`UPDATE builds SET updated_at = ${at} WHERE id <> ${by} AND id =
       (SELECT build_id FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag})`;
   }
 
   /**
-   * Takes the template's row before those of builds and tags, as everywhere, so that whoever else changes it waits.
-   * False: it has been deleted.
+   * Locks the template's row before those of builds and tags, as everywhere, so that concurrent changes wait. False: it
+   * was deleted.
    */
   async function touch(templateId: string, at: number): Promise<boolean> {
     const { count } = await sql`UPDATE templates SET updated_at = ${at}
@@ -117,7 +117,7 @@ export function buildsIn(sql: Statement) {
     return rows[0] !== undefined && touch(text(rows[0].template_id), at);
   }
 
-  /** Counts it, and keeps others from adding or finishing one of the same template until the transaction is over. */
+  /** Counts the build and locks the template: no other build of it is added or finished until the transaction ends. */
   async function counted(templateId: string, at: number): Promise<Pick<Build, "number" | "wall"> | undefined> {
     const { rows } = await sql`UPDATE templates SET build_count = build_count + 1, updated_at = ${at}
       WHERE id = ${templateId} AND deleted_at IS NULL RETURNING build_count, wall`;
@@ -136,7 +136,7 @@ export function buildsIn(sql: Statement) {
   }
 
   return {
-    /** Waits to be begun. Undefined: its template has been deleted. In a transaction. */
+    /** Adds a waiting build. Undefined: its template was deleted. Call it inside a transaction. */
     async request(wanted: BuildWanted): Promise<Build | undefined> {
       const place = await counted(wanted.templateId, wanted.createdAt);
       if (place === undefined) return undefined;
@@ -145,7 +145,7 @@ export function buildsIn(sql: Statement) {
       return build;
     },
 
-    /** Ready at once, under its tags. Undefined: its template has been deleted. In a transaction. */
+    /** Adds a ready build under its tags. Undefined: its template was deleted. Call it inside a transaction. */
     async addFinished(finished: FinishedBuild): Promise<Build | undefined> {
       const place = await counted(finished.templateId, finished.createdAt);
       if (place === undefined) return undefined;
@@ -162,8 +162,8 @@ export function buildsIn(sql: Statement) {
     },
 
     /**
-     * `waiting` → `building`. Undefined: it has been begun already, or will not be any more. In a transaction, together
-     * with what it does to other builds of the template: of two that begin at once, one comes after the other.
+     * `waiting` → `building`. Undefined: it has already begun, or is over. Call it inside a transaction, together with
+     * the changes to other builds of the template, so that concurrent starts are serialised.
      */
     async begin(id: string, start: BuildStart | null, at: number): Promise<Build | undefined> {
       if (!(await touchOf(id, at))) return undefined;
@@ -174,8 +174,8 @@ export function buildsIn(sql: Statement) {
     },
 
     /**
-     * `building` → `ready`, under its tags. Undefined: it does not build any more, or its template has been deleted;
-     * then nobody needs the result. In a transaction.
+     * `building` → `ready`, under its tags. Undefined: it no longer builds, or its template was deleted, and the result
+     * is not needed. Call it inside a transaction.
      */
     async finish(id: string, result: BuildResult, at: number): Promise<Build | undefined> {
       if (!(await touchOf(id, at))) return undefined;
@@ -190,7 +190,7 @@ export function buildsIn(sql: Statement) {
       return build;
     },
 
-    /** `waiting` or `building` → `error`. Undefined: it is over already. */
+    /** `waiting` or `building` → `error`. Undefined: it is already over. */
     async fail(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
       const { rows } = await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
           updated_at = ${at}, finished_at = ${at}
@@ -198,7 +198,7 @@ export function buildsIn(sql: Statement) {
       return rows[0] && readBuild(rows[0]);
     },
 
-    /** `waiting` → `error`. Undefined: it has been started, or is over already. */
+    /** `waiting` → `error`. Undefined: it was started, or is already over. */
     async failUnstarted(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
       const { rows } = await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
           updated_at = ${at}, finished_at = ${at}
@@ -206,7 +206,7 @@ export function buildsIn(sql: Statement) {
       return rows[0] && readBuild(rows[0]);
     },
 
-    /** Puts a new checkpoint in the place of one that does not fit any more. False: that one is not its any more. */
+    /** Replaces a checkpoint that does not fit any more. False: the build has another one by now. */
     async replaceCheckpoint(
       id: string,
       from: string | null,
@@ -220,14 +220,14 @@ export function buildsIn(sql: Statement) {
       return count === 1;
     },
 
-    /** The newest first, those before the number `before`. */
+    /** Newest first, below the number `before`. */
     async ofTemplate(templateId: string, before: number | undefined, limit: number): Promise<Build[]> {
       const { rows } = await sql`SELECT * FROM builds
         WHERE template_id = ${templateId} AND number < ${before ?? 2_147_483_647} ORDER BY number DESC LIMIT ${limit}`;
       return rows.map(readBuild);
     },
 
-    /** Those that nobody has begun, or that are not finished; of one template, or of all. The oldest first. */
+    /** Builds that are waiting or building; of one template, or of all. Oldest first. */
     async unfinished(status: "waiting" | "building", templateId?: string): Promise<Build[]> {
       const ofTemplate = templateId === undefined ? sqlPart`1 = 1` : sqlPart`template_id = ${templateId}`;
       const { rows } = await sql`SELECT * FROM builds WHERE status = ${status} AND ${ofTemplate}
@@ -235,14 +235,14 @@ export function buildsIn(sql: Statement) {
       return rows.map(readBuild);
     },
 
-    /** Of templates of teams, those that were requested at this time or before and that nobody has started. */
+    /** Waiting builds of teams that were requested at or before this time. */
     async waitingOfTeams(requestedBefore: number): Promise<Build[]> {
       const { rows } = await sql`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
         WHERE builds.status = 'waiting' AND templates.team_id IS NOT NULL AND builds.created_at <= ${requestedBefore}`;
       return rows.map(readBuild);
     },
 
-    /** Of templates that are built in, those that nobody has begun. The oldest first. */
+    /** Waiting builds of built-in templates, oldest first. */
     async waitingOfNoTeam(): Promise<Build[]> {
       const { rows } = await sql`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
         WHERE builds.status = 'waiting' AND templates.team_id IS NULL
@@ -263,7 +263,7 @@ export function buildsIn(sql: Statement) {
       return rows.map(readBuild);
     },
 
-    /** `ready` → `error`: what sandboxes of it would start from is gone. Its tags mean nothing from now on. */
+    /** `ready` → `error`: its root filesystem is gone. Its tags have no effect from now on. */
     async lose(id: string, reason: BuildReason, at: number): Promise<void> {
       await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)}, checkpoint = NULL,
         updated_at = ${at} WHERE id = ${id} AND status = 'ready'`;
@@ -281,7 +281,7 @@ export function buildsIn(sql: Statement) {
       return rows[0] && readBuild(rows[0]);
     },
 
-    /** From now on the tag means this build, whatever has been asked for until now. */
+    /** Assigns the tag to this build, overriding all earlier requests. */
     async tag(templateId: string, tag: string, buildId: string, at: number): Promise<void> {
       await touch(templateId, at);
       await noteUntagged(templateId, tag, buildId, at);
@@ -297,7 +297,7 @@ export function buildsIn(sql: Statement) {
       await sql`DELETE FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag}`;
     },
 
-    /** In the order of their names. */
+    /** Sorted by name. */
     async tagsOf(templateId: string): Promise<Tag[]> {
       const { rows } = await sql`SELECT tag, build_id, created_at FROM template_tags
         WHERE template_id = ${templateId} ORDER BY tag`;
@@ -317,7 +317,7 @@ export function buildsIn(sql: Statement) {
   };
 }
 
-/** Without a result. */
+/** A build without a result. */
 function blank(wanted: BuildWanted): Omit<Build, "status" | "number" | "wall"> {
   const { id, templateId, generation, tags, cpuCount, memoryMB, diskSizeMB, createdAt } = wanted;
   return {

@@ -1,13 +1,13 @@
 /**
- * Changes of what may leave a sandbox while it runs. The host is told in between: a row is marked before, and no longer
- * after, so a start that finds the mark knows that the host may not do as the row says.
+ * Changes of the egress rules of running sandboxes. A row is marked before the host call and unmarked after it, so a
+ * start that finds the mark knows that the host may enforce other rules than the row says.
  */
 import { type Statement, text } from "./engine.ts";
 import { readSandbox, type Sandbox, type SandboxRun } from "./sandboxes.ts";
 
 export function egressChangesIn(sql: Statement) {
   return {
-    /** Marks a running sandbox. Undefined: it does not run any more, or its end has come. */
+    /** Marks a running sandbox. Undefined: it no longer runs, or its end has come. */
     async begin(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET egress_unsettled = 1
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
@@ -15,7 +15,7 @@ export function egressChangesIn(sql: Statement) {
     },
 
     /**
-     * The host does as these say. Whatever the run has come to since, it goes on with them, or is resumed with them.
+     * Records the rules that the host now enforces. The run continues or resumes with them, whatever its state.
      * Undefined: it is over.
      */
     async finish(run: SandboxRun, to: Pick<Sandbox, "network" | "allowInternetAccess">): Promise<Sandbox | undefined> {
@@ -38,7 +38,7 @@ export function egressChangesIn(sql: Statement) {
       return rows.map((row) => text(row.id));
     },
 
-    /** The host does as the row says. */
+    /** Unmarks the row: the host enforces its rules. */
     async settle(run: SandboxRun): Promise<void> {
       await sql`UPDATE sandboxes SET egress_unsettled = 0
         WHERE id = ${run.id} AND execution_id = ${run.executionId}`;

@@ -1,4 +1,4 @@
-/** The two databases behind one small door: SQLite in a file (sqlite.ts), or Postgres. */
+/** One interface for both databases: SQLite in a file (sqlite.ts), or Postgres. */
 import { SQL } from "bun";
 import { Fault } from "../contract/fault.ts";
 import { openSqlite } from "./sqlite.ts";
@@ -29,7 +29,7 @@ async function openPostgres(url: string): Promise<Engine> {
     sql: statementOn(db),
     quick: (strings, ...values) => transaction((sql) => sql(strings, ...values), "server"),
     transaction,
-    // The disk is the database server's business.
+    // The database server manages its own disk.
     makeRoom: async () => undefined,
     close: () => db.close(),
   };
@@ -38,19 +38,19 @@ async function openPostgres(url: string): Promise<Engine> {
 function statementOn(db: SQL): Statement {
   return async (strings, ...values) => {
     const whole = joined(strings, values);
-    // A template of one piece stays the object that the driver knows.
+    // A template without parts is passed on as the same object, which the driver caches.
     const template = whole.strings === strings ? strings : templateOf(whole.strings);
     const answer: Row[] & { count?: number | null } = await db(template, ...whole.values);
     return { rows: [...answer], count: answer.count ?? 0 };
   };
 }
 
-/** The driver takes text for SQL only from a template, which it knows by `raw`. */
+/** The driver accepts SQL only from a template, which it recognises by `raw`. */
 function templateOf(strings: readonly string[]): TemplateStringsArray {
   return Object.defineProperty([...strings], "raw", { value: strings }) as unknown as TemplateStringsArray;
 }
 
-/** Postgres gives 64-bit integers as text, SQLite as numbers. */
+/** Postgres returns 64-bit integers as text, SQLite as numbers. */
 export function integer(value: unknown): number {
   const number = Number(value);
   if (value === null || !Number.isSafeInteger(number)) throw new Fault(500, "a stored integer cannot be read");

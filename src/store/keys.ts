@@ -1,8 +1,8 @@
-/** API keys of teams and access tokens of users. Only hashes are kept, so a stolen database opens nothing. */
+/** API keys of teams and access tokens of users. Only hashes are stored, so a stolen database opens nothing. */
 import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
 import { readTeam, type Team } from "./people.ts";
 
-/** What may be shown of a secret after its first display. */
+/** The parts of a secret that may be shown after its creation. */
 export interface Mask {
   /** First characters after the format's own prefix. */
   prefix: string;
@@ -22,7 +22,7 @@ export interface ApiKey {
 }
 
 export interface ListedApiKey extends ApiKey {
-  /** Of `createdBy`. */
+  /** Email of `createdBy`. */
   creatorEmail: string | null;
 }
 
@@ -43,7 +43,7 @@ export function keysIn(sql: Statement) {
           ${key.mask.valueLength}, ${key.createdAt}, ${key.createdBy}, ${key.lastUsedAt})`;
     },
 
-    /** The key with this hash and the team it opens, in one look-up. */
+    /** The key with this hash and its team, in one lookup. */
     async apiKeyByHash(hash: string): Promise<{ key: ApiKey; team: Team } | undefined> {
       const { rows } = await sql`SELECT api_keys.*,
           teams.name AS team_name, teams.slug AS team_slug, teams.limits AS team_limits, teams.created_at AS team_created_at
@@ -60,7 +60,7 @@ export function keysIn(sql: Statement) {
       return { key: readApiKey(row), team };
     },
 
-    /** The oldest first. */
+    /** Oldest first. */
     async apiKeysOf(teamId: string): Promise<ListedApiKey[]> {
       const { rows } = await sql`SELECT api_keys.*, users.email AS creator_email
         FROM api_keys LEFT JOIN users ON users.id = api_keys.created_by
@@ -73,13 +73,13 @@ export function keysIn(sql: Statement) {
       return integer(rows[0]?.keys);
     },
 
-    /** Says whether there is such a key. */
+    /** False: there is no such key. */
     async renameApiKey(teamId: string, id: string, name: string): Promise<boolean> {
       const { count } = await sql`UPDATE api_keys SET name = ${name} WHERE id = ${id} AND team_id = ${teamId}`;
       return count === 1;
     },
 
-    /** Says whether there was such a key. */
+    /** False: there was no such key. */
     async removeApiKey(teamId: string, id: string): Promise<boolean> {
       const { count } = await sql`DELETE FROM api_keys WHERE id = ${id} AND team_id = ${teamId}`;
       return count === 1;
@@ -100,13 +100,13 @@ export function keysIn(sql: Statement) {
       return rows[0] && readAccessToken(rows[0]);
     },
 
-    /** The oldest first. */
+    /** Oldest first. */
     async accessTokensOf(userId: string): Promise<AccessToken[]> {
       const { rows } = await sql`SELECT * FROM access_tokens WHERE user_id = ${userId} ORDER BY created_at, id`;
       return rows.map(readAccessToken);
     },
 
-    /** Says whether there was such a token. */
+    /** False: there was no such token. */
     async removeAccessToken(userId: string, id: string): Promise<boolean> {
       const { count } = await sql`DELETE FROM access_tokens WHERE id = ${id} AND user_id = ${userId}`;
       return count === 1;

@@ -1,16 +1,16 @@
-/** Templates as lists and records show them: with names, whoever made them, and the builds that speak for them. */
+/** Templates for lists: with names, creator, and the builds that represent them. */
 import { type Build, readBuild } from "./builds.ts";
 import { type Row, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
 import { readTemplate, type Template } from "./templates.ts";
 
 export interface ListedTemplate {
   template: Template;
-  /** Of what nobody is known to have made, the first user there was. */
+  /** Without a known creator, the first user. */
   creator: { id: string; email: string } | null;
   names: TemplateName[];
-  /** What a sandbox of it starts from: the default, else the last that became ready, else the one asked for last. */
+  /** The build that a sandbox would start from: the default, else the last ready one, else the last requested one. */
   build: Build | undefined;
-  /** The last that was asked for as the default, else the last at all. */
+  /** The last build requested as default, else the last one requested. */
   newest: Build | undefined;
 }
 
@@ -61,8 +61,8 @@ export function listedTemplatesIn(sql: Statement) {
     },
 
     /**
-     * A team's, and those of no team that are named here, in the order of creation or the exact mirror of it. What was
-     * only ever a snapshot is not there.
+     * Templates of a team, and the built-in ones named here, in the order of creation or its exact reverse. Templates
+     * that only ever had snapshots are left out.
      */
     async page(
       { teamId, builtIn }: { teamId: string; builtIn: readonly string[] },

@@ -1,4 +1,4 @@
-/** Samples of what sandboxes used, in blocks: those of ten minutes lie in one row, which is thinned as it grows old. */
+/** Metric samples in blocks: one row holds ten minutes of a sandbox, and is thinned as it ages. */
 import { integer, type Row, type Statement, text } from "./engine.ts";
 
 export interface Sample {
@@ -17,12 +17,12 @@ export interface MetricBlock {
   sandboxId: string;
   teamId: string;
   blockAt: number;
-  /** How far apart its samples are. */
+  /** Distance between its samples. */
   stepMs: number;
   samples: Sample[];
 }
 
-/** A sandbox that runs, and what a sample tells of it besides what is measured. */
+/** A running sandbox, with the constant values of its samples. */
 export interface Measurable {
   id: string;
   teamId: string;
@@ -30,7 +30,7 @@ export interface Measurable {
   memoryMB: number;
 }
 
-/** Written without names, to save room. */
+/** Stored without names, to save space. */
 type Packed = [number, number, number, number, number, number, number, number];
 
 export function metricBlocksIn(sql: Statement) {
@@ -46,7 +46,7 @@ export function metricBlocksIn(sql: Statement) {
       }));
     },
 
-    /** Adds the block, or replaces the one of that time. */
+    /** Adds or replaces the block. */
     async put(block: MetricBlock): Promise<void> {
       const samples = JSON.stringify(block.samples.map(pack));
       await sql`INSERT INTO metric_blocks (sandbox_id, block_at, team_id, step_ms, samples)
@@ -59,7 +59,7 @@ export function metricBlocksIn(sql: Statement) {
       return rows[0] && readBlock(rows[0]);
     },
 
-    /** Blocks that begin from `from` to `to`, both inclusive, in their order. */
+    /** Blocks that begin from `from` to `to`, both inclusive, in order. */
     async between(teamId: string, sandboxId: string, from: number, to: number): Promise<MetricBlock[]> {
       const { rows } = await sql`SELECT * FROM metric_blocks
         WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND block_at >= ${from} AND block_at <= ${to}
@@ -73,7 +73,7 @@ export function metricBlocksIn(sql: Statement) {
       return rows[0] && readBlock(rows[0]);
     },
 
-    /** Blocks that began before `time` and whose samples are closer than `stepMs`. */
+    /** Blocks that began before `time` and whose samples are closer together than `stepMs`. */
     async denserThan(stepMs: number, time: number, limit: number): Promise<MetricBlock[]> {
       const { rows } = await sql`SELECT * FROM metric_blocks
         WHERE step_ms < ${stepMs} AND block_at < ${time} ORDER BY step_ms, block_at LIMIT ${limit}`;

@@ -1,6 +1,6 @@
 /**
- * How the tables came to be. The list only grows: a step that has been released is never edited, the next one corrects
- * it. Every statement is read by SQLite and Postgres alike.
+ * Migrations of the database. The list only grows: a released step is never edited; a later step corrects it. Every
+ * statement works in SQLite and in Postgres.
  */
 import { Fault } from "../contract/fault.ts";
 import { type Engine, integer, type Statement } from "./engine.ts";
@@ -148,7 +148,7 @@ export const migrations: readonly Migration[] = [
     version: 5,
     title: "logs, metrics, events and webhooks",
     async apply(sql) {
-      // No reference to sandboxes or templates: all of this outlives them.
+      // No references to sandboxes or templates: these rows outlive them.
       await sql`CREATE TABLE log_pages (
         sandbox_id TEXT NOT NULL,
         first_at BIGINT NOT NULL,
@@ -251,7 +251,7 @@ export const migrations: readonly Migration[] = [
       await sql`CREATE INDEX templates_of_team ON templates (team_id, created_at)`;
       await sql`ALTER TABLE template_tags ADD COLUMN position INTEGER NOT NULL DEFAULT 0`;
       await sql`UPDATE template_tags SET position = (SELECT number FROM builds WHERE builds.id = template_tags.build_id)`;
-      // What is built in had no tags: its newest build was its default.
+      // Built-in templates had no tags: their newest build was the default.
       await sql`INSERT INTO template_tags (template_id, tag, build_id, created_at, position)
         SELECT builds.template_id, 'default', builds.id, builds.created_at, builds.number FROM builds
         JOIN templates ON templates.id = builds.template_id
@@ -322,7 +322,7 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
-/** Brings the database to the newest version, each step in a transaction of its own. */
+/** Migrates the database to the newest version, one transaction per step. */
 export async function migrate(engine: Engine, now: number, steps: readonly Migration[] = migrations): Promise<void> {
   await engine.sql`CREATE TABLE IF NOT EXISTS schema_versions (
     version INTEGER PRIMARY KEY,
@@ -339,7 +339,7 @@ export async function migrate(engine: Engine, now: number, steps: readonly Migra
   }
   for (const step of steps) {
     await engine.transaction(async (sql) => {
-      // Asked again inside: another process may have been here first.
+      // Checked again inside the transaction: another process may have been first.
       if ((await currentVersion(sql)) >= step.version) return;
       await step.apply(sql);
       await sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${step.version}, ${step.title}, ${now})`;

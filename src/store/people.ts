@@ -62,12 +62,12 @@ export function peopleIn(sql: Statement) {
       await sql`UPDATE teams SET limits = ${JSON.stringify(limits)} WHERE id = ${teamId}`;
     },
 
-    /** Until the transaction ends, others that hold this team wait: what is counted stays so until it is used. */
+    /** Locks the team until the transaction ends, so that a count stays valid until it is used. */
     async holdTeam(id: string): Promise<void> {
       await sql`UPDATE teams SET name = name WHERE id = ${id}`;
     },
 
-    /** As with a team. */
+    /** Locks the user, as `holdTeam` does a team. */
     async holdUser(id: string): Promise<void> {
       await sql`UPDATE users SET email = email WHERE id = ${id}`;
     },
@@ -76,7 +76,7 @@ export function peopleIn(sql: Statement) {
       await sql`INSERT INTO team_members (team_id, user_id, is_default) VALUES (${teamId}, ${userId}, ${isDefault ? 1 : 0})`;
     },
 
-    /** The team and the user's address, if the user belongs to it. */
+    /** The team and the user's email, if the user is a member. */
     async member(userId: string, teamId: string): Promise<{ team: Team; email: string } | undefined> {
       const { rows } = await sql`SELECT teams.*, users.email FROM team_members
         JOIN teams ON teams.id = team_members.team_id JOIN users ON users.id = team_members.user_id

@@ -1,4 +1,4 @@
-/** What happened to sandboxes, one row for each time. */
+/** Events of sandboxes, one row each. */
 import { integer, type Row, type Statement, text } from "./engine.ts";
 
 export interface SandboxEvent {
@@ -11,16 +11,16 @@ export interface SandboxEvent {
   /** `sandbox.lifecycle.…` */
   type: string;
   at: number;
-  /** Rises from one event to the next, also within a millisecond. */
+  /** Rises from event to event, even within a millisecond. */
   position: number;
   detail: Record<string, unknown>;
 }
 
 export interface EventFilter {
   teamId: string;
-  /** All of the team when undefined. */
+  /** Undefined: all of the team. */
   sandboxId: string | undefined;
-  /** All when empty. */
+  /** Empty: all. */
   types: readonly string[];
   since: number;
   ascending: boolean;
@@ -30,7 +30,7 @@ export interface EventFilter {
 
 export function sandboxEventsIn(sql: Statement) {
   return {
-    /** False: it is there already. */
+    /** False: it is already stored. */
     async add(event: SandboxEvent): Promise<boolean> {
       const { count } =
         await sql`INSERT INTO sandbox_events (id, team_id, sandbox_id, execution_id, template_id, build_id, type, at, position,
@@ -49,7 +49,7 @@ export function sandboxEventsIn(sql: Statement) {
     async list(filter: EventFilter): Promise<SandboxEvent[]> {
       const { teamId, since, offset, limit } = filter;
       const sandboxId = filter.sandboxId ?? "";
-      // Types hold no comma.
+      // Types contain no comma.
       const types = filter.types.length === 0 ? "" : `,${filter.types.join(",")},`;
       const { rows } = filter.ascending
         ? await sql`SELECT * FROM sandbox_events WHERE team_id = ${teamId} AND at >= ${since}

@@ -1,21 +1,21 @@
-/** Logs of sandboxes, in pages: the lines of a short while lie in one row. They outlive their sandbox. */
+/** Logs of sandboxes, in pages: one row holds the lines of a short time. They outlive their sandbox. */
 import type { LogLine } from "../contract/sandbox-log.ts";
 import { integer, integerOrNull, type Row, type Statement, text } from "./engine.ts";
 
 export interface LogPage {
   sandboxId: string;
   teamId: string;
-  /** In the order of their times; never empty. The first is later than the last of the page before. */
+  /** Sorted by time; never empty. The first is later than the last of the previous page. */
   lines: readonly LogLine[];
   bytes: number;
-  /** Where the guest's journal was read up to; empty when none of the lines is from it. */
+  /** Position up to which the guest's journal was read; empty when no line came from it. */
   position: string;
 }
 
 interface LogExtent {
   lines: number;
   bytes: number;
-  /** 0 when there is none. */
+  /** 0 without lines. */
   lastAt: number;
 }
 
@@ -42,7 +42,7 @@ export function sandboxLogsIn(sql: Statement) {
       return rows[0] && text(rows[0].position);
     },
 
-    /** Pages that have lines from `from` to `to`, both inclusive, the earliest first. */
+    /** Pages with lines from `from` to `to`, both inclusive, earliest first. */
     async forward(teamId: string, sandboxId: string, from: number, to: number, limit: number): Promise<LogLine[][]> {
       const { rows } = await sql`SELECT lines FROM log_pages
         WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND last_at >= ${from} AND first_at <= ${to}
@@ -50,7 +50,7 @@ export function sandboxLogsIn(sql: Statement) {
       return rows.map(readLines);
     },
 
-    /** As `forward`, but the latest first. */
+    /** As `forward`, latest first. */
     async backward(teamId: string, sandboxId: string, from: number, to: number, limit: number): Promise<LogLine[][]> {
       const { rows } = await sql`SELECT lines FROM log_pages
         WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND last_at >= ${from} AND first_at <= ${to}
@@ -58,7 +58,7 @@ export function sandboxLogsIn(sql: Statement) {
       return rows.map(readLines);
     },
 
-    /** The oldest page of a sandbox goes. Answers what went with it. */
+    /** Removes the oldest page of a sandbox and returns its size. */
     async removeOldest(sandboxId: string): Promise<{ lines: number; bytes: number } | undefined> {
       const { rows } = await sql`DELETE FROM log_pages WHERE sandbox_id = ${sandboxId}
         AND first_at = (SELECT MIN(first_at) FROM log_pages WHERE sandbox_id = ${sandboxId})
@@ -66,14 +66,14 @@ export function sandboxLogsIn(sql: Statement) {
       return rows[0] && { lines: integer(rows[0].line_count), bytes: integer(rows[0].byte_count) };
     },
 
-    /** Pages whose last line is before `time`, at most `limit` of them. Answers how many went. */
+    /** Removes pages whose last line is before `time`, at most `limit`, and returns their number. */
     async removeBefore(time: number, limit: number): Promise<number> {
       const { count } = await sql`DELETE FROM log_pages WHERE (sandbox_id, first_at) IN
         (SELECT sandbox_id, first_at FROM log_pages WHERE last_at < ${time} ORDER BY last_at LIMIT ${limit})`;
       return count;
     },
 
-    /** Teams whose logs take more than so many bytes. */
+    /** Teams whose logs exceed this many bytes. */
     async teamsAbove(bytes: number): Promise<string[]> {
       const { rows } = await sql`SELECT team_id FROM log_pages GROUP BY team_id HAVING SUM(byte_count) > ${bytes}`;
       return rows.map((row) => text(row.team_id));

@@ -1,6 +1,6 @@
-/** What was said about the network of a sandbox. */
+/** Network settings of a sandbox, as stored. */
 
-/** As it was sent. What was not, is absent. */
+/** As sent; fields that were not sent are absent. */
 export interface SandboxNetwork extends EgressSettings {
   allowPublicTraffic?: boolean;
   maskRequestHost?: string;

@@ -1,15 +1,15 @@
 /**
- * Sandbox rows. Every change of state is one compare-and-set on (id, state, execution id) whose answer says who won:
- * kill, expiry, pause, resume, snapshot and loss may race, and exactly one of them goes on to act. A kill that comes
- * while another has a sandbox in hand leaves a request in the row; whoever finishes carries it out, because every
- * `finish…` and `abandon…` goes to `killing` instead when it finds the request.
+ * Sandbox rows. Every change of state is one compare-and-set on (id, state, execution id) whose result says which call
+ * won: kill, expiry, pause, resume, snapshot and loss may race, and exactly one of them acts. A kill during a
+ * transition leaves a request in the row. The end of the transition carries it out, because every `finish…` and
+ * `abandon…` goes to `killing` instead when it finds the request.
  */
 
 import { integer, integerOrNull, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 import { shownPaused, shownRunning, underWay } from "./sandbox-conditions.ts";
 import type { SandboxNetwork } from "./sandbox-network.ts";
 
-/** A pause at the end of a timeout that cannot be done is put off so often; then memory is given up. */
+/** Failed automatic pauses before memory is given up. */
 const AUTO_PAUSE_PUT_OFFS_MAX = 3;
 
 export type SandboxState = "running" | "pausing" | "paused" | "resuming" | "snapshotting" | "killing";
@@ -22,42 +22,42 @@ export interface Sandbox {
   /** The template's first alias when the sandbox was created. */
   alias: string;
   state: SandboxState;
-  /** Changes with every run, so that a late answer about an earlier run cannot touch this one. */
+  /** Differs between runs, so that a late change of an earlier run cannot affect this one. */
   executionId: string;
   createdAt: number;
   /** Start of the current or last run. */
   startedAt: number;
-  /** When the run ends, or would have ended had it not been paused. */
+  /** When the run ends, or would have ended without the pause. */
   endAt: number;
   /** When the pause began; null while it runs. */
   pausedAt: number | null;
-  /** Where a paused sandbox is, or where it is being written to; null while it runs. */
+  /** Checkpoint of a paused sandbox, or the one being written; null while it runs. */
   checkpoint: string | null;
   /** Whether the checkpoint holds memory, or only files. */
   checkpointMemory: boolean;
-  /** Somebody wants it killed as soon as what is under way is done. */
+  /** A kill was requested during a transition; it follows when that ends. */
   killWanted: boolean;
-  /** Pauses at the end of its timeout that could not be done, since somebody last said when that is. */
+  /** Failed automatic pauses since a client last set the end. */
   pauseFailures: number;
-  /** As given at create, for when traffic wakes it. */
+  /** As given at create, for a wake by traffic. */
   timeoutSeconds: number;
   /** At the end of its timeout it is paused, not killed. */
   autoPause: boolean;
   /** Whether that pause keeps memory. */
   autoPauseMemory: boolean;
-  /** Traffic wakes it. */
+  /** Traffic may wake it. */
   autoResume: boolean;
   metadata: Record<string, string>;
   envVars: Record<string, string>;
   secure: boolean;
-  /** Tokens that open the runtime, the newest last. */
+  /** Access tokens of the runtime, newest last. */
   tokens: string[];
-  /** Null: the creator did not say. */
+  /** Null: not specified. */
   allowInternetAccess: boolean | null;
   network: SandboxNetwork;
-  /** Demanded of who wants to reach it; null: anybody may. It stays the same for the sandbox's life. */
+  /** Required for access to its ports; null: none required. Constant for the sandbox's lifetime. */
   trafficToken: string | null;
-  /** The host may be between two ideas of what may leave this run. */
+  /** The host may enforce other egress rules than the row says. */
   egressUnsettled: boolean;
   mcp: Record<string, unknown> | null;
   volumeMounts: VolumeMount[];
@@ -66,26 +66,26 @@ export interface Sandbox {
   diskSizeMB: number;
 }
 
-/** What lists need of a row: nothing secret, and nothing that makes a page of a hundred as large as a tenant likes. */
+/** The columns for lists: no secrets, and nothing of a size that tenants control, which would inflate a page. */
 export type ListedSandboxRow = Omit<
   Sandbox,
   "envVars" | "tokens" | "allowInternetAccess" | "network" | "trafficToken" | "egressUnsettled" | "mcp"
 >;
 
-/** A volume in a sandbox, under the name that it was mounted by. */
+/** A volume of a sandbox, with the name it was mounted by. */
 export interface VolumeMount {
   volumeId: string;
   name: string;
   path: string;
 }
 
-/** Enough to say which run of which sandbox is meant. */
+/** Identifies one run of a sandbox. */
 export interface SandboxRun {
   id: string;
   executionId: string;
 }
 
-/** What a new run starts with. */
+/** The data of a new run. */
 interface NewRun {
   startedAt: number;
   endAt: number;
@@ -97,9 +97,9 @@ export interface ListFilter {
   teamId: string;
   running: boolean;
   paused: boolean;
-  /** Running sandboxes whose end has come by now count as paused if they are to be, else they are left out. */
+  /** Running sandboxes whose end has come count as paused if they have autoPause, else they are left out. */
   now: number;
-  /** Inclusive; 0 for all. */
+  /** Inclusive; 0: no limit. */
   startedAfter: number;
   templateId: string | undefined;
 }
@@ -111,7 +111,7 @@ export interface ListPosition {
 
 export type ListOrder = "asc" | "desc";
 
-/** `quick` is for changes of what does not outlast the machine itself: a sandbox that runs. */
+/** `quick` is for changes that need not survive a crash of the machine, because a running sandbox does not either. */
 export function sandboxesIn(sql: Statement, quick: Statement = sql) {
   return {
     async add(sandbox: Sandbox): Promise<void> {
@@ -137,8 +137,8 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
     },
 
     /**
-     * Ends the run, whatever it is at: at rest it goes to `killing`, otherwise the request is noted. The row as it is
-     * then; undefined: another has done it already, or the run is over.
+     * Ends the run in any state: at rest it goes to `killing`, in transition the request is recorded. Returns the new
+     * row; undefined: another call has done it, or the run is over.
      */
     async kill(run: SandboxRun): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET kill_wanted = 1,
@@ -147,14 +147,17 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** As `kill`, of one that runs. After a crash of the machine it is gone, whatever its row says. */
+    /** As `kill`, for a running sandbox. After a crash of the machine it is gone, whatever its row says. */
     async killRunning(run: SandboxRun): Promise<Sandbox | undefined> {
       const { rows } = await quick`UPDATE sandboxes SET kill_wanted = 1, state = 'killing'
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** As `kill`, but only what runs: its end came by itself, so a pause or snapshot under way will find out. */
+    /**
+     * As `kill`, only from `running` and without a request: the run ended on its own, and a pause or snapshot in
+     * progress will notice.
+     */
     async endRunning(run: SandboxRun): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET state = 'killing'
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} RETURNING *`;
@@ -162,9 +165,9 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
     },
 
     /**
-     * All running sandboxes whose end has come leave that state in one step, to `pausing` if they are to be paused and
-     * to `killing` if not. Those that this call moved are answered. No checkpoint's name comes twice: one that was
-     * given up may still be about to be removed.
+     * Moves all running sandboxes whose end has come in one step: to `pausing` with autoPause, else to `killing`.
+     * Returns the rows that this call moved. Checkpoint names never repeat: the removal of an abandoned one may be
+     * pending.
      */
     async takeDue(now: number): Promise<Sandbox[]> {
       const { rows } = await sql`UPDATE sandboxes SET
@@ -177,7 +180,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows.map(readSandbox);
     },
 
-    /** `running` → `pausing`. Undefined: it does not run any more, or its end has come. */
+    /** `running` → `pausing`. Undefined: it no longer runs, or its end has come. */
     async beginPause(
       run: SandboxRun,
       to: { checkpoint: string; memory: boolean; now: number },
@@ -197,7 +200,9 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `pausing` → `running`, with the end it had. Of this pause: the same run may be in another by now. */
+    /**
+     * `pausing` → `running`, with its old end. Only for this checkpoint: the same run may be in another pause by now.
+     */
     async abandonPause(run: SandboxRun & Pick<Sandbox, "checkpoint">): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
@@ -207,7 +212,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** As `abandonPause`, after a pause that nobody is there to be told about: it is tried again at `endAt`. */
+    /** As `abandonPause`, for a failed automatic pause: it is retried at `endAt`. */
     async putOffPause(run: SandboxRun, endAt: number): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
@@ -218,8 +223,8 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
     },
 
     /**
-     * `paused` → `resuming`, under the execution id of the run that begins. Of a machine that crashes meanwhile nothing
-     * is left of that run, and the sandbox is paused as it was.
+     * `paused` → `resuming`, with the execution id of the new run. If the machine crashes meanwhile, nothing of that
+     * run is left, and the sandbox is paused as before.
      */
     async beginResume(run: SandboxRun, executionId: string): Promise<Sandbox | undefined> {
       const { rows } = await quick`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}
@@ -227,7 +232,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `resuming` → `running`. Without a request to kill it, the row no longer names the checkpoint. */
+    /** `resuming` → `running`. Unless a kill was requested, the row no longer names the checkpoint. */
     async finishResume(run: SandboxRun, to: NewRun): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
@@ -238,7 +243,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `resuming` → `paused`: it is where it was. */
+    /** `resuming` → `paused`, as before. */
     async abandonResume(run: SandboxRun): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'paused' END
@@ -246,14 +251,14 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `running` → `snapshotting`. Undefined: it does not run any more, or its end has come. */
+    /** `running` → `snapshotting`. Undefined: it no longer runs, or its end has come. */
     async beginSnapshot(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
       const { rows } = await quick`UPDATE sandboxes SET state = 'snapshotting'
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** `snapshotting` → `running`, whether there is a snapshot or not. */
+    /** `snapshotting` → `running`, whether or not the snapshot succeeded. */
     async finishSnapshot(run: SandboxRun): Promise<Sandbox | undefined> {
       const { rows } = await quick`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END
@@ -261,14 +266,14 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** A running sandbox gets a new end. Undefined: it is not running any more, or its end has come. */
+    /** Sets the end of a running sandbox. Undefined: it no longer runs, or its end has come. */
     async setEnd(run: SandboxRun, endAt: number, now: number): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET end_at = ${endAt}, pause_failures = 0
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** As `setEnd`, but an end that is later already stays. */
+    /** As `setEnd`, but never to an earlier time. */
     async extendEnd(run: SandboxRun, endAt: number, now: number): Promise<Sandbox | undefined> {
       const { rows } = await sql`UPDATE sandboxes SET pause_failures = 0,
           end_at = CASE WHEN end_at < ${endAt} THEN ${endAt} ELSE end_at END
@@ -276,7 +281,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows[0] && readSandbox(rows[0]);
     },
 
-    /** A row without a checkpoint that is there again after a crash of the machine is removed again. */
+    /** A row without a checkpoint may reappear after a crash of the machine, and is then removed again. */
     async remove(run: SandboxRun & Pick<Sandbox, "checkpoint">): Promise<void> {
       await (run.checkpoint === null ? quick : sql)`DELETE FROM sandboxes
         WHERE id = ${run.id} AND state = 'killing' AND execution_id = ${run.executionId}`;
@@ -287,21 +292,21 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows.map(readSandbox);
     },
 
-    /** How many sandboxes a team has of a template, other than those that are being ended. */
+    /** A team's sandboxes of a template, without those being ended. */
     async countOf(templateId: string, teamId: string): Promise<number> {
       const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes
         WHERE template_id = ${templateId} AND team_id = ${teamId} AND state <> 'killing' AND kill_wanted = 0`;
       return integer(rows[0]?.sandboxes);
     },
 
-    /** A team's sandboxes that run or are on their way to or from that, other than those that are being ended. */
+    /** A team's sandboxes that run or are in transition to or from running, without those being ended. */
     async holdingQuota(teamId: string, now: number): Promise<string[]> {
       const { rows } = await sql`SELECT id FROM sandboxes
         WHERE team_id = ${teamId} AND ${underWay(now)}`;
       return rows.map((row) => text(row.id));
     },
 
-    /** Sandboxes that run or are paused and have tokens, the running ones and the newest first. */
+    /** Running and paused sandboxes with tokens: running ones first, then newest first. */
     async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
       const { rows } = await sql`SELECT id, tokens FROM sandboxes
         WHERE secure = 1 AND (${shownRunning(now)} OR ${shownPaused(now)})
@@ -320,7 +325,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return integer(rows[0]?.sandboxes);
     },
 
-    /** Newest first with equal times by rising id, or the exact mirror of that. */
+    /** Newest first with equal times by rising id, or the exact reverse. */
     async list(
       filter: ListFilter,
       order: ListOrder,

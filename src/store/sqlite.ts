@@ -1,6 +1,6 @@
 /**
- * SQLite in a file, asked directly: each statement is compiled once and kept, and is done when the call returns. A
- * driver between would compile it every time, which takes several times what most statements take.
+ * SQLite in a file, called directly: each statement is compiled once and cached, and is complete when the call returns.
+ * A driver in between would compile it every time, which takes several times as long as most statements.
  */
 import { type Statement as Compiled, Database } from "bun:sqlite";
 import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
@@ -9,10 +9,10 @@ import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { type Engine, joined, type Outlasts, type Result, type Row, type Statement, type Value } from "./statement.ts";
 
-/** Room that the store keeps in its files for when the disk is full. */
+/** Space that the store reserves in its files for when the disk is full. */
 const STORE_ROOM_BYTES = 4 * 1024 * 1024;
 export const SQLITE_BUSY_MS = scaled(5_000);
-/** Compiled statements that are kept; there are about half as many. */
+/** Cache size for compiled statements; there are about half as many. */
 export const SQLITE_STATEMENTS_MAX = 400;
 
 const DURABLE = "PRAGMA synchronous = FULL";
@@ -39,11 +39,11 @@ class Sqlite implements Engine {
   readonly #db: Database;
   readonly #statements: Statements;
   /**
-   * There is one connection. A statement sent while a transaction is open would become part of it, and vanish with its
-   * rollback. So everything takes its turn.
+   * There is one connection, and a statement during a transaction would become part of it and vanish with its rollback.
+   * So all work is serialised.
    */
   readonly #turns = new OneAtATime();
-  /** What is written next does so; as the database was opened. */
+  /** The durability set on the connection; initially as opened. */
   #outlasts: Outlasts = "machine";
 
   constructor(db: Database) {
@@ -57,7 +57,7 @@ class Sqlite implements Engine {
   #statementThat(outlasts: Outlasts): Statement {
     return async (strings, ...values) => {
       const ask = () => {
-        // Where nothing is written there is nothing to outlast anything.
+        // A read needs no durability.
         if (!READS.test(strings[0] ?? "")) this.#writeAs(outlasts);
         return this.#ask(strings, values);
       };
@@ -72,7 +72,7 @@ class Sqlite implements Engine {
     });
   }
 
-  /** Said only when it is another than before: most transactions follow one of their kind. */
+  /** Sets the pragma only on a change: most transactions follow one of the same kind. */
   #writeAs(outlasts: Outlasts): void {
     if (outlasts === this.#outlasts) return;
     this.#do(outlasts === "server" ? QUICK : DURABLE);
@@ -81,8 +81,7 @@ class Sqlite implements Engine {
 
   makeRoom(): Promise<void> {
     return this.#turns.run(async () => {
-      // Its pages go through the log, which is written over and over from then on, and are free afterwards in the file
-      // itself.
+      // Its pages pass through the write-ahead log, which is reused from then on, and become free pages of the file.
       this.#writeAs("machine");
       this.#do("DROP TABLE IF EXISTS room");
       this.#do(`CREATE TABLE room AS SELECT zeroblob(${STORE_ROOM_BYTES}) AS bytes`);
@@ -98,7 +97,7 @@ class Sqlite implements Engine {
   }
 
   async #transact<T>(work: (sql: Statement) => Promise<T>): Promise<T> {
-    // IMMEDIATE, because a transaction that reads first and writes later cannot wait for another process to finish.
+    // IMMEDIATE, because a transaction that reads first and writes later cannot wait for another process.
     this.#do("BEGIN IMMEDIATE");
     let isOver = false;
     try {
@@ -111,7 +110,7 @@ class Sqlite implements Engine {
       return done;
     } catch (cause) {
       isOver = true;
-      // Some failures, such as that of a full disk, have undone it already.
+      // Some failures, such as a full disk, have already rolled it back.
       if (this.#db.inTransaction) this.#do("ROLLBACK");
       throw cause;
     }
@@ -137,15 +136,15 @@ class Sqlite implements Engine {
 
 interface Kept {
   compiled: Compiled<Row, Value[]>;
-  /** It answers with rows. */
+  /** It returns rows. */
   hasRows: boolean;
 }
 
-/** Statements that are compiled, the one that was asked last at the end. */
+/** Cache of compiled statements, least recently used first. */
 class Statements {
   readonly #db: Database;
   readonly #kept = new Map<string, Kept>();
-  /** Texts of templates, which are the same object at each call. */
+  /** SQL text by template, which is the same object at each call. */
   readonly #texts = new WeakMap<readonly string[], string>();
 
   constructor(db: Database) {
@@ -154,7 +153,7 @@ class Statements {
 
   ask(strings: readonly string[], values: readonly Value[]): Result {
     const text = this.#textOf(strings);
-    // What a pragma sets or tells it does when it is compiled, and what changes tables comes once.
+    // A pragma takes effect when it is compiled, and schema changes run once, so neither is cached.
     if (!/^\s*(?:SELECT|INSERT|UPDATE|DELETE)\s/i.test(text)) {
       using compiled = this.#db.prepare<Row, Value[]>(text);
       return answerOf({ compiled, hasRows: compiled.columnNames.length > 0 }, values);
@@ -200,14 +199,14 @@ function answerOf({ compiled, hasRows }: Kept, values: readonly Value[]): Result
   return { rows, count: rows.length };
 }
 
-/** Tokens are in it. SQLite gives its log and the log's index the mode that the database has when they are made. */
+/** The database holds tokens, so only its owner may read it. SQLite gives its log files the mode of the database. */
 function closeToOthers(path: string): void {
-  // Only a new one is opened: whoever closes a file that SQLite has open in the same process takes its locks away.
+  // Only a new file is opened here: closing a file that SQLite has open in the same process drops its locks.
   if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
   for (const file of [path, `${path}-wal`, `${path}-shm`]) if (existsSync(file)) chmodSync(file, 0o600);
 }
 
-/** Somebody else, such as a backup or a shell, may hold the file for longer than is waited for. */
+/** Another process, such as a backup or a shell, may lock the file for longer than the timeout. */
 function explained(error: unknown): unknown {
   const isBusy = (error as { code?: unknown } | null)?.code === "SQLITE_BUSY";
   return isBusy ? new Fault(503, "the store is locked by another process; try again", { cause: error }) : error;

@@ -1,18 +1,18 @@
-/** What the tables are written in: statements with values, the same for every engine, and what an engine can do. */
+/** Statements with values, the same for every engine, and the interface of an engine. */
 
-/** What both engines store alike. Truth values are 0 and 1, times are milliseconds, objects are JSON text. */
+/** Types that both engines store alike. Booleans are 0 and 1, times are milliseconds, objects are JSON text. */
 export type Value = string | number | null;
 export type Row = Record<string, unknown>;
 
 export interface Result {
   rows: Row[];
-  /** Rows that the statement touched. */
+  /** Rows that the statement affected. */
   count: number;
 }
 
 export type Statement = (strings: TemplateStringsArray, ...values: (Value | SqlPart)[]) => Promise<Result>;
 
-/** A piece of a statement with its values, for a condition that several statements share. */
+/** A part of a statement with its values, for a condition that several statements share. */
 export class SqlPart {
   constructor(
     readonly strings: readonly string[],
@@ -25,27 +25,27 @@ export function sqlPart(strings: TemplateStringsArray, ...values: (Value | SqlPa
 }
 
 /**
- * What a transaction outlasts once it is done. What is only to outlast the server is written without a round to the
- * disk; a crash of the machine may take the last moments of it.
+ * What a transaction survives once it is done: a crash of the machine, or only one of the server. The latter is written
+ * without waiting for the disk, so a crash of the machine may lose its last moments.
  */
 export type Outlasts = "machine" | "server";
 
 export interface Engine {
   readonly name: "sqlite" | "postgres";
   sql: Statement;
-  /** The same for what need only outlast the server. */
+  /** As `sql`, for changes that need only survive a crash of the server. */
   quick: Statement;
   /**
-   * Runs `work` in one transaction. Everything it does must go through the statement it is given: a call to the
-   * engine's own `sql` from inside would wait for the transaction that waits for it.
+   * Runs `work` in one transaction. It must only use the statement it is given: a call of the engine's own `sql` from
+   * inside would deadlock.
    */
   transaction<T>(work: (sql: Statement) => Promise<T>, outlasts?: Outlasts): Promise<T>;
-  /** Takes room on the disk ahead, so that for a while the store can be written to when there is none left. */
+  /** Reserves disk space, so that the store stays writable for a while when the disk is full. */
   makeRoom(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Without parts: all pieces of text in a row, and the values between them. */
+/** Inserts the parts: a flat list of texts, and the values between them. */
 export function joined(strings: readonly string[], values: readonly (Value | SqlPart)[]): SqlPart {
   if (!values.some((value) => value instanceof SqlPart)) return new SqlPart(strings, values as Value[]);
   const texts = [strings[0] ?? ""];

@@ -1,7 +1,7 @@
 /**
- * The store: rows in, rows out. It remembers people, keys, templates, sandboxes and what happened to them in SQLite or
- * Postgres, moves a sandbox from state to state by compare-and-set, and knows how its own tables came to be.
- * It never decides anything: no clock, no ids, no HTTP, no sandbox is touched from here.
+ * The store: rows of people, keys, templates, sandboxes and their activity in SQLite or Postgres. It moves a sandbox
+ * from state to state by compare-and-set and migrates its own tables. It never decides anything: it has no clock, no
+ * ids and no HTTP, and touches no sandbox.
  */
 import { Fault } from "../contract/fault.ts";
 import { buildLogsIn } from "./build-logs.ts";
@@ -22,20 +22,18 @@ import { templatesIn } from "./templates.ts";
 import { volumesIn } from "./volumes.ts";
 import { webhooksIn } from "./webhooks.ts";
 
-/** The tables, seen through one connection or one transaction. */
+/** The tables, through one connection or one transaction. */
 export type Tables = Readonly<ReturnType<typeof tablesIn>>;
 
 export interface Store extends Tables {
-  /** All that `work` does with the tables it is given happens, or nothing of it. It must not use the store itself. */
+  /** Everything that `work` does with its tables happens, or nothing does. It must not use the store itself. */
   transaction<T>(work: (tables: Tables) => Promise<T>, outlasts?: Outlasts): Promise<T>;
-  /** Takes room on the disk ahead, so that for a while the store can be written to when there is none left. */
+  /** Reserves disk space, so that the store stays writable for a while when the disk is full. */
   makeRoom(): Promise<void>;
   close(): Promise<void>;
 }
 
-/**
- * Opens the database at `url` (`sqlite://…`, `postgres://…`) and brings its tables up to date. `now` dates the changes.
- */
+/** Opens the database at `url` (`sqlite://…`, `postgres://…`) and migrates its tables. `now` dates the migrations. */
 export async function openStore(url: string, now: number): Promise<Store> {
   const engine = await openEngine(url).catch((cause) => {
     if (cause instanceof Fault) throw cause;
@@ -56,7 +54,7 @@ export async function openStore(url: string, now: number): Promise<Store> {
   };
 }
 
-/** `quick` is for statements that need only outlast the server; a transaction as a whole says what it outlasts. */
+/** `quick` is for statements that need only survive a crash of the server; a transaction sets that as a whole. */
 function tablesIn(sql: Statement, quick: Statement = sql) {
   return {
     people: peopleIn(sql),

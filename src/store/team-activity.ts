@@ -1,26 +1,26 @@
 /**
- * How many sandboxes of a team ran and were started: one row for each step of time in which that changed, and none for
- * the time between. Rows grow coarser with age.
+ * Numbers of running and started sandboxes per team: one row for each time step in which they changed. Rows get coarser
+ * with age.
  */
 import { integer, type Row, type Statement, text } from "./engine.ts";
 
 export interface TeamActivity {
   teamId: string;
-  /** Where the step begins. */
+  /** Start of the step. */
   at: number;
   stepMs: number;
-  /** How many ran at its begin, at its end, and at most. */
+  /** Running sandboxes at its start, at its end, and at most. */
   opening: number;
   closing: number;
   peak: number;
   starts: number;
-  /** Most starts in one of the shortest steps that it was made of. */
+  /** Most starts in one of the shortest steps that it was merged from. */
   busiest: number;
 }
 
 export function teamActivityIn(sql: Statement) {
   return {
-    /** A row of the shortest step, or more of what happened in the one that is there. */
+    /** Adds a row of the shortest step, or merges into the existing one. */
     async add({ teamId, at, stepMs, opening, closing, peak, starts }: Omit<TeamActivity, "busiest">): Promise<void> {
       await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
         VALUES (${teamId}, ${at}, ${stepMs}, ${opening}, ${closing}, ${peak}, ${starts}, ${starts})
@@ -32,7 +32,7 @@ export function teamActivityIn(sql: Statement) {
             ELSE team_activity.starts + excluded.starts END`;
     },
 
-    /** For every team a row that says how many run by the rows of sandboxes. */
+    /** Adds a row for every team with the count of its sandbox rows. */
     async addCounted(at: number, stepMs: number): Promise<void> {
       await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
         SELECT teams.id, CAST(${at} AS BIGINT), CAST(${stepMs} AS INTEGER), COUNT(sandboxes.id), COUNT(sandboxes.id),
@@ -44,7 +44,7 @@ export function teamActivityIn(sql: Statement) {
           peak = CASE WHEN excluded.peak > team_activity.peak THEN excluded.peak ELSE team_activity.peak END`;
     },
 
-    /** Adds the row, or replaces the one of that time. */
+    /** Adds or replaces the row. */
     async put(row: TeamActivity): Promise<void> {
       await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
         VALUES (${row.teamId}, ${row.at}, ${row.stepMs}, ${row.opening}, ${row.closing}, ${row.peak}, ${row.starts},
@@ -62,7 +62,7 @@ export function teamActivityIn(sql: Statement) {
       return rows[0] && readActivity(rows[0]);
     },
 
-    /** Rows from `from` to `to`, both inclusive, and the last one before them, in their order. */
+    /** Rows from `from` to `to`, both inclusive, and the last one before them, in order. */
     async around(teamId: string, from: number, to: number): Promise<TeamActivity[]> {
       const { rows } = await sql`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at <= ${to} AND at >=
           (SELECT COALESCE(MAX(at), ${from}) FROM team_activity WHERE team_id = ${teamId} AND at <= ${from})
@@ -70,14 +70,14 @@ export function teamActivityIn(sql: Statement) {
       return rows.map(readActivity);
     },
 
-    /** Rows before `time` with shorter steps, the oldest first. */
+    /** Rows before `time` with shorter steps, oldest first. */
     async denserThan(stepMs: number, time: number, limit: number): Promise<TeamActivity[]> {
       const { rows } = await sql`SELECT * FROM team_activity
         WHERE step_ms < ${stepMs} AND at < ${time} ORDER BY at, team_id LIMIT ${limit}`;
       return rows.map(readActivity);
     },
 
-    /** The last row before `time` stays: it tells how many ran from then on. */
+    /** Keeps the last row before `time`, which gives the count from then on. */
     async removeBefore(time: number, limit: number): Promise<number> {
       const { count } = await sql`DELETE FROM team_activity WHERE (team_id, at) IN
         (SELECT team_id, at FROM team_activity AS old WHERE at < ${time} AND EXISTS

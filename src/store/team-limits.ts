@@ -1,27 +1,27 @@
-/** What the operator allows a team. An absent member is no limit of the team's own. */
+/** Limits that the operator sets for a team. Absent: no limit of its own. */
 import { z } from "zod";
 import { Fault } from "../contract/fault.ts";
 import { INT32_MAX } from "../contract/limits.ts";
 
 const teamLimits = z.strictObject({
-  /** Sandboxes that may run at once. */
+  /** Concurrent sandboxes. */
   sandboxes: z.int().min(1).optional(),
-  /** How long one run may last. */
+  /** Maximum length of one run. */
   runSeconds: z.int().min(1).max(INT32_MAX).optional(),
-  /** Builds that may be under way at once. */
+  /** Concurrent builds. */
   builds: z.int().min(1).optional(),
-  /** Requests each second: those that ask, and those that do something. Absent: as many as the server allows any. */
+  /** Requests per second: GET requests, and others. Absent: the server's default. */
   reads: z.int().min(1).optional(),
   changes: z.int().min(1).optional(),
-  /** Private networks that are open to its sandboxes, as the operator wrote them. Absent: those of the server. */
+  /** Private networks open to its sandboxes, as the operator wrote them. Absent: those of the server. */
   private: z.array(z.string()).optional(),
-  /** True: nothing may be started. */
+  /** True: the team may start nothing. */
   blocked: z.boolean().optional(),
 });
 
 export type TeamLimits = Readonly<z.output<typeof teamLimits>>;
 
-/** Rather none of the team's calls than calls without limits, if what is stored is not understood. */
+/** If the stored limits cannot be read, the team's calls fail rather than run without limits. */
 export function readLimits(stored: string, slug: string): TeamLimits {
   try {
     return teamLimits.parse(JSON.parse(stored));

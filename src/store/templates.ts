@@ -1,4 +1,4 @@
-/** Templates and the names they answer to. What sandboxes of them are like is their builds' (builds.ts). */
+/** Templates and their names. The properties of their sandboxes are in their builds (builds.ts). */
 import { isWall, type Wall } from "../contract/wall.ts";
 import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
 
@@ -7,12 +7,12 @@ export const GLOBAL_NAMESPACE = "";
 
 export interface Template {
   id: string;
-  /** Null: built in, owned by nobody. */
+  /** Null: built in. */
   teamId: string | null;
   public: boolean;
-  /** Sandboxes of its default build that are booted before anybody asks. Of what is built in the server decides. */
+  /** Sandboxes of its default build in the ready pool. For built-in templates the server decides. */
   keptReady: number;
-  /** What its sandboxes are kept behind, if the operator chose; null: what the server takes for all. */
+  /** The isolation runtime, if the operator chose one; null: the server's default. */
   wall: Wall | null;
   createdAt: number;
   updatedAt: number;
@@ -22,16 +22,16 @@ export interface Template {
   buildCount: number;
 }
 
-/** A template with all that is known of it in few words. */
+/** A template with a summary of its names and builds. */
 export interface TemplateOverview extends Template {
-  /** Of its team; null when it is built in. */
+  /** Slug of its team; null when it is built in. */
   teamSlug: string | null;
-  /** `namespace/alias`, or `alias` when every team can use it without. */
+  /** `namespace/alias`, or `alias` for a global name. */
   names: string[];
   builds: { status: string; image: string | null; checkpoint: string | null }[];
 }
 
-/** A build under a tag of its template, as lists of snapshots show it. */
+/** A build under a tag of its template, for lists of snapshots. */
 export interface TaggedSnapshot {
   templateId: string;
   tag: string;
@@ -40,7 +40,7 @@ export interface TaggedSnapshot {
 
 export interface SnapshotFilter {
   teamId: string;
-  /** Of this sandbox; undefined for all. */
+  /** Undefined: of all sandboxes. */
   sandboxId: string | undefined;
   templateId: string | undefined;
   tag: string | undefined;
@@ -61,7 +61,7 @@ export function templatesIn(sql: Statement) {
       return rows[0] && readTemplate(rows[0]);
     },
 
-    /** Also one that has been deleted, for the sake of the sandboxes that were made from it. */
+    /** Includes deleted templates, for the sandboxes created from them. */
     async everById(id: string): Promise<Template | undefined> {
       const { rows } = await sql`SELECT * FROM templates WHERE id = ${id}`;
       return rows[0] && readTemplate(rows[0]);
@@ -74,7 +74,7 @@ export function templatesIn(sql: Statement) {
       return rows[0] && readTemplate(rows[0]);
     },
 
-    /** What a bare alias means: one of this namespace, then a global one. */
+    /** Resolves a bare alias: in this namespace, then globally. */
     async byBareAlias(namespace: string, alias: string): Promise<Template | undefined> {
       const { rows } = await sql`SELECT templates.*, template_aliases.namespace AS found_in FROM template_aliases
         JOIN templates ON templates.id = template_aliases.template_id
@@ -88,7 +88,7 @@ export function templatesIn(sql: Statement) {
       return rows.map(readTemplate);
     },
 
-    /** Of every team, what is built in first, the oldest first of each. */
+    /** Of every team: built-in ones first, each group oldest first. */
     async overview(): Promise<TemplateOverview[]> {
       const { rows } = await sql`SELECT templates.*, teams.slug FROM templates
         LEFT JOIN teams ON teams.id = templates.team_id WHERE templates.deleted_at IS NULL
@@ -113,7 +113,7 @@ export function templatesIn(sql: Statement) {
       }));
     },
 
-    /** Says false when it has been deleted. */
+    /** False: it was deleted. */
     async noteSpawn(id: string, at: number): Promise<boolean> {
       const { count } = await sql`UPDATE templates SET spawn_count = spawn_count + 1, last_spawned_at = ${at}
         WHERE id = ${id} AND deleted_at IS NULL`;
@@ -124,13 +124,13 @@ export function templatesIn(sql: Statement) {
       await sql`UPDATE templates SET kept_ready = ${count} WHERE id = ${id}`;
     },
 
-    /** Of all its builds, those there are and those to come. In a transaction. */
+    /** Applies to all existing and future builds. Call it inside a transaction. */
     async setWall(id: string, wall: Wall | null): Promise<void> {
       await sql`UPDATE templates SET wall = ${wall} WHERE id = ${id}`;
       await sql`UPDATE builds SET wall = ${wall} WHERE template_id = ${id}`;
     },
 
-    /** Says false when another template has that name already. */
+    /** False: another template has that name. */
     async addAlias(namespace: string, alias: string, templateId: string): Promise<boolean> {
       const { count } = await sql`INSERT INTO template_aliases (namespace, alias, template_id, position)
         VALUES (${namespace}, ${alias}, ${templateId},
@@ -139,14 +139,14 @@ export function templatesIn(sql: Statement) {
       return count === 1;
     },
 
-    /** In the order in which they were given, each once. */
+    /** In the order of assignment, without duplicates. */
     async aliasesOf(templateId: string): Promise<string[]> {
       const { rows } = await sql`SELECT alias FROM template_aliases WHERE template_id = ${templateId}
         GROUP BY alias ORDER BY MIN(position), alias`;
       return rows.map((row) => text(row.alias));
     },
 
-    /** Says false when it has been deleted. */
+    /** False: it was deleted. */
     async setPublic(id: string, isPublic: boolean, at: number): Promise<boolean> {
       const { count } = await sql`UPDATE templates SET is_public = ${isPublic ? 1 : 0}, updated_at = ${at}
         WHERE id = ${id} AND deleted_at IS NULL`;
@@ -183,9 +183,10 @@ export function templatesIn(sql: Statement) {
       }));
     },
 
-    /** Its names are free again, its id is not. */
+    /** Frees its names, but not its id. */
     async delete(id: string, at: number): Promise<void> {
-      // The template's own row first, as everywhere: two who change a template in one transaction each wait in turn.
+      // The template's own row is locked first, as everywhere, so that concurrent changes of a template wait for each
+      // other.
       await sql`UPDATE templates SET deleted_at = ${at} WHERE id = ${id}`;
       await sql`DELETE FROM template_aliases WHERE template_id = ${id}`;
     },
@@ -208,7 +209,7 @@ export function readTemplate(row: Row): Template {
   };
 }
 
-/** Null also for one that only another version of the server knows. */
+/** Null also for a value that this version of the server does not know. */
 export function readWall(value: unknown): Wall | null {
   const word = textOrNull(value);
   return word !== null && isWall(word) ? word : null;

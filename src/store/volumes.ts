@@ -1,6 +1,6 @@
 /**
- * Volumes. A row is there before the volume is, and until all of it is gone, so that a server that was killed in
- * between finds what is left to be done. Names are unique among the team's volumes that are not being removed.
+ * Volumes. A row exists before its volume and until all of it is gone, so that the next start finds what a crash left
+ * to do. Names are unique among the team's volumes that are not being removed.
  */
 import { integer, integerOrNull, type Row, type Statement, text } from "./engine.ts";
 
@@ -11,7 +11,7 @@ export interface Volume {
   name: string;
   sizeMB: number;
   createdAt: number;
-  /** False: it is being made. */
+  /** False: it is being created. */
   isReady: boolean;
   /** Null unless it is being removed. */
   deletedAt: number | null;
@@ -19,7 +19,7 @@ export interface Volume {
 
 export function volumesIn(sql: Statement) {
   return {
-    /** Says false when another of the team has that name. */
+    /** False: another volume of the team has that name. */
     async add(volume: Volume): Promise<boolean> {
       const { count } = await sql`INSERT INTO volumes (id, team_id, name, size_mb, created_at, is_ready, deleted_at)
         VALUES (${volume.id}, ${volume.teamId}, ${volume.name}, ${volume.sizeMB}, ${volume.createdAt},
@@ -32,15 +32,13 @@ export function volumesIn(sql: Statement) {
       await sql`UPDATE volumes SET is_ready = 1 WHERE id = ${id}`;
     },
 
-    /** From now on it is nobody's, and its name is free. Says false when that was so before. */
+    /** Takes the volume from its team and frees its name. False: that was already done. */
     async markDeleted(id: string, at: number): Promise<boolean> {
       const { count } = await sql`UPDATE volumes SET deleted_at = ${at} WHERE id = ${id} AND deleted_at IS NULL`;
       return count === 1;
     },
 
-    /**
-     * Keeps it from being deleted until the transaction is over. Says false when it is, or is not the team's.
-     */
+    /** Locks it against deletion until the transaction ends. False: it is deleted, or not the team's. */
     async keep(id: string, teamId: string): Promise<boolean> {
       const { count } = await sql`UPDATE volumes SET is_ready = 1
         WHERE id = ${id} AND team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL`;
@@ -51,7 +49,7 @@ export function volumesIn(sql: Statement) {
       await sql`DELETE FROM volumes WHERE id = ${id}`;
     },
 
-    /** One that can be used. */
+    /** Only a usable volume. */
     async byId(id: string): Promise<Volume | undefined> {
       const { rows } = await sql`SELECT * FROM volumes WHERE id = ${id} AND is_ready = 1 AND deleted_at IS NULL`;
       return rows[0] && readVolume(rows[0]);
@@ -63,27 +61,27 @@ export function volumesIn(sql: Statement) {
       return rows[0] && readVolume(rows[0]);
     },
 
-    /** Those that can be used, the oldest first. */
+    /** Usable volumes, oldest first. */
     async of(teamId: string): Promise<Volume[]> {
       const { rows } = await sql`SELECT * FROM volumes
         WHERE team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL ORDER BY created_at, id`;
       return rows.map(readVolume);
     },
 
-    /** Also those that are being made: of these, too, a team has only so many. */
+    /** Includes volumes being created, which count towards the team's limit. */
     async countOf(teamId: string): Promise<number> {
       const { rows } = await sql`SELECT COUNT(*) AS volumes FROM volumes
         WHERE team_id = ${teamId} AND deleted_at IS NULL`;
       return integer(rows[0]?.volumes);
     },
 
-    /** What a server that ended has left: neither whole nor gone. */
+    /** Volumes that a previous server left half created or half removed. */
     async unfinished(): Promise<Volume[]> {
       const { rows } = await sql`SELECT * FROM volumes WHERE is_ready = 0 OR deleted_at IS NOT NULL ORDER BY id`;
       return rows.map(readVolume);
     },
 
-    /** Ids of sandboxes that have it mounted, whether they run or not; at most `limit`. */
+    /** Ids of sandboxes that have it mounted, running or not; at most `limit`. */
     async sandboxesWith(id: string, limit: number): Promise<string[]> {
       const { rows } = await sql`SELECT id FROM sandboxes WHERE volume_mounts LIKE ${`%"${id}"%`}
         ORDER BY created_at, id LIMIT ${limit}`;
@@ -99,7 +97,7 @@ export function volumesIn(sql: Statement) {
       return rows.map((row) => text(row.template_id));
     },
 
-    /** The secret that signs tokens of volumes: the first that was offered is the one for all servers and all time. */
+    /** The secret that signs volume tokens. The first one offered is used by all servers from then on. */
     async signingSecret(offered: string): Promise<string> {
       await sql`INSERT INTO signing_secrets (purpose, secret) VALUES ('volumes', ${offered}) ON CONFLICT DO NOTHING`;
       const { rows } = await sql`SELECT secret FROM signing_secrets WHERE purpose = 'volumes'`;

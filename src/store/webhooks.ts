@@ -1,4 +1,4 @@
-/** Addresses that want to hear of events, and every message that was or is to be sent to them. */
+/** Webhooks, and every past or pending delivery to them. */
 import { integer, type Row, type Statement, text } from "./engine.ts";
 
 export interface Webhook {
@@ -18,10 +18,10 @@ type DeliveryStatus = "pending" | "success" | "failed";
 export interface Attempt {
   at: number;
   durationMs: number;
-  /** Null when no answer came. */
+  /** Null without a response. */
   statusCode: number | null;
   success: boolean;
-  /** Null when it was taken. */
+  /** Null on success. */
   error: string | null;
 }
 
@@ -33,7 +33,7 @@ export interface Delivery {
   sandboxId: string;
   eventAt: number;
   status: DeliveryStatus;
-  /** When the next attempt is due; without meaning unless it is pending. */
+  /** Time of the next attempt; only meaningful while it is pending. */
   nextAt: number;
   attempts: Attempt[];
 }
@@ -73,7 +73,7 @@ export function webhooksIn(sql: Statement) {
           events = ${JSON.stringify(webhook.events)}, enabled = ${webhook.enabled ? 1 : 0} WHERE id = ${webhook.id}`;
     },
 
-    /** Its deliveries go with it. */
+    /** Removes its deliveries too. */
     async remove(teamId: string, id: string): Promise<boolean> {
       const { count } = await sql`DELETE FROM webhooks WHERE team_id = ${teamId} AND id = ${id}`;
       return count === 1;
@@ -92,7 +92,7 @@ export function webhooksIn(sql: Statement) {
           attempts = ${JSON.stringify(delivery.attempts)} WHERE id = ${delivery.id}`;
     },
 
-    /** Webhooks with something to deliver, with the time of the first of it; the most urgent first. */
+    /** Webhooks with pending deliveries, and the time of the earliest; most urgent first. */
     async waiting(): Promise<{ webhookId: string; nextAt: number; count: number }[]> {
       const { rows } = await sql`SELECT webhook_id, MIN(next_at) AS next_at, COUNT(*) AS waiting FROM webhook_deliveries
         WHERE status = 'pending' GROUP BY webhook_id ORDER BY MIN(next_at)`;
@@ -116,7 +116,7 @@ export function webhooksIn(sql: Statement) {
       return rows.map(readDelivery);
     },
 
-    /** Those that an attempt was made for. */
+    /** Deliveries with at least one attempt. */
     async deliveries(filter: DeliveryFilter): Promise<Delivery[]> {
       const { webhookId, from, to, limit } = filter;
       const status = filter.statuses.length === 1 ? (filter.statuses[0] ?? "") : "";
@@ -143,7 +143,7 @@ export function webhooksIn(sql: Statement) {
       return count;
     },
 
-    /** Of webhooks that have more than `kept`, the oldest that are done go. */
+    /** Removes the oldest finished deliveries of webhooks that have more than `kept`. */
     async removeDeliveriesBeyond(kept: number, limit: number): Promise<number> {
       const { rows } = await sql`SELECT webhook_id, COUNT(*) AS kept FROM webhook_deliveries
         GROUP BY webhook_id HAVING COUNT(*) > ${kept} LIMIT ${limit}`;

@@ -1,4 +1,4 @@
-/** Real blobs for tests of the rooms above, in a folder of theirs. */
+/** Real blobs in a folder, for tests of other modules. */
 import type { Clock } from "../../base/clock.ts";
 import type { Blobs } from "../blobs.ts";
 import { FolderBlobs } from "../folder-blobs.ts";

@@ -1,4 +1,4 @@
-/** A folder for a test's SQLite file: in memory where it can be had, for no test asks how quick the disk is. */
+/** A folder for a test's SQLite file: in memory if possible, because no test depends on the speed of the disk. */
 import { accessSync, constants, statfsSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";

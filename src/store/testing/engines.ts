@@ -1,7 +1,4 @@
-/**
- * For tests that ask the same of SQLite and of Postgres. Call it once, at the top of a file: what it starts goes with
- * the file.
- */
+/** For tests that run on both SQLite and Postgres. Call it once at the top of a file; it cleans up after the file. */
 import { afterAll, beforeAll } from "bun:test";
 import { rm } from "node:fs/promises";
 import { newDatabaseFolder } from "./database-folder.ts";
@@ -10,11 +7,11 @@ import { type PostgresFixture, postgresOfFile, postgresPrograms } from "./postgr
 interface EngineUnderTest {
   name: "sqlite" | "postgres";
   title: string;
-  /** It cannot be had on this machine. */
+  /** Not available on this machine. */
   missing: boolean;
-  /** The address of a database without tables. */
+  /** The URL of a database without tables. */
   empty(): Promise<string>;
-  /** The address of a database without rows. Opening it may still make the tables. */
+  /** The URL of a database without rows. Opening it may still create the tables. */
   fresh(): Promise<string>;
 }
 

@@ -1,6 +1,5 @@
 /**
- * A Postgres server of its own for tests: in a temporary folder, on loopback, gone afterwards. Never used by the
- * server.
+ * A Postgres server for tests: in a temporary folder, on loopback, removed afterwards. Never used by the server itself.
  */
 import { existsSync } from "node:fs";
 import { chown, mkdtemp, rm } from "node:fs/promises";
@@ -19,20 +18,20 @@ export const postgresPrograms = PROGRAM_FOLDERS.find((folder) => existsSync(join
 /** The address of a server that all files of a run share. */
 export const SHARED_POSTGRES = "SANDLOT_TEST_POSTGRES";
 
-/** Databases that others are copied from. */
+/** Template databases for copies. */
 const EMPTY = "template0";
 const MIGRATED = "migrated";
 
 export interface PostgresFixture extends AsyncDisposable {
-  /** Of the server, without a database. */
+  /** Address of the server, without a database. */
   address: string;
-  /** Makes a database without tables and answers its address. */
+  /** Creates a database without tables and returns its URL. */
   emptyDatabase(): Promise<string>;
-  /** Makes a database with the tables of today, copied rather than migrated: that is four times as fast. */
+  /** Creates a database with the current tables; copying is four times as fast as migrating. */
   freshDatabase(): Promise<string>;
 }
 
-/** The one that the run shares, or one for the file that asks. */
+/** The server that the run shares, or one for this file. */
 export async function postgresOfFile(programs: string): Promise<PostgresFixture> {
   const shared = process.env[SHARED_POSTGRES];
   if (shared === undefined) return await startPostgres(programs);
@@ -41,7 +40,7 @@ export async function postgresOfFile(programs: string): Promise<PostgresFixture>
     emptyDatabase: () => newDatabase(shared, EMPTY),
     freshDatabase: () => newDatabase(shared, MIGRATED),
     async [Symbol.asyncDispose]() {
-      // It goes with the run.
+      // The run removes it.
     },
   };
 }
@@ -108,7 +107,7 @@ async function numberFrom(command: string[]): Promise<number | undefined> {
   return (await run.exited) === 0 ? Number(output) : undefined;
 }
 
-/** Reads on afterwards, so that the server never blocks on a full pipe. */
+/** Keeps reading afterwards, so that the server never blocks on a full pipe. */
 function untilItSays(stream: ReadableStream<Uint8Array>, words: string): Promise<void> {
   return new Promise((resolve, reject) => {
     let heard = "";

@@ -1,4 +1,4 @@
-/** Rows for tests, whole and plausible. */
+/** Complete, plausible rows for tests. */
 import type { FinishedBuild } from "../builds.ts";
 import type { Sandbox } from "../sandboxes.ts";
 import type { Template } from "../templates.ts";
