@@ -1,11 +1,9 @@
-/**
- * Where clients find the server: addresses to listen on, the domain and its certificate, and the proxies in between.
- */
+/** Addresses of the server for clients: listeners, the domain and its certificate, public URLs, and trusted proxies. */
 import { isIP } from "node:net";
 import { Fault } from "../contract/fault.ts";
 import { ipv4Range, isIpv6Range } from "../contract/ip-range.ts";
 
-/** Of a domain; a host name has 253, and before it stand a port, a sandbox's id and what older clients add. */
+/** A host name has 253 characters, and a port, a sandbox id and a suffix of older clients precede the domain. */
 const DOMAIN_MAX_CHARS = 180;
 
 export interface Listen {
@@ -16,12 +14,12 @@ export interface Listen {
 export interface Addresses {
   domain: string;
   tlsListen: Listen;
-  /** Those that the operator names; without them, those that `sandlot tls` has made, if any. */
+  /** The operator's files. Undefined: those of `sandlot tls`, if any. */
   certificate: { cert: string; key: string } | undefined;
   trustedProxies: string[];
-  /** URL of the management API for clients, without a slash at its end. Undefined: the address of each request. */
+  /** URL of the management API for clients, without a trailing slash. Undefined: the address of each request. */
   publicUrl: string | undefined;
-  /** URL of sandboxes for clients: PORT-ID. stands before its host name. Undefined: `publicUrl`. */
+  /** URL of sandboxes for clients; PORT-ID. precedes its host name. Undefined: `publicUrl`. */
   publicSandboxUrl: string | undefined;
 }
 

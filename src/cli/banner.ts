@@ -1,21 +1,21 @@
-/** The last message of start-up: the addresses of the server, the variables that clients read, and a first program. */
+/** The last message of start-up: the server's addresses, environment variables for clients, and a first program. */
 import type { Listen } from "./addresses.ts";
 
-/** With these, clients do not derive URLs from E2B_DOMAIN. */
+/** While these are set, clients do not derive URLs from E2B_DOMAIN. */
 export const UNSET_URLS = "unset E2B_API_URL E2B_SANDBOX_URL E2B_VOLUME_API_URL";
 
 export interface BannerKey {
-  /** The first key; undefined when the operator has put its file away. */
+  /** The first key; undefined when the operator has removed its file. */
   secret: string | undefined;
-  /** Where it is kept. */
+  /** File of the key. */
   file: string;
-  /** Whether a person reads this. What goes to a file or a journal stays there, so no key may be in it. */
+  /** Whether a person reads this. Output to a file or a journal is stored, so it must not contain a key. */
   isTerminal: boolean;
 }
 
 export interface BannerAddresses {
   listen: Listen;
-  /** Name below which sandboxes are, without a port. */
+  /** The domain of sandboxes, without a port. */
   domain: string;
   tls: TlsAddresses | undefined;
   publicUrl: string | undefined;
@@ -25,7 +25,7 @@ export interface BannerAddresses {
 export interface TlsAddresses {
   /** The domain with the port of the TLS listener, unless that is 443. */
   domain: string;
-  /** File with the certificate of our own authority, which clients have to trust. */
+  /** File with the certificate of the local authority, which clients have to trust. */
   trust: string | undefined;
 }
 
@@ -53,14 +53,14 @@ Try it: save this as hello.mjs here, and run node hello.mjs (elsewhere: npm inst
 `;
 }
 
-/** With the port, unless it is that of https. Clients put `api.` before it, so the public URL may begin with that. */
+/** With the port, unless it is 443. Clients prepend `api.`, so it is removed from the public URL. */
 function clientDomain({ listen, domain, tls, publicUrl, publicSandboxUrl }: BannerAddresses): string {
   if (publicSandboxUrl !== undefined) return new URL(publicSandboxUrl).host;
   if (publicUrl !== undefined) return new URL(publicUrl).host.replace(/^api\./, "");
   return tls?.domain ?? `${domain}:${listen.port}`;
 }
 
-/** After the lines above: without the URLs, clients derive https:// URLs from the domain. */
+/** Follows the lines above: without the URLs, clients derive https:// URLs from the domain. */
 function overTls({ trust }: TlsAddresses): string {
   const lines = [UNSET_URLS];
   if (trust !== undefined) lines.push(`export NODE_EXTRA_CA_CERTS=${shellWord(trust)}`);
@@ -68,7 +68,7 @@ function overTls({ trust }: TlsAddresses): string {
   return `\nFor TLS in all requests of clients, also${hint}:\n\n${lines.map((line) => `  ${line}\n`).join("")}`;
 }
 
-/** To be pasted into a shell as it is. */
+/** Can be pasted into a shell unchanged. */
 function shownKey({ secret, file, isTerminal }: BannerKey): string {
   if (secret === undefined) return "…   (sandlot keys create makes one)";
   return isTerminal ? secret : `$(sudo cat ${shellWord(file)})`;
@@ -78,7 +78,7 @@ export function shellWord(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** An address to listen on is not always one to connect to. */
+/** A wildcard address to listen on is not one to connect to. */
 function reachable(hostname: string): string {
   if (hostname === "0.0.0.0" || hostname === "::") return "127.0.0.1";
   return hostname.includes(":") ? `[${hostname}]` : hostname;

@@ -1,7 +1,4 @@
-/**
- * `sandlot bench` and `sandlot trace`: make sure that everything is there, then hand over to a program that measures on
- * a server of its own.
- */
+/** `sandlot bench` and `sandlot trace`: complete the setup, then run a program that measures on a separate server. */
 import { join } from "node:path";
 import type { Config } from "./config.ts";
 import { demandRoot, prepare } from "./prepare.ts";
@@ -23,7 +20,7 @@ async function handOver(config: Config, program: string, args: readonly string[]
     env: { ...process.env, SANDLOT_CACHE: config.cacheFolder },
     stdio: ["ignore", "inherit", "inherit"],
   });
-  // It cleans up before it ends, and this process follows. A terminal sends Ctrl-C to both.
+  // The child cleans up before it ends, and this process waits for it. A terminal sends Ctrl-C to both.
   process.on("SIGINT", () => undefined);
   process.on("SIGTERM", () => child.kill("SIGTERM"));
   return await child.exited;

@@ -1,4 +1,4 @@
-/** Templates that come with Sandlot: as control knows them, built ahead at a start or by `sandlot templates build`. */
+/** Built-in templates: their definitions for control, and builds at start-up or by `sandlot templates build`. */
 import { existsSync } from "node:fs";
 import { systemClock } from "../base/clock.ts";
 import { scaled } from "../base/time-factor.ts";
@@ -25,13 +25,13 @@ import { withStore } from "./own-store.ts";
 import { demandRoot, prepare } from "./prepare.ts";
 import { Progress } from "./progress.ts";
 
-/** How often it is looked how far a build is that a running server does, and how long that server may take to begin. */
+/** Interval for polling the progress of a build on a running server, and how long that server may take to begin it. */
 const BUILD_LOOK_MS = 250;
 const BUILD_TAKEN_UP_MS = scaled(60_000);
 
 const LOG_PAGE = 100;
 
-/** Versions are found when somebody asks: the first start is to be quick. */
+/** Versions are computed on demand, to keep the first start fast. */
 export function builtinDefinition(cacheFolder: string, definition: TemplateDefinition): BuiltinDefinition {
   const { id, name, start, cpuCount, memoryMB, diskSizeMB } = definition;
   let version: string | undefined;
@@ -48,7 +48,7 @@ export function builtinDefinition(cacheFolder: string, definition: TemplateDefin
   };
 }
 
-/** What cannot be built keeps no server from serving the rest: it is said, and tried again when it is asked for. */
+/** A failed build does not stop the server: it is reported, and retried on demand. */
 export async function buildAhead(control: Control, templates: readonly TemplateDefinition[]): Promise<void> {
   using progress = new Progress();
   for (const { name } of templates) {
@@ -66,7 +66,7 @@ export async function buildAhead(control: Control, templates: readonly TemplateD
   }
 }
 
-/** `sandlot templates build NAME…`: by the server that runs, or as far as it can be done without one. */
+/** `sandlot templates build NAME…`: on the running server, or as far as possible without one. */
 export async function buildTemplates(config: Config, names: readonly string[]): Promise<number> {
   demandRoot();
   const definitions = names.map(definitionOf);
@@ -77,7 +77,7 @@ export async function buildTemplates(config: Config, names: readonly string[]): 
   return 0;
 }
 
-/** In what state it is, in a few words. */
+/** The state in a few words. */
 export function stateOf(definition: TemplateDefinition, { builds }: TemplateOverview): string {
   const has = (wanted: (build: TemplateOverview["builds"][number]) => boolean) => builds.some(wanted);
   if (has(({ status, image }) => status === "ready" && image === templateImage(definition))) return "built";
@@ -100,7 +100,7 @@ async function buildBesideServer(config: Config, store: Store, definition: Templ
   console.log(`${name} ${templateVersion(definition)} is built`);
 }
 
-/** What it says meanwhile is shown. */
+/** Waits for the build and shows its log. */
 async function over(config: Config, store: Store, { id }: Build, progress: Progress): Promise<Build> {
   const begun = systemClock.now();
   for (let offset = 0; ; await Bun.sleep(BUILD_LOOK_MS)) {
@@ -116,7 +116,7 @@ async function over(config: Config, store: Store, { id }: Build, progress: Progr
   }
 }
 
-/** The next start does the rest, which takes a sandbox. */
+/** The next start does the rest, which needs a sandbox. */
 async function buildWithoutServer(config: Config, definition: TemplateDefinition): Promise<void> {
   const { name } = definition;
   await prepare(config, templateImageSteps(config.cacheFolder, config.debianMirror, definition));

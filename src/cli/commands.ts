@@ -20,7 +20,7 @@ interface Option {
   about: string;
 }
 
-/** What stands after the name of a command. */
+/** The words after the name of a command. */
 interface Given {
   positionals: string[];
   values: { readonly [option: string]: string | boolean | (string | boolean)[] | undefined };
@@ -167,10 +167,10 @@ export const COMMANDS: readonly Command[] = [
   },
 ];
 
-/** Every command takes it. */
+/** Every command accepts it. */
 const HELP = { help: { type: "boolean", short: "h" } } as const;
 
-/** Runs the command that the words name. Answers its exit code. */
+/** Runs the command that the words name and returns its exit code. */
 export async function runCommand(words: readonly string[]): Promise<number> {
   const [first = "help", ...rest] = words;
   if (first === "--version") return print(`sandlot ${version()}`);
@@ -247,7 +247,7 @@ function usageOf(commands: readonly Command[]): string {
   return commands.map(({ usage, options }) => `  sandlot ${usage}${options ? " [OPTION...]" : ""}`).join("\n");
 }
 
-/** Of a command or group, with arguments and options; of all commands, without a name. */
+/** Help for a command or group, with arguments and options; without a name, for all commands. */
 function helpText(name: string): string {
   const group = groupOf(name);
   if (group.length === 0) throw noCommand(name);

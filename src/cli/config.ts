@@ -1,6 +1,6 @@
 /**
- * Settings: environment variables win over the config file, which wins over the defaults. No setting is required. An
- * unknown one is refused, so that a misspelt name never passes for a setting that works. settings.ts has their names.
+ * Settings: environment variables override the config file, which overrides the defaults. No setting is required.
+ * Unknown settings are refused, so that a misspelt name never goes unnoticed. settings.ts has their names.
  */
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { TIME_FACTOR } from "../base/time-factor.ts";
@@ -23,16 +23,16 @@ type VolumeKey = Extract<SettingKey, `volume${string}`>;
 export interface Config {
   dataFolder: string;
   cacheFolder: string;
-  /** All that come with Sandlot. */
+  /** All built-in templates. */
   definitions: readonly TemplateDefinition[];
-  /** Those of them that are built before the server says that it is ready. */
+  /** Those to build before the server is ready. */
   templates: readonly TemplateDefinition[];
   listen: Listen;
   addresses: Addresses;
   wall: Wall;
   runsc: string | undefined;
   readyPerKind: number;
-  /** Of all kinds together, as they are asked for. */
+  /** For all kinds together. */
   readyMax: number;
   resolver: string | undefined;
   /** As the operator wrote them. */
@@ -40,9 +40,9 @@ export interface Config {
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
   builds: BuildLimits;
-  /** Each second, of one team. */
+  /** Per second and team. */
   requestRates: RequestRates;
-  /** What the host holds each build to. */
+  /** The host's limits of each build. */
   buildBounds: { maxMs: number; readyMaxMs: number; logMaxBytes: number };
   connections: ConnectionLimits;
   quotas: SandboxQuotas;
@@ -111,7 +111,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   };
 }
 
-/** `none`, or entries with commas between. Fault 400 with the one that cannot be taken. */
+/** `none`, or comma-separated entries. Fault 400 with an invalid one. */
 export function parsePrivate(what: string, text: string): string[] {
   if (text === NONE) return [];
   const entries = text.split(",").map((entry) => entry.trim());
@@ -124,7 +124,7 @@ function parseTemplates(text: string): TemplateDefinition[] {
   return names.filter((name) => name !== "").map(definitionOf);
 }
 
-/** Fault 400, with those there are, when none has this name. */
+/** Fault 400 with the known names when there is no such template. */
 export function definitionOf(name: string): TemplateDefinition {
   const found = DEFINITIONS.find((definition) => definition.name === name);
   if (found !== undefined) return found;
@@ -142,7 +142,7 @@ function refuseUnknown(env: Record<string, string | undefined>): void {
 
 function absolute(key: string, path: string): string {
   if (!path.startsWith("/") || path.includes("\0") || /[,:\\\s]/.test(path)) {
-    // Overlay mount options are separated by these characters.
+    // These characters separate overlay mount options.
     throw new Fault(
       400,
       `${key} must be an absolute path without spaces, commas, colons or backslashes, not "${path}"`,
@@ -212,7 +212,7 @@ function parseResolver(text: string | undefined): string | undefined {
   return text;
 }
 
-/** `main.ts` has applied it already; here a bad value is refused. */
+/** `main.ts` has already applied it; here an invalid value is refused. */
 function parseTimeFactor(text: string | undefined): void {
   const { min, max } = TIME_FACTOR;
   if (text === undefined || (/^\d+(\.\d+)?$/.test(text) && Number(text) >= min && Number(text) <= max)) return;

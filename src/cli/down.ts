@@ -1,5 +1,6 @@
 /**
- * `sandlot down`: stop the server if it runs, end its sandboxes, undo what start-up changed. Data and cache are kept.
+ * `sandlot down`: stops the server if it runs, ends its sandboxes, undoes the changes of start-up. Data and cache are
+ * kept.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -42,7 +43,7 @@ async function stopServer(data: DataFolder): Promise<void> {
   const { pid } = notedServerIn(data.runFolder);
   if (pid === 0) return;
   if (runningServer(data) !== undefined) tellToStop(pid);
-  // When its first thread is gone another may still wait for the disk, and holds the folder until it is done.
+  // After the first thread is gone, another may still wait for the disk, and holds the folder until it is done.
   const isThere = () => runningServer(data) === pid || data.inUse;
   for (const deadline = performance.now() + STOP_MS; isThere(); await Bun.sleep(POLL_MS)) {
     if (performance.now() > deadline) throw new Fault(500, `the server (pid ${pid}) did not stop within ${STOP_MS} ms`);
@@ -53,7 +54,7 @@ function tellToStop(pid: number): void {
   try {
     process.kill(pid, "SIGTERM");
   } catch (error) {
-    // It was about to stop by itself.
+    // It was already stopping.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }

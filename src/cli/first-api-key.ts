@@ -1,11 +1,11 @@
-/** The key that start-up shows: made at the very first start, and kept in a file that only root can read. */
+/** The API key that start-up shows: created at the very first start, and kept in a file that only root can read. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { isApiKey } from "../control/access/keys.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * Writes the key that was just made, if any, and answers the one in the file. Undefined: the operator has put the file
- * away, or the key has been deleted since; one that opens nothing must not be shown as if it did.
+ * Writes a newly created key to the file, and returns the key in the file. Undefined: the operator has removed the
+ * file, or the key was revoked and must not be shown.
  */
 export async function firstApiKey(store: Store, file: string, made: string | undefined): Promise<string | undefined> {
   if (made !== undefined) writeFileSync(file, `${made}\n`, { mode: 0o600 });

@@ -1,4 +1,4 @@
-/** `sandlot keys …`: what opens the management interface. */
+/** `sandlot keys …`: API keys and access tokens. */
 
 import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
@@ -50,7 +50,7 @@ export function revokeKey(config: Config, id: string): Promise<number> {
   });
 }
 
-/** Prints the lines that the work answers with. */
+/** Prints the lines that `work` returns. */
 function withOwner(config: Config, work: (store: Store, owner: Owner) => Promise<string[]>): Promise<number> {
   return withStore(config, async (store) => {
     const team = await store.people.teamBySlug(DEFAULT_TEAM_SLUG);

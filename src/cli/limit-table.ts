@@ -1,4 +1,4 @@
-/** `sandlot limits --all`: every limit that somebody can run into, as a table. docs/limits.md holds the same. */
+/** `sandlot limits --all`: every user-visible limit, as a table. docs/limits.md holds the same. */
 import type { Limit } from "../contract/limit.ts";
 import { CONTROL_LIMITS } from "../control/published-limits.ts";
 import { EDGE_LIMITS } from "../edge/limits.ts";
@@ -30,7 +30,7 @@ export const LIMITS: readonly Limit[] = [
 
 const HEAD = ["Of a", "Limit", "Default", "Beyond it", "Setting"];
 
-/** In Markdown. */
+/** As Markdown. */
 export function limitTable(): string {
   const rows = LIMITS.map(({ scope, name, value, error, setting }) => [
     scope,

@@ -1,15 +1,15 @@
-/** Bounds that several files of this module share. Units come last in a name. */
+/** Limits that several files of this module share. Units come last in a name. */
 import { inBytes, type Limit } from "../contract/limit.ts";
 import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES, EDGE_REQUEST_HEAD_MS } from "../edge/limits.ts";
 
-/** Sandboxes of one template that are kept ready in any case, and of all templates as they are asked for. */
+/** Ready pool: maximum of the minimum per template, and of all templates together. */
 export const READY_MAX = 64;
 export const READY_ALL_MAX = 1024;
-/** How long a connection to the management interface may be silent, or its body slow. Bun takes no more. */
+/** How long a management connection may be idle, or its body slow. Bun's maximum. */
 export const IDLE_SECONDS = 255;
-/** Requests and streams to all sandboxes at once; the most that Bun takes. */
+/** Concurrent requests and streams to all sandboxes. Bun's maximum. */
 export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
-/** What clients can run into at the listeners. Streams to sandboxes may be silent for as long as they like. */
+/** Limits of the listeners that clients can reach. Streams to sandboxes may be idle for longer. */
 export const CLI_LIMITS: readonly Limit[] = [
   {
     name: "request head, including the URL",

@@ -1,7 +1,7 @@
 /**
- * What the server listens on: plain HTTP, and the same with TLS when there is a certificate, one that the operator has
- * or one of `sandlot tls`. Both lead to the same place: a host name PORT-ID.… or the headers of a sandbox mean that
- * sandbox, all else is for the management interface.
+ * The listeners of the server: plain HTTP, and TLS when there is a certificate, the operator's or one of `sandlot tls`.
+ * Both serve the same: a host name PORT-ID.… or the headers of a sandbox select that sandbox, everything else is for
+ * the management interface.
  */
 
 import { systemClock } from "../base/clock.ts";
@@ -16,9 +16,9 @@ import type { Config } from "./config.ts";
 import { IDLE_SECONDS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
 
-/** How often it is looked whether the certificate of `sandlot tls` comes to its end. */
+/** Interval between checks whether the certificate of `sandlot tls` is about to expire. */
 const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;
-/** How long, and how often, it is looked whether a port is free that processes of a killed server may still have. */
+/** How long, and how often, a port is checked that processes of a killed server may still hold. */
 const PORT_FREE_MS = scaled(1_000);
 const PORT_LOOK_MS = 20;
 
@@ -26,7 +26,7 @@ const HTTPS_PORT = 443;
 
 interface Served {
   fronts: Fronts;
-  /** How long a connection may be silent, if not for the usual time. Streams to sandboxes may be for longer. */
+  /** Idle timeout of a connection, if not the default. Streams to sandboxes may be idle for longer. */
   idleSeconds?: number;
   log: Log;
 }
@@ -87,7 +87,7 @@ async function withTls(
   };
 }
 
-/** The listener finds what is new by itself. What is there may serve for a while when nothing new can be made. */
+/** The listener notices a new certificate itself. If renewal fails, the old one may still be valid for a while. */
 async function renew(local: LocalAuthority | undefined, domain: string, log: Log): Promise<void> {
   try {
     await local?.renew(domain, systemClock.now());
@@ -108,8 +108,8 @@ async function listening<T>({ hostname, port }: Listen, setting: string, begin: 
 }
 
 /**
- * A port that may be shared would be shared with another server, too, without a word. Processes of a server that was
- * killed are gone a moment after it.
+ * With SO_REUSEPORT, the port would silently be shared with another server. Processes of a killed server end a moment
+ * after it.
  */
 async function untilFree({ hostname, port }: Listen): Promise<void> {
   const lastMs = performance.now() + PORT_FREE_MS;

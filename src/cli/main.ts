@@ -1,4 +1,6 @@
-/** The `sandlot` command: runs what commands.ts finds, and turns failures into a message and an exit code. */
+/**
+ * The `sandlot` command: runs the command that commands.ts finds, and turns failures into a message and an exit code.
+ */
 
 import { TIME_FACTOR } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
@@ -7,7 +9,7 @@ import { settingValues } from "./settings.ts";
 applyTimeFactor();
 const { runCommand } = await import("./commands.ts");
 
-// The code sets every file mode itself; the umask of the caller must not change them.
+// The code sets every file mode itself; the caller's umask must not change them.
 process.umask(0o022);
 
 try {
@@ -18,19 +20,19 @@ try {
   process.exit(1);
 }
 
-/** The message with what lies behind it: here the reader is the operator. */
+/** The message with its causes: here the reader is the operator. */
 function causes(fault: Fault): string {
   const parts = [fault.message];
   for (let cause = fault.cause; cause instanceof Error; cause = cause.cause) parts.push(cause.message);
   return parts.join("\n  because: ");
 }
 
-/** Limits look for it in the environment when they are loaded. `loadConfig` says what is wrong with a setting. */
+/** Timeouts read the factor from the environment when their modules load. `loadConfig` reports an invalid setting. */
 function applyTimeFactor(): void {
   try {
     const factor = settingValues(process.env)("timeFactor");
     if (factor !== undefined) process.env[TIME_FACTOR.variable] = factor;
   } catch {
-    // `loadConfig` throws the same.
+    // `loadConfig` throws the same error.
   }
 }

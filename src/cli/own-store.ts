@@ -1,7 +1,4 @@
-/**
- * The store of the server that the data folder belongs to, for commands that work beside a running server or without
- * one.
- */
+/** Opens the store of a data folder, for commands that run beside a running server or without one. */
 import { existsSync } from "node:fs";
 import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";

@@ -1,4 +1,4 @@
-/** What `up` and the tests need done first: tools, guest and base image, with progress on the terminal. */
+/** Prerequisites of `up` and the tests: tools, guest and base image, with progress on the terminal. */
 import { Fault } from "../contract/fault.ts";
 import { guestFolder } from "../setup/guest-folder.ts";
 import { runscFolderStep } from "../setup/runsc-folder.ts";
@@ -12,12 +12,12 @@ export function demandRoot(): void {
   if (process.getuid?.() !== 0) throw new Fault(403, "this needs root. FIX: sudo npm start");
 }
 
-/** What the wall runsc needs, unless the operator names a program of his own. */
+/** Installs runsc, unless the operator names a program. */
 export function runscSteps({ cacheFolder, debianMirror, runsc }: Config): SetupStep[] {
   return runsc === undefined ? [runscFolderStep(new Toolbox(cacheFolder), debianMirror)] : [];
 }
 
-/** Answers whether anything had to be made. */
+/** Returns whether anything had to be made. */
 export async function prepare(config: Config, further: readonly SetupStep[] = []): Promise<boolean> {
   using progress = new Progress();
   return await setUp({

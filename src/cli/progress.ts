@@ -1,6 +1,6 @@
-/** Work that takes minutes, on a terminal: a line from time to time, so that nobody takes it for hung. */
+/** Shows progress of long work on a terminal, so that it does not look hung. */
 const LINE_EVERY_MS = 2_000;
-/** One that says nothing for this long is shown to be alive. */
+/** Interval of output while the work prints nothing. */
 const SIGN_OF_LIFE_MS = 10_000;
 const SHOWN_CHARS = 100;
 

@@ -1,6 +1,4 @@
-/**
- * The server itself: control and host in one process, the edge in others. Started by `up`, inside the mount namespace.
- */
+/** The server: control and host in one process, the edge in others. `up` starts it inside the mount namespace. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
@@ -39,7 +37,7 @@ import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
 import { currentGuestFolder, demandRoot } from "./prepare.ts";
 
-/** Steps of what the server does, where the operator has them written to a file: how often, and how much at most. */
+/** Recording of internal steps to a file: write interval and maximum size. */
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
 
 const LINK_SECRET_BYTES = 32;
@@ -138,8 +136,8 @@ export async function serve(config: Config): Promise<number> {
   console.log(banner(addresses, { secret: apiKey, file: data.keyFile, isTerminal }));
 
   await stopSignal();
-  // No new requests; those to the management interface are finished, streams to sandboxes are cut. Sandboxes run on,
-  // and the next start finds them.
+  // New requests are refused, management requests finish, streams to sandboxes are cut. Sandboxes keep running, and the
+  // next start adopts them.
   void listeners.stop(false);
   await control.close();
   await listeners.stop(true);
@@ -152,7 +150,7 @@ export async function serve(config: Config): Promise<number> {
   return 0;
 }
 
-/** Made at the first start; links that were given out hold over a restart. */
+/** Created at the first start, so that upload links survive a restart. */
 function linkSecret(data: DataFolder): Uint8Array {
   if (!existsSync(data.linkSecretFile)) {
     writeFileSync(data.linkSecretFile, crypto.getRandomValues(new Uint8Array(LINK_SECRET_BYTES)), { mode: 0o600 });
@@ -169,7 +167,10 @@ function edgeLog(log: Log) {
   };
 }
 
-/** The handlers stay: a second signal (systemd and a terminal signal every process) must not cut the shutdown short. */
+/**
+ * The handlers stay attached: a second signal (systemd and terminals signal every process) must not cut the shutdown
+ * short.
+ */
 function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => resolve());

@@ -1,6 +1,6 @@
 /**
- * The names of all settings, in the environment and in the config file, with what their documentation says:
- * docs/configuration.md holds the same table, and a test compares the two. And the text that each has been given.
+ * All settings: their names in the environment and the config file, their documentation, and their given values.
+ * docs/configuration.md holds the same table, and a test compares the two.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { nearest } from "../base/nearest.ts";
@@ -268,11 +268,11 @@ export const SETTINGS = [
 
 export type SettingKey = (typeof SETTINGS)[number]["key"];
 
-/** Where the config file is; not itself a setting of it. */
+/** Path of the config file; not itself a setting in it. */
 export const CONFIG_FILE_VARIABLE = "SANDLOT_CONFIG";
 export const CONFIG_FILE_DEFAULT = "/etc/sandlot/config.json";
 
-/** Undefined: the default holds. */
+/** Undefined: the default applies. */
 export type Value<Key> = (key: Key) => string | undefined;
 
 export function settingValues(env: Record<string, string | undefined>): Value<SettingKey> {
@@ -317,7 +317,7 @@ function keys(): string[] {
   return SETTINGS.map((setting) => setting.key);
 }
 
-/** The nearest known name, as a hint for a misspelt one. */
+/** A hint with the nearest known name for a misspelt one. */
 export function likeliest(name: string, names: readonly string[]): string {
   const near = nearest(name, names);
   return near === undefined ? "docs/configuration.md lists all settings" : `did you mean ${near}?`;

@@ -1,4 +1,6 @@
-/** `sandlot limits …`: what teams may run. Shown in the words in which it is set; in force from the next request on. */
+/**
+ * `sandlot limits …`: limits of teams, shown in the syntax in which they are set. They apply from the next request on.
+ */
 import { Fault } from "../contract/fault.ts";
 import { INT32_MAX } from "../contract/limits.ts";
 import type { Team } from "../store/people.ts";
@@ -11,7 +13,7 @@ import { withStore } from "./own-store.ts";
 const HOUR_SECONDS = 3600;
 const TAKEN = "sandboxes=N, hours=H, builds=N, reads=N, changes=N, private=RANGES and blocked=yes|no";
 const NONE = "none";
-/** What the server allows any team. */
+/** The server's default. */
 const USUAL = "usual";
 const USUAL_ONES = ["builds", "reads", "changes"] as const;
 
@@ -30,7 +32,7 @@ export function showAll(): number {
   return 0;
 }
 
-/** The members that are named; undefined lifts one. */
+/** The named limits; undefined removes one. */
 export function parseLimits(words: readonly string[]): TeamLimits {
   const changes: { -readonly [member in keyof TeamLimits]: TeamLimits[member] } = {};
   for (const word of words) {

@@ -1,7 +1,4 @@
-/**
- * `sandlot templates …`: what can be started from, what it takes on the disk, how many are kept ready, and behind which
- * wall.
- */
+/** `sandlot templates …`: lists templates with disk use, ready pool and isolation runtime, and sets the last two. */
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { isWall, WALLS, type Wall } from "../contract/wall.ts";
@@ -24,7 +21,7 @@ import { demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 const MIB = 1024 * 1024;
 const UNSEEN = "?";
-/** In the place of a wall: what the setting says. */
+/** Instead of an isolation runtime: the server's setting. */
 const BY_SETTING = "default";
 
 export function listTemplates(config: Config): Promise<number> {
@@ -45,7 +42,7 @@ export function changeReady(config: Config, name: string, written: string): Prom
   });
 }
 
-/** A server that runs finds runsc by itself once it is there. */
+/** A running server finds runsc once it is installed. */
 export function changeWall(config: Config, name: string, written: string): Promise<number> {
   const wall = parseWall(written);
   return withStore(config, async (store) => {
@@ -63,7 +60,7 @@ export async function metrics({ dataFolder }: Config): Promise<number> {
   return 0;
 }
 
-/** What the server has mounted is seen in its mount namespace alone. */
+/** The server's mounts are only visible in its mount namespace. */
 function enterMounts(config: Config, args: readonly string[]): void {
   const namespace = new MountNamespace(new DataFolder(config.dataFolder));
   if (namespace.entered || !namespace.exists) return;
@@ -100,7 +97,7 @@ function described(template: TemplateOverview, { definitions }: Pick<Config, "de
     names.length === 0 ? "(no name)" : names.join(","),
     `team=${teamSlug ?? "(built in)"}`,
     `builds=${ready}/${builds.length}`,
-    // Of base, the setting says it.
+    // For base, the setting decides.
     `ready=${teamSlug === null && !isDefined ? "(setting)" : keptReady}`,
     `wall=${wall ?? "(setting)"}`,
     `started=${spawnCount}`,
@@ -108,7 +105,7 @@ function described(template: TemplateOverview, { definitions }: Pick<Config, "de
   ].join("  ");
 }
 
-/** Of a server that runs: how many are ready of how many there should be, and how many creates were served by one. */
+/** From a running server: ready sandboxes of the target, and creates served from the pool. */
 function shelved({ id }: TemplateOverview, pool: PoolReport | undefined): string[] {
   const own = pool?.templates.find(({ templateId }) => templateId === id);
   if (own === undefined) return [];

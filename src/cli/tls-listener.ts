@@ -1,9 +1,8 @@
 /**
- * The listener with TLS. It looks again and again at the files of its certificate, whoever writes them and however
- * (certbot swaps links), and begins anew with what it finds there if that works. Bun cannot change the certificate of a
- * listener, so a second one begins on the same port, where new connections come to it alone. The first one leaves when
- * it carries nothing any more: to be told that it leaves (GOAWAY of HTTP/2) is enough for some clients, the official
- * one among them, to give up what they are being sent.
+ * The TLS listener. It polls the files of its certificate, however they are replaced (certbot swaps links), and starts
+ * over with a new certificate if that is valid. Bun cannot change the certificate of a listener, so a second one begins
+ * on the same port and gets all new connections. The first one closes only when it is idle: announcing the close
+ * (HTTP/2 GOAWAY) makes some clients, the official one among them, abort running downloads.
  */
 
 import type { Clock, Timer } from "../base/clock.ts";
@@ -12,18 +11,18 @@ import { Fault } from "../contract/fault.ts";
 import type { Listening } from "../edge/front/fronts.ts";
 import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../tls/certificate.ts";
 
-/** How often it is looked whether the certificate has changed. */
+/** Interval between checks of the certificate files. */
 export const CERTIFICATE_LOOK_EVERY_MS = 5_000;
 /**
- * How long a listener whose certificate was replaced goes on at least, for connections that are being made, and how
- * often it is then looked whether it carries anything.
+ * Minimum time that a replaced listener goes on, for connections being established, and the interval of later idle
+ * checks.
  */
 export const LEAVING_LISTENER_MS = 30_000;
 
 interface TlsOptions {
   domain: string;
   files: CertificateFiles;
-  /** Begins to listen with this certificate, on a port that may be shared; the latest gets all new connections. */
+  /** Starts to listen with this certificate, on a shared port. The latest listener gets all new connections. */
   begin(certificate: Certificate): Promise<Listening>;
   clock: Clock;
   log: Log;
@@ -33,11 +32,11 @@ export class TlsListener {
   readonly #options: TlsOptions;
   #current: Listening;
   #leaving: { server: Listening; sinceMs: number; timer: Timer } | undefined;
-  /** They listen no more, and carry what began before. */
+  /** Closed listeners that still carry earlier connections. */
   readonly #left = new Set<Listening>();
-  /** Of what is served. */
+  /** Digest of the served files. */
   #digest: string | undefined;
-  /** Of what was found the last time and could not be taken. */
+  /** Digest of the files that were last found and refused. */
   #refused: { digest: string; told: boolean } | undefined;
   #nextLook: Timer;
   #isStopped = false;
@@ -51,7 +50,7 @@ export class TlsListener {
 
   static async open(options: TlsOptions): Promise<TlsListener> {
     const { files, domain, clock, log } = options;
-    // Before it is read: should it change meanwhile, the next look takes it.
+    // Before reading: if the files change meanwhile, the next check notices.
     const digest = digestOf(files);
     const certificate = readCertificate(files);
     const flaw = flawOf(certificate, domain, clock.now());
@@ -62,7 +61,7 @@ export class TlsListener {
     return new TlsListener(options, server, digest);
   }
 
-  /** What has begun is finished, unless `force`. */
+  /** Finishes current requests, unless `force`. */
   async stop(force: boolean): Promise<void> {
     this.#isStopped = true;
     this.#nextLook.cancel();
@@ -90,7 +89,7 @@ export class TlsListener {
     try {
       await this.#change(digest);
     } catch (error) {
-      // Certificate and key are not written in one moment: what stays wrong is told, and told once.
+      // Certificate and key are not written at the same moment, so an error is only reported, once, if it persists.
       const isSame = this.#refused?.digest === digest;
       if (isSame && this.#refused?.told === false) {
         const event = "the new certificate is refused, the one before stays";
@@ -100,7 +99,7 @@ export class TlsListener {
     }
   }
 
-  /** Two listeners are as many as the kernel is told about: one that still carries something has to go for a third. */
+  /** The kernel leads to two listeners at most, so for a third one the oldest stops listening even if it is busy. */
   #makeRoom(): boolean {
     const leaving = this.#leaving;
     if (leaving === undefined) return true;
@@ -118,7 +117,7 @@ export class TlsListener {
 
   async #leaveIfIdle(server: Listening): Promise<void> {
     const isBusy = await server.carriesAnything();
-    // A third may have needed its place meanwhile.
+    // A third listener may have needed its place meanwhile.
     if (this.#isStopped || this.#leaving?.server !== server) return;
     if (isBusy) this.#leaving.timer = this.#leaveLater(server);
     else this.#leave(server);

@@ -1,6 +1,6 @@
 /**
- * `sandlot tls`: addresses that a person can open. Makes an authority and a certificate for this machine, unless the
- * operator has a certificate; sees whether names of the domain are found here, and says what clients have to be told.
+ * `sandlot tls`: creates a local authority and a certificate for this machine, unless the operator has a certificate.
+ * Checks that names of the domain resolve here, and prints the settings for clients.
  */
 import { installPackages } from "../setup/packages.ts";
 import { DataFolder } from "../system/data-folder.ts";
@@ -17,7 +17,7 @@ const MADE = {
   authority: "both are new; clients that trusted another one before have to be told of this one",
 };
 
-/** Answers 1 when clients on this machine could not use it yet. */
+/** Returns 1 when clients on this machine cannot use it yet. */
 export async function tls(config: Config): Promise<number> {
   demandRoot();
   const { domain, certificate } = config.addresses;

@@ -15,19 +15,19 @@ import { REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 /**
- * Accesses to files that the server has under way at once. Bun has as many threads for them as there are processors; on
- * two, a pause that makes its files durable would hold up whatever else looks at a file.
+ * Concurrent file accesses of the server. Bun has one thread per processor for them; with two, a pause that flushes its
+ * files would delay all other file accesses.
  */
 const FILE_ACCESSES_AT_ONCE_MAX = 32;
-/** How often the server gives memory back that lies between what it uses. */
+/** How often the server returns unused memory to the kernel. */
 const MEMORY_GIVEN_BACK_EVERY_MS = 5_000;
 
-/** In memory, so that the doctor looks again after a reboot: the kernel may be another. */
+/** On tmpfs, so that the doctor runs again after a reboot: the kernel may be another. */
 const EXAMINED_FOLDER = "/run/sandlot/examined";
 
 /**
- * Bun sends every request through such a proxy, those to sandboxes as well: it would be handed the control secrets of
- * guests, tokens of tenants and credentials for registries, and could answer in a sandbox's place.
+ * Bun sends every request through such a proxy, even those to sandboxes. The proxy would see the control secrets of
+ * guests, tokens of tenants and registry credentials, and could respond in place of a sandbox.
  */
 const PROXIES = /^(?:https?|all|no)_proxy$/i;
 
@@ -52,17 +52,18 @@ export async function up(config: Config): Promise<number> {
   const env = Object.fromEntries(
     Object.entries(process.env).flatMap(([k, v]) => (v === undefined || PROXIES.test(k) ? [] : [[k, v]])),
   );
-  // Bun lets a process have 256 requests of its own under way by default; each open stream to a sandbox is one.
+  // Bun limits a process to 256 concurrent outgoing requests by default; each open stream to a sandbox is one.
   env.BUN_CONFIG_MAX_HTTP_REQUESTS = String(REQUESTS_TO_SANDBOXES_MAX);
   env.UV_THREADPOOL_SIZE = String(FILE_ACCESSES_AT_ONCE_MAX);
-  // Else every look at a clock wakes a thread that gives memory back, many times in each boot.
+  // By default every reading of a clock wakes a thread that returns memory, many times in each boot.
   env.MIMALLOC_PURGE_HOLES_MIN_INTERVAL = String(MEMORY_GIVEN_BACK_EVERY_MS);
-  // Else its collector works whenever a little was taken, as by every boot, and not only when enough was.
+  // By default the garbage collector runs after every small allocation, as of every boot, and not only when enough was
+  // allocated.
   env.BUN_GC_TIMER_DISABLE = "1";
   replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
 }
 
-/** Without it, it is slower. */
+/** Without tmpfs the server is slower, but works. */
 function keepRunFolderInMemory({ runFolder }: DataFolder): void {
   try {
     keepInMemory(runFolder);
@@ -72,7 +73,7 @@ function keepRunFolderInMemory({ runFolder }: DataFolder): void {
   }
 }
 
-/** The doctor's word holds for one kernel with its cgroups, one guest with its tools, and one wall. */
+/** The doctor's result holds for one kernel with its cgroups, one guest with its tools, and one isolation runtime. */
 async function examineOnce(config: Config): Promise<void> {
   const about = Bun.hash(
     JSON.stringify([release(), cgroupTrees(), currentGuestFolder(config), config.wall, config.runsc]),

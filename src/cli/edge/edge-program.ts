@@ -1,6 +1,6 @@
 /**
- * The program of a process of the edge. It has no rights but to listen on any port, and nothing to read but what
- * clients and sandboxes send, and what the server tells it on standard input; it ends when that does.
+ * The program of an edge process. Its only privilege is to listen on any port. It reads only what clients and sandboxes
+ * send, and what the server writes to its standard input; it ends when that closes.
  */
 
 import { boundedLines } from "../../base/bounded-lines.ts";

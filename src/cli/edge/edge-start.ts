@@ -1,4 +1,4 @@
-/** Starts the processes of the edge, and gives them the memory in which they count together. */
+/** Starts the edge processes, and gives them shared memory for their counters. */
 import { chmodSync, chownSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
@@ -18,38 +18,38 @@ import { answerFirst } from "../../system/thread-priority.ts";
 import { bundleProgram, spawnUnprivileged } from "../../system/unprivileged-process.ts";
 import { SPLICE_NAME } from "./splice-place.ts";
 
-/** Processes that carry, of which there are as many as processors. */
+/** Maximum edge processes; the default is one per processor. */
 const EDGE_PROCESSES_MAX = 8;
 
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
 const SPLICE_PROGRAM = join(import.meta.dir, "../../edge/splice/splice-program.ts");
-/** Clients of all addresses come, and ports below 1024 are asked for. */
+/** For ports below 1024. */
 const CAPABILITY = "net_bind_service";
 /**
- * Most of what the program does is done by the kernel. The last of JavaScript's compilers has more work with it, on
- * threads of its own, than it ever saves.
+ * The kernel does most of the program's work. The last tier of the JavaScript compiler costs more, on threads of its
+ * own, than it ever saves.
  */
 const ENVIRONMENT = { BUN_JSC_useFTLJIT: "0" };
 
 interface EdgeAbout {
-  /** As `bundleEdge` answered. */
+  /** The result of `bundleEdge`. */
   program: string;
-  /** Of this server's sandboxes: no other server on this machine has it. */
+  /** Net of this server's sandboxes; unique on this machine. */
   net: number;
   directory: Directory;
   management: InnerDoor;
   trustedProxies: readonly string[];
   limits: ConnectionLimits;
   log: EdgeLog;
-  /** Of the server, whose cgroups have it; without one, the memory of the processes is not limited. */
+  /** Tag of the server, part of the names of its cgroups. Absent: the memory of the processes is not limited. */
   tag?: string;
-  /** How many, if not as many as is usual on this machine. */
+  /** Default: one per processor, up to a maximum. */
   processes?: number;
-  /** How often each is asked whether it is of use, if not as often as is usual. */
+  /** Interval of health checks, if not the default. */
   pingMs?: number;
 }
 
-/** The program, in a folder of its own that everybody can read, and that of its other thread in another. */
+/** Bundles the program and that of its splice thread, each in its own world-readable folder. */
 export async function bundleEdge({ runFolder }: Pick<DataFolder, "runFolder">): Promise<string> {
   const splice = bundleProgram(SPLICE_PROGRAM, runFolder, SPLICE_NAME);
   const [program] = await Promise.all([bundleProgram(PROGRAM, runFolder, "edge"), splice]);
@@ -75,7 +75,7 @@ export async function startEdge({
   return await EdgeProcesses.open({ ...about, processes, start, counts, countsFile, log });
 }
 
-/** Memory of all processes that have this user id. */
+/** Memory shared by all processes of this user id. */
 function sharedFile(file: string, bytes: number, uid: number): string {
   writeFileSync(file, new Uint8Array(bytes), { mode: 0o600 });
   chmodSync(file, 0o600);
@@ -99,7 +99,7 @@ function started(program: string, uid: number, log: EdgeLog): StartedProcess & {
         child.stdin.write(line);
         void Promise.resolve(child.stdin.flush()).catch(() => undefined);
       } catch {
-        // It is going; the next one is told everything.
+        // The process is ending; its successor gets everything again.
       }
     },
     kill: () => child.kill("SIGKILL"),
@@ -113,6 +113,6 @@ async function logComplaints(stderr: ReadableStream<Uint8Array>, log: EdgeLog): 
       if (line !== "") log("a process of the edge says", { line });
     }
   } catch {
-    // It is over.
+    // The process has ended.
   }
 }

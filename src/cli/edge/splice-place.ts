@@ -1,4 +1,4 @@
-/** Where a process of the edge finds the program of its other thread, as the server has put it. */
+/** Where an edge process finds the program of its splice thread, which the server bundled. */
 import { dirname, join } from "node:path";
 
 export const SPLICE_NAME = "splice";

@@ -1,6 +1,6 @@
 /**
- * The `sandlot` command on a data folder with the store of a first run and without a server. Call it once, at the top
- * of a file: the folder goes with the file.
+ * Runs the `sandlot` command on a data folder with the store of a first run, without a server. Call it once at the top
+ * of a file; it removes the folder after the file.
  */
 import { afterAll, beforeAll } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";

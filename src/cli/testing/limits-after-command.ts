@@ -1,4 +1,4 @@
-/** Runs `sandlot help` as a user does, and says what a limit is that is loaded behind it. */
+/** Runs `sandlot help` as a user does, and prints a timeout that is loaded after it. */
 const exit = process.exit;
 process.exit = ((code: number) => void tell(code)) as typeof exit;
 process.argv.splice(2, process.argv.length, "help");

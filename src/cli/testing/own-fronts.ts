@@ -1,4 +1,4 @@
-/** An edge and its listeners in this process, in front of a management interface. For tests. */
+/** For tests: an edge and its listeners in this process, in front of a management interface. */
 
 import { createEdge } from "../../edge/edge.ts";
 import { Front } from "../../edge/front/front.ts";

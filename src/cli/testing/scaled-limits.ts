@@ -1,4 +1,4 @@
-/** Says what limits are in this process, and in a tool that it runs. With an argument: in that tool. */
+/** Prints timeouts of this process, and of a tool that it runs. With an argument it is that tool. */
 
 import { scaled } from "../../base/time-factor.ts";
 import { KILL_WAIT_MS } from "../../control/lifecycle/lifecycle.ts";

@@ -1,6 +1,6 @@
 /**
- * The environment in which tests and benchmarks start a server: of our settings only the cache folder is inherited, and
- * no real name server is asked.
+ * The environment for servers of tests and benchmarks: it inherits only the cache folder of all settings, and names a
+ * resolver address so that no real name server is used.
  */
 export function serverEnv(dataFolder: string, extra: Record<string, string> = {}): Record<string, string> {
   const inherited = Object.entries(process.env).filter(

@@ -1,4 +1,4 @@
-/** Processes of an edge as the server starts them, on loopback, with a directory in the test's hands. For tests. */
+/** For tests: edge processes as the server starts them, on loopback, with a directory that the test controls. */
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { bundleEdge, startEdge } from "../edge/edge-start.ts";
 export const PROCESSES = 3;
 export const LIMITS = { perSandbox: 5, perTeam: 100 };
 const folder = mkdtempSync(join(tmpdir(), "edge-"));
-// Others than root must be able to pass through it.
+// Other users than root must be able to traverse it.
 chmodSync(folder, 0o711);
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
@@ -77,7 +77,7 @@ export class StartedEdge implements AsyncDisposable {
     this.#tell(event);
   }
 
-  /** Over a connection of its own, so that the kernel chooses who takes it. */
+  /** Over a new connection, so that the kernel chooses the process. */
   fetch(port: number, init: RequestInit = {}): Promise<Response> {
     const headers = { host: hostOf(port), connection: "close" };
     return fetch(`http://127.0.0.1:${this.port}/`, { ...init, headers });
@@ -96,7 +96,7 @@ export class StartedEdge implements AsyncDisposable {
   }
 }
 
-/** Nothing, if it has ended since. */
+/** Empty if it has ended since. */
 function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8");
