@@ -1,15 +1,22 @@
 /**
- * The edge: where all clients come in, and sandbox URLs. It finds the sandbox that a request names, has it woken if
- * need be, and carries bytes between the client and that sandbox's port. It never decides about a sandbox's life, never
- * reads a body, and keeps no connection to a sandbox between requests. What names no sandbox it hands on to the
- * management interface.
+ * The edge: the entry of all clients, and of sandbox URLs. It finds the sandbox that a request names, has it woken if
+ * necessary, and carries bytes between the client and that sandbox's port. Requests that name no sandbox go to the
+ * management interface. The edge never decides about a sandbox's lifecycle, never interprets a body, and keeps no
+ * connection to a sandbox between requests.
  *
- *   front/           clients: HTTP/1.1 and HTTP/2  reach            the way to a port, loopback services included
- *   sandbox-address  which sandbox and port        exchange         one exchange over a sandbox-socket
- *   route-table      where each sandbox is         upgrade          connections that become tunnels, as WebSockets do
- *   places           how much at once              inner-server     the other side: management-server
- *   traffic-token    who is let through            refusal          answers of the edge itself
- *   control-path     what is refused on 49983      process/         the edge in processes of its own
+ *   front/                    clients: HTTP/1.1 and HTTP/2
+ *   routing/sandbox-address   which sandbox and port a request names
+ *   routing/route-table       where each sandbox is
+ *   routing/service-lookup    the way to a port, including loopback services
+ *   routing/traffic-token     access to private sandboxes
+ *   routing/control-path      paths that are refused on port 49983
+ *   proxy/exchange            one request over a sandbox-socket
+ *   proxy/upgrade             connections that become tunnels, such as WebSockets
+ *   proxy/connection-quota    limits of concurrent requests
+ *   inner-server              the way to the management interface (management-server)
+ *   refusal                   error responses of the edge itself
+ *   process/                  the edge in its own processes
+ *   splice/                   long bodies moved by the kernel
  */
 
 import type { Splice } from "../base/splicing.ts";
@@ -40,24 +47,24 @@ import { signedLinkOf } from "./routing/signed-link.ts";
 export type { EdgeLog } from "./routing/service-lookup.ts";
 
 export interface Edge {
-  /** Answers a client's request, for a sandbox or for the management interface. Never throws. */
+  /** Handles a client's request, for a sandbox or for the management interface. Never throws. */
   handle(client: ClientRequest): void;
 }
 
 interface EdgeServices {
   directory: Directory;
-  /** Kept by what the directory tells. */
+  /** Kept up to date by the directory's events. */
   routes: Pick<RouteTable, "find">;
-  /** Where what names no sandbox is answered. */
+  /** Where requests that name no sandbox go. */
   management: InnerDoor;
   log: EdgeLog;
-  /** Whose word about the client's address is taken; nobody's unless given. */
+  /** Proxies whose forwarding headers are trusted. Default: none. */
   trustedProxies?: TrustedProxies;
-  /** How much is carried at once; if not given, as much as is usual. */
+  /** Limits of concurrent requests. Default: EDGE_CONNECTIONS_DEFAULT. */
   places?: ConnectionQuota;
-  /** Moves long bodies within the kernel; if not given, all are carried here. */
+  /** Moves long bodies inside the kernel. Absent: the edge copies all bodies. */
   splice?: Splice;
-  /** Bounds the kernel's buffers of connections to sandboxes; if not given, the kernel does as it likes. */
+  /** Limits the kernel's buffers of connections to sandboxes. Absent: the kernel's defaults. */
   buffers?: Dialled["buffers"];
 }
 
@@ -69,12 +76,12 @@ export function createEdge(services: EdgeServices): Edge {
   function handle(client: ClientRequest): void {
     const target = targetOf(client.target);
     const address = addressOf(client.headers);
-    // Most requests take this way, and need no promise for it.
+    // Most requests take this path, which needs no promise.
     if (address !== undefined) guarded(client, () => handleAddressed(client, target, address));
     else guarded(client, () => handleOther(client, target));
   }
 
-  /** Whatever goes wrong, the client is answered. */
+  /** Whatever fails, the client gets a response. */
   function guarded(client: ClientRequest, work: () => Promise<void> | undefined): void {
     const failed = (failure: unknown) => {
       log("a request could not be routed", { failure });
@@ -87,7 +94,7 @@ export function createEdge(services: EdgeServices): Edge {
     }
   }
 
-  /** From now until it is over, a request counts for its sandbox and team. */
+  /** Counts the request for its sandbox and team until it is over. */
   function enter(client: ClientRequest, sandboxId: string, destination: Destination | undefined): Refusal | undefined {
     if (client.isGone) return undefined;
     const taken = places.take(sandboxId, destination);
@@ -109,7 +116,7 @@ export function createEdge(services: EdgeServices): Edge {
     const { method, target, headers } = client;
     const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(management, client);
     const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
-    // It hangs up on a request that is silent for too long, and so do we.
+    // The management server closes a request that is idle for too long; the edge then does the same.
     const failed = () => client.cut();
     await carry(client, asked, { to: management, tlsName: undefined, until: [] }).catch(failed);
   }
@@ -153,7 +160,7 @@ export function createEdge(services: EdgeServices): Edge {
     return undefined;
   }
 
-  /** It waits with a place of the sandbox alone, and takes one of its team's when it is known whose it is. */
+  /** While it waits, the request only counts for the sandbox. Once the team is known, it counts for that too. */
   async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
     const found = await reach.awake(route, { headers: client.headers, mayWake });
@@ -203,18 +210,18 @@ function dialledFor(
   return { to: { host, port }, tlsName, until: [ended], splice, buffers };
 }
 
-/** The request as the service gets it. */
+/** The request as sent to the service. */
 function askedOf(client: ClientRequest, target: string, { port }: SandboxAddress, { maskedHost }: Way): Asked {
   const { method, headers } = client;
   const isGuest = port === RUNTIME_PORT && method === "GET" && /^\/files(\?|$)/.test(target);
   const upgrade = port === RUNTIME_PORT ? undefined : upgradeOf(client);
-  // A new connection for each request: addresses pass from one sandbox to the next, an idle connection must not.
+  // A new connection for each request: addresses pass from one sandbox to the next, and an idle connection must not.
   const connection = upgrade === undefined ? "Connection: close\r\n" : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost)}${connection}`;
   return { head, isGuest, upgrade };
 }
 
-/** A browser that asks whether it may send the token that is missing is told so, at the port where that is known. */
+/** A browser's preflight cannot carry the missing token, so on the runtime port it gets the runtime's CORS response. */
 function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddress): Response {
   const asked = headersAskedFor(client);
   if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && asked !== undefined) {
@@ -223,7 +230,7 @@ function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddre
   return refuse(refusal, client.headers);
 }
 
-/** What can be refused without looking the sandbox up. */
+/** Refusals that need no lookup of the sandbox. */
 function refusalFor(method: string, route: SandboxAddress, target: string): Refusal | undefined {
   if (method === "CONNECT" || method === "TRACE") return badRequest(405, `${method} is not supported`);
   if (!target.startsWith("/")) return badRequest(400, "Invalid request target");
@@ -235,8 +242,8 @@ function refusalFor(method: string, route: SandboxAddress, target: string): Refu
 }
 
 /**
- * The runtime's health asks whether the sandbox runs, so it must not be what makes it run: clients ask when a stream
- * breaks off, also because of a pause, and would undo every pause of a sandbox that resumes by itself.
+ * The runtime's health check must not wake the sandbox: clients send it when a stream breaks off, even because of a
+ * pause, and would undo every pause of a sandbox with autoResume.
  */
 function asksForHealth(method: string, { port }: SandboxAddress, target: string): boolean {
   return method === "GET" && port === RUNTIME_PORT && /^\/health(\?|$)/.test(target);

@@ -1,16 +1,16 @@
 /**
- * Bun's own server, behind the front, on a socket of this machine that has no file. It answers for the management
- * interface. It trusts nothing that cannot have come from the front alone, which shows a secret: another program of
- * this machine that finds the socket is no better off than at the front.
+ * Bun's own server for the management interface, behind the front, on an abstract Unix socket. Requests of the front
+ * carry a secret: without it, another program of this machine that finds the socket gains nothing over a client at the
+ * front.
  */
 import { timingSafeEqual } from "node:crypto";
 import http from "node:http";
 import type { Server } from "bun";
 import { EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MAX_BYTES } from "./limits.ts";
 
-/** Bodies to sandboxes are streamed, so their size is not ours to limit; Bun.serve would by default (128 MiB). */
+/** No limit here, because bodies are streamed and limited where they are read; Bun.serve's default is 128 MiB. */
 const EDGE_REQUEST_BODY_MAX_BYTES = Number.MAX_SAFE_INTEGER;
-/** What Bun's own server behind us takes: what the front adds has room. */
+/** Head limit of the inner server, with room for the headers that the front adds. */
 const EDGE_INNER_HEAD_MAX_BYTES = 2 * EDGE_REQUEST_HEAD_MAX_BYTES;
 
 /** The other end of the client's connection. */
@@ -21,17 +21,17 @@ interface Peer {
 
 type Answering = (request: Request, peer: Peer) => Promise<Response>;
 
-/** By which the front says who the peer is. */
+/** The front sends the peer in this header. */
 export const PEER_HEADER = "x-sandlot-peer";
 const STRANGER: Peer = { address: "", isSecure: false };
 
-/** Where such a server is, and the word by which it knows the front. */
+/** The socket of the server, and the secret that identifies the front. */
 export interface InnerDoor {
   unix: string;
   secret: string;
 }
 
-/** A header line that says who sends a request, for that server alone. */
+/** The header line that tells the inner server the client's address. */
 export function peerLine({ secret }: InnerDoor, { peer, isSecure }: { peer: string; isSecure: boolean }): string {
   return `${PEER_HEADER}: ${secret} ${isSecure ? "https" : "http"} ${peer}\r\n`;
 }
@@ -41,14 +41,14 @@ export class InnerServer {
   readonly door: InnerDoor = { unix: `\0sandlot-${crypto.randomUUID()}`, secret: crypto.randomUUID() };
 
   constructor(answer: Answering, idleSeconds = EDGE_IDLE_MS / 1000) {
-    // For all servers of the process, of which this is the one.
+    // Applies to all servers of the process, of which this is the only one.
     Object.assign(http, { maxHeaderSize: Math.max(http.maxHeaderSize, EDGE_INNER_HEAD_MAX_BYTES) });
-    // Types have it for ports alone, Bun has it for all. What is said for one request alone counts for ports alone.
+    // The types allow it for ports only; Bun accepts it for sockets too. Per-request timeouts work for ports only.
     const limit: object = { idleTimeout: idleSeconds };
     this.#server = Bun.serve({
       unix: this.door.unix,
       development: false,
-      // Bodies are bounded where they are read.
+      // Bodies are limited where they are read.
       maxRequestBodySize: EDGE_REQUEST_BODY_MAX_BYTES,
       ...limit,
       fetch: (request) => {

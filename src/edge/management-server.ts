@@ -1,21 +1,21 @@
-/** The management interface, as the front finds it: behind a server of Bun's, with who the client is. */
+/** Serves the management interface to the front, through Bun's own server, with the address of the client. */
 
 import { InnerServer } from "./inner-server.ts";
 import { clientAddress, isFromProxy, TrustedProxies } from "./routing/client-address.ts";
 
 interface ManagementServices {
-  /** Answers what names no sandbox. */
+  /** Handles requests that name no sandbox. */
   management(request: Request, client: ManagementClient): Promise<Response>;
-  /** Whose word about the client's address is taken; nobody's unless given. */
+  /** Proxies whose forwarding headers are trusted. Default: none. */
   trustedProxies?: TrustedProxies;
-  /** How long a request may be silent, if not for the usual time. */
+  /** Idle timeout of a request, if not the default. */
   idleSeconds?: number;
 }
 
-/** Who asks the management interface. */
+/** The client of a management request. */
 interface ManagementClient {
   address: string;
-  /** What the request says of where it comes from is a proxy's word, and the operator takes that. */
+  /** The request came through a proxy that the operator trusts, so its forwarding headers count. */
   fromTrustedProxy: boolean;
   isSecure: boolean;
 }

@@ -1,10 +1,10 @@
 /**
- * What the edge answers when it does not carry a request: JSON for programs, a page for people, the same status for
- * both. Clients compare some messages and read members in the order given here.
+ * Error responses of the edge itself: JSON for programs, a page for people, the same status for both. Clients compare
+ * some messages and read fields in the order given here.
  */
 import type { ReadHeaders } from "../http1/header-lines.ts";
 
-/** When to come again to a sandbox that could not be resumed just now. */
+/** Retry-After for a sandbox that could not be resumed. */
 const EDGE_RETRY_AFTER_SECONDS = 5;
 
 export type Refusal =
@@ -67,7 +67,7 @@ const INTERNAL: Page = {
   advice: "This path is reserved for the server that runs the sandbox and cannot be used from outside.",
 };
 
-/** The answer for a refusal, in the form that suits who asked. */
+/** The response for a refusal, in the form that suits the client. */
 export function refuse(refusal: Refusal, asked: ReadHeaders): Response {
   switch (refusal.reason) {
     case "sandbox-not-found": {
@@ -151,7 +151,7 @@ function answer(body: Body, page: Page, asked: ReadHeaders): Response {
 const SCRIPTED_MODES: ReadonlySet<string> = new Set(["cors", "no-cors", "same-origin", "websocket"]);
 const BROWSER = /mozilla|chrome|safari|firefox|edge|opera|msie/i;
 
-/** Whether a person's browser navigates here, as opposed to a program or a page's script. */
+/** Whether a person navigates here with a browser, as opposed to a program or a page's script. */
 export function wantsPage(asked: ReadHeaders): boolean {
   const accept = asked.get("accept")?.toLowerCase() ?? "";
   if (accept.includes("application/json") && !accept.includes("text/html")) return false;

@@ -1,4 +1,4 @@
-/** What the server and a process of the edge call each other for: plain data in and out. */
+/** Calls between the server and an edge process: plain data in and out. */
 
 import type { Step } from "../../base/steps.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
@@ -7,38 +7,38 @@ import type { InnerDoor } from "../inner-server.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import type { PlacedEvent } from "../routing/route-table.ts";
 
-/** What the server calls in the process. */
+/** Calls from the server to the process. */
 export interface ProcessCalls {
-  /** The first of all. */
+  /** Always the first call. */
   begin(settings: ProcessSettings): void;
   take(event: PlacedEvent): void;
-  /** When it answers, nothing is carried to this address any more. */
+  /** When it returns, no connection to this address is left. */
   leave(host: string): void;
   listen(front: number, settings: FrontSettings): void;
   carriesAnything(front: number): boolean;
-  /** As with a front. */
+  /** As `stop` of a front. */
   stopListening(front: number, force: boolean): Promise<void>;
-  /** Whether it is still of use. */
+  /** Health check. */
   ping(): void;
 }
 
-/** What the process calls in the server. */
+/** Calls from the process to the server. */
 export interface ServerCalls extends Omit<Directory, "follow"> {
   log(message: string, context: Record<string, unknown>): void;
-  /** A step of this process; the numbers are its own. Only if steps are recorded. */
+  /** A step of this process, with its own numbers. Only while steps are recorded. */
   stepBegan(number: number, name: string): void;
   stepEnded(number: number, as: Pick<Step, "beganAt" | "wallMs" | "uses">): void;
 }
 
 export interface ProcessSettings {
-  /** Of so many; this is the number of it, from 0 on. */
+  /** Number of processes, and the index of this one, from 0. */
   processes: number;
   process: number;
-  /** Where all of them count what they carry. */
+  /** Shared memory for the counters of all processes. */
   countsFile: string;
   management: InnerDoor;
   trustedProxies: readonly string[];
   limits: ConnectionLimits;
-  /** Whether somebody wants to know of each step. */
+  /** Whether steps are recorded. */
   recordsSteps: boolean;
 }

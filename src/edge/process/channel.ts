@@ -1,7 +1,6 @@
 /**
- * Calls between the server and a process of the edge: one JSON object a line, in both directions. A call begins when
- * its line comes, so what is called first begins first; answers come in any order. A call without a number is answered
- * by nobody.
+ * Calls between the server and an edge process: one JSON object per line, in both directions. A call begins when its
+ * line arrives, so calls begin in order; results come in any order. A call without an id has no result.
  */
 import { Fault } from "../../contract/fault.ts";
 
@@ -29,7 +28,7 @@ interface PlainFault {
 
 type Asked = PromiseWithResolvers<unknown>;
 
-/** A call that nobody answers, as the other side reads it: the same line for any number of others. */
+/** The line of a call without a result, which can be sent to any number of processes. */
 export function toldLine<Theirs extends Functions<Theirs>, Name extends keyof Theirs & string = keyof Theirs & string>(
   name: Name,
   ...args: Parameters<Theirs[Name]>
@@ -44,7 +43,7 @@ export class Channel<Theirs extends Functions<Theirs>> {
   #lastId = 0;
   #isClosed = false;
 
-  /** `own` is what the other side may call: these functions and no others. */
+  /** `own`: the functions that the other side may call. */
   constructor(send: (line: string) => void, own: object) {
     this.#send = send;
     this.#own = own as Readonly<Record<string, unknown>>;
@@ -63,14 +62,14 @@ export class Channel<Theirs extends Functions<Theirs>> {
     return asked.promise as Promise<Awaited<ReturnType<Theirs[Name]>>>;
   }
 
-  /** Throws when the line is nothing that this side understands. */
+  /** Throws on a malformed line. */
   received(line: string): void {
     const message = JSON.parse(line) as Call | Answer;
     if ("call" in message) void this.#perform(message);
     else this.#answered(message);
   }
 
-  /** The other side is gone. */
+  /** Call it when the other side is gone. */
   close(): void {
     this.#isClosed = true;
     for (const { reject } of this.#asked.values()) reject(gone());

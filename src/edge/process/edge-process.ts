@@ -1,6 +1,6 @@
 /**
- * The edge as a process of its own has it: its routes come by calls of the server, and what it has to ask goes there.
- * Bytes between clients and sandboxes pass through this process alone.
+ * The edge inside its own process: the server sends its routes, and it calls the server for everything else. Bytes
+ * between clients and sandboxes only pass through this process.
  */
 import type { Splice } from "../../base/splicing.ts";
 import { recordSteps } from "../../base/steps.ts";
@@ -15,12 +15,12 @@ import { Channel } from "./channel.ts";
 import { SharedCounts } from "./shared-counts.ts";
 import { SharedQuota } from "./shared-quota.ts";
 
-/** What only who starts the process can do. */
+/** What the program that starts the edge provides. */
 interface Surroundings {
   send(line: string): void;
-  /** Of several generations of listeners on a port, each of so many processes, the last gets new connections. */
+  /** Of several generations of listeners on a port, one per process each, the newest gets new connections. */
   leadToNewest(port: number, processes: number): void;
-  /** Settings of the kernel for sockets with these descriptors. */
+  /** Kernel settings of sockets, by descriptor. */
   sockets: SocketBuffers & {
     /** All clients of this listener run on this machine. */
     staysOnMachine(listener: number): void;
@@ -103,7 +103,7 @@ export class EdgeProcess {
   }
 }
 
-/** An error is nothing in JSON. */
+/** JSON has no representation of an error. */
 function toldOf(context: Record<string, unknown>): Record<string, unknown> {
   const details = Object.entries(context).map(([name, value]) => [
     name,

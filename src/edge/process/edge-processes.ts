@@ -1,8 +1,8 @@
 /**
- * The edge as the server has it: several processes that listen on the same ports, all told the same. One that dies, or
- * that does not answer any more, is replaced: what it carried has ended, what it counted is taken away, and the next
- * one is told everything. An address is another sandbox's only when all of them have said that they carry nothing
- * there, or are gone.
+ * The edge as the server sees it: several processes that listen on the same ports and get the same events. A process
+ * that dies or stops responding is replaced: its connections have ended, its counts are cleared, and its successor gets
+ * the whole state. An address is reused for another sandbox only when every process has confirmed that it has no
+ * connection there, or is gone.
  */
 
 import { beginStep, isRecording } from "../../base/steps.ts";
@@ -18,13 +18,13 @@ import { NumberedRoutes } from "./numbered-routes.ts";
 import { ProcessHold, type StartedProcess } from "./process-hold.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 
-/** From its start until it listens and knows where all sandboxes are. */
+/** From its start until it listens and has all routes. */
 export const EDGE_PROCESS_START_MS = scaled(60_000);
-/** One that cannot be started is tried again, after longer and longer pauses up to this. */
+/** Maximum delay between attempts to start a process. */
 const EDGE_PROCESS_RESTART_MAX_MS = 5_000;
 
 interface EdgeOptions {
-  /** How many. */
+  /** Number of processes. */
   processes: number;
   start(process: number): StartedProcess;
   directory: Directory;
@@ -34,17 +34,17 @@ interface EdgeOptions {
   counts: SharedCounts;
   countsFile: string;
   log: EdgeLog;
-  /** How often each is asked whether it is of use, if not as often as is usual. */
+  /** Interval of health checks, if not the default. */
   pingMs?: number;
 }
 
 export class EdgeProcesses implements Fronts {
   readonly #options: EdgeOptions;
   readonly #routes: NumberedRoutes;
-  /** By number; undefined while one is being replaced. */
+  /** By index; undefined while one is being replaced. */
   readonly #holds: (ProcessHold | undefined)[] = [];
   readonly #fronts = new Map<number, FrontSettings>();
-  /** Addresses that were told, and that nobody has left since. */
+  /** Addresses of all routes sent so far that no sandbox has left since. */
   readonly #addresses = new Set<string>();
   readonly #looking: ReturnType<typeof setInterval>;
   #lastFront = 0;
@@ -59,7 +59,7 @@ export class EdgeProcesses implements Fronts {
     this.#looking.unref();
   }
 
-  /** Resolves when all of them are there. */
+  /** Resolves when all processes are ready. */
   static async open(options: EdgeOptions): Promise<EdgeProcesses> {
     const edge = new EdgeProcesses(options);
     options.directory.follow((event) => {
@@ -68,7 +68,8 @@ export class EdgeProcesses implements Fronts {
         edge.#addresses.add(route.endpoint.host);
       }
       const line = toldLine<ProcessCalls>("take", placed);
-      // Nobody knows of a route that opens before its sandbox's creator is answered, and who does not know it yet asks.
+      // An opening route may be delayed: no client knows the sandbox before its creator gets the response, and a
+      // process without the route asks the server.
       const mayWait = placed.kind === "route" && placed.route.isOpen;
       for (const hold of edge.#present) mayWait ? hold.tellSoon(line) : hold.tell(line);
     });
@@ -99,15 +100,15 @@ export class EdgeProcesses implements Fronts {
   }
 
   /**
-   * Resolves when nothing is carried to this address any more, and nobody is led there by what was told before. One
-   * that does not say so is ended.
+   * Resolves when no connection to this address is left, and no earlier route leads there. A process that does not
+   * confirm that is killed.
    */
   async leave(host: string): Promise<void> {
     if (!this.#addresses.delete(host)) return;
     await this.#all((hold) => hold.ask("leave", host));
   }
 
-  /** Ends them all, whatever they carry. */
+  /** Ends all processes with their connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#looking);
@@ -118,7 +119,7 @@ export class EdgeProcesses implements Fronts {
     return this.#holds.filter((hold) => hold !== undefined);
   }
 
-  /** Of those that are there. What is asked of one that ends is as good as done: it carries nothing any more. */
+  /** Calls all current processes. A call to a process that ends counts as done: it has no connections left. */
   async #all<T>(ask: (hold: ProcessHold) => Promise<T>): Promise<T[]> {
     const answers = await Promise.all(
       this.#present.map(async (hold) => {
@@ -138,7 +139,7 @@ export class EdgeProcesses implements Fronts {
     await this.#all((hold) => hold.ask("stopListening", front, force));
   }
 
-  /** Resolves when it is there and listens. All that is told meanwhile is told it, too, behind what it begins with. */
+  /** Resolves when it is ready and listens. Events sent meanwhile follow its initial state. */
   async #start(process: number): Promise<ProcessHold> {
     const { processes, management, trustedProxies, limits, counts, countsFile, directory, log } = this.#options;
     const shared = { countsFile, management, trustedProxies, limits };
@@ -169,7 +170,7 @@ export class EdgeProcesses implements Fronts {
     return hold;
   }
 
-  /** There is always one with this number, or there will be. */
+  /** Keeps a process with this index running. */
   async #keep(process: number, first: ProcessHold): Promise<void> {
     let hold: ProcessHold | undefined = first;
     for (let fails = 0; ; ) {
@@ -188,7 +189,7 @@ export class EdgeProcesses implements Fronts {
   }
 }
 
-/** Steps of a process are shown among those of the server. */
+/** Shows steps of a process among those of the server. */
 function stepsOfProcess(): Pick<ServerCalls, "stepBegan" | "stepEnded"> {
   const open = new Map<number, ReturnType<typeof beginStep>>();
   return {

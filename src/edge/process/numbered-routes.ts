@@ -1,6 +1,6 @@
 /**
- * Routes as they are told to the processes of the edge: each with the numbers under which these count together. Who
- * begins late is told all of them.
+ * Routes for the edge processes: each with the indexes of its shared counters. A process that starts late gets all of
+ * them.
  */
 import type { Route, RouteEvent } from "../../contract/internal/directory.ts";
 import { EDGE_COUNTS_MAX } from "../limits.ts";
@@ -17,7 +17,7 @@ export class NumberedRoutes {
   readonly #routes = new Map<string, PlacedRoute>();
   /** By sandbox or team. */
   readonly #numbers = new Map<string, Numbered>();
-  /** Used before; what was counted there may still be on its way out. */
+  /** Indexes that were used before; their counts may not be zero yet. */
   readonly #free: number[] = [];
   #unused = 0;
 
@@ -61,7 +61,7 @@ export class NumberedRoutes {
     this.#drop(teamKey(route.access.teamId));
   }
 
-  /** Undefined: all numbers are taken, and each process counts by itself. */
+  /** Undefined: all indexes are taken, and each process counts on its own. */
   #place({ sandboxId, access }: Route): PlacedRoute["places"] {
     const team = this.#hold(teamKey(access.teamId));
     if (team === undefined) return undefined;
@@ -89,7 +89,7 @@ export class NumberedRoutes {
     this.#free.push(known.number);
   }
 
-  /** One where nothing is counted any more. */
+  /** An index whose count is zero. */
   #next(): number | undefined {
     const at = this.#free.findIndex((number) => this.#counts.sum(number) === 0);
     if (at >= 0) return this.#free.splice(at, 1)[0];

@@ -1,12 +1,12 @@
-/** The server's hold on one process of the edge: asks it, answers it, and ends it when it is of no use any more. */
+/** The server's handle on one edge process: calls it, serves its calls, and kills it when it stops responding. */
 import { EDGE_PROCESS_PINGS_MISSED_MAX } from "../limits.ts";
 import type { ProcessCalls, ServerCalls } from "./calls.ts";
 import { Channel } from "./channel.ts";
 
-/** A process as it was started: lines in, lines out. */
+/** A started process: lines in, lines out. */
 export interface StartedProcess {
   readonly lines: AsyncIterable<string>;
-  /** Never throws; a process that is gone gets nothing. */
+  /** Never throws; lines to a dead process are dropped. */
   send(line: string): void;
   kill(): void;
   /** How it ended. The kernel has closed all its connections by then. */
@@ -17,13 +17,13 @@ export class ProcessHold {
   readonly #started: StartedProcess;
   readonly #channel: Channel<ProcessCalls>;
   readonly ask: Channel<ProcessCalls>["call"];
-  /** Resolves with how the process ended, once it has. */
+  /** Resolves with how the process ended. */
   readonly over: Promise<string>;
   #isOver = false;
   #pingsMissed = 0;
   #isPinged = false;
   #isReady = false;
-  /** Told in this turn, and not sent yet. */
+  /** Lines of this turn that are not sent yet. */
   #soon = "";
 
   constructor(started: StartedProcess, own: ServerCalls) {
@@ -42,20 +42,20 @@ export class ProcessHold {
     return this.#isOver;
   }
 
-  /** Behind all that was told before. */
+  /** In order, after all earlier lines. */
   tell(line: string): void {
     const lines = this.#soon + line;
     this.#soon = "";
     if (lines !== "") this.#started.send(lines);
   }
 
-  /** At the end of this turn, or before whatever else is told: whoever gets an answer in this turn has it first. */
+  /** At the end of this turn, or before any other line, so that callers get their results of this turn first. */
   tellSoon(line: string): void {
     if (this.#soon === "") setImmediate(() => this.tell(""));
     this.#soon += line;
   }
 
-  /** What it has to do first. One that takes longer for it is ended, and the work is refused. */
+  /** Runs the initial calls. A process that takes longer is killed, and the calls fail. */
   async begin<T>(ms: number, work: () => Promise<T>): Promise<T> {
     const late = setTimeout(() => this.#started.kill(), ms);
     try {
@@ -67,7 +67,7 @@ export class ProcessHold {
     }
   }
 
-  /** Called now and then: a process that has begun and has not answered to several is ended. */
+  /** Call it periodically: a process that misses several pings is killed. */
   ping(): void {
     if (!this.#isReady) return;
     if (this.#isPinged) {
@@ -91,7 +91,7 @@ export class ProcessHold {
     try {
       for await (const line of this.#started.lines) this.#channel.received(line);
     } catch {
-      // What it says is nothing that can be understood; or it is gone.
+      // Malformed output, or the process is gone.
     }
     this.#started.kill();
   }

@@ -1,7 +1,6 @@
 /**
- * Counts that several processes keep together, in memory that all of them have: for each thing that is counted a word
- * of each process. A process changes only its own words, and the sum is what counts. So when a process dies, what it
- * had counted is known, and is taken away.
+ * Counters in memory shared by several processes: one word per process for each counter. A process changes only its own
+ * words, and the sum counts. So when a process dies, its share is known and can be removed.
  */
 import { EDGE_COUNTS_MAX } from "../limits.ts";
 
@@ -18,7 +17,7 @@ export class SharedCounts {
     this.#processes = processes;
   }
 
-  /** False: there are as many as there may be. Of two that come at once for the last place, both may hear that. */
+  /** False: the maximum is reached. Two concurrent calls for the last place may both fail. */
   add(number: number, process: number, most: number): boolean {
     Atomics.add(this.#words, number * this.#processes + process, 1);
     if (this.sum(number) <= most) return true;
@@ -37,7 +36,7 @@ export class SharedCounts {
     return sum;
   }
 
-  /** The process is gone, and carries nothing. */
+  /** Call it when the process is gone. */
   clear(process: number): void {
     for (let at = process; at < this.#words.length; at += this.#processes) Atomics.store(this.#words, at, 0);
   }

@@ -1,4 +1,4 @@
-/** Places that all processes of the edge give out together: none more than there are, whoever gives it. */
+/** Connection limits that all edge processes enforce together. */
 import type { ConnectionLimits } from "../limits.ts";
 import { type ConnectionQuota, LocalQuota, type Taken } from "../proxy/connection-quota.ts";
 import type { Destination } from "../routing/route-table.ts";
@@ -8,7 +8,7 @@ export class SharedQuota implements ConnectionQuota {
   readonly #counts: SharedCounts;
   readonly #process: number;
   readonly #limits: ConnectionLimits;
-  /** For what has no number in the counts: an equal share for each process. */
+  /** For sandboxes without shared counters: each process enforces an equal share. */
   readonly #share: LocalQuota;
 
   constructor(counts: SharedCounts, process: number, processes: number, limits: ConnectionLimits) {

@@ -1,9 +1,9 @@
-/** How much is carried at once to a sandbox, and to all of a team: who comes takes a place, and leaves it later. */
+/** Limits of concurrent requests per sandbox and per team. Each request takes a place and leaves it when it is over. */
 import { Counter } from "../../base/counter.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import type { Destination } from "../routing/route-table.ts";
 
-/** A place, or whose places are all taken. */
+/** A place, or the limit that is reached. */
 export type Taken = Place | Full;
 
 interface Place {
@@ -16,11 +16,11 @@ interface Full {
 }
 
 export interface ConnectionQuota {
-  /** Of a sandbox that is not to be reached just now the team is not known, and not counted. */
+  /** While a sandbox cannot be reached its team is unknown, and only the sandbox is counted. */
   take(sandboxId: string, destination: Pick<Destination, "access" | "places"> | undefined): Taken;
 }
 
-/** Those of one process alone. */
+/** Limits of a single process. */
 export class LocalQuota implements ConnectionQuota {
   readonly #bySandbox: Counter;
   readonly #byTeam: Counter;

@@ -1,7 +1,7 @@
 /**
- * Carries one exchange between a client and a service: the request over a connection of its own, the answer back. No
- * long body is gathered, each side is held back when the other does not keep up, and each side's end or failure reaches
- * the other. An answer that is not framed as HTTP says, or ends before its end, breaks the client's, too.
+ * Proxies one request to a service: the request over a new connection, the response back. Long bodies are streamed with
+ * backpressure in both directions, and the end or failure of each side reaches the other. A response with invalid
+ * framing, or one that ends early, also breaks the client's response.
  */
 
 import type { Spliced } from "../../base/splicing.ts";
@@ -17,13 +17,13 @@ import { agreedUpgrade } from "./upgrade.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
-/** What is asked, as the service gets it. */
+/** The request as sent to the service. */
 export interface Asked {
-  /** The first line and the headers, without what tells of chunks, and without the empty line behind them. */
+  /** Request line and headers, without Transfer-Encoding and without the final empty line. */
   head: string;
-  /** Our own runtime says how long its answers are; one that only ends may have been cut short. */
+  /** The sandbox's own runtime always gives the length of a response; one that just ends may have been cut short. */
   isGuest: boolean;
-  /** The protocols that the client offers to go on with. The connection is a tunnel once the service agreed to one. */
+  /** Protocols that the client offers in Upgrade. The connection becomes a tunnel once the service accepts one. */
   upgrade?: string | undefined;
 }
 
@@ -34,12 +34,12 @@ const NO_CONTENT = 204;
 const RESET_CONTENT = 205;
 const NOTHING: Bytes = Buffer.alloc(0);
 
-/** What becomes of an exchange before its answer has begun; what comes then goes on by itself. */
+/** The outcome until the response begins. After that, the exchange runs on its own. */
 interface Outcome {
-  /** The answer has begun. */
+  /** The response has begun. */
   answered?(): void;
   /**
-   * There is none. With code ECONNREFUSED nobody listens there: the request is untouched then, and may be carried
+   * There is no response. With code ECONNREFUSED nothing listens there: the request is untouched, and may be sent
    * elsewhere.
    */
   failed(failure: unknown): void;
@@ -49,7 +49,7 @@ export function beginCarrying(client: ClientRequest, asked: Asked, dialled: Dial
   new Exchange(client, asked, outcome).begin(dialled);
 }
 
-/** Resolves when the answer has begun. Rejects when there is none. */
+/** Resolves when the response has begun. Rejects when there is none. */
 export function carry(client: ClientRequest, asked: Asked, dialled: Dialled): Promise<void> {
   return new Promise((answered, failed) => beginCarrying(client, asked, dialled, { answered, failed }));
 }
@@ -64,14 +64,14 @@ class Exchange implements SandboxSocketListener, BodySink {
   #framing: Body | undefined;
   #tunnel: ClientTunnel | undefined;
   #isOver = false;
-  /** What stands before the next piece of the request's body. */
+  /** Bytes to send before the next chunk of the request's body. */
   #before = NOTHING;
   #chunks = 0;
   #isHeld = false;
   #isBodyLost = false;
-  /** The rest of the answer goes to the client past this. */
+  /** The rest of the response is spliced to the client. */
   #isSpliced = false;
-  /** Of an answer in chunks, since the rest of it last went past this. */
+  /** Bytes of a chunked response since its last splice. */
   #carriedBytes = 0;
   #endStep = beginStep("edge: connect");
 
@@ -112,7 +112,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     return this.#client.bodyBytes === undefined;
   }
 
-  /** Of the request's body. */
+  /** A chunk of the request's body. */
   piece(bytes: Bytes): void {
     if (this.#isOver || this.#isBodyLost || this.#socket.isClosed) return;
     if (this.#inChunks) {
@@ -132,14 +132,14 @@ class Exchange implements SandboxSocketListener, BodySink {
     client.divertBody?.((descriptor, bytes) =>
       this.#socket.spliceFrom(descriptor, bytes, ({ taken, given, couldNot }) => {
         if (couldNot || given === bytes || this.#isOver) client.bodyDiverted?.(taken);
-        // Who sends no more of it has left.
+        // The client sent no more of it, so it has left.
         else if (given === taken) client.cut();
         else this.#bodyLost(taken);
       }),
     );
   }
 
-  /** The service takes no more, and what was on its way to it is lost. It may have said why. */
+  /** The service reads no more, and bytes in flight are lost. It may still have sent a response. */
   #bodyLost(taken: number): void {
     this.#isBodyLost = true;
     this.#client.bodyDiverted?.(taken);
@@ -152,11 +152,11 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#send(Buffer.from(last));
   }
 
-  /** From the service. */
+  /** Bytes from the service. */
   data(bytes: Bytes): void {
     if (this.#isOver) return;
     try {
-      // Bun reads a connection that is reset, though it is paused; nobody knows what of it came first.
+      // Bun reads a connection that is reset even while it is paused, so the order of its bytes is unknown.
       if (this.#isSpliced) throw new Error("the service hung up within its answer");
       if (this.#tunnel !== undefined) this.#pass(this.#tunnel.write(bytes));
       else if (this.#framing !== undefined) this.#takeBody(this.#framing, bytes);
@@ -170,7 +170,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     }
   }
 
-  /** The service has taken what waited. */
+  /** The service has taken all buffered bytes. */
   drained(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
@@ -179,16 +179,16 @@ class Exchange implements SandboxSocketListener, BodySink {
   }
 
   closed(): void {
-    // What it had sent may still be on its way past this.
+    // Its last bytes may still be in the splice.
     if (this.#isOver || this.#isSpliced) return;
     if (this.#tunnel !== undefined) {
       this.#isOver = true;
-      // A connection that broke is no end, as below.
+      // A broken connection is not a regular end, as below.
       if (this.#socket.farEnded) this.#tunnel.end();
       else this.#tunnel.cut();
       return;
     }
-    // A connection that broke is no end: the client must not take a part for the whole.
+    // A broken connection is not a regular end: the client must not take a part for the whole.
     if (this.#framing?.endsWithConnection && this.#socket.farEnded) this.#finish();
     else this.#fail(new Error("the service hung up within its answer"));
   }
@@ -295,7 +295,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#client.end();
   }
 
-  /** The service has nothing more to say that anybody wants to hear. */
+  /** The response is complete; anything more from the service is ignored. */
   #leave(): void {
     this.#isOver = true;
     this.#endStep();
@@ -354,7 +354,7 @@ function bodyOf(head: Pick<ResponseHead, "headers">): Body {
   return length === "close" ? new BodyUntilClose() : new CountedBody(length);
 }
 
-/** 204 has no body and tells no length; that of 205 is 0 whatever it says (RFC 9110, 8.6 and 15.3.6). */
+/** 204 has no body and no length; the length of 205 is always 0 (RFC 9110, 8.6 and 15.3.6). */
 function withoutLength({ status, statusText, headers }: AnswerLines): AnswerLines {
   return { status, statusText, headers: headers.without("content-length", status === RESET_CONTENT ? "0" : undefined) };
 }

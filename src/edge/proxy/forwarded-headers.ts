@@ -1,7 +1,7 @@
 /**
- * Which headers travel. Those about one connection stay on that connection (RFC 9110, 7.6.1); what the sender claims
- * about proxies before us is not believed; the control secret and the team's own keys never pass. All others are left
- * as they came, and none is added but where the creator of the sandbox asked for it.
+ * Which headers are forwarded. Those about one connection are not (RFC 9110, 7.6.1); claims about earlier proxies are
+ * not trusted; the control secret and keys of the API never pass. All others are unchanged, and none is added unless
+ * the creator of the sandbox asked for it.
  */
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import { CONTROL_SECRET_HEADER } from "../../contract/runtime/guest-control.ts";
@@ -22,13 +22,16 @@ const CONNECTION_ONLY: ReadonlySet<string> = new Set([
 const FORWARDED_PREFIX = "x-forwarded-";
 const FORWARDED_HOST = "x-forwarded-host";
 
-/** A key of a team opens all its sandboxes. Told by its form, so that a service's own keys pass under the same name. */
+/**
+ * A team's API key opens all its sandboxes. It is recognised by its form, so that a service's own keys pass under the
+ * same header.
+ */
 const OWN_KEY = new RegExp(`(?:^|[\\s,])${API_KEY_PREFIX}`);
 const OWN_BEARER = new RegExp(`(?:^|[\\s,])bearer\\s+(?:${API_KEY_PREFIX}|${ACCESS_TOKEN_PREFIX})`, "i");
 
 /**
- * The header lines that a service gets, Host first. With a masked host it is told that one, and by another header the
- * one that the client asked for. Throws for what would not stay within its line.
+ * The header lines for a service, Host first. With a masked host, X-Forwarded-Host has the original one. Throws for a
+ * value that would break out of its line.
  */
 export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | null): string {
   const asked = headers.get("host");
@@ -41,21 +44,18 @@ export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | n
   return maskedHost === null || asked === null ? lines : lines + headerLine(FORWARDED_HOST, asked);
 }
 
-/**
- * The header lines that the management interface gets: as they came, but for those about the connection and the one
- * that is ours to say.
- */
+/** The header lines for the management interface: unchanged, except those about the connection and the reserved one. */
 export function linesTowardsManagement(headers: HeaderLines, reserved: string): string {
   let lines = headerLine("Host", headers.get("host") ?? "");
   headers.forEach((value, name) => {
-    // We have told the client to continue already.
+    // The edge has already sent 100 Continue.
     const isOurs = name === "host" || name === "expect" || name === reserved;
     if (!isOurs && !CONNECTION_ONLY.has(name)) lines += headerLine(name, value);
   });
   return lines;
 }
 
-/** The headers of a sandbox's answer that the client gets. */
+/** The headers of a sandbox's response for the client. */
 export function linesTowardsClient(headers: HeaderLines): HeaderLines {
   const named = namesIn(headers.get("connection"));
   const lines = new HeaderLines();
@@ -65,7 +65,7 @@ export function linesTowardsClient(headers: HeaderLines): HeaderLines {
   return lines;
 }
 
-/** Letters that are cut to a byte could become the end of a line. */
+/** Characters cut to one byte could become a line end. */
 const BEYOND_ONE_LINE = /[\0\r\n]|[^\0-\xff]/;
 
 function headerLine(name: string, value: string): string {
@@ -79,19 +79,19 @@ function staysBehind(name: string, headers: HeaderLines): boolean {
     name === "forwarded" ||
     name.startsWith(FORWARDED_PREFIX) ||
     name === CONTROL_SECRET_HEADER ||
-    // Of several, all: it is not said which one is meant.
+    // With several values all are dropped: it is unclear which one is meant.
     (name === "x-api-key" && OWN_KEY.test(headers.get(name) ?? "")) ||
     (name === "authorization" && OWN_BEARER.test(headers.get(name) ?? "")) ||
-    // The client has been told to continue by us.
+    // The edge has already sent 100 Continue.
     name === "expect"
   );
 }
 
-/** Host and the length of the body stay whatever Connection says: without them another request would be meant. */
+/** Connection cannot remove Host and Content-Length: without them the request would mean something else. */
 const NOT_TO_BE_NAMED: ReadonlySet<string> = new Set(["host", "content-length"]);
 
 function namesIn(connection: string | null): Set<string> | undefined {
-  // What it says nearly always names no header but one that stays anyway.
+  // These common values name no header that would be forwarded.
   if (connection === null || connection === "close" || connection === "keep-alive") return undefined;
   const names = connection.split(",").map((part) => part.trim().toLowerCase());
   return new Set(names.filter((name) => isToken(name) && !NOT_TO_BE_NAMED.has(name)));

@@ -1,6 +1,6 @@
 /**
- * A connection to a port of a sandbox, TCP or TLS. What cannot be sent at once waits here; the owner sees how much
- * waits and holds back its source. Bytes received before somebody listens are kept, with the sandbox held back.
+ * A connection to a port of a sandbox, TCP or TLS. Bytes that cannot be sent at once are buffered; the owner sees how
+ * many and pauses its source. Bytes that arrive before there is a listener are kept, and reading is paused.
  */
 import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../../base/splicing.ts";
@@ -11,55 +11,55 @@ import { descriptorOf } from "../front/socket-descriptor.ts";
 import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import { endingOf, knownEnding } from "./socket-endings.ts";
 
-/** What the kernel keeps of an answer that the edge does not read because its client does not keep up. */
+/** The kernel's receive buffer for a response that the edge does not read because its client is slow. */
 const EDGE_RECEIVED_MAX_BYTES = 64 * 1024;
-/** Of one sandbox, in one process. One whose bodies never end must leave room for those of others. */
+/** Concurrent splices per sandbox and process. A sandbox whose bodies never end must leave room for others. */
 export const EDGE_SPLICED_AT_ONCE_MAX = 4;
 
 export interface SandboxSocketListener {
   data(bytes: Buffer<ArrayBuffer>): void;
-  /** All that waited has been sent. */
+  /** All buffered bytes have been sent. */
   drained(): void;
   /** Called once, however the connection ended. */
   closed(): void;
 }
 
-/** Where to, and how. */
+/** Target and options of a connection. */
 export interface Dialled {
-  /** A port of a machine, or a socket of this one. */
+  /** A TCP port, or a Unix socket. */
   to: { host: string; port: number } | { unix: string };
-  /** The name that a service with TLS is asked for. Undefined: no TLS. */
+  /** TLS server name. Undefined: no TLS. */
   tlsName: string | undefined;
-  /** Nobody wants the connection once any of these is aborted, made or in the making. */
+  /** Each of these signals ends the connection, established or not. */
   until: readonly AbortSignal[];
-  /** Moves long bodies within the kernel, where it can. */
+  /** Moves long bodies inside the kernel, where possible. */
   splice?: Splice | undefined;
-  /** Bounds the kernel's buffers of a connection; if not given, the kernel does as it likes. */
+  /** Limits the kernel's buffers of the connection. Absent: the kernel's defaults. */
   buffers?: SocketBuffers | undefined;
 }
 
-/** What the kernel keeps of a connection, by its descriptor. */
+/** Limits of the kernel's buffers of a connection, by descriptor. */
 export interface SocketBuffers {
-  /** Of what came and was not read. */
+  /** Received but unread bytes. */
   boundReceived(descriptor: number, bytes: number): void;
-  /** Of what was written and is not on its way yet. Of a listener, for each of its connections. */
+  /** Written but unsent bytes. For a listener: of each of its connections. */
   boundUnsent(descriptor: number, bytes: number): void;
 }
 
-/** Who waits for a connection to be made: one of the two is called, once. */
+/** Waits for a connection: one of the two is called, once. */
 interface Awaiting {
   opened(socket: SandboxSocket): void;
-  /** With code ECONNREFUSED when nobody listens there. */
+  /** With code ECONNREFUSED when nothing listens there. */
   notOpened(failure: unknown): void;
 }
 
 interface Waiting {
   bytes: Buffer;
-  /** To be freed when it is sent. */
+  /** Freed when it is sent. */
   owned: Buffer<ArrayBuffer> | undefined;
 }
 
-/** Most connections never have one. */
+/** Shared by all connections without a splice, which are most. */
 const NO_SPLICINGS: Splicing[] = [];
 
 export class SandboxSocket {
@@ -69,7 +69,7 @@ export class SandboxSocket {
   #early: Buffer<ArrayBuffer>[] | undefined;
   #waiting: Waiting[] | undefined;
   #waitingBytes = 0;
-  /** Nothing more is written; until when it may take to close. */
+  /** Nothing more is written; `#ending` limits the time to close. */
   #isEnding = false;
   #ending: ReturnType<typeof setTimeout> | undefined;
   #farEnded = false;
@@ -81,17 +81,17 @@ export class SandboxSocket {
   #isBounded = false;
   #isUnwanted = false;
   #splice: Splice | undefined;
-  /** At most one for each direction. */
+  /** At most one per direction. */
   #splicings: Splicing[] = NO_SPLICINGS;
 
   private constructor(awaiting: Awaiting) {
     this.#awaiting = awaiting;
   }
 
-  /** One for all connections: a set of functions for each would cost more than dialling. */
+  /** One handler for all connections: a set of closures per connection would cost more than connecting. */
   static readonly #HANDLER: SocketHandler<SandboxSocket> = {
     open: (socket) => socket.data.#opened(socket),
-    // Its own copy: what a socket hands out is never shared memory, though its type leaves that open.
+    // Cast: the memory that a socket hands out is never shared, though its type allows that.
     data: (socket, bytes) => socket.data.#reading.data(bytes as Buffer<ArrayBuffer>),
     drain: (socket) => socket.data.#flush(),
     end: (socket) => {
@@ -112,7 +112,7 @@ export class SandboxSocket {
     return connection;
   }
 
-  /** Rejects with code ECONNREFUSED when nobody listens there. */
+  /** Rejects with code ECONNREFUSED when nothing listens there. */
   static dial(dialled: Dialled): Promise<SandboxSocket> {
     return new Promise((opened, notOpened) => {
       SandboxSocket.begin(dialled, { opened, notOpened });
@@ -132,10 +132,10 @@ export class SandboxSocket {
       else if (tlsName === undefined) {
         Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket }).catch(failed);
       } else {
-        // The certificate of a service in a sandbox is its own business; who is spoken to is said by the address.
+        // The certificate of a service in a sandbox is not verified: the address identifies the sandbox.
         const tls = { rejectUnauthorized: false, serverName: tlsName };
         const made = Bun.connect<SandboxSocket>({ hostname: to.host, port: to.port, data: this, socket, tls });
-        // It is there before it is open, and must be cut if nobody waits for that any more.
+        // The socket exists before it is open, and must be closed if the caller has left.
         made.then((one) => this.#made(one), failed);
       }
     } catch (failure) {
@@ -147,12 +147,12 @@ export class SandboxSocket {
     return this.#waitingBytes;
   }
 
-  /** So much waits that whoever sends it is to be held back until `drained`. */
+  /** The sender must pause until `drained`. */
   get isFull(): boolean {
     return this.#waitingBytes > this.held.limit(EDGE_REQUEST_WAITING_MAX_BYTES);
   }
 
-  /** With what else is held for this sandbox. */
+  /** Shared counter of the bytes buffered for this sandbox. */
   get held(): HeldBytes {
     return this.#held;
   }
@@ -161,12 +161,12 @@ export class SandboxSocket {
     return this.#closed;
   }
 
-  /** The far side said that it has sent all, rather than break off. */
+  /** The other side ended regularly, instead of breaking off. */
   get farEnded(): boolean {
     return this.#farEnded;
   }
 
-  /** From now on this listener hears of the connection, first of what arrived before. */
+  /** Sets the listener, which first gets the bytes that arrived before. */
   listen(listener: SandboxSocketListener): void {
     this.#listener = listener;
     const early = this.#early;
@@ -180,17 +180,17 @@ export class SandboxSocket {
     this.#write(bytes, undefined);
   }
 
-  /** The same for bytes of a buffer of which nobody else holds any part: it is freed when it is sent. */
+  /** As `write`, for a buffer that has no other user: it is freed when it is sent. */
   pass(bytes: Buffer<ArrayBuffer>): void {
     this.#write(bytes, bytes);
   }
 
-  /** What comes next goes to that connection past this; false: it comes here. `over` is called when it is over. */
+  /** Splices the next bytes to that connection; false: they arrive here instead. `over` is called at the end. */
   spliceTo(to: number, bytes: number, over: (spliced: Spliced) => void, { inChunks = false } = {}): boolean {
     return this.#spliced((from) => ({ from, to, bytes, inChunks, cuts: "from" }), over);
   }
 
-  /** The same for what comes from there, behind all that was written. */
+  /** Splices bytes from that connection, after all written bytes. */
   spliceFrom(from: number, bytes: number, over: (spliced: Spliced) => void): boolean {
     if (this.#waiting !== undefined || this.#isEnding) return false;
     return this.#spliced((to) => ({ from, to, bytes, cuts: "to" }), over);
@@ -213,12 +213,12 @@ export class SandboxSocket {
     return true;
   }
 
-  /** For a connection that may be silent for long: the kernel asks now and then whether the far side is still there. */
+  /** For a connection that may be idle for long: enables TCP keepalive. */
   keepAlive(): void {
     if (!this.#closed) this.#socket?.setKeepAlive(true, EDGE_KEEPALIVE_MS);
   }
 
-  /** Stops reading what a client does not take, and has the kernel keep little of it. */
+  /** Stops reading for a slow client, and limits the kernel's receive buffer. */
   holdBack(): void {
     this.pause();
     const own = this.#isBounded || this.#closed ? undefined : descriptorOf(this.#socket);
@@ -227,13 +227,13 @@ export class SandboxSocket {
     this.#buffers?.boundReceived(own, EDGE_RECEIVED_MAX_BYTES);
   }
 
-  /** Has the kernel keep little of what this service does not take. */
+  /** Limits the kernel's send buffer for a slow service. */
   expectToSendMuch(): void {
     const own = this.#closed ? undefined : descriptorOf(this.#socket);
     if (own !== undefined) this.#buffers?.boundUnsent(own, EDGE_UNSENT_MAX_BYTES);
   }
 
-  /** Stops reading, so that the sandbox is held back. */
+  /** Stops reading, which blocks the sandbox. */
   pause(): void {
     this.#reading.hold();
   }
@@ -242,7 +242,7 @@ export class SandboxSocket {
     this.#reading.release();
   }
 
-  /** The listener got these, and has done enough for one turn: it gets them again in another. */
+  /** Returns bytes that the listener cannot handle in this turn: it gets them again in a later one. */
   later(bytes: Buffer<ArrayBuffer>): void {
     this.#reading.later(bytes);
   }
@@ -255,7 +255,7 @@ export class SandboxSocket {
     if (!this.#closed) this.#socket?.resume();
   }
 
-  /** Sends what waits, then closes. A sandbox that does not take it in time is cut off. */
+  /** Sends buffered bytes, then closes. A sandbox that does not read them in time is cut off. */
   finish(): void {
     for (const splicing of this.#splicings) splicing.stop();
     if (this.#closed || this.#isEnding) return;
@@ -264,7 +264,7 @@ export class SandboxSocket {
     if (this.#closed) return;
     this.#ending = setTimeout(() => this.cut(), EDGE_CLOSE_MS);
     this.#ending.unref();
-    // The far side's close must be seen even if the owner had stopped reading.
+    // The other side's close must be seen even if the owner had stopped reading.
     this.resume();
   }
 
@@ -278,14 +278,14 @@ export class SandboxSocket {
     if (!this.#closed) this.#socket?.terminate();
   }
 
-  /** Nobody wants it any more, made or in the making. */
+  /** Ends the connection, established or not. */
   cut(): void {
     this.#isUnwanted = true;
     this.#awaited()?.notOpened(new Error("the client or the sandbox left while the connection was made"));
     this.terminate();
   }
 
-  /** From now on these signals cut the connection, and no longer those from before. */
+  /** Replaces the signals that end the connection. */
   endWith(...until: AbortSignal[]): void {
     if (this.#closed) return;
     this.#release();
@@ -301,7 +301,7 @@ export class SandboxSocket {
     }
   }
 
-  /** Not while bytes are still moved: that has to end with the signals, too, and to be counted. */
+  /** Not during a splice, which must also end with the signals, and be counted. */
   #release(): void {
     if (this.#splicings.length > 0) return;
     for (const signal of this.#until) knownEnding(signal)?.sockets.delete(this);

@@ -1,11 +1,11 @@
 /**
- * The connections that end with a signal, and what is counted for them together. A signal has one listener for all its
- * connections: one for each is dear. Since a sandbox that was asked is mostly asked again, one that no connection needs
- * any more is found out later.
+ * Connections that end with a signal, and their shared counters. A signal has one listener for all its connections,
+ * because one each is expensive. A sandbox usually gets more requests, so unused entries are only removed by a later
+ * sweep.
  */
 import { HeldBytes } from "../front/held-bytes.ts";
 
-/** So often it is looked which sandboxes no connection leads to any more. */
+/** Interval of that sweep. */
 const EDGE_ENDINGS_LOOK_EVERY_MS = 2_000;
 
 interface EndedSocket {
@@ -21,7 +21,7 @@ export function knownEnding(signal: AbortSignal): Ending | undefined {
 
 interface Ending {
   sockets: Set<EndedSocket>;
-  /** How many bodies the kernel moves for these connections. */
+  /** Concurrent splices of these connections. */
   splicings: number;
   held: HeldBytes;
   cut(): void;

@@ -1,18 +1,18 @@
 /**
- * Connections that go on in another protocol than HTTP, such as WebSockets. The edge passes the offer on and, once the
- * service has agreed, carries bytes both ways without reading them.
+ * Connections that switch from HTTP to another protocol, such as WebSockets. The edge forwards the offer and, once the
+ * service has accepted, passes bytes both ways without reading them.
  */
 
 import { type HeaderLines, isToken } from "../../http1/header-lines.ts";
 import type { ClientRequest } from "../front/client-request.ts";
 
 /**
- * HTTP/2 without TLS is never offered to a service: requests within it would reach the service with headers that the
- * edge drops from all others, such as API keys.
+ * HTTP/2 without TLS is never offered to a service: its requests would bypass the edge and reach the service with
+ * headers that the edge drops, such as API keys.
  */
 const NEVER_OFFERED: ReadonlySet<string> = new Set(["h2c"]);
 
-/** The protocols that a request offers to go on with, as they are told to the service. Undefined: it offers none. */
+/** The protocols that a request offers, as sent to the service. Undefined: none. */
 export function upgradeOf({ tunnel, headers }: Pick<ClientRequest, "tunnel" | "headers">): string | undefined {
   const offered = headers.get("upgrade");
   if (offered === null || tunnel === undefined) return undefined;
@@ -31,7 +31,7 @@ function listed(value: string): string[] {
   return value.split(",").map((part) => part.trim().toLowerCase());
 }
 
-/** A name, and perhaps a version behind a slash. */
+/** A name, optionally with a version after a slash. */
 function isProtocol(text: string): boolean {
   const parts = text.split("/");
   return parts.length <= 2 && parts.every(isToken);

@@ -1,21 +1,20 @@
 /**
- * Whose request it is: the peer of the connection, unless that is a proxy which the operator trusts. Such a proxy is
- * believed about its own peer, and about nothing that came to it from there: so the chain that it sends is read from
- * its right end, and the first address that is not a trusted proxy's own is the client. Whatever leaves a doubt is
- * answered with the peer.
+ * The client's address: the peer of the connection, unless that is a proxy which the operator trusts. Such a proxy is
+ * trusted about its own peer only, so the forwarding chain is read from its right end, and the first address that is
+ * not a trusted proxy's is the client. In any doubt the peer counts.
  */
 import { BlockList, isIP, isIPv4 } from "node:net";
 import { ipv4Range, isIpv6Range } from "../../contract/ip-range.ts";
 import type { ReadHeaders } from "../../http1/header-lines.ts";
 
-/** Proxies before us that are looked at, from the nearest on. */
+/** Maximum proxies that are read, from the nearest on. */
 const EDGE_FORWARDED_HOPS_MAX = 32;
 
 export class TrustedProxies {
   readonly #ranges = new BlockList();
   readonly #any: boolean;
 
-  /** Addresses and ranges, of either family. What is neither is not trusted. */
+  /** Addresses and ranges of both families. Other text is ignored. */
   constructor(ranges: readonly string[]) {
     this.#any = ranges.length > 0;
     for (const range of ranges) {
@@ -31,7 +30,7 @@ export class TrustedProxies {
   }
 }
 
-/** Whether the other end of the connection is a proxy that is believed. */
+/** Whether the other end of the connection is a trusted proxy. */
 export function isFromProxy(peer: string, trusted: TrustedProxies): boolean {
   return trusted.has(plain(peer));
 }
@@ -44,12 +43,12 @@ export function clientAddress(peer: string, headers: ReadHeaders, trusted: Trust
     chain === undefined ? [] : [nearestUntrusted(chain, trusted)],
   );
   const [client] = said;
-  // A proxy writes one of the two and passes on what the client wrote in the other: where they differ, one is forged.
+  // A proxy writes one of the two headers and forwards the client's in the other: if they differ, one is forged.
   if (client === undefined || said.some((other) => other !== client)) return own;
   return client;
 }
 
-/** Undefined when somebody on the way is not named by an address. The chain is as it is sent: the nearest hop last. */
+/** Undefined when a hop is not an address. The chain is in header order: the nearest hop last. */
 function nearestUntrusted(chain: readonly string[], trusted: TrustedProxies): string | undefined {
   let address: string | undefined;
   for (const hop of chain.slice(-EDGE_FORWARDED_HOPS_MAX).reverse()) {
@@ -63,12 +62,12 @@ function xForwardedFor(headers: ReadHeaders): string[] | undefined {
   return headers.get("x-forwarded-for")?.split(",");
 }
 
-/** One pair of an element of Forwarded (RFC 7239), and what stands behind it. */
+/** One pair of an element of Forwarded (RFC 7239), and the separator after it. */
 const PAIR = /[ \t]*([!#$%&'*+.^_`|~\w-]+)=(?:([!#$%&'*+.^_`|~\w-]+)|"((?:[^"\\]|\\.)*)")[ \t]*([;,]|$)/y;
 
 /**
- * The `for` of each element; an empty one stands for an element without. Read strictly: with a quote that it does not
- * close, a client could hide what the proxy has written behind it.
+ * The `for` of each element; empty for an element without one. Parsed strictly: with an unclosed quote, a client could
+ * hide what the proxy has written after it.
  */
 function forwarded(headers: ReadHeaders): string[] | undefined {
   const text = headers.get("forwarded");
@@ -79,7 +78,7 @@ function forwarded(headers: ReadHeaders): string[] | undefined {
     const [, name, token, quoted, next] = PAIR.exec(text) ?? MALFORMED;
     if (next === undefined) return [""];
     if (name?.toLowerCase() === "for") {
-      // Twice is malformed, and which one the proxy wrote cannot be told.
+      // A second `for` is malformed, and it is unclear which one the proxy wrote.
       if (hops.at(-1) !== "") return [""];
       hops[hops.length - 1] = token ?? quoted ?? "";
     }
@@ -90,14 +89,16 @@ function forwarded(headers: ReadHeaders): string[] | undefined {
 
 const MALFORMED: readonly undefined[] = [];
 
-/** `1.2.3.4`, `1.2.3.4:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. Names and hidden ones are none. */
+/**
+ * `1.2.3.4`, `1.2.3.4:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`. Names and obfuscated ids do not count.
+ */
 function addressIn(hop: string): string | undefined {
   const text = hop.trim();
   const bare = /^\[([^\]]+)\](?::\d{1,5})?$/.exec(text)?.[1] ?? /^([\d.]+):\d{1,5}$/.exec(text)?.[1] ?? text;
   return isIP(bare) === 0 || bare.includes("%") ? undefined : plain(bare);
 }
 
-/** An IPv4 client of a listener for both families has an address that only wraps its own. */
+/** On a dual-stack listener an IPv4 client has an IPv4-mapped address. */
 function plain(address: string): string {
   const lower = address.toLowerCase();
   return /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(lower)?.[1] ?? lower;

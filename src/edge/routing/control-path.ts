@@ -1,6 +1,7 @@
 /**
- * The runtime port also carries the control channel between host and guest. Nobody outside may reach it, under any
- * spelling of its paths; nor the control endpoints of the original runtime, whose names clients may know.
+ * Refuses internal paths on the runtime port, which also carries the control channel between host and guest. No client
+ * may reach it, in any spelling of its paths; nor the control endpoints of the original runtime, whose names clients
+ * may know.
  */
 
 import { CONTROL_PREFIX } from "../../contract/runtime/guest-control.ts";
@@ -21,8 +22,8 @@ const CONTROL_ROOT = CONTROL_PREFIX.slice(0, -1);
 const PERCENT_ENCODED = /%([0-9a-fA-F]{2})/g;
 
 /**
- * The internal path that a request target leads to, or undefined if it leads to none. Looks at every level of decoding,
- * because how often the receiver decodes must not decide about safety.
+ * The internal path that a request target leads to, or undefined. Checks every level of decoding, because safety must
+ * not depend on how often the receiver decodes.
  */
 export function internalPath(target: string): string | undefined {
   const query = target.indexOf("?");
@@ -41,8 +42,7 @@ export function internalPath(target: string): string | undefined {
 function isInternal(path: string): boolean {
   if (INTERNAL_ENDPOINTS.has(path)) return true;
   if (path.length < CONTROL_ROOT.length) return false;
-  // Any case of the control prefix is refused: it costs nobody a path, and the guest need not be trusted to tell them
-  // apart.
+  // The control prefix is refused in any case, so that safety does not depend on the guest's case rules.
   const lower = path.slice(0, CONTROL_PREFIX.length).toLowerCase();
   return lower === CONTROL_PREFIX || (lower === CONTROL_ROOT && path.length === CONTROL_ROOT.length);
 }

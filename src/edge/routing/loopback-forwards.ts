@@ -1,12 +1,12 @@
 /**
- * The ways to services that listen on a loopback address inside a sandbox. The guest opens one when asked; it is
- * remembered for a short time, so that not every request has to be refused at the door first.
+ * Forwards to services that listen on a loopback address inside a sandbox. The guest opens one on request. The edge
+ * remembers it for a short time, so that not every request is refused by the direct port first.
  */
 
 import type { Directory } from "../../contract/internal/directory.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
 
-/** How long, and for how many ports, the edge remembers the way to a service on a loopback address. */
+/** How long, and for how many ports, the edge remembers a forward. */
 const EDGE_FORWARD_KEPT_MS = 10_000;
 const EDGE_FORWARDS_KEPT = 4096;
 
@@ -25,7 +25,7 @@ export class LoopbackForwards {
     this.#directory = directory;
   }
 
-  /** The remembered port at the sandbox's host. One remembered for an earlier host of this sandbox is not used. */
+  /** The remembered port at the sandbox's host. A forward of an earlier host of this sandbox is not used. */
   known(asked: SandboxAddress, host: string): number | undefined {
     if (this.#known.size === 0) return undefined;
     const forward = this.#known.get(keyOf(asked));
@@ -35,7 +35,7 @@ export class LoopbackForwards {
     return undefined;
   }
 
-  /** Asks the sandbox for a way. Requests that arrive meanwhile wait for the same answer, later ones find it known. */
+  /** Requests a forward. Concurrent requests share one call, later ones find it remembered. */
   async ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
     const known = this.known(asked, host);
     if (known !== undefined) return known;
@@ -61,7 +61,7 @@ export class LoopbackForwards {
     const key = keyOf(asked);
     this.#known.delete(key);
     if (this.#known.size >= EDGE_FORWARDS_KEPT) {
-      // A Map iterates in the order of insertion: the first is the oldest.
+      // A Map iterates in insertion order: the first is the oldest.
       for (const oldest of this.#known.keys()) {
         this.#known.delete(oldest);
         break;

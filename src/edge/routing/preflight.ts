@@ -1,6 +1,6 @@
 /**
- * A browser's question whether it may send a request to a runtime. It carries none of the headers that it asks about:
- * not the one that names a sandbox, and not the token of a private one. So it is answered here, as every runtime would.
+ * CORS preflights to a runtime. A preflight carries none of the headers that it asks about: neither the one that names
+ * a sandbox nor the token of a private one. So the edge responds as every runtime would.
  */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../../contract/runtime/cors.ts";
 import type { ReadHeaders } from "../../http1/header-lines.ts";
@@ -11,14 +11,14 @@ interface Asked {
   headers: ReadHeaders;
 }
 
-/** The headers that are asked for, the one that names a sandbox among them; undefined: no such question. */
+/** The requested headers, if they include the one that names a sandbox; undefined: not such a preflight. */
 export function preflightOf(request: Asked): string | undefined {
   const asked = headersAskedFor(request);
   const names = asked?.split(",").map((name) => name.trim().toLowerCase());
   return names?.includes(SANDBOX_ID_HEADER) ? asked : undefined;
 }
 
-/** Undefined: the request is no question of a browser at all. */
+/** Undefined: not a preflight. */
 export function headersAskedFor({ method, headers }: Asked): string | undefined {
   if (method !== "OPTIONS" || !headers.has("access-control-request-method")) return undefined;
   return headers.get("access-control-request-headers") ?? "";

@@ -1,7 +1,7 @@
 /**
- * Path and query of what a request asks for. A target in absolute form never names another machine here: whom the
- * request is for is said by its Host. Dot segments are resolved, so that nobody behind us has to. What is not ASCII is
- * escaped: cut to one byte on its way to a sandbox, a letter such as U+010A would be the end of a line.
+ * Path and query of a request. A target in absolute form never names another machine: the Host header decides. Dot
+ * segments are resolved here, so that the receiver need not. Non-ASCII characters are escaped: cut to one byte on the
+ * way to a sandbox, a character such as U+010A would be a line end.
  */
 const ABSOLUTE = /^https?:\/\/[^/?#]*/i;
 const NOT_ASCII = /[^!-~]/;
@@ -10,7 +10,7 @@ const MAY_HAVE_DOTS = /\/(?:\.|%2e)/i;
 const DOT = /^(?:\.|%2e)$/i;
 const TWO_DOTS = /^(?:\.|%2e){2}$/i;
 
-/** Of a target as it was sent, one letter for each byte. What is neither a path nor a URL is given back as it is. */
+/** Takes a target as sent, one character per byte. Anything but a path or a URL is returned unchanged. */
 export function targetOf(sent: string): string {
   const absolute = sent.startsWith("/") ? null : ABSOLUTE.exec(sent);
   let target = absolute === null ? sent : sent.slice(absolute[0].length);

@@ -1,10 +1,10 @@
 /**
- * Where sandboxes are, as control has told: a look-up costs no question to anybody. With each way comes a signal for
- * the end of that run of the sandbox; it is made here, because a signal cannot travel.
+ * The routes to sandboxes, from control's events, so that a lookup needs no call. Each route has a signal for the end
+ * of that run; it is created here, because a signal cannot be sent between processes.
  */
 import type { Route, RouteEvent } from "../../contract/internal/directory.ts";
 
-/** Where what is carried to a sandbox is counted, and to all of its team, if several processes count together. */
+/** Indexes of the shared counters of a sandbox and its team, if several processes count together. */
 interface PlaceNumbers {
   sandbox: number;
   team: number;
@@ -24,9 +24,9 @@ interface PlacedChange {
 
 export interface Destination {
   endpoint: Route["endpoint"];
-  /** As it is now: it may change while a run goes on, and what is carried already goes on with it. */
+  /** The current rules: they may change during a run, and open connections continue. */
   access: Route["access"];
-  /** Aborted when this run of the sandbox is over: what is carried to it must end then. */
+  /** Aborted when this run of the sandbox is over: its connections must end. */
   ended: AbortSignal;
   places: PlaceNumbers | undefined;
 }
@@ -40,13 +40,13 @@ interface Entry extends Destination {
 export class RouteTable {
   readonly #entries = new Map<string, Entry>();
 
-  /** Undefined: unknown, ended, not running, or not to be reached just now; the directory's `wake` knows which. */
+  /** Undefined: unknown, ended, not running, or not reachable just now; the directory's `wake` knows which. */
   find(sandboxId: string): Destination | undefined {
     const entry = this.#entries.get(sandboxId);
     return entry?.isOpen ? entry : undefined;
   }
 
-  /** What the directory tells. Never throws and never waits. */
+  /** Events of the directory. Never throws and never waits. */
   take(event: PlacedEvent): void {
     switch (event.kind) {
       case "table": {
@@ -64,8 +64,8 @@ export class RouteTable {
   }
 
   /**
-   * This address will be another sandbox's: whatever is carried there must end, and nobody is led there, whether or not
-   * it has been told that the run is over.
+   * This address will belong to another sandbox: its connections must end and its routes go, even if no event has said
+   * that the run is over.
    */
   leave(host: string): void {
     for (const [sandboxId, { endpoint }] of [...this.#entries]) if (endpoint.host === host) this.#remove(sandboxId);

@@ -1,6 +1,6 @@
 /**
- * Which sandbox and port a request is for. Two spellings: the host name `{port}-{sandboxID}.{domain}`, or the headers
- * E2b-Sandbox-Id and E2b-Sandbox-Port on any other host. A host name of the first kind wins over the headers.
+ * Finds the sandbox and port of a request. Two forms: the host name `{port}-{sandboxID}.{domain}`, or the headers
+ * E2b-Sandbox-Id and E2b-Sandbox-Port on any other host. A host name of the first form overrides the headers.
  */
 import type { ReadHeaders } from "../../http1/header-lines.ts";
 
@@ -9,7 +9,7 @@ export interface SandboxAddress {
   port: number;
 }
 
-/** The sender meant a sandbox but named it wrongly. */
+/** The client meant a sandbox but named it wrongly. */
 export interface Misaddressed {
   problem: string;
 }
@@ -23,9 +23,9 @@ const PORT_MAX = 65_535;
 const PORT_DIGITS_MAX = 5;
 
 /**
- * What is in no name of a host. Two Host headers reach us joined by a comma: the service would see both, so whom the
- * sender meant is a guess. And Bun.serve puts the host before the target: a slash or a question mark in it would make
- * another path of that than the sender, or a proxy in front, has seen.
+ * Characters that no host name contains. Two Host headers arrive joined by a comma: the service would see both, so the
+ * intended one is unknown. And Bun.serve puts the host before the target: a slash or a question mark in it would change
+ * the path that the client, or a proxy in front, has seen.
  */
 const NO_HOST = /[^\w.:[\]-]/;
 
@@ -63,7 +63,7 @@ function fromHost(host: string, dash: number): SandboxAddress | Misaddressed {
   return "problem" in address || !NO_HOST.test(host) ? address : { problem: "Invalid host" };
 }
 
-/** The id ends at the next dash (older clients add their own id after it) or with the label. */
+/** The id ends at the next dash (older clients append their own id) or with the label. */
 function endsId(code: number): boolean {
   return code === DASH || code === DOT || code === COLON;
 }

@@ -1,7 +1,7 @@
 /**
- * Finding the way to a port of a sandbox, for who may go it. A sandbox that is not to be reached just now is waited
- * for, and woken if it may be. A service may listen on every address, only on a loopback address, or be about to start:
- * so a refused connection is tried through the guest's forwarder and then again for a short while.
+ * Finds the way to a port of a sandbox and checks its traffic token. A sandbox that cannot be reached is waited for,
+ * and woken if allowed. A service may listen on every address, only on a loopback address, or be about to start: so a
+ * refused connection is retried through the guest's forwarder, and then again for a short while.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Directory, RouteAccess, WakeRefusal } from "../../contract/internal/directory.ts";
@@ -14,17 +14,17 @@ import type { Destination, RouteTable } from "./route-table.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
 import { TRAFFIC_TOKEN_HEADER, trafficRefusal } from "./traffic-token.ts";
 
-/** How long a refused connection to a sandbox's port is tried again before the port counts as closed. */
+/** How long a refused connection to a sandbox's port is retried before the port counts as closed. */
 export const EDGE_CONNECT_BUDGET_MS = 1000;
-/** The same for the runtime port, which is always meant to be up: its daemon may be coming back. */
+/** As EDGE_CONNECT_BUDGET_MS, for the runtime port, which should always be up: its daemon may be restarting. */
 const EDGE_RUNTIME_CONNECT_BUDGET_MS = 2000;
-/** Pauses between tries grow by this step up to the maximum: 100, 200, 300, 400, 400 … */
+/** Pauses between attempts grow by this step up to the maximum: 100, 200, 300, 400, 400 … */
 const EDGE_CONNECT_PAUSE_STEP_MS = 100;
 const EDGE_CONNECT_PAUSE_MAX_MS = 400;
 
 const ACCESS_TOKEN_HEADER = "x-access-token";
 
-/** In a masked host it stands for the port that is asked for. */
+/** Replaced by the requested port in a masked host. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what users write.
 const MASK_PORT = "${PORT}";
 const HOST_NAME = /^(?=.*[a-z])[a-z0-9._-]{1,253}$/i;
@@ -39,40 +39,40 @@ const REASONS = {
   unavailable: "resume-unavailable",
 } as const satisfies Record<WakeRefusal, Refusal["reason"]>;
 
-/** Something worth an operator's attention that the client is not told. */
+/** Reports problems to the operator that the client does not see. */
 export type EdgeLog = (message: string, context: Record<string, unknown>) => void;
 
 type Reached<T> = { reached: T } | { refusal: Refusal };
 
-/** Where a port of a sandbox is, and how its service wants to be spoken to. */
+/** Address of a port of a sandbox, and how to talk to its service. */
 export interface Way {
   host: string;
   port: number;
-  /** The service speaks TLS, and is asked for by this name. Undefined: it does not. */
+  /** TLS server name of the service. Undefined: no TLS. */
   tlsName: string | undefined;
-  /** What it is told as Host. Null: what the client said. */
+  /** Host header for the service. Null: the client's. */
   maskedHost: string | null;
-  /** Aborted when the sandbox is gone, perhaps without a word: what is carried must end then. */
+  /** Aborted when the sandbox is gone, even without notice: its connections must end. */
   ended: AbortSignal;
 }
 
-/** One try. It must leave the request untouched when the connection is refused, for it may be made again. */
+/** One attempt. It must leave the request untouched when the connection is refused, because it may be repeated. */
 type Attempt<T> = (way: Way) => Promise<T>;
 
-/** Who asks: until when an answer is of use, with which token, and whether a paused sandbox is resumed for it. */
+/** The request: its headers with tokens, how long its client waits, and whether it may resume a paused sandbox. */
 interface Asking {
   headers: ReadHeaders;
-  /** Asked for only where there is something to wait for. */
+  /** Created on first access, so only read where there is something to wait for. */
   readonly signal: AbortSignal;
   mayWake: boolean;
 }
 
 interface Reach {
-  /** Where a sandbox is that was looked up in vain, once it can be reached again. */
+  /** The destination of a sandbox that the table lacks, once it can be reached again. */
   awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>>;
-  /** The way to a port if nothing has to be asked or waited for. Undefined: `to` has to find out. */
+  /** The way to a port if no call and no wait is needed. Undefined: use `to`. */
   atOnce(asked: SandboxAddress, headers: ReadHeaders, destination: Destination): Way | undefined;
-  /** What is answered when that way failed so. Undefined: nobody listened, and `to` has more ways to try. */
+  /** The refusal after that way failed. Undefined: the connection was refused, and `to` has more ways to try. */
   refusalAfter(asked: SandboxAddress, way: Way, failure: unknown): Refusal | undefined;
   to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>>;
 }
@@ -108,13 +108,13 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
     let startedMs = performance.now();
     let wakes = 0;
     for (let tries = 1; ; tries += 1) {
-      // Looked up for each try: the sandbox may have ended or moved since the last one.
+      // Looked up for each attempt: the sandbox may have ended or moved since the last one.
       const destination = routes.find(asked.sandboxId);
       if (destination === undefined) {
         const refusal = await wake(asked, asking);
         if (refusal !== undefined) return { refusal };
         if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
-        // Its services have been away, too: they get the same time to answer again.
+        // Its services were away too: they get the full time again.
         startedMs = performance.now();
         tries = 0;
         continue;
@@ -127,7 +127,7 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
       } catch (failure) {
         if (!isRefused(failure)) return destination.ended.aborted ? notFound(asked) : closed(asked);
       }
-      // However long a try takes, or is heard of late: the service may have started meanwhile.
+      // Measured from the start of the attempt: it may have been slow, and the service may have started meanwhile.
       const endMs = startedMs + budgetMs;
       if (triedMs >= endMs) return closed(asked);
       const leftMs = Math.max(0, endMs - performance.now());
@@ -147,7 +147,7 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
     return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
   }
 
-  /** Throws what the last attempt threw; a refusal only if every way was refused. */
+  /** Throws the error of the last attempt; ECONNREFUSED only if every way was refused. */
   async function once<T>(
     asked: SandboxAddress,
     { headers }: Asking,
@@ -216,13 +216,13 @@ function toldAs(
   return { tlsName, maskedHost };
 }
 
-/** The name of a host, without its port, for TLS; a number is none, and every service is `localhost` to itself. */
+/** The host name without its port, for TLS. For an address it is `localhost`, which every service is to itself. */
 function nameIn(host: string | null): string {
   const name = host?.replace(/:\d*$/, "") ?? "";
   return HOST_NAME.test(name) ? name : "localhost";
 }
 
-/** As if a connection had been refused: the host is not the sandbox's own, so the port there is somebody else's. */
+/** Acts like a refused connection: the host is shared, so this port of it is not the sandbox's. */
 function portOfAnother(): Error {
   return Object.assign(new Error("the host is not the sandbox's own"), { code: "ECONNREFUSED" });
 }

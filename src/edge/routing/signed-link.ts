@@ -13,7 +13,7 @@ interface Asked {
 
 /** Undefined: the request is not such a link. */
 export function signedLinkOf(request: Asked): SignedLink | undefined {
-  // Cheap first: this is asked of every request to the management interface.
+  // A cheap test first: every management request passes here.
   if (!request.target.includes("signature=")) return undefined;
   const operation = operationOf(request);
   const url = URL.parse(request.target, "http://localhost");
@@ -25,13 +25,13 @@ export function signedLinkOf(request: Asked): SignedLink | undefined {
     path: url.searchParams.get("path") ?? "",
     username: url.searchParams.get("username") ?? "",
     operation,
-    // What is not a number was signed by nobody; the runtime has the words for it.
+    // No one can have signed a value that is not a number; the runtime reports the error.
     expiration: expiration === null || expiration === "" ? undefined : Number(expiration),
     signature,
   };
 }
 
-/** A browser asks first whether it may; that question concerns the sandbox of the request that follows. */
+/** A preflight belongs to the sandbox of the request that follows it. */
 function operationOf(request: Asked): FileOperation | undefined {
   const method = request.method === "OPTIONS" ? request.headers.get("access-control-request-method") : request.method;
   if (method === "GET") return "read";

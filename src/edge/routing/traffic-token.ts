@@ -1,4 +1,4 @@
-/** Who is let through to a private sandbox: whoever shows its traffic token. */
+/** Checks the traffic token of a private sandbox. */
 import { timingSafeEqual } from "node:crypto";
 import type { RouteAccess } from "../../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
@@ -6,8 +6,8 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 export const TRAFFIC_TOKEN_HEADER = "e2b-traffic-access-token";
 
 /**
- * Undefined: the request may pass. Where the runtime asks for no token of its own, nothing on its port is excepted,
- * neither its health nor a signed link: nobody would look at the signature.
+ * Undefined: the request may pass. If the runtime requires no token of its own, nothing on its port is exempt, neither
+ * its health check nor a signed link: nothing would check the signature.
  */
 export function trafficRefusal(
   { trafficToken, guardsRuntime }: RouteAccess,
@@ -19,7 +19,7 @@ export function trafficRefusal(
   return isSame(given, trafficToken) ? undefined : "traffic-token-wrong";
 }
 
-/** Tells by its time how long the right token is, which everybody may know, and nothing of what is in it. */
+/** Its timing reveals the length of the token, which is public, and nothing of its content. */
 function isSame(given: string, right: string): boolean {
   const [givenBytes, rightBytes] = [Buffer.from(given), Buffer.from(right)];
   return givenBytes.length === rightBytes.length && timingSafeEqual(givenBytes, rightBytes);

@@ -1,6 +1,6 @@
 /**
- * The kernel's calls for moving bytes between connections without reading them. None of them waits but `awaitEvents`,
- * which is for a thread that has nothing else to do. Answers below zero are the kernel's numbers of errors.
+ * System calls for moving bytes between connections without reading them. None blocks except `Events.await`, which is
+ * for a dedicated thread. Negative results are errno values.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync } from "node:fs";
@@ -46,7 +46,7 @@ export const ENOSYS = 38;
 export const ECONNRESET = 104;
 const EINTR = 4;
 
-/** Packed on one of the two architectures. */
+/** The struct is packed on x64 only. */
 const EVENT_BYTES = process.arch === "x64" ? 12 : 16;
 const EVENT_DATA_AT = process.arch === "x64" ? 4 : 8;
 
@@ -55,7 +55,7 @@ function answered(result: number | bigint): number {
   return number < 0 ? -errorNumber() : number;
 }
 
-/** Moves up to so many bytes; one of the two is a pipe. 0: the source has ended. */
+/** Moves up to this many bytes; one of the two is a pipe. 0: the source has ended. */
 export function splice(from: number, to: number, bytes: number): number {
   for (;;) {
     const moved = answered(libc().splice(from, null, to, null, bytes, SPLICE_F_MOVE_NONBLOCK));
@@ -63,7 +63,7 @@ export function splice(from: number, to: number, bytes: number): number {
   }
 }
 
-/** Shows what comes next from a connection, up to the length of the buffer, and leaves it there. 0: it has ended. */
+/** Reads ahead on a connection, up to the length of the buffer, without consuming. 0: it has ended. */
 export function peek(from: number, buffer: Uint8Array): number {
   for (;;) {
     const seen = answered(libc().recv(from, ptr(buffer), buffer.length, MSG_PEEK_DONTWAIT));
@@ -71,25 +71,25 @@ export function peek(from: number, buffer: Uint8Array): number {
   }
 }
 
-/** Both ends of a pipe: where it is read and where it is written. Throws when there are too many. */
+/** Both ends of a pipe: the read end and the write end. Throws when there are too many. */
 export function pipe(bytes: number): [number, number] {
   const ends = new Int32Array(2);
   const made = answered(libc().pipe2(ptr(ends), O_CLOEXEC));
   if (made < 0) throw new Error(`a pipe could not be made: error ${-made} of the kernel`);
   const [read = -1, write = -1] = ends;
-  // One that stays short is slower, and no more than that: who has many of them may have no more long ones.
+  // If the pipe cannot be enlarged it is only slower: a user with many large pipes gets no more of them.
   libc().fcntl(write, F_SETPIPE_SZ, bytes);
   return [read, write];
 }
 
-/** Another descriptor of the same connection, which stays when the first is closed. */
+/** Another descriptor of the same connection, which stays open when the first is closed. */
 export function duplicate(fd: number): number {
   return answered(libc().fcntl(fd, F_DUPFD_CLOEXEC, 0));
 }
 
 /**
- * Resets the connection at once, whoever else has a descriptor of it: nothing that waits is sent, and nothing can be
- * sent any more.
+ * Resets the connection at once, whatever other descriptors of it exist: buffered bytes are dropped, and no more can be
+ * sent.
  */
 export function disconnect(fd: number): void {
   const nowhere = new Uint8Array(16);
@@ -97,23 +97,23 @@ export function disconnect(fd: number): void {
   libc().connect(fd, ptr(nowhere), nowhere.length);
 }
 
-/** Of a listener that only programs of this machine can reach: for the connections that it takes from now on. */
+/** For a listener that only programs of this machine can reach: applies to connections accepted from now on. */
 export function withoutPacing(listener: number): void {
   const name = Buffer.from(LOCAL_CONGESTION);
   libc().setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, ptr(name), name.length);
 }
 
-/** What the kernel keeps unsent of a connection; of a listener, of each connection that it takes from now on. */
+/** Limits unsent bytes of a connection; of a listener, those of each connection accepted from now on. */
 export function boundUnsent(fd: number, bytes: number): void {
   libc().setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, ptr(new Int32Array([bytes])), INT_BYTES);
 }
 
-/** What the kernel keeps of what came on a connection and was not read. With overhead it takes twice as much. */
+/** Limits received but unread bytes of a connection. With overhead the kernel takes twice as much. */
 export function boundReceived(fd: number, bytes: number): void {
   libc().setsockopt(fd, SOL_SOCKET, SO_RCVBUF, ptr(new Int32Array([bytes])), INT_BYTES);
 }
 
-/** As the kernel is asked: a descriptor, and what of it is of interest. Of an end it tells unasked. */
+/** A pollfd: a descriptor and no requested events. The kernel always reports a hangup. */
 const asked = new Int32Array(2);
 
 /** The other side has reset the connection, or both have ended it. */
@@ -124,7 +124,7 @@ export function isHungUp(fd: number): boolean {
 
 const WATCHED = { orders: EPOLLIN, read: EPOLLIN + EPOLLET, write: EPOLLOUT + EPOLLET } as const;
 
-/** What happens on descriptors, each known by a number. Of connections only changes are told. */
+/** Events on descriptors, each identified by a number. Connections are edge-triggered. */
 export class Events {
   readonly #fd: number;
   readonly #buffer: Uint8Array;
@@ -139,7 +139,7 @@ export class Events {
     this.#view = new DataView(this.#buffer.buffer);
   }
 
-  /** `what` can be done with it; of orders, it is told as long as there are any. */
+  /** `what` to watch for. Orders are level-triggered. */
   add(fd: number, number: number, what: keyof typeof WATCHED): boolean {
     const event = new DataView(new ArrayBuffer(EVENT_BYTES));
     event.setUint32(0, WATCHED[what], true);
@@ -155,7 +155,7 @@ export class Events {
     closeSync(this.#fd);
   }
 
-  /** Waits for so long, -1: until there is something; calls with the number of each. */
+  /** Waits up to this time, -1: without limit; calls back with the number of each event. */
   await(timeoutMs: number, each: (number: number) => void): void {
     const there = libc().epoll_wait(this.#fd, ptr(this.#buffer), this.#most, timeoutMs);
     for (let at = 0; at < there; at += 1) each(this.#view.getUint32(at * EVENT_BYTES + EVENT_DATA_AT, true));

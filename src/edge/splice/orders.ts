@@ -1,12 +1,12 @@
-/** What the thread that moves bytes is told, and what it tells. */
+/** Messages to and from the splice thread. */
 
-/** A transfer that is to begin; without bytes, one that is to be given up. */
+/** Starts a transfer; without bytes, stops it. */
 export interface Order {
   number: number;
   from: number;
   to: number;
   bytes: number;
-  /** The bytes end a chunk, and go on with the chunks that follow. */
+  /** The bytes end a chunk, and the following chunks are moved too. */
   inChunks: boolean;
 }
 
@@ -15,21 +15,21 @@ export interface Outcome {
   number: number;
   taken: number;
   given: number;
-  /** All that was ordered was given, to the end of a chunk if it is in chunks. */
+  /** All requested bytes were delivered; with chunks, up to the end of a chunk. */
   isWhole: boolean;
-  /** The kernel's number of what went wrong; 0: nothing, or the source has ended. */
+  /** The errno of a failure; 0: none, or the source has ended. */
   error: number;
 }
 
-/** The thread is there, and takes orders. */
+/** The thread has started and takes orders. */
 export const READY = "ready";
 
 export interface SpliceThreadData {
-  /** Where orders are read. */
+  /** Read end of the pipe for orders. */
   orders: number;
 }
 
-/** The thread is to end. */
+/** Ends the thread. */
 export const END: Order = { number: 0, from: -1, to: -1, bytes: 0, inChunks: false };
 
 const WORDS = 5;
@@ -39,9 +39,9 @@ export function writtenOrder({ number, from, to, bytes, inChunks }: Order): Uint
   return new Uint8Array(Float64Array.of(number, from, to, bytes, inChunks ? 1 : 0).buffer);
 }
 
-/** Of the bytes that were read; there are never parts of an order among them. */
+/** Parses whole orders; a read never returns part of one. */
 export function readOrders(bytes: Uint8Array): Order[] {
-  // A copy of its own, at the start of its buffer.
+  // A copy, aligned at the start of its buffer.
   const words = new Float64Array(Uint8Array.from(bytes).buffer);
   const at = (index: number) => words[index] ?? 0;
   return Array.from({ length: words.length / WORDS }, (_, index) => {

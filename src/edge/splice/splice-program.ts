@@ -1,4 +1,4 @@
-/** The program of the thread that moves bytes. It is one of its own, so that the thread has nothing else in memory. */
+/** The program of the splice thread. It is separate, so that the thread loads nothing else into memory. */
 import { runSpliceThread } from "./splice-thread.ts";
 
 runSpliceThread();

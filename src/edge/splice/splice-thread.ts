@@ -1,7 +1,7 @@
 /**
- * The thread that moves bytes from one connection to another, within the kernel: from a connection into a pipe, from
- * the pipe into the other one. It waits for the kernel and for nothing else, so it is told what to do by a pipe. All
- * descriptors of connections are its owner's, who closes them when it has said that a transfer is over.
+ * The thread that splices bytes from one connection to another inside the kernel: from a connection into a pipe, from
+ * the pipe into the other. It only waits in epoll, so its orders come through a pipe. Its owner owns all descriptors of
+ * connections, and closes them after the thread has reported the end of a transfer.
  */
 import { closeSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
@@ -10,12 +10,12 @@ import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.
 import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders, type SpliceThreadData } from "./orders.ts";
 import { Transfer } from "./transfer.ts";
 
-/** A body in chunks of which none follows for so long is given back: it may be silent for hours. */
+/** A chunked body without a new chunk for this long is returned to its owner: it may be idle for hours. */
 const SPLICE_SILENT_MS = 250;
 
 const ORDERS = 0;
 
-/** Returns when it is told to end. */
+/** Returns after the END order. */
 export function runSpliceThread(): void {
   const { orders } = workerData as SpliceThreadData;
   const thread = new SpliceThread(orders);
@@ -29,14 +29,14 @@ function tell(told: Outcome | typeof READY): void {
 
 class SpliceThread {
   readonly #orders: number;
-  // One for each end of each transfer, and that of the orders.
+  // One for each end of each transfer, and one for the orders.
   readonly #events = new Events(2 * SPLICES_MAX + 1);
   readonly #transfers = new Map<number, Transfer>();
-  /** Of which something can perhaps be moved. */
+  /** Transfers that may have something to move. */
   readonly #waiting = new Set<Transfer>();
   readonly #idlePipes: Transfer["pipe"][] = [];
   readonly #buffer = Buffer.alloc(ORDER_BYTES * SPLICES_MAX);
-  /** How many transfers are. */
+  /** Number of chunked transfers. */
   #inChunks = 0;
   #lookAtMs = 0;
   #isEnding = false;
@@ -61,7 +61,7 @@ class SpliceThread {
     this.#events.close();
   }
 
-  /** Nothing else happens meanwhile; -1: for as long as nothing does. */
+  /** Timeout of the wait; -1: no limit. */
   #awaitMs(): number {
     if (this.#waiting.size > 0) return 0;
     return this.#inChunks > 0 ? SPLICE_SILENT_MS : -1;
@@ -89,7 +89,7 @@ class SpliceThread {
     }
   }
 
-  /** One that somebody may have forgotten holds no place that others can use. */
+  /** An idle chunked transfer must not hold a place that others can use. */
   #endSilent(): void {
     const nowMs = performance.now();
     if (nowMs < this.#lookAtMs) return;
@@ -109,7 +109,7 @@ class SpliceThread {
       const isWatched = this.#events.add(from, 2 * number, "read") && this.#events.add(to, 2 * number + 1, "write");
       if (!isWatched) transfer.error = EAGAIN;
     } catch {
-      // There is no pipe to be had.
+      // No pipe is available.
       tell({ number, taken: 0, given: 0, isWhole: false, error: EAGAIN });
     }
   }
@@ -121,7 +121,7 @@ class SpliceThread {
     this.#events.remove(order.to);
     this.#transfers.delete(order.number);
     this.#waiting.delete(transfer);
-    // Never one with bytes in it: they are somebody's.
+    // A pipe with bytes in it is never reused: they belong to this transfer.
     if (inPipe === 0 && this.#idlePipes.length < SPLICE_IDLE_PIPES_MAX) this.#idlePipes.push(ends);
     else closeBoth(ends);
     tell({ number: order.number, taken, given: taken - inPipe, isWhole, error });

@@ -13,7 +13,7 @@ import { disconnect, duplicate, EINVAL, ENOSYS, pipe } from "./calls.ts";
 import { SPLICES_MAX } from "./limits.ts";
 import { END, ORDER_BYTES, type Order, type Outcome, READY, type SpliceThreadData, writtenOrder } from "./orders.ts";
 
-/** Numbers of bodies begin anew above this. */
+/** Transfer numbers wrap around above this. */
 const SPLICE_NUMBERS = 1_000_000_000;
 
 interface Held {
@@ -52,7 +52,7 @@ export class Splicer implements Splice {
     return this.#splicing(number, own[cuts === "from" ? 0 : 1]);
   }
 
-  /** What is under way is given up. */
+  /** Stops transfers in progress. */
   close(): void {
     if (this.#isReady) this.#order(END);
     this.#break();
@@ -68,7 +68,7 @@ export class Splicer implements Splice {
       this.#order({ number, from: -1, to: -1, bytes: 0, inChunks: false });
     };
     const cut = () => {
-      // Not once it is over: its descriptors may be those of another connection by then.
+      // Not after the end: its descriptors may belong to another connection by then.
       if (isUnderWay()) disconnect(cuttable);
       stop();
     };
@@ -117,7 +117,7 @@ export class Splicer implements Splice {
     held.over({ taken, given, isWhole, couldNot: error !== 0 && taken === 0 });
   }
 
-  /** It is not tried again: without it, bytes take the longer way. */
+  /** Permanent: from then on the edge copies all bodies. */
   #break(): void {
     this.#isReady = false;
     this.#isBroken = true;

@@ -1,28 +1,31 @@
-/** Bytes on their way from one connection to another, by a pipe. */
+/** One transfer: bytes from one connection to another, through a pipe. */
 
 import { CHUNK_LINES_MAX_BYTES, chunkAhead } from "../../http1/body.ts";
 import { EAGAIN, ECONNRESET, isHungUp, peek, splice } from "./calls.ts";
 import { SPLICE_PIPE_BYTES } from "./limits.ts";
 import type { Order } from "./orders.ts";
 
-/** Moved of one body before others have their turn. */
+/** Bytes of one transfer before others get their turn. */
 const SPLICE_TURN_BYTES = 4 * 1024 * 1024;
-/** Shorter chunks on average are left to who reads HTTP, who takes many of them at once; so are so many in a row. */
+/** Shorter chunks on average go back to the HTTP reader, which takes many of them at once; so do this many in a row. */
 const SPLICE_CHUNK_MIN_BYTES = 16 * 1024;
 export const SPLICE_SHORT_CHUNKS_MAX = 64;
 
 const ahead = Buffer.alloc(CHUNK_LINES_MAX_BYTES);
 
 export class Transfer {
-  /** To be moved. In chunks, it grows by each that follows and the lines before it, which are passed on as they are. */
+  /**
+   * Bytes to move. With chunks, each following chunk adds its size and that of the lines before it, which pass
+   * unchanged.
+   */
   #bytes: number;
   #grows: boolean;
-  /** How many chunks may still be short. Each that is long makes up for some. */
+  /** How many more chunks may be short. A long chunk makes up for some. */
   #shortChunks = SPLICE_SHORT_CHUNKS_MAX;
   #movedMs = performance.now();
   taken = 0;
   inPipe = 0;
-  /** As far as is known: the kernel tells of it when it has become so, and not while it is. */
+  /** As far as known: the kernel reports the change, not the state. */
   isReadable = true;
   isWritable = true;
   error = 0;
@@ -44,12 +47,12 @@ export class Transfer {
     return this.inPipe === 0 && this.taken === this.#bytes;
   }
 
-  /** It is in chunks, and after the last one nothing has come since then. */
+  /** A chunked transfer that has been idle since then, after a complete chunk. */
   isSilentSince(ms: number): boolean {
     return this.#grows && this.isWhole && this.#movedMs <= ms;
   }
 
-  /** Moves what can be moved. True: there may be more, but other transfers have their turn first. */
+  /** Moves what it can. True: there may be more, but other transfers get their turn first. */
   turn(): boolean {
     for (let moved = 0; moved < SPLICE_TURN_BYTES; ) {
       const step = this.#take() + this.#give();
@@ -69,12 +72,12 @@ export class Transfer {
       this.#movedMs = performance.now();
       this.taken += taken;
       this.inPipe += taken;
-      // Its owner reads from it, too, once it is reset: something may be missing before these bytes.
+      // Its owner also reads from a connection that is reset: bytes before these may be missing.
       if (isHungUp(this.order.from)) this.error = ECONNRESET;
       return taken;
     }
     if (taken === 0) this.#hasEnded = true;
-    // With bytes in it, it may be the pipe that has no room.
+    // With bytes in the pipe, the pipe may be what is full.
     else if (taken === -EAGAIN) this.isReadable = this.inPipe > 0;
     else this.error = -taken;
     return 0;
@@ -85,7 +88,7 @@ export class Transfer {
     const next = seen > 0 ? chunkAhead(ahead.subarray(0, seen)) : undefined;
     if (next === undefined) {
       this.isReadable = false;
-      // One that has ended is for others to see.
+      // The owner handles an ended connection.
       if (seen <= 0 && seen !== -EAGAIN) this.#grows = false;
       return;
     }

@@ -1,6 +1,4 @@
-/**
- * A real server with the edge in it, a table with one sandbox at 127.0.0.1, and raw sockets to speak to it. For tests.
- */
+/** For tests: a real server with the edge in it, a table with one sandbox at 127.0.0.1, and raw sockets. */
 import net from "node:net";
 import type { Splice } from "../../base/splicing.ts";
 import { freePort } from "../../base/testing/free-port.ts";
@@ -17,7 +15,7 @@ import { SELF_SIGNED } from "./self-signed.ts";
 
 export const SANDBOX = "i0123456789abcdefghij";
 
-/** The global class under its Bun type; the DOM's, which the compiler prefers, knows neither headers nor pings. */
+/** The global class under its Bun type; the DOM type, which the compiler prefers, knows neither headers nor pings. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
 
 interface EdgeOptions {
@@ -32,13 +30,13 @@ export class EdgeUnderTest implements AsyncDisposable {
   readonly #front: Front;
   readonly #tlsFront: Front;
   readonly logged: string[] = [];
-  /** How often the directory and the sandbox's forwarder were asked. */
+  /** Calls to the directory and to the sandbox's forwarder. */
   lookups = 0;
   forwardsAsked = 0;
   readonly routes = new RouteTable();
   forward: (port: number) => Promise<number | undefined> = async () => undefined;
   findSigned: Directory["findSigned"] = async () => undefined;
-  /** Sandboxes that `find` does not know are unknown to `wake`, too, unless a test says otherwise. */
+  /** By default `wake` does not know sandboxes that `find` does not know. */
   wake: Directory["wake"] = async () => ({ refused: "not-found" });
   management = async () => new Response("management");
   #runs = 1;
@@ -55,7 +53,7 @@ export class EdgeUnderTest implements AsyncDisposable {
     this.#tlsFront = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });
   }
 
-  /** The same with TLS, over HTTP/1.1 and HTTP/2. */
+  /** With TLS, over HTTP/1.1 and HTTP/2. */
   get tlsPort(): number {
     return this.#tlsFront.port;
   }
@@ -90,18 +88,18 @@ export class EdgeUnderTest implements AsyncDisposable {
     return socket;
   }
 
-  /** Sends bytes as they are and gives back all that comes until the server closes or `until` is satisfied. */
+  /** Sends raw bytes and returns everything received until the server closes or `until` is satisfied. */
   raw(request: string, until: (received: string) => boolean = () => false, more?: MoreBytes): Promise<string> {
     return rawExchange(this.port, request, until, more);
   }
 
-  /** How the edge looks a sandbox up; a test may break it. */
+  /** The edge's lookup of a sandbox; a test may break it. */
   find(id: string): Destination | undefined {
     this.lookups += 1;
     return this.routes.find(id);
   }
 
-  /** Who is let through, from the next `place` on. */
+  /** Access rules from the next `place` on. */
   access: RouteAccess = {
     teamId: "team",
     trafficToken: null,
@@ -110,7 +108,7 @@ export class EdgeUnderTest implements AsyncDisposable {
     httpsPorts: [],
   };
 
-  /** From now on the sandbox is reached there. */
+  /** Sets the address of the sandbox. */
   place({
     host = "127.0.0.1",
     runtimePort = RUNTIME_PORT,
@@ -119,7 +117,7 @@ export class EdgeUnderTest implements AsyncDisposable {
     this.#tell({ host, runtimePort, ownPorts }, true);
   }
 
-  /** Nobody new is led to the sandbox; what is carried goes on. */
+  /** Refuses new requests; open connections continue. */
   hide(): void {
     this.#tell({ host: "127.0.0.1", runtimePort: RUNTIME_PORT, ownPorts: true }, false);
   }
@@ -129,7 +127,7 @@ export class EdgeUnderTest implements AsyncDisposable {
     this.routes.take({ kind: "route", route: { sandboxId: SANDBOX, runId: this.#runId, endpoint, access, isOpen } });
   }
 
-  /** The run is over; where the sandbox is placed next, another begins. */
+  /** Ends the run; the next `place` begins another. */
   end(): void {
     this.routes.take({ kind: "over", sandboxId: SANDBOX, runId: this.#runId });
     this.#runs += 1;
@@ -199,7 +197,7 @@ export function closing(socket: Bun.WebSocket): Promise<string> {
   });
 }
 
-/** A service that speaks TCP as the test says. Each connection's bytes are gathered. */
+/** A TCP service controlled by the test. The bytes of each connection are collected. */
 export class RawService implements AsyncDisposable {
   readonly #server: net.Server;
   readonly received: string[] = [];
@@ -248,7 +246,7 @@ export class RawService implements AsyncDisposable {
   }
 }
 
-/** An edge in another process; the port it listens on, and its peak memory. */
+/** An edge in another process, with its port and peak memory. */
 export class EdgeProcess implements AsyncDisposable {
   readonly #child: Bun.Subprocess<"ignore", "pipe", "inherit">;
   readonly port: number;
@@ -280,10 +278,10 @@ export class EdgeProcess implements AsyncDisposable {
   }
 }
 
-/** A port on which nobody listens. */
+/** A port without a listener. */
 export async function closedPort(): Promise<number> {
   return freePort();
 }
 
-// Run by itself, it is an edge in a process of its own, whose memory and environment can be told from the test's.
+// When run directly, it is an edge in its own process, with separate memory and environment.
 if (import.meta.main) console.log(new EdgeUnderTest().port);

@@ -1,4 +1,4 @@
-/** A client of HTTP/2 that sends and sees frames as they are: what a library makes of them is its own. For tests. */
+/** For tests: an HTTP/2 client that sends and sees raw frames, without a library's interpretation. */
 import { once } from "node:events";
 import tls from "node:tls";
 
@@ -33,7 +33,7 @@ function number(value: number): Buffer {
   return content;
 }
 
-/** Headers as HPACK writes them without its tables. */
+/** Headers in HPACK without its tables. */
 function headerBlock(headers: Record<string, string>): Buffer {
   const text = (value: string) => {
     const bytes = Buffer.from(value, "latin1");
@@ -76,12 +76,12 @@ export class FrameClient implements Disposable {
     this.send(frame(RST_STREAM, 0, stream, number(code)));
   }
 
-  /** Takes so many bytes more, of this stream and of all. */
+  /** Opens the windows of this stream and of the connection by this many bytes. */
   open(stream: number, bytes: number): void {
     for (const one of [0, stream]) this.send(frame(WINDOW_UPDATE, 0, one, number(bytes)));
   }
 
-  /** How many bytes of DATA may have been sent by now, of all streams (0) or of one, since they were opened. */
+  /** Bytes of DATA allowed so far, for the connection (0) or for one stream. */
   windowOf(stream: number): number {
     return this.#windows.get(stream) ?? INITIAL_WINDOW;
   }

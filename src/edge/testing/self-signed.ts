@@ -1,4 +1,4 @@
-/** A certificate that nobody vouches for, with its key, for services under test. It guards nothing. */
+/** A self-signed certificate with its key, for services under test. It protects nothing. */
 export const SELF_SIGNED = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQglzjAiF26JOH77M/9

@@ -1,4 +1,4 @@
-/** Services of an edge that no request is for. For tests. */
+/** For tests: services of an edge that get no requests. */
 import type { Directory } from "../../contract/internal/directory.ts";
 
 export function unasked() {

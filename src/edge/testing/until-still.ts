@@ -1,7 +1,7 @@
-/** For a server that is expected to stop of itself: there is nothing else by which to see that it has. */
+/** For a server that should stop on its own: nothing else shows that it has. */
 const LOOK_MS = 200;
 
-/** Resolves when a count has begun to grow, and has stayed the same for a moment since. */
+/** Resolves when a count has begun to grow, and has then stayed the same for a moment. */
 export async function untilStill(count: () => number): Promise<void> {
   let before: number;
   do {
