@@ -1,6 +1,7 @@
+/** Runs the same work for many items, a few at a time. */
+
 const AT_ONCE = 4;
 
-/** Runs `work` for each item, a few at a time. */
 export async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
   const line = [...items];
   const worker = async () => {

@@ -8,7 +8,7 @@ export const EXPIRY_SLEEP_MAX_MS = 60_000;
 export const EXPIRY_RETRY_MS = 250;
 /** A field's name in a message may be the client's own, and long. */
 export const FIELD_SHOWN_MAX_CHARS = 128;
-/** A value in a message may be long, too. */
+/** A client's value in a message may be long. */
 export const VALUE_SHOWN_MAX_CHARS = 64;
 /** Burst of a request budget, in seconds of its rate; and the number of budgets remembered of each kind. */
 export const REQUEST_BURST_SECONDS = 10;

@@ -38,7 +38,7 @@ async function openPostgres(url: string): Promise<Engine> {
 function statementOn(db: SQL): Statement {
   return async (strings, ...values) => {
     const whole = joined(strings, values);
-    // A template without parts is passed on as the same object, which the driver caches.
+    // A template without parts is passed on as the same object, which the driver recognises.
     const template = whole.strings === strings ? strings : templateOf(whole.strings);
     const answer: Row[] & { count?: number | null } = await db(template, ...whole.values);
     return { rows: [...answer], count: answer.count ?? 0 };

@@ -1,6 +1,6 @@
 /**
- * The environment for servers of tests and benchmarks: it inherits only the cache folder of all settings, and names a
- * resolver address so that no real name server is used.
+ * The environment for servers of tests and benchmarks: of all settings it inherits only the cache folder, and it sets a
+ * fixed resolver instead of the machine's.
  */
 export function serverEnv(dataFolder: string, extra: Record<string, string> = {}): Record<string, string> {
   const inherited = Object.entries(process.env).filter(

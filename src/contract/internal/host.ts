@@ -6,8 +6,9 @@ export type { Egress, EgressPolicy, LookedUp } from "../egress.ts";
 export type { Wall } from "../wall.ts";
 
 /**
- * One machine that creates, runs and destroys sandboxes: the only interface from the rest of the project into
- * `src/host`. Everything that needs privileges happens behind it; nothing behind it knows teams, keys or HTTP clients.
+ * One machine that creates, runs and destroys sandboxes: with `VolumeContent`, the only interface from the rest of the
+ * project into `src/host`. All privileged work on sandboxes happens behind it; nothing behind it knows teams, keys or
+ * HTTP clients.
  *
  * It can be a network call, so that the machine need not be the one that control runs on:
  * - Arguments, results and events survive JSON unchanged: no closures, signals, maps or sets.

@@ -1,4 +1,7 @@
-/** Authenticates requests. Keys are looked up for every request, so a revoked key fails from the next request on. */
+/**
+ * Authenticates requests. Keys are looked up for every request, so a revoked key fails from the next request on. This
+ * folder says which team or user calls, and how often it may; it does not know what the call does.
+ */
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS, UUID } from "../../contract/management/identifiers.ts";
 import type { Team } from "../../store/people.ts";

@@ -124,7 +124,7 @@ export class Activity implements LifecycleListener {
     this.#sweepLater();
   }
 
-  /** Resolves once no background work is under way. */
+  /** Resolves once no background work is in progress. */
   async settled(): Promise<void> {
     await this.#background.settled();
     await this.#posting.settled();

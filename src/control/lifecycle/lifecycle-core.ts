@@ -102,7 +102,7 @@ export class LifecycleCore {
     });
   }
 
-  /** Resolves once no background work is under way. */
+  /** Resolves once no background work is in progress. */
   async settled(): Promise<void> {
     await this.startRepair.settled();
     await this.background.settled();

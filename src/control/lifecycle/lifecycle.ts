@@ -18,7 +18,7 @@
  * Whatever leads to a new run first takes one of the team's leases (`quota.ts`). `sandbox-status.ts` says what a row
  * means to readers, `recovery.ts` what a start does with the rows it finds.
  *
- * This folder knows no HTTP and touches no kernel interface: it changes rows of the store and calls the host.
+ * This folder handles no HTTP and touches no kernel interface: it changes rows of the store and calls the host.
  */
 
 import { scaled } from "../../base/time-factor.ts";
@@ -302,7 +302,7 @@ export class Lifecycle {
     return { refused: this.#core.reachability.isHidden(id) ? "in-transition" : "not-found" };
   }
 
-  /** Resolves once no background work is under way. */
+  /** Resolves once no background work is in progress. */
   settled = () => this.#core.settled();
 
   /** From now on, calls that wait give up. */

@@ -1,6 +1,6 @@
 /**
- * Every route of the management interface. Routes parse a request, call one service and shape the response; they hold
- * no state and no rules about sandboxes.
+ * Every route of the management interface. A route declares what it takes and returns, calls the services, and shapes
+ * the response. Routes never change a sandbox themselves: the lifecycle does.
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";

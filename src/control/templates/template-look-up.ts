@@ -1,4 +1,7 @@
-/** Resolves a template reference to the template and the build that a sandbox starts from. */
+/**
+ * Resolves a template reference to the template and the build that a sandbox starts from. This folder manages existing
+ * templates; it never builds one.
+ */
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
 import type { Build } from "../../store/builds.ts";

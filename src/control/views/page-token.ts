@@ -1,6 +1,6 @@
 /**
- * The opaque token of a list (`nextToken`, `cursor`): where the page before ended. The wire form is base64url of one
- * line of text whose form each list keeps, because clients hold tokens across an update of the server:
+ * The opaque token of a list (`nextToken`, `cursor`): where the previous page ended. It is one line of text in base64url.
+ * The format of each list never changes, because clients keep tokens across an update of the server:
  *
  * | List       | Line                                                                       |
  * | ---------- | -------------------------------------------------------------------------- |

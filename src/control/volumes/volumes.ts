@@ -1,6 +1,7 @@
 /**
  * The volumes of teams. The row is written first and marked once the host has made the volume. A deleted volume is gone
- * for its team at once; its data is removed in the background. The next start finishes what a crash interrupts.
+ * for its team at once; its data is removed in the background. The next start finishes what a crash interrupts. This
+ * folder never touches a disk: the host does.
  */
 
 import type { Background } from "../../base/background.ts";

@@ -31,7 +31,7 @@ export function ownNetworks(interfaces = networkInterfaces()): BlockList {
     const [bare = ""] = address.split("%");
     own.addAddress(bare, kind);
     const prefix = Number(cidr?.split("/")[1]);
-    // A wider prefix is not a local network but a default route.
+    // A wider prefix covers much of the internet, so it is not a local network.
     if (prefix >= (kind === "ipv4" ? 8 : 32)) own.addSubnet(bare, prefix, kind);
   }
   return own;

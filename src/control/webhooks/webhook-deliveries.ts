@@ -1,7 +1,7 @@
 /**
  * Delivers recorded events to webhooks: at least once, also after a restart, a few at a time. The store holds the
  * pending deliveries; only those in progress are remembered here. A slow or dead receiver uses up its own places and no
- * others.
+ * others. This folder never decides which events exist: it sends what activity has recorded.
  */
 
 import type { Background } from "../../base/background.ts";
