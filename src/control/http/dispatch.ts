@@ -160,7 +160,7 @@ function isRefusal({ cause }: Fault): boolean {
   return cause === undefined || (cause instanceof Fault && isRefusal(cause));
 }
 
-/** The reason in a log line: the whole error if it is the server's; the message if only the log shows it. */
+/** The error in a log line: with all causes for a failure of the server, the message alone for a refusal. */
 function reasonFor(fault: Fault): string | undefined {
   if ((fault.status === BUSY && isRefusal(fault)) || fault.status === NOT_BUILT || fault.status === NO_ROOM)
     return fault.message;

@@ -119,7 +119,7 @@ export class LifecycleCore {
     this.reachability.show(sandbox.id);
     this.expiry.noteEnd(sandbox.endAt);
     this.changes.note(sandbox.id);
-    // It may have died during the transition, when this class ignored the host's event.
+    // It may have died during the transition, when the lifecycle ignores events of the host.
     if (!this.reachability.isUp(sandbox.id)) await this.lost(sandbox);
   }
 

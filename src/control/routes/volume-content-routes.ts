@@ -131,7 +131,7 @@ function idOf({ volume }: { volume: Volume }, params: Readonly<Record<string, st
 }
 
 /**
- * Resolves ".." and removes a trailing slash: above the root ".." has no effect, but a client that displays the path
+ * Resolves ".." and removes a trailing slash: above the root ".." has no effect, but a program that shows the path
  * would take it for a folder.
  */
 function placed(path: string): string {

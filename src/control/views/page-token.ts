@@ -1,5 +1,5 @@
 /**
- * The opaque token of a list (`nextToken`, `cursor`): where the previous page ended. It is one line of text in base64url.
+ * The opaque token of a list (`nextToken`, `cursor`): where the previous page ended, as a line of text in base64url.
  * The format of each list never changes, because clients keep tokens across an update of the server:
  *
  * | List       | Line                                                                       |

@@ -106,7 +106,7 @@ async function make(
     kind,
     ...(checkpoint === null ? {} : { checkpoint }),
     ...(build?.start ? { start: build.start } : {}),
-    // Only this fork starts from the checkpoint of a copy, so it has no owner.
+    // Only this fork starts from the checkpoint of a copy, so it must not count as demand.
     ...(build === undefined ? {} : { owner: origin.teamId }),
     envVars,
     accessTokens: tokens,
