@@ -1,37 +1,37 @@
 /**
- * What a DNS message of a sandbox asks for (RFC 1035). Read without trust: a message either is one question that can be
- * judged by its name, or gets a refusal, or nothing.
+ * Reads a sandbox's DNS message (RFC 1035) without trusting it. A message is one question that the policy can judge by
+ * its name, or it gets a refusal or no reply at all.
  */
 const HEADER_BYTES = 12;
 const NAME_MAX_BYTES = 255;
 const LABEL_MAX_BYTES = 63;
-/** What a label of a name of a host may hold. In others a dot, a NUL or a space would be read as something else. */
+/** The characters of a host name's label. Elsewhere a dot, a NUL or a space in a label could be misread. */
 const PLAIN_LABEL = /^[a-z0-9_-]+$/i;
 
 const IS_ANSWER = 0x8000;
 const OPCODE = 0x7800;
 const RECURSION_DESIRED = 0x0100;
 const RECURSION_AVAILABLE = 0x0080;
-/** That who asks knows about signatures, and whether it checks them itself. */
+/** The DNSSEC flags: the client understands signatures, and checks them itself. */
 const SIGNATURES = 0x0030;
 const CLASS_INTERNET = 1;
 const TYPE_OPT = 41;
 const OPT_BYTES = 11;
 const DNSSEC_OK = 0x8000;
-/** Types that ask for whole zones and the like: nothing that a resolver is there for. */
+/** Types that request whole zones and similar: no job for a resolver. */
 const TRANSFER_TYPES = { first: 249, last: 254 } as const;
 
 export const REFUSAL = { malformed: 1, unknownOperation: 4, refused: 5 } as const;
 
 export interface DnsQuestion {
-  /** As it stands in the message: name, type and class. */
+  /** Name, type and class as they stand in the message. */
   bytes: Buffer;
-  /** Empty where it is no name of a host: a rule that names something never means it. */
+  /** Empty if it is not a host name: no rule matches that. */
   name: string;
   isInternet: boolean;
 }
 
-/** Undefined: no word about it, for it may itself be an answer. A number: refuse it so. */
+/** Undefined: send no reply, because the message may itself be a response. A number: refuse with this code. */
 export function readQuery(message: Buffer): DnsQuestion | number | undefined {
   if (message.length < HEADER_BYTES) return undefined;
   const flags = message.readUInt16BE(2);
@@ -55,11 +55,11 @@ export function questionOf(message: Buffer): Buffer | undefined {
   return end === undefined || end + 4 > message.length ? undefined : message.subarray(HEADER_BYTES, end + 4);
 }
 
-/** Where the name of the first question is over. */
+/** Offset behind the name of the first question. */
 function endOfName(message: Buffer): number | undefined {
   let at = HEADER_BYTES;
   for (let length = message[at]; length !== 0; length = message[at]) {
-    // Past the end, or a pointer, which has no place in a question.
+    // Past the end, or a compression pointer, which questions must not contain.
     if (length === undefined || length > LABEL_MAX_BYTES) return undefined;
     at += length + 1;
     if (at - HEADER_BYTES >= NAME_MAX_BYTES) return undefined;
@@ -76,7 +76,7 @@ function plainName(bytes: Buffer): string {
   return labels.every((label) => PLAIN_LABEL.test(label)) ? labels.join(".").toLowerCase() : "";
 }
 
-/** The answer that there is none, for this reason. */
+/** An empty response with this error code. */
 export function refusalOf(message: Buffer, reason: number): Buffer {
   const question = questionOf(message) ?? Buffer.alloc(0);
   const header = Buffer.alloc(HEADER_BYTES);
@@ -88,8 +88,8 @@ export function refusalOf(message: Buffer, reason: number): Buffer {
 }
 
 /**
- * The same question without anything that only looks like part of it: records and options that a resolver might pass
- * on would carry words of the sandbox to servers that nobody allowed.
+ * The same question without extra records and options. A resolver might forward them and so carry data of the sandbox
+ * to servers that its policy does not allow.
  */
 export function bareQuery(message: Buffer, question: DnsQuestion): Buffer {
   const header = Buffer.alloc(HEADER_BYTES);
@@ -102,7 +102,7 @@ export function bareQuery(message: Buffer, question: DnsQuestion): Buffer {
   return Buffer.concat([header, question.bytes, extension]);
 }
 
-/** How long an answer may be, and whether with signatures, as EDNS says it (RFC 6891); options are left out. */
+/** The EDNS record (RFC 6891) with the response size and the DNSSEC flag only; options are dropped. */
 function bareExtension(message: Buffer, at: number): Buffer {
   const isThere =
     message.readUInt32BE(6) === 0 &&

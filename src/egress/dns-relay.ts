@@ -1,9 +1,8 @@
 /**
- * Answers the name queries of sandboxes by asking the machine's own resolver, which may itself be in a range that is
- * closed to sandboxes. Each question goes out on a socket of its own that hears the resolver alone, under an id of its
- * own, and what comes back must repeat the question: nobody can slip an answer in. Questions and connections are
- * bounded for each sandbox, so that one that asks without end does not silence the others. What a sandbox may not ask
- * for is refused at once, and judged again when the answer comes.
+ * Relays DNS queries of sandboxes to the host's resolver, which may be in a range that is closed to sandboxes. Each
+ * query uses its own id and its own socket connected to the resolver, and the response must repeat the question, so
+ * that forged responses are dropped. Queries and connections are limited per sandbox, so that one sandbox cannot starve
+ * the others. The policy is checked before a query is sent and again when its response arrives.
  */
 import { readFileSync, statSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
@@ -12,13 +11,15 @@ import { bareQuery, type DnsQuestion, questionOf, REFUSAL, readQuery, refusalOf,
 import { dnsMessages, framed } from "./dns-stream.ts";
 import type { EgressJudge } from "./egress-judge.ts";
 
-/** Questions under way, of all sandboxes and of one; the oldest gives way. */
+/** Maximum queries in flight, in total and per sandbox. Beyond the total, the oldest query is dropped. */
 const DNS_QUERIES_MAX = 1024;
 export const DNS_QUERIES_PER_SANDBOX_MAX = 64;
 const DNS_CONNECTIONS_MAX = 512;
 export const DNS_CONNECTIONS_PER_SANDBOX_MAX = 8;
 const DNS_ANSWER_MS = 5_000;
-/** Of a connection with questions: how long, how many, and of how many bytes each; an answer has as many as it can. */
+/**
+ * Limits of one TCP connection: its lifetime, its messages and the size of a query. Responses may have the DNS maximum.
+ */
 const DNS_CONNECTION_MS = 10_000;
 const DNS_MESSAGES_PER_CONNECTION_MAX = 256;
 export const DNS_QUERY_MAX_BYTES = 4096;
@@ -30,10 +31,10 @@ const DNS_PORT = 53;
 
 type Listener = Bun.udp.Socket<"buffer">;
 type JudgeOf = (source: string) => Pick<EgressJudge, "mayAsk"> | undefined;
-/** What the resolver says; undefined: nothing, or nothing in time. */
+/** The resolver's response; undefined: none, or none in time. */
 type Upstream = (query: Buffer, question: Buffer) => Promise<Buffer | undefined>;
 
-/** A question that waits for its answer. */
+/** A query in flight. */
 interface Asked {
   close(): void;
 }
@@ -52,7 +53,7 @@ export class DnsRelay {
     readonly judgeOf: JudgeOf,
   ) {}
 
-  /** `resolver` overrides the machine's own. Who has no judge may ask for whatever there is. */
+  /** `resolver` overrides the host's resolver. A sandbox without a judge may ask for every name. */
   static async open(address: string, resolver: string | undefined, judgeOf: JudgeOf): Promise<DnsRelay> {
     const relay = new DnsRelay(address, resolver === undefined ? machineResolver() : () => resolver, judgeOf);
     relay.#listener = await Bun.udpSocket({
@@ -60,7 +61,7 @@ export class DnsRelay {
       port: DNS_PORT,
       socket: {
         data: (_, message, port, from) => void relay.#takeDatagram(message, port, from),
-        // Word that a sandbox did not wait for an answer: no error of ours.
+        // The sandbox closed its socket before the response arrived: not an error of the server.
         error: () => undefined,
       },
     });
@@ -69,21 +70,21 @@ export class DnsRelay {
   }
 
   async #takeDatagram(message: Buffer, port: number, source: string): Promise<void> {
-    // This machine's own relay of connections asks for all sandboxes, and bounds each of them itself.
+    // The connection relay on this host asks for all sandboxes and limits each of them itself.
     const isCounted = source !== this.address;
     if (isCounted && !this.#questions.add(source)) return;
     try {
       const answer = await this.#answer(message, source, (query, question) => this.#askByDatagram(query, question));
-      // A datagram may always get lost, so one that cannot even be sent is no error of ours.
+      // UDP may lose datagrams, so a failed send is not an error.
       if (answer !== undefined) this.#listener?.send(answer, port, source);
     } catch {
-      // No way to the resolver at all, or none back: silence tells.
+      // The resolver or the sandbox is unreachable: the client sees a timeout.
     } finally {
       if (isCounted) this.#questions.remove(source);
     }
   }
 
-  /** What is said to a message; undefined: nothing. */
+  /** The response to a message; undefined: none. */
   async #answer(message: Buffer, source: string, upstream: Upstream): Promise<Buffer | undefined> {
     const question = readQuery(message);
     if (question === undefined) return undefined;
@@ -92,7 +93,7 @@ export class DnsRelay {
     const query = this.judgeOf(source) === undefined ? message : bareQuery(message, question);
     const answer = await upstream(query, question.bytes);
     if (answer === undefined) return undefined;
-    // The policy may be another one by now.
+    // The policy may have changed while the query was in flight.
     if (!this.#mayAsk(source, question)) return refusalOf(message, REFUSAL.refused);
     return withId(answer, message.readUInt16BE(0));
   }
@@ -116,7 +117,7 @@ export class DnsRelay {
           data: (_, answer) => {
             if (isAnswer(answer, id, question)) ended.resolve(answer);
           },
-          // Nobody is there: the sandbox learns it by the silence.
+          // The resolver is unreachable: the sandbox sees a timeout.
           error: asked.close,
         },
       });
@@ -132,7 +133,7 @@ export class DnsRelay {
     }
   }
 
-  /** Long answers come over TCP. Message by message, for each has to be judged; one waits for the one before. */
+  /** Long responses use TCP. The relay reads message by message, one at a time, because it judges each of them. */
   #listenTcp(): Server {
     const server = createServer({ allowHalfOpen: true }, (client) => {
       const source = client.remoteAddress ?? "";
@@ -157,12 +158,12 @@ export class DnsRelay {
     try {
       for await (const message of dnsMessages(client, DNS_QUERY_MAX_BYTES)) {
         const answer = await this.#answer(message, source, (query, question) => this.#askByStream(query, question));
-        // On a connection silence would be waited for by whatever comes next.
+        // Close instead of staying silent: later queries on this connection would wait for the missing response.
         if (answer === undefined || count++ === DNS_MESSAGES_PER_CONNECTION_MAX) return;
         await written(client, framed(answer));
       }
     } catch {
-      // It hung up, or there is no way to the resolver: the end of the connection tells.
+      // The client disconnected or the resolver is unreachable: closing the connection says so.
     } finally {
       client.destroy();
     }
@@ -201,7 +202,7 @@ function isAnswer(message: Buffer, id: number, question: Buffer): boolean {
   return message.length > 2 && message.readUInt16BE(0) === id && questionOf(message)?.equals(question) === true;
 }
 
-/** Resolves when it is with the kernel: who does not read gets no further answer. */
+/** Resolves once the kernel has the bytes: a client that does not read gets no further responses. */
 function written(socket: Socket, bytes: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once("close", resolve);
@@ -213,7 +214,7 @@ function written(socket: Socket, bytes: Buffer): Promise<void> {
   });
 }
 
-/** The first name server of the machine, read again when the file changes. */
+/** The host's first name server, read again when the file changes. */
 function machineResolver(): () => string {
   let readAt = 0;
   let address = FALLBACK;

@@ -1,9 +1,12 @@
-/** DNS messages of a TCP connection: each behind its length, in whatever pieces they come (RFC 7766). */
+/** Splits a TCP connection into DNS messages, each prefixed by its length (RFC 7766). */
 import type { Socket } from "node:net";
 
 const LENGTH_BYTES = 2;
 
-/** One after the other; ends with one that is empty or longer than `most` bytes. What comes meanwhile waits unread. */
+/**
+ * Yields one message at a time and ends at one that is empty or longer than `most` bytes. Later bytes stay unread
+ * meanwhile.
+ */
 export async function* dnsMessages(socket: Socket, most: number): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
   for await (const piece of socket) {

@@ -1,4 +1,4 @@
-/** What a policy says of an address or a name. The firewall says the same of addresses. */
+/** Decides what a policy allows: addresses, names and DNS queries. The firewall applies the same rules to addresses. */
 import { DomainPatterns } from "../contract/domain-pattern.ts";
 import type { EgressPolicy } from "../contract/internal/host.ts";
 import { Ipv4Ranges } from "../contract/ip-range.ts";
@@ -16,12 +16,12 @@ export class EgressJudge {
     this.#private = new Ipv4Ranges(policy.privateRanges ?? []);
   }
 
-  /** Of a connection that no name is known of. */
+  /** For a connection whose host name is unknown. */
   allowsAddress(address: string): boolean {
     return this.#allowed.has(address) || !this.#denied.has(address);
   }
 
-  /** Whether it is in a private network that is open, although closed to others. */
+  /** Whether the policy opens a private network that is closed to other sandboxes. */
   opens(address: string): boolean {
     return this.#private.has(address);
   }
@@ -30,7 +30,9 @@ export class EgressJudge {
     return this.#names.match(name);
   }
 
-  /** Whether the sandbox may ask for this name. Where everything is denied, a question is a way out like any other. */
+  /**
+   * Whether the sandbox may query this name. Where the policy denies all addresses, DNS would otherwise be a way out.
+   */
   mayAsk(name: string): boolean {
     return !this.#denied.isAll || this.#names.match(name);
   }

@@ -1,7 +1,8 @@
 /**
- * The server's hold on the relay of connections, which is a process of its own: what sandboxes send is hostile, and
- * there may be a lot of it. When the process dies it is started again on the same ports, and told everything before it
- * is said to be ready; until then connections are refused.
+ * Controls the connection relay from the server. The relay is a separate process, because sandboxes send hostile data
+ * and a lot of it. When it dies, the server restarts it on the same ports and sends it all policies before it counts as
+ * ready; until then connections are refused. This folder never writes firewall rules: the host redirects connections to
+ * the relay.
  */
 
 import { boundedLines } from "../base/bounded-lines.ts";
@@ -22,27 +23,27 @@ import type { Ports } from "./program/connection-relay.ts";
 import type { RelayAnswer, RelayRequest } from "./relay-messages.ts";
 import { bundleRelay, relayConnectionsMax, spawnRelay } from "./relay-process.ts";
 
-/** From a change of the rules to the word that it holds, also when the relay has to be started again for it. */
+/** Limit from a change of the rules until the relay applies it, including a restart of the relay. */
 const RELAY_ACKNOWLEDGED_MS = scaled(30_000);
-/** Pauses before it is started again double from the first to the second. */
+/** Delay before a restart: it doubles from the minimum to the maximum. */
 const RELAY_RESTART_MIN_MS = 20;
 const RELAY_RESTART_MAX_MS = 5_000;
 
 interface RelayOptions {
-  /** Where it listens, and where it asks for names. */
+  /** The address on which the relay listens and of the DNS relay that it queries. */
   gateway: string;
-  /** Everybody can pass through it; the program is put there. */
+  /** Holds the relay's program; must be accessible to every user. */
   folder: string;
-  /** What is closed to every sandbox, now. */
+  /** The ranges that are currently closed to every sandbox. */
   closed: () => readonly string[];
-  /** Hears why connections of the sandbox with this address fail. */
+  /** Receives the reason why connections of the sandbox with this address fail. */
   trouble?: (source: string, message: string) => void;
   log: Log;
-  /** Between two looks for an answer. */
+  /** Interval between checks for a reply. */
   lookMs?: number;
 }
 
-/** What was asked of the process, and who waits for it. */
+/** A request to the relay and the promise of its caller. */
 interface Asked {
   request: RelayRequest;
   done: PromiseWithResolvers<void>;
@@ -62,7 +63,7 @@ export class EgressRelay {
   #isReady = false;
   #isClosed = false;
   #lastId = 0;
-  /** The end of all that it said. */
+  /** The end of the relay's stderr. */
   #complaint = "";
   #fails = 0;
 
@@ -78,14 +79,14 @@ export class EgressRelay {
     return relay;
   }
 
-  /** On the gateway's address. They stay the same. */
+  /** Ports on the gateway's address. A restart keeps them. */
   get ports(): Ports {
     return this.#ports;
   }
 
   /**
-   * Resolves when the relay judges by it and has cut what it forbids; a connection that only addresses let through is
-   * none of its business. Null: forgets the sandbox and cuts all.
+   * Resolves when the relay applies the policy and has closed the connections that it forbids. Connections that the
+   * firewall allows by address do not pass the relay. Null: forgets the sandbox and closes all its connections.
    */
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
     if (policy === null) this.#policies.delete(source);
@@ -93,7 +94,7 @@ export class EgressRelay {
     await inTime(this.#ask({ do: "set", source, policy }));
   }
 
-  /** The machine is on other networks now. */
+  /** Replaces the closed ranges when the host's networks change. */
   async setClosed(ranges: readonly string[]): Promise<void> {
     await inTime(this.#ask({ do: "close-ranges", ranges }));
   }
@@ -111,7 +112,7 @@ export class EgressRelay {
     const id = ++this.#lastId;
     const asked: Asked = { request: { id, ...order }, done: Promise.withResolvers() };
     this.#asked.set(id, asked);
-    // One that is just being started is told everything there is, this included.
+    // A starting relay gets all policies, this one included.
     if (this.#isReady) this.#tell(asked.request);
     await asked.done.promise;
   }
@@ -124,20 +125,20 @@ export class EgressRelay {
       child?.stdin.write(line);
       void Promise.resolve(child?.stdin.flush()).catch(() => undefined);
     } catch {
-      // It is going; its end starts the next one, which is told again.
+      // The relay is ending; its successor gets all policies again.
     }
     if (child !== undefined) this.#watch(child);
   }
 
   /**
-   * One that does not answer is no relay any more. In looks, not by the clock: while this server is kept from looking,
-   * the answer waits to be read. Between two looks what is there is heard.
+   * Kills a relay that stops replying. This counts checks instead of time: while the server's thread is busy, a reply
+   * may already wait to be read, and it is read between two checks.
    */
   #watch(child: Child): void {
     const newest = this.#lastId;
     let looks = 0;
     const timer = setInterval(() => {
-      // The first is the oldest: there may be one for each sandbox, and a look for each of them.
+      // The first key is the oldest. Scanning all is too slow: there may be a request, and a check, for each sandbox.
       const [oldest = Number.POSITIVE_INFINITY] = this.#asked.keys();
       const isAsked = child === this.#child && this.#isReady && oldest <= newest;
       if (isAsked && ++looks < RELAY_ANSWER_LOOKS_MAX) return;
@@ -147,7 +148,7 @@ export class EgressRelay {
     timer.unref();
   }
 
-  /** Resolves when there is a process that has been told everything, and has said so. */
+  /** Resolves when a new process has acknowledged all policies. */
   async #start(): Promise<void> {
     const child = spawnRelay(this.#program, this.uid);
     this.#child = child;
@@ -173,7 +174,7 @@ export class EgressRelay {
     await this.#tellAll();
   }
 
-  /** What waits for an answer is in this already: its line is the last about its subject. */
+  /** Includes the requests that still wait: each one's state is the latest for its sandbox. */
   async #tellAll(): Promise<void> {
     const waiting = [...this.#asked.values()];
     const told = Promise.all([
@@ -234,12 +235,12 @@ export class EgressRelay {
         this.#options.log.write({ level: "error", event: "the relay of connections", error });
       }
     } catch {
-      // It is over.
+      // The relay has ended.
     }
   }
 }
 
-/** It is told again once it can be; but nobody waits for that longer than this. */
+/** Rejects late requests. The relay still gets them as soon as it can, but the caller waits no longer. */
 async function inTime(answered: Promise<void>): Promise<void> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
@@ -254,7 +255,7 @@ async function inTime(answered: Promise<void>): Promise<void> {
   }
 }
 
-/** Each server on the machine has another one, so that one relay has no power over those of others. */
+/** A different user id for each server on the host, so that one server's relay cannot signal another's. */
 function relayId(gateway: string): number {
   const [, second = 0, third = 0] = gateway.split(".").map(Number);
   return RELAY_ID_FIRST + ((second * 256 + third) % ID_COUNT);

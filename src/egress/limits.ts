@@ -1,24 +1,24 @@
-/** Bounds that several files of this module share. Units come last in a name. */
+/** Limits that several files of this module share. Units come last in a name. */
 import { scaled } from "../base/time-factor.ts";
 
-/** Connections that the relay carries: of all sandboxes, of one, and of one that are not connected further yet. */
+/** Maximum connections of the relay: in total, per sandbox, and per sandbox while not connected upstream yet. */
 export const RELAY_CONNECTIONS_MAX = 8192;
 export const RELAY_CONNECTIONS_PER_SANDBOX_MAX = 1024;
 export const RELAY_WAITING_PER_SANDBOX_MAX = 256;
-/** What a connection says of whom it is for is no longer, and said within this. */
+/** Size and time limits of the bytes that name the destination: a TLS hello or an HTTP head. */
 export const RELAY_HELLO_MAX_BYTES = 64 * 1024;
 export const RELAY_HELLO_MS = 10_000;
-/** From a name to an open connection, however many addresses are tried; and each of them. */
+/** Time from a name to an open connection in total, time for each address, and the number of addresses to try. */
 export const RELAY_DIAL_MS = 30_000;
 export const RELAY_DIAL_ADDRESS_MS = 10_000;
 export const RELAY_DIAL_ADDRESSES_MAX = 4;
-/** A connection over which nothing comes for so long is over; the other end is asked for a sign of life before. */
+/** Idle connections close after this time; TCP keepalive probes start earlier. */
 export const RELAY_IDLE_MS = 2 * 3_600_000;
 export const RELAY_KEEPALIVE_MS = 60_000;
-/** What the process may have of memory, and the log of what it complains about. */
+/** Memory limit of the relay's process, and the size of its complaints in the log. */
 export const RELAY_DATA_MAX_BYTES = 2 * 1024 ** 3;
 export const RELAY_COMPLAINT_MAX_CHARS = 2000;
-/** Two lists of 1 000 ranges and one of as many names, with some room. */
+/** Two lists of 1 000 ranges and one of 1 000 names, with some margin. */
 export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
 export const RELAY_START_MS = scaled(20_000);
 export const RELAY_ANSWER_LOOK_MS = scaled(1_000);

@@ -1,4 +1,4 @@
-/** What the server and the process of the relay say to each other: one JSON object a line, answered in any order. */
+/** Messages between the server and the relay process: one JSON object per line, with replies in any order. */
 import type { EgressPolicy } from "../contract/internal/host.ts";
 import type { Ports } from "./program/connection-relay.ts";
 
@@ -7,12 +7,12 @@ export type RelayRequest = { id: number } & (
   | { do: "close-ranges"; ranges: readonly string[] }
 );
 
-/** What the process is started with, as its first line. Zero: any port that is free. */
+/** The first line that the process gets. Port zero: any free port. */
 export interface RelayStart {
   address: string;
   ports: Ports;
   connectionsMax: number;
 }
 
-/** `trouble`: why connections of the sandbox with this address fail, at most once in a while. */
+/** `trouble`: why connections of the sandbox with this address fail, reported at intervals. */
 export type RelayAnswer = { ready: Ports } | { done: number } | { trouble: string; source: string };

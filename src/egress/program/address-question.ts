@@ -1,4 +1,4 @@
-/** A question for the IPv4 addresses of a name, and the answer to it. */
+/** Writes a DNS query for the IPv4 addresses of a name and reads its response. */
 
 const HEADER_BYTES = 12;
 const RECURSION_DESIRED = 0x0100;
@@ -10,7 +10,7 @@ const TYPE_A = 1;
 const TYPE_CNAME = 5;
 const TYPE_OPT = 41;
 const CLASS_IN = 1;
-/** Fits every path without being cut into fragments. */
+/** Fits every path without fragmentation. */
 const DATAGRAM_BYTES = 1232;
 const RECORDS_MAX = 64;
 const ALIASES_MAX = 16;
@@ -26,7 +26,7 @@ interface Reading {
   next: number;
 }
 
-/** `name` is one that `DomainPatterns` has matched. */
+/** `name` must have matched `DomainPatterns`. */
 export function addressQuestion(id: number, name: string): Buffer {
   const header = Buffer.alloc(HEADER_BYTES);
   header.writeUInt16BE(id, 0);
@@ -39,8 +39,8 @@ export function addressQuestion(id: number, name: string): Buffer {
 }
 
 /**
- * Undefined: it is no answer to this question, or nothing of it fitted. No addresses: the name has none. Of an answer
- * that did not fit as a whole, the addresses that did are as good as the others.
+ * Undefined: not a response to this query, or a truncated one without addresses. No addresses: the name has none. The
+ * addresses of a truncated response are as good as the missing ones.
  */
 export function addressesIn(message: Buffer, id: number, name: string): Addresses | undefined {
   if (message.length < HEADER_BYTES || message.readUInt16BE(0) !== id) return undefined;
@@ -84,7 +84,7 @@ function recordsIn(message: Buffer, from: number, count: number): Answered[] {
   return found;
 }
 
-/** What else is in the answer than the name leads to is nobody's business. */
+/** Follows aliases from the name to its addresses and ignores all other records. */
 function following(records: readonly Answered[], name: string): Addresses {
   let owner = name;
   let ttlSeconds = Number.POSITIVE_INFINITY;
@@ -100,7 +100,7 @@ function following(records: readonly Answered[], name: string): Addresses {
   return { addresses: [], ttlSeconds: 0 };
 }
 
-/** In lower case, without the dot of the root. */
+/** The name in lower case, without the dot of the root. */
 function nameAt(message: Buffer, from: number): Reading | undefined {
   const labels: string[] = [];
   let at = from;

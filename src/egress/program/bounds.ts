@@ -1,4 +1,4 @@
-/** What the relay keeps to. Tests take less of it. */
+/** Limits that the relay applies. Tests lower them. */
 import {
   RELAY_CONNECTIONS_MAX,
   RELAY_CONNECTIONS_PER_SANDBOX_MAX,
@@ -9,22 +9,22 @@ import {
   RELAY_WAITING_PER_SANDBOX_MAX,
 } from "../limits.ts";
 
-/** New ones of a sandbox: so many at once, and each second for good; a further one waits for its turn. */
+/** New connections of a sandbox: burst and sustained rate. Further ones are delayed. */
 const RELAY_NEW_BURST_MAX = 1000;
 export const RELAY_NEW_PER_SECOND = 1000;
-/** Of a sandbox that has used up its share of the memory, one that nothing was taken from for so long is over. */
+/** Once a sandbox exceeds its memory share, its connections close after stalling for this time. */
 const RELAY_STALLED_MS = 60_000;
 const RELAY_LOOK_EVERY_MS = 10_000;
-/** Whoever was refused has so long to read why. */
+/** Time that a refused client has to read the reason. */
 const RELAY_LINGER_MS = 30_000;
 /**
- * Bytes that nobody took yet: sandboxes share them evenly, but each has the second. One more piece of a connection,
- * as the kernel hands it over, may come on top.
+ * Buffered bytes: sandboxes share the total evenly, but each has at least the minimum. One more chunk per connection,
+ * as the kernel delivers it, may come on top.
  */
 const RELAY_HELD_MAX_BYTES = 256 * 1024 * 1024;
 const RELAY_HELD_PER_SANDBOX_MIN_BYTES = 1024 * 1024;
 
-/** Why connections of a sandbox fail is told to its log so often at most. */
+/** Minimum interval between two log entries about failing connections of a sandbox. */
 const REPORT_EVERY_MS = 60_000;
 
 export const BOUNDS = {

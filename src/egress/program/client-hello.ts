@@ -1,6 +1,6 @@
 /**
- * The first message of a TLS connection, and the name in it. It may come in any pieces, over several records; every
- * byte of it is kept, because the server gets it as it came. What two servers could read in two ways is refused.
+ * Reads the server name from a TLS client hello, which may arrive in any pieces and over several records. All bytes are
+ * kept, because the server gets them unchanged. A hello that two servers could read differently is refused.
  */
 import { RELAY_HELLO_MAX_BYTES } from "../limits.ts";
 
@@ -18,19 +18,19 @@ const SESSION_MAX_BYTES = 32;
 const SERVER_NAME = 0;
 const HOST_NAME = 0;
 
-/** `access_denied`, as a record. */
+/** The alert `access_denied` as a record. */
 export const ALERT_DENIED = Buffer.from([21, 3, 3, 0, 2, 2, 49]);
 
 export class ClientHelloReader {
   #bytes = Buffer.allocUnsafe(2048);
   #length = 0;
-  /** Where the next record begins. */
+  /** Offset of the next record. */
   #next = 0;
-  /** What the records so far carry, without their headers; not as pieces, for there may be a record for each byte. */
+  /** The payload of the records so far. It is one buffer, because each byte may come in a record of its own. */
   #message = Buffer.alloc(0);
   #messageLength = 0;
 
-  /** All that has come. */
+  /** All bytes received so far. */
   get bytes(): Buffer {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -70,7 +70,7 @@ export class ClientHelloReader {
   }
 }
 
-/** The buffer with these bytes behind the first `length` of it; a larger one when they do not fit. */
+/** Appends bytes behind the first `length` bytes of the buffer, and moves to a larger buffer if they do not fit. */
 function appended(buffer: Buffer<ArrayBuffer>, length: number, bytes: Buffer): Buffer<ArrayBuffer> {
   const needed = length + bytes.length;
   let roomy = buffer;
@@ -82,7 +82,7 @@ function appended(buffer: Buffer<ArrayBuffer>, length: number, bytes: Buffer): B
   return roomy;
 }
 
-/** Walks through a message; false once something reached over its end. */
+/** Reads the fields of a message; returns undefined or false past its end. */
 class Fields {
   at = 0;
 
@@ -105,7 +105,7 @@ class Fields {
     return value;
   }
 
-  /** What has its length before it. */
+  /** A field prefixed by its length. */
   vector(size: 1 | 2): Buffer | undefined {
     const length = this.number(size);
     if (length === undefined || length > this.rest) return undefined;
@@ -134,7 +134,7 @@ function serverName(hello: Buffer): Said<string> {
   while (extensions.rest > 0) {
     const type = extensions.number(2);
     const content = extensions.vector(2);
-    // Of two servers one may take the first of a kind, the other the last.
+    // Given duplicates, one server may take the first and another the last.
     if (type === undefined || content === undefined || seen.has(type)) return broken;
     seen.add(type);
     if (type === SERVER_NAME) names = content;

@@ -1,7 +1,7 @@
 /**
- * Carries connections of sandboxes to where their policies let them. The firewall turns to it what addresses alone do
- * not allow: on a port for HTTP, on one for TLS, and on a third all of a sandbox that has a proxy. A policy holds from
- * the moment `set` returns, for connections that are open already as well.
+ * Relays connections of sandboxes to destinations that their policies allow. The firewall redirects connections here
+ * that it cannot allow by address: HTTP to one port, TLS to another, and all connections of a sandbox with a proxy to a
+ * third. A policy applies as soon as `set` returns, also to open connections.
  */
 
 import type { EgressPolicy } from "../../contract/internal/host.ts";
@@ -26,13 +26,13 @@ export interface Ports {
 
 interface RelayOptions {
   address: string;
-  /** Zero: any that is free. */
+  /** Zero: any free port. */
   ports: Ports;
   nameServer: NameServer;
   bounds: Bounds;
-  /** Hears why connections of the sandbox with this address fail. */
+  /** Receives the reason why connections of the sandbox with this address fail. */
   report?: Commons["report"];
-  /** Where servers listen; other ports than the usual ones are for tests. */
+  /** Destination ports; only tests change them. */
   serverPorts?: { http: number; tls: number };
 }
 
@@ -116,7 +116,7 @@ export class ConnectionRelay implements Commons {
     return Bun.listen<Peer | undefined>({ hostname, port, allowHalfOpen: true, data: undefined, socket });
   }
 
-  /** When all places are taken, one is made by whoever has the most, for whoever has less. */
+  /** When the relay is full, the sandbox with the most connections loses one to a sandbox with fewer. */
   #hasRoom(sandbox: Sandbox): boolean {
     const { connections, connectionsPerSandbox, waitingPerSandbox } = this.bounds;
     if (sandbox.flows.size >= connectionsPerSandbox || sandbox.waiting >= waitingPerSandbox) return false;

@@ -1,15 +1,15 @@
-/** Opens connections to addresses that somebody has judged. */
+/** Opens connections to addresses; the caller has checked that the policy allows them. */
 import { Peer, type PeerOwner } from "./peer.ts";
 
 interface Dialled {
   address: string;
   port: number;
   timeoutMs: number;
-  /** Nothing came of it, and nothing is left of it. The kernel may need much longer than anybody waits to say so. */
+  /** Called once the failed attempt holds no socket any more. The kernel may report that long after the timeout. */
   failed: () => void;
 }
 
-/** Undefined: nobody answers there, or not in time. The peer that it answers is paused. */
+/** Undefined: the connection failed or timed out. The returned peer is paused. */
 export async function dial(owner: PeerOwner, { address, port, timeoutMs, failed }: Dialled): Promise<Peer | undefined> {
   const opened = Promise.withResolvers<Peer | undefined>();
   let isLate = false;
@@ -38,7 +38,7 @@ export async function dial(owner: PeerOwner, { address, port, timeoutMs, failed 
     connectError: fail,
   };
   try {
-    // What comes of it is told by the handlers; that there was no socket at all, here.
+    // The handlers report the result; only the failure to create a socket arrives here.
     Bun.connect<Peer | undefined>({ hostname: address, port, allowHalfOpen: true, data: undefined, socket }).catch(
       fail,
     );

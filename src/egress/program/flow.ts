@@ -1,6 +1,6 @@
 /**
- * One connection of a sandbox and what it is joined to. It counts until both ends, and whatever is being dialled for
- * it, are gone. After each wait somebody may have cut it: who waited looks at `isOver` before anything else.
+ * One connection of a sandbox and its upstream. It counts until both ends and all pending dials are gone. A flow can be
+ * cut during any wait, so callers check `isOver` after each.
  */
 import { RELAY_DIAL_ADDRESSES_MAX } from "../limits.ts";
 import { dial } from "./dial.ts";
@@ -8,10 +8,10 @@ import { Peer, type PeerOwner } from "./peer.ts";
 import type { Carried, Sandbox } from "./sandbox.ts";
 import { askProxy } from "./socks.ts";
 
-/** What it was let through for. */
+/** The destination that the policy allowed. */
 type Purpose = { name: string } | { address: string };
 
-/** Why there is nothing to be joined to. */
+/** Why there is no upstream. */
 export type NotReached = "forbidden" | "unknown" | "closed" | "silent" | "over";
 
 export class Flow implements PeerOwner, Carried {
@@ -20,17 +20,17 @@ export class Flow implements PeerOwner, Carried {
   isOver = false;
   movedAt = performance.now();
   #purpose: Purpose | undefined;
-  /** The addresses that it has dialled for its purpose. */
+  /** The addresses dialled for the purpose: destination and proxy. */
   #address: string | undefined;
   #proxy: string | undefined;
   #proxyAddress: string | undefined;
-  /** A proxy that is being asked. */
+  /** The proxy during its handshake. */
   #asked: Peer | undefined;
   #isWaiting = true;
   #heldBytes = 0;
-  /** Of what it has said so far of whom it is for. */
+  /** Bytes buffered until the destination is known. */
   #collectedBytes = 0;
-  /** Ends, and tries to get one, that are still there. */
+  /** Open ends and pending dials. */
   #open = 1;
   #timer: Timer | undefined;
 
@@ -45,13 +45,13 @@ export class Flow implements PeerOwner, Carried {
     if (sandbox.isFull) this.client.stop();
   }
 
-  /** It is cut unless something else is expected of it, or nothing any more, before this is over. */
+  /** Cuts the flow after this time unless another call comes first. Undefined: no deadline. */
   expect(withinMs: number | undefined): void {
     clearTimeout(this.#timer);
     this.#timer = withinMs === undefined ? undefined : setTimeout(() => this.cut(), withinMs);
   }
 
-  /** Whether what it was let through for is allowed now. */
+  /** Whether the current policy allows the flow's destination. */
   mayGoOn(): boolean {
     if (this.#purpose === undefined) return true;
     const { judge } = this.sandbox;
@@ -64,7 +64,7 @@ export class Flow implements PeerOwner, Carried {
     return address !== undefined && judge.allowsAddress(address);
   }
 
-  /** A connection to there, if it may be. It is paused. */
+  /** Opens a connection to the destination if the policy allows it. The returned peer is paused. */
   async reach(purpose: Purpose, port: number): Promise<Peer | NotReached> {
     const { judge, commons, names } = this.sandbox;
     if ("name" in purpose ? !judge.allowsName(purpose.name) : !judge.allowsAddress(purpose.address)) return "forbidden";
@@ -96,7 +96,7 @@ export class Flow implements PeerOwner, Carried {
     return why;
   }
 
-  /** Directly, or through the sandbox's proxy. */
+  /** Connects directly or through the sandbox's proxy. */
   async #connect(address: string, port: number, deadline: number): Promise<Peer | undefined> {
     const { proxy } = this.sandbox.judge.policy;
     if (proxy === null) return await this.#dial(address, port, deadline);
@@ -116,7 +116,7 @@ export class Flow implements PeerOwner, Carried {
     return undefined;
   }
 
-  /** The first address of the proxy that is not closed. */
+  /** The proxy's first address that is not closed. */
   async #proxyAt(host: string): Promise<string | undefined> {
     const { names } = this.sandbox;
     const addresses = isAddress(host) ? [host] : await names.resolve(host);
@@ -127,7 +127,7 @@ export class Flow implements PeerOwner, Carried {
     return open;
   }
 
-  /** Programs inside only see that their connections end. */
+  /** Reports a failing proxy to the sandbox's log, because programs inside only see their connections end. */
   #complain({ host }: { host: string }, why: string): void {
     if (!this.isOver) this.sandbox.complain(`egress proxy ${host}: ${why}`);
   }
@@ -138,14 +138,14 @@ export class Flow implements PeerOwner, Carried {
     return await dial(this, { address, port, timeoutMs, failed: () => this.#release() });
   }
 
-  /** It waits no more. */
+  /** Marks the flow as no longer waiting for its upstream. */
   #settle(): void {
     if (!this.#isWaiting) return;
     this.#isWaiting = false;
     this.sandbox.waiting -= 1;
   }
 
-  /** From now on bytes go both ways as they come. */
+  /** From now on bytes flow both ways unchanged. */
   join(upstream: Peer): void {
     this.expect(undefined);
     oneWay(this.client, upstream);
@@ -154,14 +154,14 @@ export class Flow implements PeerOwner, Carried {
     this.client.resume();
   }
 
-  /** Lets go of what it is joined to, to be joined to something else, or to nothing. */
+  /** Closes the upstream, so that the flow can join another or none. */
   disconnect(): void {
     const { upstream } = this;
     this.upstream = undefined;
     upstream?.close();
   }
 
-  /** Nothing more goes to the client, and nothing it sends counts. It has so long to read what it was told. */
+  /** Sends nothing more to the client and discards its input. The client has this long to read what was sent. */
   finish(withinMs: number | undefined): void {
     if (this.isOver) return;
     this.#settle();
@@ -177,7 +177,7 @@ export class Flow implements PeerOwner, Carried {
     this.isOver = true;
     this.expect(undefined);
     this.client.cut();
-    // A proxy that is being asked must not be asked for more.
+    // End a pending proxy handshake as well.
     this.#asked?.cut();
     this.upstream?.cut();
   }
@@ -189,7 +189,7 @@ export class Flow implements PeerOwner, Carried {
 
   goOn(): void {
     this.client.goOn();
-    // What waited there may have made the sandbox full again.
+    // Bytes that the client had buffered may have filled the sandbox's share again.
     if (!this.sandbox.isFull) this.upstream?.goOn();
   }
 
@@ -202,7 +202,7 @@ export class Flow implements PeerOwner, Carried {
     this.sandbox.held(bytes);
   }
 
-  /** So many bytes more are kept until it is known whom it is for. Undefined: it is. */
+  /** Counts bytes buffered until the destination is known. Undefined: it is known, so the count returns to zero. */
   collect(bytes: number | undefined): void {
     const more = bytes ?? -this.#collectedBytes;
     this.#collectedBytes += more;
@@ -214,7 +214,7 @@ export class Flow implements PeerOwner, Carried {
   }
 
   closed(peer: Peer, whole: boolean): void {
-    // Another one may have taken its place meanwhile.
+    // Only for a current end: the flow may have replaced this peer.
     if (!whole && (peer === this.client || peer === this.upstream)) this.cut();
     this.#release();
   }

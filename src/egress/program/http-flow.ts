@@ -1,7 +1,7 @@
 /**
- * A connection that carries HTTP/1: every request on it is judged. One is carried at a time, and the next is read when
- * its response is through, so that requests for different hosts go to different servers, and a refusal comes where the
- * client expects it. All bytes of requests and responses are passed on as they are.
+ * Relays an HTTP/1 connection and judges each request. It handles one exchange at a time and reads the next request
+ * when the response is complete. So requests for different hosts go to different servers, and a refusal arrives in
+ * order. Requests and responses pass unchanged.
  */
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import { BadHead } from "../../http1/head-reader.ts";
@@ -48,7 +48,7 @@ export class HttpFlow {
     const { helloMs } = this.#flow.sandbox.commons.bounds;
     this.#client.events = {
       data: (piece) => {
-        // The pause before a further request may be long; the request itself may not.
+        // The wait before a further request may be long, but the request itself must arrive in time.
         if (this.#head.isEmpty && this.#host !== undefined) this.#flow.expect(helloMs);
         this.#flow.collect(piece.length);
         const found = orBad(() => this.#head.take(piece));
@@ -112,7 +112,7 @@ export class HttpFlow {
     const hasRoom = upstream.write(length === bytes.length ? bytes : bytes.subarray(0, length));
     if (hasRoom && !requestBody.ended) return;
     this.#client.pause();
-    // What follows waits, unread by us, until this one has been answered.
+    // The next request stays unread until this one has its response.
     if (length < bytes.length) this.#client.putBack(bytes.subarray(length));
     // A server may answer before it has heard all, and then nothing more comes from it.
     if (requestBody.ended && responseBody?.ended) this.#next(upstream);
@@ -137,7 +137,7 @@ export class HttpFlow {
       const length = lengthTaken(responseBody, bytes);
       if (length === undefined) return void this.#flow.cut();
       this.#toClient(upstream, length === bytes.length ? bytes : bytes.subarray(0, length));
-      // More than was announced: whatever it is, it is no answer to what comes next.
+      // More bytes than announced: they must not count as the next response.
       if (length < bytes.length) return void this.#leave();
     }
     if (exchange.responseBody.ended && exchange.requestBody.ended) this.#next(upstream);
@@ -147,7 +147,7 @@ export class HttpFlow {
     if (!this.#client.write(bytes)) upstream.pause();
   }
 
-  /** From here on it is something else than HTTP, with the host that was judged. */
+  /** After an upgrade the connection is no longer HTTP, but stays with the judged host. */
   #switch(upstream: Peer, { request, requestBody }: Exchange): void {
     if (!request.upgrade || !requestBody.ended) return void this.#flow.cut();
     this.#flow.join(upstream);
@@ -163,13 +163,13 @@ export class HttpFlow {
     this.#readRequest();
   }
 
-  /** The server says no more; what it had to say may have been all. */
+  /** The server closed; its response may be complete. */
   #serverEnded({ responseBody }: Exchange): void {
     if (responseBody?.endsWithConnection || responseBody?.ended) return void this.#leave();
     this.#flow.cut();
   }
 
-  /** The client hears of the end after all that is on its way to it. */
+  /** Closes the client's connection after all pending bytes. */
   #leave(): void {
     this.#flow.disconnect();
     this.#flow.finish(undefined);

@@ -7,7 +7,7 @@ import type { RequestHead } from "../../http1/request-head.ts";
 
 export interface HttpRequest {
   method: string;
-  /** As the client has written it, without a port. */
+  /** As the client wrote it, without a port. */
   host: string;
   /** Length of the body; undefined: it is chunked. */
   bodyBytes: number | undefined;

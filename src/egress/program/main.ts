@@ -1,6 +1,6 @@
 /**
- * The process of the relay. It has no rights of its own and nothing to read but what sandboxes and servers send, and
- * what the server tells it on standard input; it ends when that does.
+ * Main program of the relay process. It has no privileges and reads only traffic and the server's messages on standard
+ * input. It exits at the end of standard input.
  */
 import { boundedLines } from "../../base/bounded-lines.ts";
 import { RELAY_MESSAGE_MAX_BYTES } from "../limits.ts";

@@ -1,15 +1,15 @@
 /**
- * The addresses of names, asked of one name server for one sandbox. Each question goes out on a socket of its own,
- * which hears that server alone. Answers are kept for as long as they say; nothing is shared with other sandboxes,
- * which could find out otherwise who asks for what.
+ * Resolves names for one sandbox through one name server. Each query uses its own socket connected to that server.
+ * Responses are cached for their time to live. Sandboxes share no cache, because it would reveal which names the others
+ * resolve.
  */
 import { type Addresses, addressesIn, addressQuestion } from "./address-question.ts";
 
-/** A question for a name: how long each try waits, how many there are; at once of one sandbox. */
+/** Timeout of one try, number of tries, and concurrent queries per sandbox. */
 const RELAY_NAME_MS = 2_500;
 const RELAY_NAME_TRIES_MAX = 2;
 const RELAY_NAMES_ASKED_PER_SANDBOX_MAX = 32;
-/** Answers that are kept for one sandbox, no longer than they say, nor than this. */
+/** Cache size per sandbox and the longest time that an entry is kept. */
 const RELAY_NAMES_KEPT_MAX = 64;
 const RELAY_NAME_KEPT_MAX_MS = 60_000;
 
@@ -27,7 +27,7 @@ export class NameClient {
     this.#server = server;
   }
 
-  /** None: it has none, or nobody answers. */
+  /** No addresses: the name has none, or the server does not respond. */
   async resolve(name: string): Promise<readonly string[]> {
     const wanted = (name.endsWith(".") ? name.slice(0, -1) : name).toLowerCase();
     const kept = this.#kept.get(wanted);
@@ -60,7 +60,7 @@ export class NameClient {
   }
 }
 
-/** Undefined: nothing came that could be used. */
+/** Undefined: no usable response. */
 async function ask(server: NameServer, name: string): Promise<Addresses | undefined> {
   const id = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
   const answered = Promise.withResolvers<Addresses | undefined>();

@@ -1,4 +1,4 @@
-/** Where a connection was going before the firewall turned it to us. */
+/** Reads the destination of a connection before the firewall redirected it. */
 import { FFIType, ptr } from "bun:ffi";
 import { callResult, onFirstUse } from "../../base/c-library.ts";
 

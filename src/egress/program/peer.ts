@@ -1,7 +1,7 @@
 /**
- * One end of a connection. What the kernel does not take at once waits here, and whoever writes is told to stop
- * meanwhile; what comes while nobody wants it waits as well. So for each end there is never more than one piece, as
- * the kernel hands it over, in each direction.
+ * One end of a connection, with backpressure. Bytes that the kernel does not accept at once are buffered and the writer
+ * is told to stop. Bytes that arrive while paused are buffered too. So each end buffers at most one chunk, as the
+ * kernel delivers it, per direction.
  */
 import { RELAY_KEEPALIVE_MS } from "../limits.ts";
 
@@ -9,17 +9,17 @@ interface PeerEvents {
   data(bytes: Buffer<ArrayBuffer>): void;
   /** Nothing more comes from it. It may still take something. */
   end(): void;
-  /** What waited has been taken. */
+  /** All buffered bytes are written. */
   room(): void;
 }
 
-/** Who is told of what every peer does. */
+/** Receives the events of every peer. */
 export interface PeerOwner {
-  /** Bytes wait, or do not any more. */
+  /** The number of buffered bytes changed by this much. */
   held(bytes: number): void;
-  /** Something came from it, or was taken by it. */
+  /** Bytes were read or written. */
   moved(): void;
-  /** It is gone. `whole`: both ends have said all they wanted. */
+  /** The peer is closed. `whole`: both directions ended in order. */
   closed(peer: Peer, whole: boolean): void;
 }
 
@@ -31,7 +31,7 @@ export class Peer {
   events: PeerEvents = NOBODY;
   readonly #socket: PeerSocket;
   readonly #owner: PeerOwner;
-  /** Not taken by the kernel yet. */
+  /** Bytes that the kernel has not accepted yet. */
   #outgoing: Buffer[] = [];
   /** Came while nobody wanted it. */
   #incoming: Buffer<ArrayBuffer>[] = [];
@@ -55,12 +55,12 @@ export class Peer {
     return this.#isClosed;
   }
 
-  /** Whether it has said that nothing more comes. */
+  /** Whether the other side has sent its end. */
   get hasEnded(): boolean {
     return this.#ended;
   }
 
-  /** False: come back when there is room. */
+  /** False: wait for `room`. */
   write(bytes: Buffer): boolean {
     if (this.#isClosed || this.#finishing) return true;
     if (this.#outgoing.length > 0) {
@@ -69,33 +69,33 @@ export class Peer {
     }
     const taken = this.#socket.write(bytes);
     if (taken === bytes.length) return true;
-    // Gone: its end is told by itself.
+    // The socket is closed; its `close` event follows.
     if (taken < 0) return false;
     this.#hold(bytes.subarray(taken));
     return false;
   }
 
   #hold(bytes: Buffer): void {
-    // A small rest must not keep the large piece that it is part of.
+    // Copy a small remainder, so that it does not retain the large chunk.
     const kept = bytes.length * 2 < bytes.buffer.byteLength ? Buffer.from(bytes) : bytes;
     this.#outgoing.push(kept);
     this.#owner.held(kept.length);
   }
 
-  /** Nothing more is written: the other end hears so after all that waits. */
+  /** Ends the sending direction after all buffered bytes. */
   finish(): void {
     if (this.#isClosed || this.#finishing) return;
     this.#finishing = true;
     if (this.#outgoing.length === 0) this.#socket.shutdown();
   }
 
-  /** Nobody wants anything of it any more. */
+  /** Closes the peer and drops its further events. */
   close(): void {
     this.events = NOBODY;
     if (!this.#isClosed) this.#socket.end();
   }
 
-  /** At once, whatever waits. */
+  /** Closes at once and drops buffered bytes. */
   cut(): void {
     if (!this.#isClosed) this.#socket.terminate();
   }
@@ -111,7 +111,7 @@ export class Peer {
     this.#steer();
   }
 
-  /** Besides being paused: nothing is read of it until it may go on. */
+  /** Like `pause`, but independent of it: set while the sandbox exceeds its memory share. */
   stop(): void {
     this.#stopped = true;
     this.#steer();
@@ -152,7 +152,7 @@ export class Peer {
     this.events.end();
   }
 
-  /** Mostly nothing waits, and nothing is to be told. */
+  /** Reports the change of buffered bytes; usually there is none. */
   #countIncoming(): void {
     const bytes = this.#isClosed ? 0 : this.#incoming.reduce((sum, piece) => sum + piece.length, 0);
     const more = bytes - this.#incomingBytes;
@@ -207,7 +207,7 @@ export class Peer {
     this.#countIncoming();
     if (unsent > 0) this.#owner.held(-unsent);
     const whole = error === undefined && unsent === 0;
-    // Who waits for more hears of the end; but not as one that was meant.
+    // The reader gets an end event too, but after a broken connection the owner hears first and can cut the flow.
     if (!whole) this.#owner.closed(this, whole);
     this.#ended = true;
     this.#deliver();

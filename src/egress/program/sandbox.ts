@@ -1,6 +1,6 @@
 /**
- * A sandbox, as the relay knows it: what may leave it, its connections, and its share of the memory. One that has used
- * up its share is not read from until enough of it was taken: it holds up nobody but itself.
+ * A sandbox's state in the relay: its policy, its connections and its share of memory. A sandbox that exceeds its share
+ * is not read until enough is written, so that it delays only itself.
  */
 import { TokenBucket } from "../../base/token-bucket.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
@@ -8,23 +8,23 @@ import { EgressJudge } from "../egress-judge.ts";
 import type { Bounds } from "./bounds.ts";
 import { NameClient, type NameServer } from "./name-client.ts";
 
-/** What all sandboxes share. */
+/** State that all sandboxes share. */
 export interface Commons {
   readonly bounds: Bounds;
   readonly nameServer: NameServer;
-  /** Whether an address is closed to every sandbox, now. */
+  /** Whether an address is currently closed to every sandbox. */
   isClosed(address: string): boolean;
   report(source: string, message: string): void;
-  /** Of what waits in memory, as much as each sandbox may have now. */
+  /** Bytes that each sandbox may currently buffer. */
   shareBytes(): number;
 }
 
-/** One of its connections. */
+/** One connection of the sandbox. */
 export interface Carried {
   readonly movedAt: number;
-  /** Something waits to be taken from it. */
+  /** Whether it has bytes that the other end has not read. */
   readonly isStalled: boolean;
-  /** Whether what it was let through for is allowed now. */
+  /** Whether the current policy allows its destination. */
   mayGoOn(): boolean;
   cut(): void;
   stop(): void;
@@ -34,13 +34,13 @@ export interface Carried {
 export class Sandbox {
   readonly flows = new Set<Carried>();
   readonly names: NameClient;
-  /** Flows that are not connected further yet. */
+  /** Flows that have no upstream yet. */
   waiting = 0;
   readonly #arrivals: TokenBucket;
   #judge: EgressJudge;
   #heldBytes = 0;
   #isFull = false;
-  /** Connections that failed and were not reported yet. */
+  /** Failed connections since the last report. */
   #failed = 0;
   #silentUntil = 0;
 
@@ -55,7 +55,7 @@ export class Sandbox {
     this.#arrivals = new TokenBucket({ burst: newBurst, perSecond: newPerSecond }, performance.now());
   }
 
-  /** Tells why its connections fail: at once, then at most once in a while, with how many failed since. */
+  /** Reports why connections fail: at once, then at intervals with the number of failures since. */
   complain(why: string): void {
     const now = performance.now();
     this.#failed += 1;
@@ -78,13 +78,13 @@ export class Sandbox {
     return this.#isFull;
   }
 
-  /** Of a new connection: how long others come first, so that a flood of them is nobody else's business. */
+  /** How long to delay a new connection, so that a flood of them does not affect other sandboxes. */
   arrivalDelayMs(): number {
     const now = performance.now();
     return this.#arrivals.charge(1, now) ? 0 : this.#arrivals.msUntil(0, now);
   }
 
-  /** From now on this holds; what it forbids is cut. */
+  /** Applies the policy and cuts the connections that it forbids. */
   setPolicy(policy: EgressPolicy): void {
     this.#judge = new EgressJudge(policy);
     this.#silentUntil = 0;
@@ -109,7 +109,7 @@ export class Sandbox {
       this.#isFull = false;
       for (const flow of this.flows) {
         flow.goOn();
-        // What waited in that one may have made it full again: by then all are stopped, and stay so.
+        // Bytes that this flow had buffered may have filled the share again; then all flows are stopped.
         if (this.#isFull) break;
       }
     }

@@ -1,4 +1,4 @@
-/** Asks a SOCKS5 server (RFC 1928, 1929) for a connection to an address. */
+/** Requests a connection to an address from a SOCKS5 server (RFC 1928, 1929). */
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import type { Peer } from "./peer.ts";
 
@@ -15,7 +15,9 @@ const NAME = 3;
 const IPV6 = 4;
 const GRANTED = 0;
 
-/** Whether it was granted; what the peer sends from then on comes from there. The peer is paused afterwards. */
+/**
+ * Whether the proxy granted the connection. The peer is paused afterwards; its later bytes come from the destination.
+ */
 export async function askProxy(peer: Peer, proxy: Proxy, address: string, port: number): Promise<boolean> {
   const answers = new Answers(peer);
   const login = proxy.credentials;
@@ -34,14 +36,14 @@ export async function askProxy(peer: Peer, proxy: Proxy, address: string, port: 
   peer.write(Buffer.from([VERSION, CONNECT, 0, IPV4, ...address.split(".").map(Number), port >> 8, port & 255]));
   const [answerVersion, reply, , kind] = await answers.next(4);
   if (answerVersion !== VERSION || reply !== GRANTED) return false;
-  // From which address it connects: nobody asks, but it comes before the first byte from there.
+  // The reply carries the proxy's own address, which must be skipped: the destination's bytes follow it.
   const length = kind === IPV4 ? 4 : kind === IPV6 ? 16 : kind === NAME ? ((await answers.next(1))[0] ?? 0) : undefined;
   if (length === undefined) return false;
   await answers.next(length + 2);
   return answers.leave();
 }
 
-/** What comes from the server, so many bytes at a time. Once it has ended, nothing. */
+/** Reads a given number of bytes from the server; returns an empty buffer once it has ended. */
 class Answers {
   readonly #peer: Peer;
   #bytes = Buffer.alloc(0);

@@ -1,4 +1,4 @@
-/** A connection that begins with TLS: goes where its hello says, if that may be, and is carried as it is. */
+/** Relays a TLS connection to the server named in its hello, if the policy allows it. The bytes pass unchanged. */
 import { ALERT_DENIED, ClientHelloReader } from "./client-hello.ts";
 import type { Flow } from "./flow.ts";
 
@@ -16,7 +16,7 @@ export function carryTls(flow: Flow, port: number): void {
       if ("refused" in hello) flow.cut();
       else connect(flow, hello.said, reader.bytes, port).catch(() => flow.cut());
     },
-    // Who says nothing more has not said enough.
+    // The client closed before its hello was complete.
     end: () => flow.cut(),
     room: () => undefined,
   };
