@@ -1,6 +1,6 @@
 /**
- * The images that builds begin with, fetched and made what the interface promises of every sandbox. Both are done once
- * for an image, by programs of ours alone: nothing of the image is run.
+ * The images that builds start from: fetched, then provisioned with what the E2B interface promises of every sandbox.
+ * Both happen once per image and run only programs of Sandlot, never code of the image.
  */
 
 import { scaled } from "../base/time-factor.ts";
@@ -25,12 +25,12 @@ import {
 } from "./registry/image-fetcher.ts";
 import { MACHINE_BUNDLES } from "./registry/machine-authorities.ts";
 
-/** The sandbox in which an image is fetched. Its disk holds the layers as they come, and what is unpacked of them. */
+/** Size of the sandbox that fetches an image. Its disk holds the downloaded layers and the unpacked files. */
 const FETCH_CPU_COUNT = 2;
 const FETCH_MEMORY_MB = 1024;
 const FETCH_DISK_MB = 24 * 1024;
 const PROVISION_DISK_MB = 1024;
-/** A registry that has not said what a name leads to by then does not answer. */
+/** A registry that does not resolve an image name within this time counts as unavailable. */
 const FETCH_QUESTION_MS = scaled(60_000);
 
 interface BaseImagesParts {
@@ -46,14 +46,14 @@ interface BaseImagesParts {
       made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal },
     ): Promise<void>;
   };
-  /** Where it is written down what is known about fetched images. */
+  /** Holds notes about fetched images. */
   notesFolder: string;
-  /** What provides the programs. */
+  /** Holds the guest's programs. */
   guestFolder: string;
   options: Partial<FetchOptions>;
 }
 
-/** The account that sandboxes have, whatever their image. */
+/** The default user of every sandbox, whatever its image says. */
 const USER = "user";
 
 export class BaseImages {
@@ -85,7 +85,10 @@ export class BaseImages {
     });
   }
 
-  /** Fault 400 when the name is none, 422 when it cannot be had. The user and folder are those of the interface. */
+  /**
+   * Fault 400: malformed image name; 422: the image is unavailable. User and working directory follow the E2B
+   * interface, not the image.
+   */
   async fetch(request: FetchRequest, need: FetchFor): Promise<FetchedImage> {
     const fetched = await this.#fetcher.fetch(request, need);
     if (fetched.isProvisioned) return fetched;
@@ -93,12 +96,12 @@ export class BaseImages {
     return { ...fetched, image: await this.#fetcher.once(this.#nameOf(fetched), need, provision) };
   }
 
-  /** Removes what is kept of registries and was not used lately. */
+  /** Removes cached registry data that was not used lately. */
   async collect(): Promise<void> {
     await this.#fetcher.collect();
   }
 
-  /** Another guest may have other promises to keep. */
+  /** Includes the guest's version: another guest may provision differently. */
   #nameOf({ image }: FetchedImage): string {
     const { guestFolder } = this.#parts;
     return `p${new Bun.CryptoHasher("sha256")
@@ -153,7 +156,7 @@ export class BaseImages {
     return await BuildSandbox.of(sandboxes, (opened) => sandboxes.boot(opened), { kind, envVars: {}, egress }, signal);
   }
 
-  /** A clone of it, which is needed for a moment. */
+  /** Passes a temporary clone of the sandbox's disk. */
   async #withDisk({ record }: BuildSandbox, use: (disk: string) => Promise<void>): Promise<void> {
     const { checkpoints, checkpointing } = this.#parts;
     const name = `disk-${record.id}`;

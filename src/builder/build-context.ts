@@ -1,4 +1,4 @@
-/** What a step finds besides the disk: who it runs as, where, and with which variables. Pure. */
+/** State that one build step passes to the next besides the disk: user, working directory and variables. Pure. */
 import { join, normalize } from "node:path/posix";
 import { Fault } from "../contract/fault.ts";
 import { BUILD_VARIABLES_MAX_BYTES } from "./limits.ts";
@@ -6,18 +6,18 @@ import { expand, PATH_DEFAULT } from "./variables.ts";
 
 export interface BuildContext {
   user: string;
-  /** Of that user. */
+  /** The user's home directory. */
   home: string;
   workdir: string;
   envVars: Record<string, string>;
 }
 
-/** What `$VAR` means in an argument of a step. */
+/** The values of `$VAR` in the arguments of a step. */
 export function variablesOf({ user, home, envVars }: BuildContext): Record<string, string> {
   return { PATH: PATH_DEFAULT, HOME: home, USER: user, LOGNAME: user, ...envVars };
 }
 
-/** All values see the variables as they were before the step. */
+/** All values are expanded with the variables from before the step. */
 export function withVariables(
   context: BuildContext,
   added: readonly (readonly [name: string, value: string])[],
@@ -35,7 +35,7 @@ export function withVariables(
   return { ...context, envVars };
 }
 
-/** Where a path of a step leads: relative to the working directory, and `~` to the home. */
+/** Resolves a path of a step: relative to the working directory, with `~` for the home. */
 export function placeOf(context: BuildContext, given: string): string {
   const path = expand(given, variablesOf(context));
   if (path.includes("\0")) throw new Fault(422, `the path ${JSON.stringify(path)} contains a NUL byte`);

@@ -1,4 +1,4 @@
-/** What all phases of one build share: what it is made with, what was asked for, and where it is. */
+/** State that all phases of one build share: its parts, its request and its current step. */
 import { Fault } from "../contract/fault.ts";
 import type { BuildRequest, CreatedSandbox, CreateSandbox, Egress, SandboxKind } from "../contract/internal/host.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
@@ -16,40 +16,40 @@ import { pause } from "./pause.ts";
 import type { BuildResults } from "./results.ts";
 import type { UploadedFiles } from "./steps.ts";
 
-/** A sandbox of a build that the machine has no room for is tried so often, with pauses that double from this one. */
+/** Retries when the host has no room for a build's sandbox; the delay doubles from the first one. */
 const BUILD_SANDBOX_TRIES_MAX = 6;
 const BUILD_SANDBOX_RETRY_MS = 1_000;
 
 export interface BuildBounds {
   maxMs: number;
-  /** Until a ready command succeeds. */
+  /** Timeout of the ready command. */
   readyMaxMs: number;
-  /** What a start command without a ready command is given. */
+  /** Wait after a start command that has no ready command. */
   readyDefaultMs: number;
   logMaxBytes: number;
-  /** Of all layers that are kept for the next builds, and how long one is kept that none began with. */
+  /** Total size of cached layers, and how long an unused one is kept. */
   layersMaxBytes: number;
   layersKeptMs: number;
 }
 
-/** Where root filesystems are kept. */
+/** Root filesystem images. */
 export interface BuildImages {
   has(name: string): boolean;
-  /** Fault 404 when there is no such image, 400 when nothing more can be stacked on it. */
+  /** Fault 404: no such image; 400: its stack has reached the maximum depth. */
   demandStackable(parent: string): void;
-  /** Fault 422 when an image has something else than folders where sandboxes have their own. */
+  /** Fault 422: the image has a file where a sandbox needs a folder to mount on. */
   demandMountPoints(name: string, guest: string): void;
-  /** Of a disk, all that was written to it, or what is in a folder of it. */
+  /** Adds an image from all that was written to a disk, or from one folder of it. */
   add(name: string, made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal }): Promise<void>;
   remove(name: string): Promise<void>;
-  /** It is not collected until it is let go. */
+  /** Keeps the image from collection until disposed. */
   hold(name: string): Disposable;
 }
 
 export interface BuildParts {
-  /** What fetches images. */
+  /** Fetches images. */
   bases: Pick<BaseImages, "fetch" | "collect">;
-  /** What makes those of templates that come with Sandlot. */
+  /** Makes the images of built-in templates. */
   builtins: BuiltinImages;
   bounds: BuildBounds;
   sandboxes: SandboxSource;
@@ -62,26 +62,26 @@ export interface BuildParts {
   files: UploadedFiles;
 }
 
-/** What a build begins with. */
+/** What the build starts from. */
 export interface Base {
   image: string;
-  /** The disk of a snapshot, which has more than its image. */
+  /** The disk of a snapshot, which holds more than its image. */
   disk: Pick<Layer, "folder"> | undefined;
   context: BuildContext;
   key: string;
 }
 
-/** How far a build has come: `key` names all that led here, `diskKey` the layer that has all of its disk. */
+/** Progress of a build: `key` identifies all steps so far, `diskKey` the layer with its whole disk. */
 export interface Progress {
   context: BuildContext;
   key: string;
   diskKey: string | undefined;
-  /** In which the last steps were run. */
+  /** The sandbox of the last steps. */
   sandbox: BuildSandbox | undefined;
 }
 
 export class BuildJob {
-  /** Where it is, in the words of an outcome. */
+  /** The current step, as the outcome names it. */
   at = "base";
 
   constructor(
@@ -91,7 +91,7 @@ export class BuildJob {
     readonly signal: AbortSignal,
   ) {}
 
-  /** Something of it is to be made whatever there is. */
+  /** Whether the client requests to rebuild anything regardless of the cache. */
   get isForced(): boolean {
     return this.request.force || this.request.steps.some(({ force }) => force);
   }
@@ -100,7 +100,7 @@ export class BuildJob {
     this.log.say(level, this.at, message);
   }
 
-  /** Tried again where a client would be told to come again: nobody waits for a build as for a create. */
+  /** Retries where a create would return 503 or 500, because a build can wait longer than a create. */
   async start(
     request: Omit<CreateSandbox, "accessTokens">,
     make: (opened: CreateSandbox) => Promise<string | CreatedSandbox>,
@@ -110,7 +110,7 @@ export class BuildJob {
         return await BuildSandbox.of(this.parts.sandboxes, make, request, this.signal);
       } catch (cause) {
         const { status, message } = Fault.from(cause);
-        // Room may come; what nobody understands is as likely to come again.
+        // 503: room may become free. 500: an unexplained failure rarely goes away, so fewer retries.
         const triesMax = status === 503 ? BUILD_SANDBOX_TRIES_MAX : status === 500 ? TRIES_MAX : 1;
         if (this.signal.aborted || tries >= triesMax) throw cause;
         this.say("debug", `A sandbox could not be started, which is tried again: ${message}`);
@@ -119,7 +119,7 @@ export class BuildJob {
     }
   }
 
-  /** Of all its sandboxes in which steps and start commands run. */
+  /** Egress rules of the sandboxes in which steps and start commands run. */
   get egress(): Egress {
     return openEgress(this.request.privateRanges);
   }

@@ -1,6 +1,6 @@
 /**
- * What a build says, gathered for a moment and told in its order. Output of commands is bounded in all; what the build
- * itself says is short and always told.
+ * The log of a build, delivered in order and in batches. Output of commands has a total limit; the build's own messages
+ * are short and always delivered.
  */
 import { type Clock, systemClock, type Timer } from "../base/clock.ts";
 import { TokenBucket } from "../base/token-bucket.ts";
@@ -8,13 +8,13 @@ import type { BuildLogEntry } from "../contract/internal/host.ts";
 import { BUILD_LOG_ENTRY_OVERHEAD_BYTES } from "./limits.ts";
 import { OutputLines } from "./output-lines.ts";
 
-/** What a build says is told after so long, or when it is so much. */
+/** A batch is delivered after this time or at this size. */
 export const BUILD_LOG_GATHER_MS = 100;
 export const BUILD_LOG_GATHER_BYTES = 64 * 1024;
-/** What is read of a build's commands, also when it is not kept any more. */
+/** Read rate of command output, also after the log is full. */
 const BUILD_OUTPUT_BURST_BYTES = 16 * 1024 * 1024;
 const BUILD_OUTPUT_BYTES_PER_SECOND = 4 * 1024 * 1024;
-/** Of the output of a step that failed, and of its command, in the message about it. */
+/** Length of a failed step's output in its error message. */
 export const BUILD_TAIL_MAX_CHARS = 4096;
 
 const FLOW = { burst: BUILD_OUTPUT_BURST_BYTES, perSecond: BUILD_OUTPUT_BYTES_PER_SECOND };
@@ -42,7 +42,7 @@ export class BuildLog {
     else this.#timer ??= this.#clock.after(BUILD_LOG_GATHER_MS, () => this.flush());
   }
 
-  /** For the output of one command. */
+  /** Collects the output of one command. */
   output(step: string): CommandOutput {
     return new CommandOutput(
       (line) => this.#line(step, line),
@@ -72,14 +72,14 @@ export class BuildLog {
       );
   }
 
-  /** A command that writes without end must not keep the server busy with reading. */
+  /** Slows down a command that writes without end, so that reading it does not keep the server busy. */
   async #pace(bytes: number): Promise<void> {
     if (this.#flow.charge(bytes, performance.now())) return;
     await Bun.sleep(this.#flow.msUntil(0, performance.now()));
   }
 }
 
-/** One command's output: told line by line, and its end kept for the message of a failure. */
+/** The output of one command: logged line by line, with its end kept for an error message. */
 export class CommandOutput {
   readonly #lines: OutputLines;
   readonly #pace: (bytes: number) => Promise<void>;
@@ -99,7 +99,7 @@ export class CommandOutput {
     await this.#pace(chunk.length);
   };
 
-  /** The last lines, after the last byte. */
+  /** Flushes the rest and returns the last lines. */
   end(): string {
     this.#lines.end();
     return this.#tail.join("\n").trim();
@@ -114,7 +114,7 @@ export class CommandOutput {
   }
 }
 
-/** For a command to which nobody listens. */
+/** Discards the output of a command. */
 export function silentOutput(): CommandOutput {
   return new CommandOutput(
     () => undefined,

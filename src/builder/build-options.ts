@@ -1,30 +1,30 @@
-/** What the operator says about where images come from. */
+/** Operator settings about the sources of images. */
 import type { Blobs } from "../blobs/blobs.ts";
 import type { AllowedRegistry } from "./registry/allowed-registries.ts";
 import type { LocalImage } from "./registry/local-images.ts";
 
-/** Root filesystems of templates that come with Sandlot. */
+/** Root filesystems of built-in templates. */
 export interface BuiltinImages {
-  /** Answers the name of the image, once it is whole. Fault 404 when no such template comes with Sandlot. */
+  /** Makes the image and returns its name. Fault 404: not a built-in template. */
   make(template: string, signal: AbortSignal, say: (message: string) => void): Promise<string>;
-  /** Names of the images of all these templates, whether they are made or not, with what they are stacked on. */
+  /** Image names of all built-in templates and of their parents, whether they exist yet or not. */
   current(): readonly string[];
 }
 
 export interface FetchOptions {
-  /** Images of built-in templates, by the templates' names. */
+  /** Images of built-in templates, by template name. */
   templates: Readonly<Record<string, string>>;
-  /** Images that are on this machine, by the names that builds ask for. */
+  /** Images on this host, by the names that builds use. */
   local: Readonly<Record<string, LocalImage>>;
-  /** Those in private networks, or without TLS. */
+  /** Registries in private networks, or without TLS. */
   registries: readonly AllowedRegistry[];
-  /** Where the certificates may be that this machine trusts; the first file that is there counts. */
+  /** Candidate files with the host's trusted certificates; the first existing one is used. */
   authorities: readonly string[];
-  /** Where blobs of registries are kept. */
+  /** Storage of the registry blob cache. */
   blobs: Blobs;
-  /** Of the sandbox that fetches. */
+  /** Disk size of the sandbox that fetches. */
   diskSizeMB: number;
-  /** How long a registry may take to say what a name leads to, and how long to send nothing of a blob. */
+  /** Timeouts of a registry: to resolve an image name, and without any progress of a download. */
   questionMaxMs: number;
   stalledMaxMs: number;
 }

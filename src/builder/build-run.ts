@@ -1,4 +1,4 @@
-/** One build, from its base to its outcome. */
+/** Runs one build from its base to its outcome. */
 import type { BuildOutcome } from "../contract/internal/host.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import { type Ends, FinishPhase } from "./finish-phase.ts";
@@ -6,7 +6,7 @@ import { originKey } from "./layer-key.ts";
 import type { FetchFor, FetchRequest } from "./registry/image-fetcher.ts";
 import { StepPhase } from "./step-phase.ts";
 
-/** The account of a new sandbox, unless a step says otherwise. */
+/** Default user of a new sandbox, unless a step sets another. */
 const USER = "user";
 
 export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
@@ -22,7 +22,7 @@ export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   const { made, image } = await makeImage(job, base, steps, finish, { holds, undo });
   const checkpoint = await finish.proven(job.kind(image, made.context), made, undo);
   finish.remember(base, made, image, checkpoint);
-  // From here on nothing of it is to be taken back.
+  // The build has succeeded: keep everything.
   undo.move();
   const { user: defaultUser, workdir: defaultWorkdir, envVars } = made.context;
   return { isReady: true, image, defaultUser, defaultWorkdir, envVars, checkpoint };
@@ -41,7 +41,7 @@ async function findBase(job: BuildJob, hold: FetchFor["hold"]): Promise<Base> {
   return { image, disk: { folder }, context, key };
 }
 
-/** User and folder are those that every sandbox has, whatever the image says. */
+/** User and working directory are those of every sandbox, whatever the image says. */
 async function fetchBase(job: BuildJob, from: FetchRequest, hold: FetchFor["hold"]): Promise<Base> {
   const { request, parts, signal } = job;
   const { image, envVars } = await parts.bases.fetch(from, {

@@ -1,6 +1,6 @@
 /**
- * A sandbox that belongs to a build: with the walls and limits of any other, but nobody is told of it, and its guest
- * opens to a token that only this process has. It goes when it is disposed of, and all its processes with it.
+ * A sandbox that belongs to a build. It has the isolation and limits of any other sandbox, but is never listed, and
+ * only this process knows its guest's token. Disposing it ends all its processes.
  */
 import { Fault } from "../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox } from "../contract/internal/host.ts";
@@ -16,20 +16,20 @@ import { BUILD_COMMAND_SHOWN_CHARS } from "./limits.ts";
 import { shellQuoted } from "./shell-quoted.ts";
 
 const HOME_MAX_CHARS = 1024;
-/** A passwd file in which a build looks for homes. */
+/** Maximum size of a passwd file in which a build looks up homes. */
 const PASSWD_MAX_BYTES = 1024 * 1024;
-/** What is kept of the end of what a program of the guest's own says. */
+/** Length of the kept end of a guest program's output. */
 const GUEST_PROGRAM_SAID_MAX_CHARS = 16 * 1024;
 
-/** What makes sandboxes that nobody is told of. */
+/** Creates unlisted sandboxes. */
 export interface SandboxSource {
-  /** With a fresh disk, or a copy of one. Its guest has the settings of the request. */
+  /** Boots a sandbox with a fresh disk or a copy of `origin`. Its guest has the settings of the request. */
   boot(request: CreateSandbox, origin?: Origin): Promise<string>;
-  /** As for a client. */
+  /** The same path as a client's create. */
   create(request: CreateSandbox): Promise<CreatedSandbox>;
-  /** A new guest in the place of the one that runs, which knows nothing of what that was told. */
+  /** Replaces the running guest by a new one without the state of the old. */
   renew(id: string): Promise<void>;
-  /** Fault 404 when it does not run any more. */
+  /** Fault 404: the sandbox no longer runs. */
   recordOf(id: string): SandboxRecord;
   addressOf(id: string): string;
   /** Never throws. */
@@ -42,7 +42,7 @@ const SHELLS = ["/bin/bash", "/bin/sh"];
 export class BuildSandbox {
   readonly commands: GuestCommands;
   #shell: Promise<string> | undefined;
-  /** At once: whatever is being done with it fails then, instead of coming to its end. */
+  /** Destroys the sandbox at once, so that pending operations fail instead of finishing. */
   readonly #end = () => void this.source.destroy(this.id);
 
   private constructor(
@@ -51,14 +51,14 @@ export class BuildSandbox {
     readonly request: Omit<CreateSandbox, "accessTokens">,
     readonly signal: AbortSignal,
     token: string,
-    /** Why the checkpoint that it was to begin with could not be used, if so. */
+    /** Why the checkpoint could not be used, if so. */
     readonly mismatch: string | undefined,
   ) {
     this.commands = new GuestCommands(source.addressOf(id), token);
     signal.addEventListener("abort", this.#end);
   }
 
-  /** `start` makes the sandbox of a request. */
+  /** `start` creates the sandbox of a request. */
   static async of(
     source: SandboxSource,
     start: (opened: CreateSandbox) => Promise<string | CreatedSandbox>,
@@ -79,7 +79,7 @@ export class BuildSandbox {
     return this.source.recordOf(this.id);
   }
 
-  /** A line for the shell, as a login shell of this user would run it. Fault 422 when it does not end well. */
+  /** Runs a shell line in a login shell of this user. Fault 422: it failed. */
   async shell(line: string, context: BuildContext, output: CommandOutput, signal = this.signal): Promise<void> {
     const end = await this.commands.run(await this.shellCommand(line, context), output.take, signal);
     const last = output.end();
@@ -91,7 +91,9 @@ export class BuildSandbox {
     );
   }
 
-  /** What a shell gets that runs `line`. The profile of a login shell sets PATH anew; the steps' own word counts. */
+  /**
+   * The command that runs `line`. A login shell's profile overwrites PATH, so the command sets the steps' PATH again.
+   */
   async shellCommand(line: string, { user, workdir, envVars }: BuildContext) {
     const path = envVars.PATH === undefined ? "" : `export PATH=${shellQuoted(envVars.PATH)}; `;
     const argv = [await this.#findShell(), "-l", "-c", path + line] as const;
@@ -105,7 +107,7 @@ export class BuildSandbox {
     );
   }
 
-  /** Runs a program of the guest's own. Answers what it said on stdout. */
+  /** Runs one of the guest's own programs and returns its stdout. */
   async program<Name extends GuestProgramName>(
     name: Name,
     request: Parameters<typeof guestProgram<Name>>[1],
@@ -123,7 +125,7 @@ export class BuildSandbox {
     throw new Fault(422, said.stderr.trim() || `${name} ended with exit code ${end.exitCode} and said nothing`);
   }
 
-  /** Writes down what the sandboxes of this disk are of. A place that cannot be written to is left as it is. */
+  /** Writes template and build id to the disk. A path that cannot be written is left as it is. */
   async sign(build: { templateId: string; buildId: string }): Promise<void> {
     const content = new Response(buildFile(build)).body ?? new ReadableStream();
     await this.commands.upload(BUILD_FILE, "root", content, this.signal).catch((cause: unknown) => {
@@ -132,7 +134,7 @@ export class BuildSandbox {
     });
   }
 
-  /** Of this user; undefined if there is no such user. */
+  /** The user's home directory; undefined if there is no such user. */
   async homeOf(user: string): Promise<string | undefined> {
     const passwd = await this.commands.readText("/etc/passwd", PASSWD_MAX_BYTES, this.signal).catch(() => "");
     const line = passwd.split("\n").find((entry) => entry.startsWith(`${user}:`));
@@ -140,7 +142,10 @@ export class BuildSandbox {
     return home.startsWith("/") && home.length <= HOME_MAX_CHARS && !home.includes("\0") ? home : undefined;
   }
 
-  /** Writes all that runs in it. Who is being written is not ended at once: the writing is, in good order, and soon. */
+  /**
+   * Writes a checkpoint with memory. An abort ends the checkpoint in order and soon, instead of destroying the sandbox
+   * at once.
+   */
   async keepMemory(checkpointing: Checkpointing, name: string, owner?: string): Promise<void> {
     const { signal } = this;
     await this.#close();
@@ -159,7 +164,7 @@ export class BuildSandbox {
     await this.source.destroy(this.id);
   }
 
-  /** From now on its guest opens to nobody, and nothing that it was told is in its memory. What was started goes on. */
+  /** Replaces the guest: it accepts no token any more and its memory holds no settings. Started processes continue. */
   async #close(): Promise<void> {
     await this.source.renew(this.id);
   }
@@ -175,7 +180,7 @@ export class BuildSandbox {
   }
 }
 
-/** A command that ended badly, in words for whoever wrote it. */
+/** A failed command, described for the author of the template. */
 export class CommandFailure extends Fault {
   constructor(line: string, how: string, output: string) {
     const shown = line.length > BUILD_COMMAND_SHOWN_CHARS ? `${line.slice(0, BUILD_COMMAND_SHOWN_CHARS)}…` : line;

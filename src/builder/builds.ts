@@ -1,11 +1,12 @@
 /**
  * Builds templates: from an image or another template, step by step in a sandbox, to an image that all its sandboxes
- * share, and if there is a start command to a checkpoint of what that left running.
+ * share. With a start command, the build also makes a checkpoint of the started processes.
  *
- *   base → deepest layer that is there → the steps after it, a layer behind each → image → start, ready, checkpoint
- *   → a sandbox of the result runs a command
+ *   base → deepest cached layer → remaining steps, a layer after each → image → start, ready, checkpoint
+ *   → test: a sandbox of the result runs a command
  *
- * A build ends as an outcome, whatever happens. Nothing of one that failed is left but its layers.
+ * A build always ends with an outcome. A failed build leaves nothing but its layers. This folder never lists or names
+ * templates: its callers keep those records.
  */
 
 import { Background } from "../base/background.ts";
@@ -59,14 +60,14 @@ export class Builds {
     }
   }
 
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when nothing of the build runs any more. */
   async cancel(id: string, reason: string): Promise<void> {
     const found = this.#underway.get(id);
     found?.over.abort(new Fault(422, reason));
     await found?.ended;
   }
 
-  /** Faults as of a pause. */
+  /** Throws the faults of a pause. */
   async prepareStart({ name, kind, envVars, start, privateRanges }: PrepareStart): Promise<void> {
     const { sandboxes, bounds, images, checkpointing } = this.#parts;
     using _image = images.hold(kind.image);
@@ -82,7 +83,7 @@ export class Builds {
     await sandbox.keepMemory(checkpointing, name);
   }
 
-  /** Removes layers, results and blobs that are of no use any more; what each build adds makes the oldest go. */
+  /** Removes unneeded layers, results and blobs. Each build adds some, so the oldest go. */
   async collect(): Promise<void> {
     const { bases, images, checkpoints, layers, results, bounds } = this.#parts;
     await bases.collect();
@@ -114,7 +115,7 @@ export class Builds {
   }
 }
 
-/** In words for whoever asked for the build. What only the operator understands, paths and all, goes into the log. */
+/** The reason for the client. Internal errors, with paths and all, go to the operator's log only. */
 function reasonOf(thrown: unknown, build: string): string {
   if (thrown instanceof Fault && thrown.status !== 500) return thrown.message;
   stderrLog.write({ level: "error", event: "a build failed", build, error: described(thrown) });

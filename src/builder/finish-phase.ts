@@ -1,4 +1,4 @@
-/** The end of a build: what it wrote becomes an image, what it starts a checkpoint, and both are seen to work. */
+/** The end of a build: writes its image and the checkpoint of its start command, and tests both. */
 import { Fault } from "../contract/fault.ts";
 import type { SandboxKind } from "../contract/internal/host.ts";
 import { demandFit } from "../sandbox/checkpoint/manifest.ts";
@@ -12,7 +12,7 @@ import { startUntilReady } from "./start-command.ts";
 const NOT_KEPT =
   "What the start command started cannot be kept, so each sandbox runs the start command when it is created";
 
-/** What is done when a build has come to its end: in any case, and unless it ended well. */
+/** Cleanup at the end of a build: `holds` always, `undo` only after a failure. */
 export interface Ends {
   holds: DisposableStack;
   undo: AsyncDisposableStack;
@@ -27,13 +27,13 @@ export class FinishPhase {
     this.#bootOn = bootOn;
   }
 
-  /** What the build wrote becomes an image, unless it wrote nothing, or the same is there already. */
+  /** Makes an image of what the build wrote, unless it wrote nothing or the image exists. */
   async keepImage(base: Base, made: Progress, ends: Ends): Promise<string> {
     const { images, results } = this.#job.parts;
     if (made.diskKey === undefined && base.disk === undefined) return base.image;
     const known = this.#job.isForced ? undefined : results.find(this.#imageKey(base, made));
     if (known !== undefined) {
-      // First: it may be about to be collected.
+      // Hold it before the check: a collection may be about to remove it.
       ends.holds.use(images.hold(known.image));
       if (images.has(known.image)) return known.image;
     }
@@ -49,7 +49,8 @@ export class FinishPhase {
     await sandbox.sign({ templateId, buildId });
     const name = `t${randomHex()}`;
     holds.use(images.hold(name));
-    // Needed for a moment: the disk without what layers are not to know, whose build it is.
+    // A temporary clone of the disk. The build's ids are written after the last layer, so that layers do not contain
+    // them.
     await checkpointing.write(sandbox.record, name, { memory: false, temporary: true, owner }, "goes on");
     try {
       const { disk } = checkpoints.folderOf(name);
@@ -61,11 +62,11 @@ export class FinishPhase {
     return name;
   }
 
-  /** A checkpoint that was seen to work; null: there is none. */
+  /** A tested checkpoint; null: none. */
   async proven(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
     const known = this.#knownStart(kind, made);
     if (known !== undefined && (await this.#prove(kind, made.context, known)) === undefined) {
-      // The last template that had it may have gone meanwhile, and it with that.
+      // Its last template may have been deleted during the test, and the checkpoint with it.
       if (this.#fits(known)) return known;
     }
     const kept = await this.#keepStart(kind, made, undo);
@@ -76,7 +77,7 @@ export class FinishPhase {
     return null;
   }
 
-  /** Of an earlier build that was the same. */
+  /** The checkpoint of an earlier identical build. */
   #knownStart(kind: SandboxKind, made: Progress): string | undefined {
     if (this.#job.isForced || this.#job.request.start === null) return undefined;
     const known = this.#job.parts.results.find(this.#startKey(made));
@@ -84,7 +85,7 @@ export class FinishPhase {
     return isSame ? known.checkpoint : undefined;
   }
 
-  /** Null: there is nothing to start, or what was started cannot be kept. */
+  /** Null: no start command, or its processes cannot be checkpointed. */
   async #keepStart(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
     const { start, owner } = this.#job.request;
     if (start === null) return null;
@@ -107,7 +108,7 @@ export class FinishPhase {
     }
   }
 
-  /** Whether it is there, whole, and this machine can restore it. */
+  /** Whether the checkpoint exists, is complete and can be restored on this host. */
   #fits(checkpoint: string): boolean {
     try {
       const { manifest } = this.#job.parts.checkpoints.read(checkpoint);
@@ -121,7 +122,7 @@ export class FinishPhase {
     }
   }
 
-  /** A sandbox is created as for a client, and runs a command. Answers why the checkpoint could not be used, if so. */
+  /** Creates a sandbox as for a client and runs a command. Returns why the checkpoint could not be used, if so. */
   async #prove(kind: SandboxKind, context: BuildContext, checkpoint: string | null): Promise<string | undefined> {
     const { start } = this.#job.request;
     const { sandboxes } = this.#job.parts;
@@ -144,7 +145,7 @@ export class FinishPhase {
     if (checkpoint !== null) results.keep(this.#startKey(made), { image, checkpoint });
   }
 
-  /** The image says of which template it is. */
+  /** Contains the template id, because the image does. */
   #imageKey(base: Base, made: Progress): string {
     return imageKey(made.diskKey ?? base.key, this.#job.request.templateId);
   }

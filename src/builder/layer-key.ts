@@ -1,18 +1,18 @@
 /**
- * Names of layers: what a build has made so far is the same if it began with the same and did the same. The owner is in
- * it, so that nobody learns or takes what another's build made.
+ * Names of layers. Two builds share a layer if they start from the same base and run the same steps. The key contains
+ * the owner, so that tenants neither see nor use each other's layers.
  */
 import { createHash } from "node:crypto";
 import type { BuildStep, StartCommand } from "../contract/internal/host.ts";
 
-/** Raised when steps do something else than before. */
+/** Raise this when steps change what they do. */
 const KEY_FORMAT = 1;
 
 export function originKey(owner: string, origin: readonly unknown[], diskSizeMB: number): string {
   return digest("origin", KEY_FORMAT, owner, origin, diskSizeMB);
 }
 
-/** Whether a step was forced says nothing about what it does. */
+/** Ignores `force`, which does not change what the step does. */
 export function stepKey(parent: string, step: BuildStep): string {
   const { force: _, ...said } = step;
   return digest("step", parent, Object.entries(said).sort());

@@ -1,6 +1,6 @@
 /**
- * Layers: what a build has made up to a step, for the next builds to begin with. Each is a checkpoint without memory, a
- * clone of the build's disk, named by a key of all that led to it. The least recently used make way.
+ * Cached layers: the disk after a build step, for later builds to start from. Each is a checkpoint without memory, a
+ * clone of the build's disk, named by a key of all steps so far. The least recently used are removed first.
  */
 import { statSync, utimesSync } from "node:fs";
 import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
@@ -12,15 +12,15 @@ import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
 
-/** The unit in which a file says how much room it takes. */
+/** The unit of `stat.blocks`. */
 const DISK_BLOCK_BYTES = 512;
-/** Behind the key of one that is being written. */
+/** Suffix of a layer that is being written. */
 const DRAFT = "-draft";
 
-/** What a layer knows of itself besides its disk. */
+/** Metadata of a layer. */
 interface LayerNote {
   context: BuildContext;
-  /** What it takes besides what it shares with the layer before it. */
+  /** Size without what it shares with the layer before it. */
   bytes: number;
 }
 
@@ -38,17 +38,17 @@ interface LayerBounds {
 export class Layers {
   readonly #checkpoints: Checkpoints;
   readonly #checkpointing: Pick<Checkpointing, "write">;
-  /** A layer is not replaced or removed while a disk is cloned from it. */
+  /** Protects a layer from being replaced or removed while a disk is cloned from it. */
   readonly #turns = new OneAtATimeByKey();
   readonly #inUse = new Map<string, number>();
 
-  /** `checkpointing` writes into `checkpoints`, where nothing else is. */
+  /** `checkpointing` writes into `checkpoints`, which holds layers only. */
   constructor(checkpoints: Checkpoints, checkpointing: Pick<Checkpointing, "write">) {
     this.#checkpoints = checkpoints;
     this.#checkpointing = checkpointing;
   }
 
-  /** Undefined: there is none, or one that this program cannot use. Using one makes it the newest. */
+  /** Undefined: no such layer, or unusable by this version. Using a layer makes it the newest. */
   find(key: string): Layer | undefined {
     const found = this.#read(key);
     if (found === undefined) return undefined;
@@ -58,7 +58,7 @@ export class Layers {
     return { key, folder, context: note.context };
   }
 
-  /** Nothing happens to the layer while `work` is under way. Fault 404 when it is gone. */
+  /** Runs `work` while the layer is locked. Fault 404: the layer is gone. */
   async hold<Result>(key: string, work: (layer: Layer) => Promise<Result>): Promise<Result> {
     return await this.#turns.run(key, async () => {
       const layer = this.find(key);
@@ -67,7 +67,7 @@ export class Layers {
     });
   }
 
-  /** From now on it is not collected, until the answer is disposed of. */
+  /** Keeps the layer from collection until disposed. */
   keep(key: string): Disposable {
     this.#inUse.set(key, (this.#inUse.get(key) ?? 0) + 1);
     return {
@@ -80,8 +80,8 @@ export class Layers {
   }
 
   /**
-   * Writes the disk of a running sandbox, which goes on, as this layer; `before` is the one that it began with. One
-   * that is there stays until the other is whole: a build may be about to begin with it, and this one may fail.
+   * Writes the disk of a running sandbox as this layer; `before` is the layer that the sandbox started from. An
+   * existing layer stays until the new one is complete: another build may be about to use it, and this write may fail.
    */
   async write(
     record: SandboxRecord,
@@ -98,12 +98,12 @@ export class Layers {
     });
   }
 
-  /** Of all layers. */
+  /** Total size of all layers. */
   async bytes(): Promise<number> {
     return (await this.#all()).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Removes what is too old, or too much, or cannot be used; never what a build of this moment began with. */
+  /** Removes layers that are too old, exceed the total size or are unusable, except those in use by a running build. */
   async collect({ layersMaxBytes, layersKeptMs }: LayerBounds, isUsable: (image: string) => boolean): Promise<void> {
     let bytes = 0;
     for (const { key, usedAt, ...layer } of await this.#all()) {
@@ -118,7 +118,7 @@ export class Layers {
     }
   }
 
-  /** Removes what was begun and never finished. Nothing may be under way. */
+  /** Removes incomplete layers. No build may be running. */
   async recover(): Promise<void> {
     await this.#checkpoints.keepOnly(new Set(await this.#keys()));
   }
@@ -143,7 +143,7 @@ export class Layers {
       const { folder, manifest } = this.#checkpoints.read(key);
       return { folder, manifest, note: manifest.note as LayerNote };
     } catch {
-      // Of another version of this program.
+      // Written by another version.
       return undefined;
     }
   }

@@ -1,4 +1,4 @@
-/** Puts together what builds are made of. */
+/** Connects the parts of the builder. */
 
 import { join } from "node:path";
 import type { Blobs } from "../blobs/blobs.ts";
@@ -21,25 +21,25 @@ import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
 import { BuildResults } from "./results.ts";
 import { type TemplatePool, TemplateSandboxes } from "./template-sandboxes.ts";
 
-/** What a build may take, unless the operator says otherwise. */
+/** Default limits of a build. */
 export const BUILD_MAX_MS = 3_600_000;
 const BUILD_LOG_MAX_BYTES = 10 * 1024 * 1024;
 export const BUILD_READY_MAX_MS = 600_000;
-/** A start command without a command that says when it is ready is given so long. */
+/** Wait after a start command that has no ready command. */
 export const BUILD_READY_DEFAULT_MS = 20_000;
-/** Layers that the next builds may begin with: in all, and how long one is kept that none began with. */
+/** Cached layers: total size, and how long an unused one is kept. */
 export const LAYERS_MAX_BYTES = 20 * 1024 ** 3;
 export const LAYERS_KEPT_MS = 7 * 24 * 3_600_000;
 
-/** What the operator says about builds. */
+/** Operator settings for builds. */
 export interface BuildOptions {
-  /** Where the files are that builds copy. */
+  /** Storage of the files that builds copy. */
   files?: Pick<Blobs, "open">;
-  /** Where images are fetched from. */
+  /** Sources of images. */
   fetching?: Partial<FetchOptions>;
-  /** Absent: no template comes with this machine. */
+  /** Absent: no built-in templates on this host. */
   builtinImages?: BuiltinImages;
-  /** What a build may take; each has a default. */
+  /** Limits of a build; each has a default. */
   builds?: Partial<BuildBounds>;
 }
 
@@ -79,7 +79,7 @@ interface MachineParts extends BuildOptions {
 
 export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes; layers: Layers; builds: Builds } {
   const { disks, running } = parts;
-  // For as long as the server runs, whether it fetches anything or not.
+  // Held as long as the server runs, so that collection never removes it.
   if (parts.fetching !== undefined) parts.images.hold(FETCH_IMAGE);
   const bounds = { ...BOUNDS, ...parts.builds };
   const sandboxes = new TemplateSandboxes({ ...parts, bounds });

@@ -17,7 +17,7 @@ export class OutputLines {
     const lines = (this.#rest + this.#decoder.decode(chunk, { stream: true })).split("\n");
     this.#rest = lines.pop() ?? "";
     for (const line of lines) this.#line(line);
-    // Only the end of what is drawn over counts; a return at the very end may belong to a line feed.
+    // Drop what is redrawn. A carriage return at the very end may belong to a line feed.
     const drawn = this.#rest.lastIndexOf("\r", this.#rest.length - 2);
     if (drawn >= 0) this.#rest = this.#rest.slice(drawn + 1);
     while (this.#rest.length > BUILD_LOG_LINE_MAX_CHARS) {
@@ -26,7 +26,7 @@ export class OutputLines {
     }
   }
 
-  /** What has no line feed behind it is a line, too. */
+  /** Flushes the last line, which has no line feed. */
   end(): void {
     const last = this.#rest + this.#decoder.decode();
     this.#rest = "";
@@ -42,7 +42,7 @@ export class OutputLines {
   }
 }
 
-/** Not every store keeps a zero in a text. */
+/** Some stores reject NUL in text. */
 function plain(line: string): string {
   return line.replaceAll("\0", "\ufffd");
 }

@@ -1,4 +1,4 @@
-/** A wait that ends early, with the signal's reason, when nobody wants its end any more. */
+/** A sleep that an abort signal ends early, with the signal's reason. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const over = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 /**
- * What finished builds have made, by the key of all that led to it, so that the same build again makes nothing. An
- * entry is only a hint: what it names may be gone.
+ * Results of finished builds by the key of all their steps, so that an identical build makes nothing new. An entry is
+ * only a hint: its image or checkpoint may be gone.
  */
 import { mkdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
 import { readdir, rm, stat } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 
 export interface BuildResult {
   image: string;
-  /** Of what a start command left running. */
+  /** The checkpoint of the start command's processes. */
   checkpoint?: string;
 }
 
@@ -25,7 +25,7 @@ export class BuildResults {
       utimesSync(path, now, now);
       return result;
     } catch {
-      // There is none, or a power failure has cut it.
+      // No entry, or a power failure truncated it.
       return undefined;
     }
   }
@@ -36,7 +36,7 @@ export class BuildResults {
     renameSync(`${path}.new`, path);
   }
 
-  /** Removes entries that are of no use any more. */
+  /** Removes unusable and old entries. */
   async collect(isUsable: (result: BuildResult) => boolean, keptMs: number): Promise<void> {
     for (const name of await readdir(this.folder)) {
       const path = join(this.folder, name);

@@ -1,4 +1,4 @@
-/** A text as one word of a shell. */
+/** Quotes a text as one shell word. */
 export function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,4 +1,4 @@
-/** A step as a log shows it. */
+/** Shows a step in a log. */
 import type { BuildStep } from "../contract/internal/host.ts";
 import { BUILD_COMMAND_SHOWN_CHARS } from "./limits.ts";
 

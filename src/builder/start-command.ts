@@ -1,6 +1,6 @@
 /**
- * A template's start command: run in the background, until the ready command says that it does its work. It is not
- * ended afterwards, and nobody listens to it any more.
+ * Runs a template's start command in the background until the ready command succeeds. The start command then continues,
+ * but its output is no longer read.
  */
 import { Fault } from "../contract/fault.ts";
 import type { StartCommand } from "../contract/internal/host.ts";
@@ -9,7 +9,7 @@ import type { CommandOutput } from "./build-log.ts";
 import { type BuildSandbox, CommandFailure } from "./build-sandbox.ts";
 import { pause } from "./pause.ts";
 
-/** Pauses before a ready command is asked again double from the first to the second. */
+/** Delay between tries of the ready command: it doubles from the minimum to the maximum. */
 const BUILD_READY_RETRY_MIN_MS = 50;
 const BUILD_READY_RETRY_MAX_MS = 2_000;
 
@@ -20,13 +20,13 @@ interface StartOptions {
   bounds: ReadyBounds;
 }
 
-/** How long it may take until it is ready, and how long is waited where nothing says so. */
+/** Timeout until ready, and the wait without a ready command. */
 export interface ReadyBounds {
   readyMaxMs: number;
   readyDefaultMs: number;
 }
 
-/** Fault 422 when it ends with an error before it is ready, or is not ready in time. */
+/** Fault 422: the command failed before it was ready, or was not ready in time. */
 export async function startUntilReady(sandbox: BuildSandbox, options: StartOptions): Promise<void> {
   const { start, context, output, bounds } = options;
   const listening = new AbortController();
@@ -34,7 +34,7 @@ export async function startUntilReady(sandbox: BuildSandbox, options: StartOptio
   try {
     const command = await sandbox.shellCommand(start.command, context);
     const { ended } = await sandbox.commands.start(command, output.take, signal);
-    // What goes into the background by itself ends well, and is waited for like any other.
+    // A command that moves itself to the background exits with 0; keep waiting for readiness.
     const failed = ended.then(({ exitCode, signal: by }) => {
       if (exitCode === 0) return new Promise<never>(() => undefined);
       const how = by === "" ? `ended with exit code ${exitCode}` : `got ${by}`;

@@ -1,4 +1,7 @@
-/** The steps of a build: from the deepest layer that is there, in one sandbox, a layer behind each that is worth it. */
+/**
+ * Runs the steps of a build in one sandbox, from the deepest cached layer on, and caches a layer after each step that
+ * is worth it.
+ */
 import type { BuildStep } from "../contract/internal/host.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
@@ -14,7 +17,7 @@ export class StepPhase {
     this.#job = job;
   }
 
-  /** What is needed until the image is written is put into `used`. */
+  /** Resources needed until the image is written go into `used`. */
   async run(base: Base, used: AsyncDisposableStack): Promise<Progress> {
     const { steps } = this.#job.request;
     const keys: string[] = [];
@@ -37,7 +40,7 @@ export class StepPhase {
     return await this.#runAll(rest, { ...begun, sandbox });
   }
 
-  /** On the layer with this key, or without one on what the build begins with. */
+  /** Boots on the layer with this key, or on the base without one. */
   async bootOn(base: Base, layer: string | undefined): Promise<BuildSandbox> {
     const kind = { ...this.#job.kind(base.image, base.context), defaultUser: "root", defaultWorkdir: "/" };
     const request = { kind, envVars: {}, egress: this.#job.egress };
@@ -48,7 +51,7 @@ export class StepPhase {
     return layer === undefined ? await boot(base.disk) : await this.#job.parts.layers.hold(layer, boot);
   }
 
-  /** Of those before the first step that is to be run whatever there is. */
+  /** The deepest cached layer before the first forced step. */
   #deepestLayer(keys: readonly string[]): Layer | undefined {
     const { steps, force } = this.#job.request;
     const forced = steps.findIndex((step) => step.force);
@@ -73,7 +76,7 @@ export class StepPhase {
         continue;
       }
       context = await runStep(step, context, { sandbox, files, output: this.#job.log.output(this.#job.at) });
-      // Users and folders are made again faster than a layer is written.
+      // Repeating a user or workdir step is faster than writing a layer.
       if (step.type !== "run" && step.type !== "copy" && step !== lastOfDisk?.step) continue;
       await layers.write(sandbox.record, key, { context, owner: this.#job.request.owner, before: diskKey });
       diskKey = key;

@@ -1,4 +1,4 @@
-/** What each kind of step does, in a sandbox that runs. Each answers the context for the next. */
+/** Executes each kind of step in a running sandbox and returns the context for the next step. */
 import { Fault } from "../contract/fault.ts";
 import type { BuildStep } from "../contract/internal/host.ts";
 import { type BuildContext, placeOf, variablesOf, withVariables } from "./build-context.ts";
@@ -8,7 +8,7 @@ import { expand } from "./variables.ts";
 
 /** Uploaded archives by name. */
 export interface UploadedFiles {
-  /** Fault 404 if there is none. */
+  /** Fault 404: no such archive. */
   open(name: string): Promise<ReadableStream<Uint8Array>>;
 }
 
@@ -24,12 +24,12 @@ export function isDiskStep(step: BuildStep): step is DiskStep {
   return step.type !== "env";
 }
 
-/** A step that needs no sandbox. */
+/** This step needs no sandbox. */
 export function afterEnv(step: Extract<BuildStep, { type: "env" }>, context: BuildContext): BuildContext {
   return withVariables(context, step.variables);
 }
 
-/** Fault 422 in words for whoever wrote the step. */
+/** Fault 422 explains the failure to the author of the step. */
 export async function runStep(
   step: DiskStep,
   context: BuildContext,
@@ -62,7 +62,7 @@ async function copy(
   { sandbox, files }: StepSurroundings,
 ): Promise<BuildContext> {
   const variables = variablesOf(context);
-  // At the root, because any folder might be missing, and would be in the image if it were made.
+  // At the root: any other folder might be missing, and creating it would add it to the image.
   const archive = `/.sandlot-upload-${crypto.randomUUID()}`;
   await sandbox.commands.upload(archive, "root", await files.open(name), sandbox.signal);
   await sandbox.program("unpack", {
@@ -97,7 +97,10 @@ async function becomeUser(
   return { ...context, user, home: (await sandbox.homeOf(user)) ?? "/" };
 }
 
-/** It becomes the template's default user, and root in the sandbox may have put anything in the guest's place. */
+/**
+ * Checks the guest's reply: the name becomes the template's default user, and root in the sandbox may have replaced the
+ * guest.
+ */
 function demandUserName(name: string): string {
   if (/^[\w.][\w.$-]{0,63}$/.test(name)) return name;
   throw new Fault(502, "the sandbox's runtime did not report the current user: another program took its place");

@@ -1,6 +1,6 @@
 /**
- * Makes sandboxes as templates want them: with what their start command started. That is in the memory of a checkpoint;
- * where there is none, or its memory does not fit this machine, the sandbox boots and the command runs anew.
+ * Creates sandboxes of templates with the processes of their start command. These come from the checkpoint's memory.
+ * Without a checkpoint, or if its memory does not fit this host, the sandbox boots and the command runs again.
  */
 import { Fault } from "../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox, SandboxKind, StartCommand } from "../contract/internal/host.ts";
@@ -14,14 +14,14 @@ import { silentOutput } from "./build-log.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
 import { type ReadyBounds, startUntilReady } from "./start-command.ts";
 
-/** What was started before anybody asked. */
+/** The ready pool. */
 export interface TemplatePool {
-  /** One that begins with this: one that is ready or about to be, else what `make` makes. */
+  /** Returns a matching sandbox that is ready or about to be, otherwise the result of `make`. */
   serve(
     wanted: { kind: SandboxKind; checkpoint: string | null; owner?: string | undefined },
     make: () => Promise<string>,
   ): Promise<string>;
-  /** Work that somebody waits for, which nothing in the ready pool can be in the place of. */
+  /** Runs work that a client waits for and that the pool cannot serve. */
   during<Result>(work: () => Promise<Result>): Promise<Result>;
 }
 
@@ -44,10 +44,10 @@ export class TemplateSandboxes implements SandboxSource {
     return await this.#handedOver(request, () => this.#parts.starting.boot(request.kind, origin));
   }
 
-  /** A sandbox that is the caller's and of which nobody is told yet, or nothing. */
+  /** Returns a sandbox that belongs to the caller and is not listed yet, or throws and leaves nothing. */
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
     const { checkpoint, start, volumes = [] } = request;
-    // A mount cannot be added to what is in memory: the start command runs anew.
+    // A mount cannot be added to restored memory, so the start command runs again.
     const isMounted = start !== undefined && volumes.length > 0;
     if (checkpoint === undefined || isMounted) return { id: await this.#fresh(request) };
     try {
@@ -79,7 +79,7 @@ export class TemplateSandboxes implements SandboxSource {
   async #fresh(request: CreateSandbox): Promise<string> {
     const { start, kind, owner, volumes = [] } = request;
     const { pool, starting } = this.#parts;
-    // What is ready has no volumes.
+    // Sandboxes of the ready pool have no volumes.
     const isPlain = volumes.length === 0;
     const take = (boot: () => Promise<string>) =>
       isPlain ? pool.serve({ kind, checkpoint: null, owner }, boot) : pool.during(boot);
@@ -111,13 +111,13 @@ export class TemplateSandboxes implements SandboxSource {
       isHandedOver = true;
       return id;
     };
-    // What runs in one that was ready may have opened ways out already, which stay open for some.
+    // Processes of a ready sandbox may already have open connections, which a restricted policy would not close.
     if (isRestricted(egress) || volumes.length > 0) return await pool.during(restore);
     const id = await pool.serve({ kind, checkpoint, owner }, restore);
     return isHandedOver ? id : await this.#handedOver(request, async () => id);
   }
 
-  /** The start command runs before anybody else can reach the sandbox. */
+  /** Runs the start command before clients can reach the sandbox. */
   async #started(request: CreateSandbox, start: StartCommand, take: () => Promise<string>): Promise<string> {
     const { kind, envVars } = request;
     const over = new AbortController();
@@ -147,8 +147,8 @@ export class TemplateSandboxes implements SandboxSource {
   }
 }
 
-/** Why what is in a checkpoint cannot run here; undefined: for another reason than that. */
+/** Why a checkpoint cannot run here; undefined: the failure has another cause. */
 function mismatchOf(cause: unknown): string | undefined {
-  // 500: it fits as far as anybody can tell, and still could not be restored.
+  // 500: the checkpoint seemed to fit, but the restore failed.
   return cause instanceof Fault && [404, 422, 500].includes(cause.status) ? cause.message : undefined;
 }

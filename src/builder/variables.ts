@@ -1,18 +1,18 @@
 /**
- * `$VAR` and `${VAR}` in the arguments of steps, as Docker has them: also `${VAR:-word}`, `${VAR:+word}` and
- * `${VAR:?word}`, without the colon where an empty variable counts as set, and `\$` for the sign itself. Words have
- * variables like the text around them. Commands are not substituted. A variable that nobody set is empty.
+ * Expands `$VAR` and `${VAR}` in arguments of steps as Docker does: also `${VAR:-word}`, `${VAR:+word}` and
+ * `${VAR:?word}`, without the colon where an empty variable counts as set, and `\$` for a dollar sign. Words are
+ * expanded as well, commands are not substituted, and an unset variable is empty.
  */
 import { Fault } from "../contract/fault.ts";
 import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_NESTED_MAX } from "./limits.ts";
 
-/** What every process has, whatever the steps say. */
+/** The default PATH of every process. */
 export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PLAIN = /\$([A-Za-z_]\w*)/y;
 const BRACED = /\$\{([A-Za-z_]\w*)(?:(:?)([-+?]))?/y;
 
-/** Fault 422 when the result is longer than any variable can be: a few steps could double a value without end. */
+/** Fault 422: the result exceeds the size of any variable. Otherwise a few steps could double a value without end. */
 export function expand(text: string, variables: Readonly<Record<string, string>>): string {
   return new Expansion(text, variables).between(0, text.length, 0);
 }
@@ -45,7 +45,7 @@ class Expansion {
     return result;
   }
 
-  /** What it means, and where it ends. A sign that begins no reference is a sign. */
+  /** The value of a reference and its end. A dollar sign that starts no reference is literal. */
   #reference(at: number, depth: number): [meaning: string, end: number] {
     const plain = matchAt(PLAIN, this.#text, at);
     if (plain !== null) return [this.#counted(this.#valueOf(plain[1] ?? "") ?? ""), at + plain[0].length];
@@ -81,7 +81,7 @@ class Expansion {
   }
 }
 
-/** Where each `${` is closed, by where it begins: in one pass, as what is never closed must not be looked at twice. */
+/** Maps the start of each `${` to its end, in one pass, so that an unclosed one is not scanned twice. */
 function closingsIn(text: string): Map<number, number> {
   const closings = new Map<number, number>();
   const open: number[] = [];

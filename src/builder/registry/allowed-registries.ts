@@ -1,18 +1,17 @@
 /**
- * Registries that builds may reach although they are in a private network, or speak no TLS. The operator names them;
- * a tenant cannot.
+ * Registries in private networks or without TLS that builds may reach. Only the operator can add them, tenants cannot.
  */
 import { lookup } from "node:dns/promises";
 import { isIPv4 } from "node:net";
 import { Fault } from "../../contract/fault.ts";
 
 export interface AllowedRegistry {
-  /** As in the name of an image: `registry.example` or `registry.example:5000`. */
+  /** As in an image name: `registry.example` or `registry.example:5000`. */
   name: string;
   tls: boolean;
 }
 
-/** One way through the walls of one sandbox. */
+/** One address and port opened for one sandbox. */
 export interface Way {
   address: string;
   port: number;
@@ -21,7 +20,7 @@ export interface Way {
 const HTTP_PORT = 80;
 const HTTPS_PORT = 443;
 
-/** `registry.example:5000 http://10.0.0.5:5000 …`. Fault 400 that says what is wrong with it. */
+/** Parses `registry.example:5000 http://10.0.0.5:5000 …`. Fault 400 explains what is wrong. */
 export function parseRegistries(text: string): AllowedRegistry[] {
   return text
     .split(/\s+/)
@@ -35,7 +34,7 @@ export function parseRegistries(text: string): AllowedRegistry[] {
     });
 }
 
-/** The addresses of a registry as this machine knows them, for whoever lets a sandbox reach them. */
+/** Resolves a registry's addresses on this host, to open them for a sandbox. */
 export async function waysTo({ name, tls }: AllowedRegistry): Promise<{ host: string; ways: Way[] }> {
   const [host = "", port] = name.split(":");
   const number = port === undefined ? (tls ? HTTPS_PORT : HTTP_PORT) : Number(port);

@@ -1,10 +1,10 @@
-/** AWS signature version 4 for a request without a query. Pure: a request in, its headers out. */
+/** AWS signature version 4 for a request without a query. Pure. */
 import { createHash, createHmac } from "node:crypto";
 
 interface SignedRequest {
   method: "GET" | "POST";
   url: URL;
-  /** Lower-case names; all of them are signed, with `host` and `x-amz-date`. */
+  /** Lower-case names. All are signed, with `host` and `x-amz-date`. */
   headers: Readonly<Record<string, string>>;
   body: string;
   service: string;
@@ -17,7 +17,7 @@ interface SignedRequest {
 
 const ALGORITHM = "AWS4-HMAC-SHA256";
 
-/** The headers to send: those given, the date and the signature. */
+/** The given headers with the date and the signature. */
 export function awsSigned(request: SignedRequest): Record<string, string> {
   const { method, url, body, service, region, accessKeyId, secretAccessKey } = request;
   const date = `${new Date(request.now).toISOString().slice(0, 19).replace(/[-:]/g, "")}Z`;

@@ -1,8 +1,7 @@
 /**
- * Blobs that registries have sent, so that none is fetched twice. They are kept apart by repository, although the same
- * one may be in several: whoever may read one repository need not be allowed to read another, and a registry of
- * a tenant's own can name any digest it likes. A blob is given out only to who has just shown, by reading the image's
- * manifest with its own credentials, that it may read the repository.
+ * Caches registry blobs. Each repository has its own entries, even for equal digests: access to one repository does not
+ * imply access to another, and a tenant's own registry can name any digest. A build gets a blob only after it has read
+ * the image's manifest with its own credentials, which proves access to the repository.
  */
 
 import { described, stderrLog } from "../../base/log.ts";
@@ -10,7 +9,7 @@ import type { Blobs } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Blob } from "./manifest.ts";
 
-/** Blobs of registries that are kept, all together, and how long after their last use. */
+/** Total size of cached blobs, and how long an unused one is kept. */
 const CACHED_BLOBS_MAX_BYTES = 20 * 1024 ** 3;
 export const CACHED_BLOBS_KEPT_MS = 30 * 24 * 3_600_000;
 
@@ -22,17 +21,17 @@ export class BlobCache {
     readonly now: () => number = Date.now,
   ) {}
 
-  /** Undefined when it is not here. */
+  /** Undefined: not cached. */
   async find(repository: string, { digest, bytes }: Blob): Promise<ReadableStream<Uint8Array> | undefined> {
     const name = nameOf(repository, digest);
     const stored = await this.blobs.find(name);
     if (stored?.bytes !== bytes) return undefined;
     await this.blobs.touch(name);
-    // It may have been removed in this moment.
+    // A collection may have removed it just now.
     return await this.blobs.open(name).catch(() => undefined);
   }
 
-  /** Keeps what the stream carries if it is what the digest says; else nothing, which is no reason to fail. */
+  /** Caches the stream's content if it matches the digest. A failure only leaves it uncached. */
   async keep(repository: string, { digest, bytes }: Blob, content: ReadableStream<Uint8Array>): Promise<void> {
     try {
       await this.blobs.put(nameOf(repository, digest), content.pipeThrough(verified(digest)), bytes);
@@ -41,7 +40,7 @@ export class BlobCache {
     }
   }
 
-  /** Removes those that were not used lately, and the longest unused of more than there is room for. */
+  /** Removes blobs that are too old, then the least recently used beyond the total size. */
   async collect(): Promise<void> {
     const stored = (await this.blobs.list(FOLDER)).toSorted((a, b) => b.usedAt - a.usedAt);
     const keptFrom = this.now() - CACHED_BLOBS_KEPT_MS;
@@ -58,7 +57,7 @@ function nameOf(repository: string, digest: string): string {
   return `${FOLDER}${scope}/${digest.replace("sha256:", "")}`;
 }
 
-/** Lets bytes through, and breaks off at their end if they are not those of the digest. */
+/** Passes bytes through and fails at the end if they do not match the digest. */
 function verified(digest: string): TransformStream<Uint8Array, Uint8Array> {
   const hash = new Bun.CryptoHasher("sha256");
   return new TransformStream({

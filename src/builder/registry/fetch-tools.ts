@@ -1,7 +1,7 @@
 /**
- * The two tools in a sandbox that fetches an image: skopeo asks the registry and copies, umoci unpacks. What they read
- * is a stranger's; so are their answers, if one of them was taken over. Credentials lie in memory inside the sandbox,
- * in a file for root, never on a disk or a command line, and are gone before anything is unpacked.
+ * The two tools in a sandbox that fetches an image: skopeo queries the registry and copies, umoci unpacks. Their input
+ * is untrusted, and so is their output, since an image might take one of them over. Credentials are in memory inside
+ * the sandbox, in a file for root, never on a disk or a command line, and are removed before anything is unpacked.
  */
 import { Fault } from "../../contract/fault.ts";
 import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
@@ -10,25 +10,25 @@ import { imageArchitecture } from "./manifest.ts";
 import type { RegistryLogin } from "./registry-login.ts";
 import { complaintOf } from "./tool-complaint.ts";
 
-/** The root filesystem of such a sandbox, which set-up makes. Bumped when what is in it changes. */
+/** The root filesystem of the fetching sandbox, made by setup. Bump this when its content changes. */
 export const FETCH_IMAGE = "fetch-1";
 
-/** Below this folder of the sandbox's disk everything is kept. */
+/** All files of a fetch are below this folder of the sandbox's disk. */
 const FOLDER = "/fetch";
-/** Where the image ends up, as `upper` of the disk has it. */
+/** The unpacked image, relative to `upper` of the disk. */
 export const UNPACKED = "fetch/root";
 const LAYOUT = `${FOLDER}/layout`;
 const TAG = "image";
-/** Beside those of the sandbox's own image: the tools read every file of that folder. */
+/** Beside the image's own certificates: the tools read every file of this folder. */
 const AUTHORITIES_FILE = "/etc/ssl/certs/machine.crt";
-/** In memory. */
+/** On a tmpfs. */
 const LOGIN_FILE = "/run/fetch/login.json";
 const GO_ENV = { HOME: "/root", PATH: "/usr/bin", TMPDIR: FOLDER };
 
-/** Where an image comes from, in the words of skopeo. */
+/** The source of an image in skopeo's syntax. */
 export interface Source {
   reference: string;
-  /** False: without TLS, as the operator allows it for this registry. */
+  /** False: without TLS, as the operator allows for this registry. */
   tls: boolean;
 }
 
@@ -54,12 +54,12 @@ export class FetchTools {
     await this.write(LOGIN_FILE, "{}");
   }
 
-  /** Makes the tools accept what these certificates have signed, besides what they accept anyway. */
+  /** Makes the tools trust these certificates in addition to their own. */
   async trust(authorities: string | undefined): Promise<void> {
     if (authorities !== undefined) await this.write(AUTHORITIES_FILE, authorities);
   }
 
-  /** What the registry says about an image, as it says it. */
+  /** The registry's manifest of an image, unparsed. */
   async ask({ reference, tls }: Source): Promise<string> {
     const options = ["--raw", `--tls-verify=${tls}`, ...this.#login("--authfile", "--no-creds")];
     const { output } = await this.#run(
@@ -70,12 +70,12 @@ export class FetchTools {
     return output;
   }
 
-  /** Fetches what is not there yet. What `stalled` is aborted with is why it failed. */
+  /** Downloads missing blobs. Fails with the abort reason of `stalled`. */
   async copy({ reference, tls }: Source, stalled?: AbortSignal): Promise<void> {
     const isRemote = reference.startsWith("docker://");
     const options = [
       "--quiet",
-      // Else it packs what comes without end as fast as it comes, and the disk is never full.
+      // Otherwise skopeo compresses an endless layer as fast as it arrives, and the disk never fills up.
       "--dest-oci-accept-uncompressed-layers",
       "--override-os=linux",
       `--override-arch=${imageArchitecture()}`,
@@ -94,7 +94,7 @@ export class FetchTools {
     await this.#run(argv, FETCH_UNPACK_MS, 0);
   }
 
-  /** An image whose only layer is this archive. */
+  /** Makes an image of this archive as its only layer. */
   async pack(archive: string): Promise<void> {
     const image = ["--image", `${LAYOUT}:${TAG}`];
     await this.#run(["/usr/bin/umoci", "init", "--layout", LAYOUT], this.#questionMaxMs, 0);
@@ -118,7 +118,7 @@ export class FetchTools {
     return await this.#commands.readText(placeOf(digest), FETCH_DOCUMENT_MAX_BYTES, this.#signal);
   }
 
-  /** The configuration of the image that `copy` brought, which may be of another form than it had. */
+  /** The configuration of the copied image, which skopeo may have converted. */
   async readConfig(): Promise<string> {
     const argv = ["/usr/bin/skopeo", "inspect", "--config", "--raw", `oci:${LAYOUT}:${TAG}`] as const;
     return (await this.#run(argv, this.#questionMaxMs, FETCH_DOCUMENT_MAX_BYTES)).output;

@@ -1,11 +1,11 @@
 /**
- * Fetches the image that a build begins with, in a sandbox of its own that runs two tools and no code of any tenant:
+ * Fetches the base image of a build in a sandbox of its own, which runs two tools and no tenant's code:
  *
- *   login → what the name leads to → blobs that are here → the others → unpacked → an image of this machine
+ *   login → manifest → cached blobs → missing blobs → unpack → image on this host
  *
- * The registry is asked with the credentials of this build each time, also for an image that is here: what it answers
- * is what they may read. An image is named by where it came from and the digest of its manifest, so one that nothing
- * has changed about is not unpacked again.
+ * Each build queries the registry with its own credentials, even for an image that exists here: the response proves
+ * their access. An image's name derives from its source and the digest of its manifest, so an unchanged image is not
+ * unpacked again.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir, rename, rm } from "node:fs/promises";
@@ -30,22 +30,22 @@ export interface FetchRequest {
 }
 
 export interface FetchedImage {
-  /** Its name on this machine. */
+  /** Name on this host. */
   image: string;
-  /** What its configuration sets. Its user and working folder do not count: a template has those of the interface. */
+  /** Variables of its configuration. Its user and working directory are ignored in favour of the interface's. */
   envVars: Record<string, string>;
-  /** Whether it has what the interface promises of every sandbox. */
+  /** Whether it has what the E2B interface promises of every sandbox. */
   isProvisioned: boolean;
 }
 
-/** A sandbox with the tools, of which nobody else knows. */
+/** An unlisted sandbox with the tools. */
 export interface FetchSandbox extends AsyncDisposable {
   commands: GuestCommands;
-  /** Lets it through to these addresses, which are closed to others. */
+  /** Opens these addresses, which are closed to other sandboxes. */
   open(ways: readonly Way[]): Promise<void>;
-  /** How many bytes it has sent and received. */
+  /** Bytes sent and received. */
   traffic(): number;
-  /** What it has written to its disk, for as long as `use` takes. */
+  /** Passes its disk for the duration of `use`. */
   withDisk(use: (disk: string) => Promise<void>): Promise<void>;
 }
 
@@ -55,32 +55,32 @@ interface FetcherParts {
     has(name: string): boolean;
     add(name: string, made: { parent: null; disk: string; folder: string; signal: AbortSignal }): Promise<void>;
   };
-  /** Where it is written down what is known about fetched images. */
+  /** Holds notes about fetched images. */
   folder: string;
-  /** Images of built-in templates, by the templates' names. */
+  /** Images of built-in templates, by template name. */
   templates: Readonly<Record<string, string>>;
   local: Readonly<Record<string, LocalImage>>;
   registries: readonly AllowedRegistry[];
-  /** Files with certificates; the first that is there counts. */
+  /** Candidate certificate files; the first existing one is used. */
   authorities: readonly string[];
   cache: BlobCache | undefined;
-  /** How long a registry may take to say what a name leads to. */
+  /** Timeout of a registry to resolve an image name. */
   questionMaxMs: number;
-  /** And to send nothing of a blob. */
+  /** Timeout of a download without progress. */
   stalledMaxMs: number;
 }
 
 type Say = (message: string) => void;
 
-/** Who needs an image. */
+/** The build that needs an image. */
 export interface FetchFor {
   signal: AbortSignal;
   say: Say;
-  /** From now on this image, which need not be there yet, is not collected for as long as it is needed. */
+  /** Keeps this image from collection while the build needs it, even before the image exists. */
   hold(image: string): void;
 }
 
-/** An image that is here has one name on this machine, wherever it is asked for. */
+/** Maximum manifests from a name to its image. */
 const MANIFEST_STEPS_MAX = 3;
 
 export class ImageFetcher {
@@ -94,7 +94,7 @@ export class ImageFetcher {
     mkdirSync(parts.folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Fault 400 when the name is none, 422 when it cannot be had, with the reason. */
+  /** Fault 400: malformed name; 422: the image is unavailable, with the reason. */
   async fetch({ image, credentials }: FetchRequest, need: FetchFor): Promise<FetchedImage> {
     const { signal } = need;
     const name = parseImageName(image);
@@ -106,7 +106,7 @@ export class ImageFetcher {
     const tools = new FetchTools(sandbox.commands, this.#parts.questionMaxMs, signal);
     try {
       if (local?.kind === "registry") {
-        // The credentials are not for this one.
+        // The build's credentials are not for this registry.
         return await this.#fromRegistry(parseImageName(local.place), sandbox, tools, need);
       }
       if (local !== undefined) return await this.#fromHere(local, name, sandbox, tools, need);
@@ -150,7 +150,7 @@ export class ImageFetcher {
       try {
         await this.#whileItMoves(sandbox, (stalled) => tools.copy(at(found.digest), stalled));
       } finally {
-        // Also those that came before something went wrong.
+        // Cache also the blobs that arrived before a failure.
         await this.#keep(scope, missing, tools, signal);
       }
       await tools.logOut();
@@ -188,24 +188,24 @@ export class ImageFetcher {
     const { envVars } = readConfig(await tools.readConfig(), fullImageName(name));
     say("Unpacking the image");
     await tools.unpack();
-    // First, since an image without it would be of no use.
+    // Before the image, which is useless without its note.
     await this.#note(key, envVars);
     await sandbox.withDisk((disk) => this.#parts.images.add(key, { parent: null, disk, folder: UNPACKED, signal }));
   }
 
-  /** Removes blobs that were not used lately, and what is known about images that are gone. */
+  /** Removes blobs not used lately and notes about removed images. */
   async collect(): Promise<void> {
     await this.#parts.cache?.collect();
     for (const file of await readdir(this.#parts.folder)) {
       const name = file.split(".")[0] ?? "";
-      // One that is just being made is written down before it is there.
+      // The lock protects an image in the making, whose note comes first.
       await this.#turns.run(name, async () => {
         if (!this.#parts.images.has(name)) await rm(join(this.#parts.folder, file), { force: true });
       });
     }
   }
 
-  /** Aborts what waits for bytes that do not come. */
+  /** Aborts a download that makes no progress. */
   async #whileItMoves(sandbox: FetchSandbox, work: (stalled: AbortSignal) => Promise<void>): Promise<void> {
     const { stalledMaxMs } = this.#parts;
     const stalled = new AbortController();
@@ -224,9 +224,9 @@ export class ImageFetcher {
     }
   }
 
-  /** Makes an image unless it is here, one at a time of each name. Answers the name. */
+  /** Makes an image unless it exists, one at a time per name. Returns the name. */
   async once(name: string, { hold }: FetchFor, make: (name: string) => Promise<void>): Promise<string> {
-    // First: it may be here, and about to be collected.
+    // Hold it before the check: a collection may be about to remove it.
     hold(name);
     await this.#turns.run(name, async () => {
       if (!this.#parts.images.has(name)) await make(name);
@@ -249,19 +249,19 @@ export class ImageFetcher {
     return join(this.#parts.folder, `${key}.json`);
   }
 
-  /** Answers whether the registry speaks TLS. */
+  /** Returns whether the registry uses TLS. */
   async #openWay(registry: string, sandbox: FetchSandbox, tools: FetchTools): Promise<boolean> {
     const allowed = this.#parts.registries.find(({ name }) => name === registry);
     if (allowed === undefined) return true;
     const { host, ways } = await waysTo(allowed);
     await sandbox.open(ways);
-    // The sandbox must not ask somebody else where the registry is.
+    // Pin the addresses, so that the sandbox does not resolve the registry through another DNS server.
     const lines = ["127.0.0.1 localhost", ...ways.map(({ address }) => `${address} ${host}`)];
     await tools.write("/etc/hosts", `${lines.join("\n")}\n`);
     return allowed.tls;
   }
 
-  /** Answers those that have to be fetched. */
+  /** Returns the blobs that must be downloaded. */
   async #putCached(scope: string, blobs: readonly Blob[], tools: FetchTools, say: Say): Promise<Blob[]> {
     const missing: Blob[] = [];
     for (const blob of new Map(blobs.map((each) => [each.digest, each])).values()) {
@@ -285,7 +285,7 @@ export class ImageFetcher {
   }
 }
 
-/** From a name to the image for this machine, over a list of images if there is one. */
+/** Follows a name to the image for this platform, through an index if there is one. */
 async function follow(
   name: ImageName,
   ask: (digest: string | null) => Promise<string>,
@@ -305,7 +305,7 @@ async function follow(
   throw new Fault(422, `the image ${image} cannot be used: it is a list of lists of lists`);
 }
 
-/** Names of images have no dots or slashes. */
+/** Image names contain no dots or slashes. */
 function imageKey(kind: string, place: string, digest: string): string {
   const hash = new Bun.CryptoHasher("sha256").update(JSON.stringify([kind, place, digest])).digest("hex");
   return `f${hash.slice(0, 40)}`;

@@ -1,6 +1,6 @@
-/** What others have sent as JSON, of which nothing is known yet. */
+/** Parses untrusted JSON. */
 
-/** Undefined when it is none. */
+/** Undefined: not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -9,7 +9,7 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Empty when it is none. */
+/** Empty if it is not an object. */
 export function asRecord(value: unknown): Record<string, unknown> {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }

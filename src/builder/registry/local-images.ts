@@ -1,6 +1,6 @@
 /**
- * Images that the operator has put in the place of others, by the names that builds ask for: an OCI layout, an archive
- * of `docker save` or `skopeo`, a plain folder, a template, or an image of another registry.
+ * Images that the operator substitutes for others, by the names that builds use: an OCI layout, an archive of `docker
+ * save` or `skopeo`, a plain folder, a template, or an image of another registry.
  */
 
 import { Fault } from "../../contract/fault.ts";
@@ -8,24 +8,24 @@ import { fullImageName, type ImageName, parseImageName } from "../../contract/im
 
 export interface LocalImage {
   kind: "layout" | "archive" | "folder" | "template" | "registry";
-  /** An absolute path; of a template or an image of a registry, its name. */
+  /** An absolute path, or the name of a template or registry image. */
   place: string;
 }
 
 const KINDS: readonly LocalImage["kind"][] = ["layout", "archive", "folder", "template", "registry"];
 
-/** What clients name that say nothing of an image of their own. */
+/** The default image name that clients send when the user chose none. */
 const DEFAULTS: Readonly<Record<string, LocalImage>> = { "e2bdev/base": { kind: "template", place: "base" } };
 
 export class LocalImages {
   readonly #byName = new Map<string, LocalImage>();
 
-  /** By names with or without a tag; those with one count more. */
+  /** Names with or without a tag; a name with a tag takes precedence. */
   constructor(images: Readonly<Record<string, LocalImage>> = {}) {
     for (const [name, image] of Object.entries({ ...DEFAULTS, ...images })) this.#byName.set(keyOf(name), image);
   }
 
-  /** The name of the template that stands for an image; undefined: none does. */
+  /** The template that replaces an image; undefined: none. */
   templateOf(image: string): string | undefined {
     const found = this.find(parseImageName(image));
     return found?.kind === "template" ? found.place : undefined;
@@ -42,7 +42,7 @@ function keyOf(text: string): string {
   return name.tag === null && name.digest === null ? `${name.registry}/${name.repository}` : fullImageName(name);
 }
 
-/** `debian:13=layout:/srv/debian-13 …`. Fault 400 that says what is wrong with it. */
+/** Parses `debian:13=layout:/srv/debian-13 …`. Fault 400 explains what is wrong. */
 export function parseLocalImages(text: string): Record<string, LocalImage> {
   const images: Record<string, LocalImage> = {};
   for (const entry of text.split(/\s+/).filter((word) => word !== "")) {

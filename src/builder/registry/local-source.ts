@@ -1,4 +1,4 @@
-/** Puts an image of this machine's own into the sandbox that unpacks it. The operator is trusted, its files are not. */
+/** Copies an image of the host into the sandbox that unpacks it. The operator is trusted, the image's files are not. */
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -9,9 +9,9 @@ import type { LocalImage } from "./local-images.ts";
 import { type Blob, readManifest } from "./manifest.ts";
 
 interface Provided {
-  /** What is in it, so that the same is not unpacked twice. */
+  /** Digest of its content, so that the same image is not unpacked twice. */
   digest: string;
-  /** Makes it the image that is unpacked. */
+  /** Makes it the image to unpack. */
   put(): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export async function provide(
   return await fromArchive(place, tools);
 }
 
-/** Of the images in a layout, the one for this machine. */
+/** Picks the image for this platform from a layout. */
 async function fromLayout(folder: string, image: string, tools: FetchTools): Promise<Provided> {
   const blobFile = (digest: string) => join(folder, "blobs", digest.replace(":", "/"));
   const documents = new Map<string, string>();
@@ -64,7 +64,7 @@ async function fromLayout(folder: string, image: string, tools: FetchTools): Pro
   }
 }
 
-/** The only image of a layout need not say for which platform it is. */
+/** The only image of a layout need not name its platform. */
 function onlyOne(text: string): string {
   const { manifests, ...rest } = JSON.parse(text) as { manifests?: { platform?: unknown }[] };
   if (manifests?.length !== 1) return text;
@@ -96,7 +96,7 @@ async function fromArchive(path: string, tools: FetchTools): Promise<Provided> {
   };
 }
 
-/** A folder becomes an image of one layer. It is read twice: once to see whether it has changed. */
+/** Makes an image of one layer from a folder. The folder is read twice: first to see whether it has changed. */
 async function fromFolder(path: string, tools: FetchTools, signal: AbortSignal): Promise<Provided> {
   if (!(await demand(path)).isDirectory()) throw new Fault(422, `${path} is not a folder`);
   const hash = new Bun.CryptoHasher("sha256");

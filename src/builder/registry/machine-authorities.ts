@@ -1,15 +1,15 @@
 /**
- * The certificate authorities that this machine trusts, for the sandbox that fetches: it has those of browsers, and an
- * operator's own are in the bundle of the machine, as for every other program there.
+ * The host's certificate authorities, for the sandbox that fetches. That sandbox has the usual public ones; an
+ * operator's own are in the host's bundle.
  */
 import { readFile, stat } from "node:fs/promises";
 import { described, stderrLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 
-/** Of the certificates that this machine trusts. */
+/** Maximum size of the bundle. */
 export const FETCH_AUTHORITIES_MAX_BYTES = 8 * 1024 * 1024;
 
-/** Where distributions have their bundle: Debian and Arch, Fedora, SUSE, Alpine. The first that is there counts. */
+/** Bundles of Debian and Arch, Fedora, SUSE, Alpine. The first existing one is used. */
 export const MACHINE_BUNDLES: readonly string[] = [
   "/etc/ssl/certs/ca-certificates.crt",
   "/etc/pki/tls/certs/ca-bundle.crt",
@@ -17,7 +17,7 @@ export const MACHINE_BUNDLES: readonly string[] = [
   "/etc/ssl/cert.pem",
 ];
 
-/** Read each time, since an operator changes it without asking. Undefined: there is none, which the log may explain. */
+/** Reads the bundle each time, because an operator may change it at any time. Undefined: none; the log may say why. */
 export async function machineAuthorities(bundles: readonly string[]): Promise<string | undefined> {
   for (const path of bundles) {
     const found = await stat(path).catch(() => undefined);

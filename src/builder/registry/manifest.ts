@@ -1,12 +1,12 @@
 /**
- * What a registry says about an image, read with suspicion: which of several images is for this machine, and which
- * blobs it consists of. Pure: text in, facts out.
+ * Reads a registry's untrusted response about an image: which of several images fits this platform, and its blobs.
+ * Pure.
  */
 import { Fault } from "../../contract/fault.ts";
 import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_MAX_BYTES } from "../limits.ts";
 import { asRecord, parseJson } from "./json-value.ts";
 
-/** An image as it comes over the network, in all, and how many layers it may have. */
+/** Maximum download size of an image and its maximum number of layers. */
 export const FETCH_MAX_BYTES = 8 * 1024 ** 3;
 export const FETCH_LAYERS_MAX = 200;
 
@@ -15,18 +15,18 @@ export interface Blob {
   bytes: number;
 }
 
-/** What the name of an image leads to: the image itself, or the one among several that is for this machine. */
+/** The target of an image name: the image itself, or the entry of an index for this platform. */
 type Found = { kind: "image"; config: Blob; layers: readonly Blob[] } | { kind: "other"; digest: string };
 
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
 const NAMES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
-/** As images call it. */
+/** The processor's name in image manifests. */
 export function imageArchitecture(): string {
   return NAMES[process.arch] ?? process.arch;
 }
 
-/** Fault 422 when it is none of what registries answer, or not for this machine. `image` is for the message. */
+/** Fault 422: not a manifest, or not for this platform. `image` is for the message. */
 export function readManifest(text: string, image: string): Found {
   const refuse = (reason: string) => new Fault(422, `the image ${image} cannot be used: ${reason}`);
   const answer = asRecord(parseJson(text));
@@ -50,13 +50,13 @@ function forThisMachine(manifests: readonly unknown[], refuse: (reason: string) 
   const fitting = offers.filter(({ os, architecture }) => os === "linux" && architecture === wanted);
   const [best] = fitting.toSorted((a, b) => rank(a.variant) - rank(b.variant));
   if (typeof best?.digest === "string" && DIGEST.test(best.digest)) return best.digest;
-  // Signatures and such are listed, too, as of no platform.
+  // Indexes also list signatures and the like, without a real platform.
   const others = [...new Set(offers.map(({ os, architecture }) => `${os}/${architecture}`))].filter(isPlatform);
   const there = others.length === 0 ? "none" : others.slice(0, 20).join(", ");
   throw refuse(`there is none for linux/${wanted}, which this machine is. There is: ${there}`);
 }
 
-/** Of the same architecture, the plainest runs everywhere. */
+/** The plainest variant of an architecture runs everywhere. */
 function rank(variant: string): number {
   return ["", "v8", "v1"].includes(variant) ? 0 : 1;
 }
@@ -70,7 +70,7 @@ function platformOf(entry: unknown): { os: string; architecture: string; variant
   return { os: textOr(os, "linux"), architecture: textOr(architecture, ""), variant: textOr(variant, "") };
 }
 
-/** What is there and no text names nothing: not everything that JSON can hold can be made a text. */
+/** A value of another type must match nothing; not every JSON value converts to text. */
 function textOr(value: unknown, absent: string): string {
   if (typeof value === "string") return value;
   return value === undefined || value === null ? absent : "?";
@@ -83,7 +83,7 @@ function blobIn(value: unknown, refuse: (reason: string) => Fault): Blob {
   return { digest, bytes: size };
 }
 
-/** The variables that its configuration sets. Fault 422 when it is for another machine, or no process can have them. */
+/** The variables of an image's configuration. Fault 422: another platform, or variables that no process can have. */
 export function readConfig(text: string, image: string): { envVars: Record<string, string> } {
   const answer = asRecord(parseJson(text));
   const { os, architecture } = answer;
@@ -105,7 +105,7 @@ export function readConfig(text: string, image: string): { envVars: Record<strin
   return { envVars };
 }
 
-/** As they are held to that steps set: they come with every command, and no store keeps a zero in a text. */
+/** The same limits as for variables of steps: they are passed to every command, and some stores reject NUL in text. */
 function refuseUnfit(envVars: Readonly<Record<string, string>>, image: string): void {
   const refuse = (what: string) => new Fault(422, `the image ${image} cannot be used: ${what}`);
   let bytes = 0;

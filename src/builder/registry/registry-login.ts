@@ -1,7 +1,6 @@
 /**
- * From the credentials of a build to a name and password that a registry takes. Those of a cloud are exchanged for
- * a token first: by the server, with the cloud's own address, whatever the credentials say. Neither the credentials nor
- * what they were exchanged for is ever part of an error.
+ * Turns a build's credentials into a username and password for a registry. The server exchanges cloud credentials for a
+ * token, always at the cloud's own address, whatever the credentials say. Errors never contain credentials or tokens.
  */
 import { createSign } from "node:crypto";
 import { scaled } from "../../base/time-factor.ts";
@@ -10,10 +9,12 @@ import type { RegistryCredentials } from "../../contract/internal/host.ts";
 import { awsSigned } from "./aws-signature.ts";
 import { asRecord, parseJson } from "./json-value.ts";
 
-/** Credentials of a cloud are exchanged for a registry's within this. */
+/** Timeout to exchange cloud credentials for a registry token. */
 const LOGIN_MS = scaled(10_000);
 export const LOGIN_ANSWER_MAX_BYTES = 64 * 1024;
-/** A key of 4096 bits has 3300. The server's thread signs with it, and the time grows with the third power of it. */
+/**
+ * A key of 4096 bits has 3300 characters. Signing blocks the server's thread and takes time cubic in the key's length.
+ */
 export const LOGIN_KEY_MAX_CHARS = 4096;
 
 export interface RegistryLogin {
@@ -21,7 +22,7 @@ export interface RegistryLogin {
   password: string;
 }
 
-/** Where clouds exchange credentials. Only tests ask elsewhere. */
+/** Token endpoints of clouds. Only tests change them. */
 interface CloudEndpoints {
   aws(region: string): string;
   google: string;
@@ -36,10 +37,10 @@ const REGION = /^[a-z]{2,4}(-[a-z0-9]+){1,4}$/;
 const ECR_TARGET = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken";
 const GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform";
 const GOOGLE_GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/** A build needs its token for minutes; Google gives none for longer than an hour. */
+/** A build needs its token for minutes; Google's maximum is one hour. */
 const GOOGLE_TOKEN_SECONDS = 3600;
 
-/** Fault 400 when the credentials are not good, 502 when nobody says whether they are. */
+/** Fault 400: bad credentials; 502: the cloud cannot be asked. */
 export async function registryLogin(
   credentials: RegistryCredentials,
   now: number,
@@ -57,7 +58,7 @@ async function awsLogin(
   now: number,
   clouds: CloudEndpoints,
 ): Promise<RegistryLogin> {
-  // It becomes part of a host name.
+  // The region becomes part of a host name.
   if (!REGION.test(region)) throw new Fault(400, `"${region.slice(0, 100)}" is no AWS region; one is us-east-1`);
   if (!/^[\x21-\x7e]{1,128}$/.test(accessKeyId)) throw new Fault(400, "the AWS access key id is not one");
   const url = new URL(clouds.aws(region));
@@ -95,7 +96,7 @@ async function googleLogin(serviceAccountJson: string, now: number, clouds: Clou
   const claims = {
     iss: email,
     scope: GOOGLE_SCOPE,
-    // Not what the account's own token_uri says: the server asks nobody that a tenant chose.
+    // Ignore the account's own token_uri: the server must not send requests to addresses that a tenant chose.
     aud: CLOUDS.google,
     iat: seconds,
     exp: seconds + GOOGLE_TOKEN_SECONDS,
@@ -116,7 +117,7 @@ async function googleLogin(serviceAccountJson: string, now: number, clouds: Clou
   return { username: "oauth2accesstoken", password: token };
 }
 
-/** One bounded question to a cloud, and its answer as an object. */
+/** One bounded request to a cloud; returns its JSON object. */
 async function exchange(
   cloud: string,
   url: URL,

@@ -1,7 +1,7 @@
-/** What skopeo and umoci say when they fail, in words for whoever asked for the build. Pure: text in, text out. */
+/** Translates errors of skopeo and umoci for the author of a build. Pure. */
 import { FETCH_REASON_MAX_CHARS } from "../limits.ts";
 
-/** The first that fits counts. */
+/** The first match wins. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
   [/no space left on device|disk quota/i, "it is larger than what an image may take"],
   [/toomanyrequests|too many requests|429/i, "its registry takes no more requests for now. FIX: try again later"],
@@ -25,7 +25,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** Why a tool failed: our words for it, and then its own. No secret gets out, even if the tool had said it. */
+/** Why a tool failed: an explanation, then the tool's own words, with all secrets removed. */
 export function complaintOf(said: string, secrets: readonly string[]): string {
   const own = scrubbed(lastWords(said), secrets);
   const reason = REASONS.find(([pattern]) => pattern.test(own))?.[1];
@@ -34,13 +34,13 @@ export function complaintOf(said: string, secrets: readonly string[]): string {
   return reason === undefined ? shown : `${reason} (${shown})`;
 }
 
-/** skopeo: `… level=fatal msg="…"`; umoci: `⨯ …`; else the last line. */
+/** skopeo: `… level=fatal msg="…"`; umoci: `⨯ …`; otherwise the last line. */
 function lastWords(said: string): string {
   const lines = said.split("\n").filter((line) => line.trim() !== "");
   const fatal = lines.findLast((line) => /level=(?:fatal|error)|^\s*⨯/.test(line)) ?? lines.at(-1) ?? "";
   const quoted = /msg="((?:[^"\\]|\\.)*)"/.exec(fatal)?.[1];
   const text = quoted === undefined ? fatal.replace(/^\s*⨯\s*/, "") : quoted.replace(/\\(["\\])/g, "$1");
-  // Escapes for terminals and the like.
+  // Remove control characters such as terminal escapes.
   return [...text]
     .map((char) => (/\p{Cc}/u.test(char) ? " " : char))
     .join("")
