@@ -17,7 +17,7 @@ import { makeImage, type SetupStep } from "./step.ts";
 const SUITE = "trixie";
 const MAKE_MS = scaled(2_400_000);
 const FINISH_MS = scaled(300_000);
-/** Bumped when what is below changes. */
+/** Bump this when anything below changes. */
 const VERSION = 3;
 
 export const BASE_PACKAGES = [
@@ -55,7 +55,7 @@ export const BASE_PACKAGES = [
   "file",
 ];
 
-/** Files of packages that sandboxes do without: translations, documentation, and 30 MB for developers of gcc itself. */
+/** Files of packages that sandboxes do not need: translations, documentation, and 30 MB for gcc's own developers. */
 const LEFT_OUT = [
   "/usr/share/doc/*",
   "/usr/share/locale/*",
@@ -64,7 +64,7 @@ const LEFT_OUT = [
   "/usr/bin/*-lto-dump-*",
 ];
 
-/** Where pip looks for the files of an installed Python package, by the kind of the folder that tells of it. */
+/** The file list of an installed Python package, by the suffix of its metadata folder. */
 const FILE_LISTS: Readonly<Record<string, string>> = { ".dist-info": "RECORD", ".egg-info": "installed-files.txt" };
 
 export const BASE_IMAGE = `base-${VERSION}`;
@@ -78,12 +78,12 @@ export function baseImageStep(cacheFolder: string, mirror: string | undefined): 
 }
 
 interface DebianImage {
-  /** Its name below the images; bears a version, which is bumped when its packages change. */
+  /** Name of the image. It contains a version: bump it when the packages change. */
   image: string;
   title: string;
-  /** What clients expect of every image needs bash, sudo, passwd and python3 among them. */
+  /** Must include bash, sudo, passwd and python3, which clients expect of every image. */
   packages: readonly string[];
-  /** Lines for the shell, run in it when its packages are there. */
+  /** Shell lines, run inside the image after its packages are installed. */
   finish?: readonly string[];
 }
 
@@ -102,7 +102,7 @@ export function debianImageStep(
           "--variant=apt",
           `--include=${packages.join(",")}`,
           '--aptopt=Apt::Install-Recommends "false"',
-          // Nothing here needs to survive a crash half-way: an image is seen only when it is whole.
+          // Crash safety is not needed: an incomplete image is never used.
           "--dpkgopt=force-unsafe-io",
           ...LEFT_OUT.map((pattern) => `--dpkgopt=path-exclude=${pattern}`),
           "--dpkgopt=path-include=/usr/share/doc/*/copyright",
@@ -120,7 +120,7 @@ export function debianImageStep(
   };
 }
 
-/** What clients expect of the image beyond its packages. */
+/** Adds what clients expect of the image beyond its packages. */
 async function provision(root: string): Promise<void> {
   await run(["chroot", root, "useradd", "--create-home", "--shell", "/bin/bash", "--user-group", "user"]);
   await run(["chroot", root, "passwd", "--delete", "user"]);
@@ -128,24 +128,24 @@ async function provision(root: string): Promise<void> {
   await mkdir(join(root, "code"));
   await allowInstalls(root);
   await run(["chmod", "-R", "a+rwX", join(root, "code"), join(root, "usr/local")]);
-  // mmdebstrap may leave the machine's resolver as a link.
+  // mmdebstrap may leave a link to the host's resolver.
   await rm(join(root, "etc/resolv.conf"), { force: true });
   await writeFile(join(root, "etc/resolv.conf"), `nameserver ${NAMESERVER_ADDRESS}\n`);
   await writeFile(join(root, "etc/hostname"), `${HOSTNAME}\n`);
   await writeFile(join(root, "etc/hosts"), hosts(HOSTNAME, SANDBOX_ADDRESS));
   await writeFile(join(root, ".e2b"), buildFile({ templateId: BASE_TEMPLATE.id, buildId: BASE_TEMPLATE.buildId }));
   await writeFile(join(root, "etc/profile"), profile("/bin/bash"));
-  // Each sandbox gets its own; an image must carry none.
+  // An image must not contain a machine id; each sandbox gets its own.
   await writeFile(join(root, "etc/machine-id"), "");
   await rm(join(root, "var/lib/dbus/machine-id"), { force: true });
 }
 
 /**
- * pip and `npm install -g` install into /usr/local, for root and for the user alike. Debian has pip refuse that by a
- * marker file (PEP 668); it is moved aside such that upgrades of Python do not bring it back. To upgrade a package of
- * Debian, pip demands a list of its files, which it would remove: with an empty list it leaves them alone, and the new
- * version is found first. The folder of npm is made here: made by the first `sudo npm install -g`, it would be root's
- * alone.
+ * Lets pip and `npm install -g` install into /usr/local, for root and for the user. Debian's pip refuses that because
+ * of a marker file (PEP 668), which is diverted so that upgrades of Python do not restore it. To upgrade a Debian
+ * package, pip requires a list of its files, which it would remove: with an empty list it leaves them alone, and Python
+ * finds the new version first. npm's folder is created here, because the first `sudo npm install -g` would create it
+ * for root only.
  */
 async function allowInstalls(root: string): Promise<void> {
   for (const marker of new Bun.Glob("usr/lib/python3*/EXTERNALLY-MANAGED").scanSync(root)) {
@@ -161,9 +161,9 @@ async function allowInstalls(root: string): Promise<void> {
 }
 
 /**
- * Gives every file the owner it has inside a sandbox. Changing an owner clears set-id bits, so those are put back; it
- * also drops file capabilities, which is wanted: a sandbox could not use them and programs carrying them would not
- * start.
+ * Shifts the owner of every file to its id inside a sandbox. Changing an owner clears set-id bits, so they are
+ * restored. It also drops file capabilities, which is intended: a sandbox could not use them, and programs with them
+ * would not start.
  */
 export function shiftOwners(root: string): void {
   const pending = [root];

@@ -1,6 +1,6 @@
 /**
- * Compiles the guest into the file that its first argument names, for the loader that the second one names. It is a
- * program of its own: what the bundler asks of us while it works is answered in the process that started it.
+ * Compiles the guest into the file of its first argument, for the loader of its second argument. It is a separate
+ * process, because the bundler runs its plugins in the process that starts it.
  */
 import { join } from "node:path";
 import { setInterpreter } from "./elf-interpreter.ts";
@@ -10,8 +10,8 @@ import { plainDescriptors } from "./plain-descriptors.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 /**
- * How many times as often as usual a function runs before the guest's engine compiles it. What runs at a boot and with
- * a first command runs a few times; compiled, it costs every sandbox threads, memory and twice the time.
+ * Multiplier of the number of calls before the guest's engine compiles a function. Functions of the boot and the first
+ * command run only a few times; compiling them costs every sandbox threads, memory and twice the time.
  */
 const COMPILER_RELUCTANCE = 20;
 
@@ -22,11 +22,11 @@ await Bun.build({
   format: "esm",
   bytecode: true,
   minify: { syntax: true },
-  // What is loaded later is a file of its own in the program: none of it is read before.
+  // Code that is loaded later becomes a separate file in the program and is not read before.
   splitting: true,
   compile: {
     outfile,
-    // What an image has of this kind in its root, /.env and /bunfig.toml, is for programs of the image.
+    // /.env and /bunfig.toml in an image's root are for programs of the image.
     autoloadDotenv: false,
     autoloadBunfig: false,
     jitPolicy: COMPILER_RELUCTANCE,

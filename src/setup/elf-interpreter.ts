@@ -1,14 +1,14 @@
 /**
- * Points a 64-bit ELF program at another loader by overwriting the path of its own, in place. patchelf moves whole
- * parts of a program for this and leaves Bun's for arm64, which cannot be loaded elsewhere in memory, broken.
+ * Points a 64-bit ELF program at another loader by overwriting its interpreter path in place. patchelf instead moves
+ * whole segments and breaks Bun for arm64, which cannot be loaded at another address.
  */
 import { open } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
 
 const PT_INTERP = 3;
-/** Where the header says where the program headers are, how long each is, and how many there are. */
+/** Offsets in the ELF header: position, size and number of the program headers. */
 const AT = { headers: 32, headerBytes: 54, headerCount: 56 };
-/** In a program header: where in the file, and how long. */
+/** Offsets in a program header: position in the file, and size. */
 const IN_HEADER = { offset: 8, bytes: 32 };
 const ELF_HEADER_BYTES = 64;
 

@@ -1,4 +1,4 @@
-/** Debian packages unpacked into a folder, with all that they need, and nothing of them run. */
+/** Unpacks Debian packages and their dependencies into a folder without running any of them. */
 
 import { scaled } from "../base/time-factor.ts";
 import { fetchDebian } from "./fetching.ts";

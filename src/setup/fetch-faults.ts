@@ -1,4 +1,4 @@
-/** Why packages could not be had, in words that say what to do about it. Pure. */
+/** Explains why packages could not be fetched, and what to do. Pure. */
 import { Fault } from "../contract/fault.ts";
 
 const FULL = /No space left on device|ENOSPC|don't have enough free space/;
@@ -9,7 +9,7 @@ const ABSENT =
 
 interface Place {
   cacheFolder: string;
-  /** Where packages come from, and what to do so that they do. */
+  /** The source of packages, and how to make it reachable. */
   source: string;
   reach: string;
 }
@@ -24,13 +24,13 @@ export function npmPlace(cacheFolder: string): Place {
   return { cacheFolder, source: "npm's registry", reach: "let root's npm on this machine reach a registry" };
 }
 
-/** Another try may find what this one did not. */
+/** Whether a retry may succeed. */
 export function isUnreached(cause: unknown): boolean {
   const said = cause instanceof Error ? cause.message : String(cause);
   return UNREACHED.test(said) && !FULL.test(said) && !ABSENT.test(said);
 }
 
-/** Of what a tool has said. What nobody knows stays what it is: the server's log has it. */
+/** Explains a tool's error. An unknown error stays unchanged for the server's log. */
 export function fetchFault(cause: unknown, { cacheFolder, source, reach }: Place): unknown {
   const said = cause instanceof Error ? cause.message : String(cause);
   if (FULL.test(said)) {

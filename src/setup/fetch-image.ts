@@ -1,6 +1,6 @@
 /**
- * The root filesystem of the sandboxes in which images are fetched: skopeo, umoci, what these two need, and no more. No
- * shell and no account but root's are in it.
+ * The root filesystem of the sandboxes that fetch images: skopeo, umoci and their dependencies only. It contains no
+ * shell and no user but root.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, rm, writeFile } from "node:fs/promises";
@@ -14,12 +14,12 @@ import { shiftOwners } from "./base-image.ts";
 import { extractPackages } from "./extracted-packages.ts";
 import { makeImage, type SetupStep } from "./step.ts";
 
-/** Of the tool folder's suite: its umoci knows how to unpack without privileges, and layers packed with zstd. */
+/** From the tool folder's suite: its umoci can unpack without privileges, and unpack zstd layers. */
 const PACKAGES = ["skopeo", "umoci", "ca-certificates"];
 const PROGRAMS = ["usr/bin/skopeo", "usr/bin/umoci"];
 const AUTHORITIES = "usr/share/ca-certificates/mozilla";
 
-/** Nothing about an image is known but its digest, and nothing else is asked of it. */
+/** Only the digest of an image is checked, not signatures. */
 const POLICY = JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] });
 
 export function fetchImageStep(cacheFolder: string, mirror: string | undefined): SetupStep {

@@ -1,6 +1,6 @@
 /**
- * Fetching what set-up needs, from mirrors that may be away for a moment: a set-up of minutes does not end for one name
- * that could not be resolved.
+ * Fetches packages for setup with retries, so that a brief failure of a mirror or of DNS does not end a setup of
+ * minutes.
  */
 import { mkdir, rm } from "node:fs/promises";
 import { run } from "../system/command.ts";
@@ -9,7 +9,7 @@ import { lines } from "./packages.ts";
 
 type Progress = (line: string) => void;
 
-/** Before each further try. Who has no network at all is told so after these. */
+/** Delays before retries. Without a network, setup fails after these. */
 const PAUSES_MS = [2_000, 8_000];
 
 export async function fetching<Got>(
@@ -37,7 +37,7 @@ interface Debian {
   timeoutMs: number;
 }
 
-/** Fills a folder, which is empty before, with what mmdebstrap makes of packages. */
+/** Fills an empty folder with what mmdebstrap makes of packages. */
 export async function fetchDebian(
   folder: string,
   { suite, mirror, options, timeoutMs }: Debian,

@@ -1,7 +1,7 @@
 /**
- * What servers have left on this machine whose data folder is gone: the run folder, which holds a net and ranges of
- * user ids that nobody else gets, and the firewall, which keeps packets from a server that is given the same net later.
- * The next start removes both, unless something of such a server still runs.
+ * Removes remains of servers whose data folder is gone: the run folder, which reserves a net and ranges of user ids,
+ * and firewall tables, which would block packets of a later server with the same net. The next start of any server does
+ * this, unless a process of the gone server still runs.
  */
 import { existsSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -26,12 +26,12 @@ import { detachBelow, MountNamespace } from "../system/mount/mount-namespace.ts"
 import { runningServerIn } from "../system/server-process.ts";
 import { undoSettings } from "./host-changes.ts";
 
-/** So long nothing has changed in the run folder of a server that is taken to be gone for good. */
+/** A server counts as gone when its run folder has not changed for this time. */
 const GONE_SERVER_AFTER_MS = scaled(60_000);
 
 const TABLES = /^table inet sandlot_([a-z0-9]{4})$/gm;
 
-/** Of all but this one. `failed` is told of what could not be removed. */
+/** Covers all servers but this one. `failed` receives removal errors. */
 export async function removeGoneServers(
   { tag }: Pick<DataFolder, "tag">,
   failed: (runFolder: string, error: unknown) => void,
@@ -42,7 +42,7 @@ export async function removeGoneServers(
     try {
       if (await isGone(runFolder)) await removeAll(runFolder);
     } catch (error) {
-      // It keeps what it has until the next start, which is no reason for this one not to go on.
+      // Its remains stay until the next start; this start continues.
       failed(runFolder, error);
     }
   }
@@ -52,7 +52,7 @@ export async function removeGoneServers(
 async function isGone(runFolder: string): Promise<boolean> {
   const [tag, path] = [basename(runFolder), dataFolderOf(runFolder)];
   if (path === undefined || isServerAt(path, tag) || runningServerIn(runFolder) !== undefined) return false;
-  // One that starts just now, with a data folder that only it can see.
+  // It may be starting now, with a data folder visible only to itself.
   const touchedMs = statSync(runFolder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now();
   if (touchedMs > Date.now() - GONE_SERVER_AFTER_MS) return false;
   const cgroup = freezerOf(cgroupOfServer(tag));
@@ -61,18 +61,21 @@ async function isGone(runFolder: string): Promise<boolean> {
 
 async function removeAll(runFolder: string): Promise<void> {
   const gone = { runFolder, tag: basename(runFolder) };
-  // Without a net it never had a network.
+  // Without a net file it never had a network.
   if (existsSync(join(runFolder, "net"))) await new Network(gone).remove();
   await removeCgroups(cgroupOfServer(gone.tag));
   await removeEdgeCgroups(gone.tag);
   new MountNamespace(gone).remove();
-  // Noted in the run folder, which may itself be mounted.
+  // The note is in the run folder, which may itself be a mount.
   undoSettings(gone);
   detachBelow(runFolder);
   await rm(runFolder, { recursive: true, force: true });
 }
 
-/** Tables of servers without a run folder. With an interface left, a table may be what keeps a sandbox in. */
+/**
+ * Removes tables of servers without a run folder. A table stays while interfaces are left, since it may confine a
+ * sandbox.
+ */
 async function removeTables(): Promise<void> {
   const { stdout } = await attempt(["nft", "list", "tables", "inet"]);
   const tags = [...stdout.matchAll(TABLES)].map(([, tag = ""]) => tag).filter((tag) => !hasRunFolder(tag));

@@ -1,6 +1,6 @@
 /**
- * The folder that is mounted read-only into every sandbox: the compiled guest with its own loader and libraries, so
- * that it runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
+ * Makes the folder that every sandbox mounts read-only: the compiled guest with its own loader and libraries, so that
+ * it runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -21,31 +21,31 @@ const COMPILER = join(import.meta.dir, "compile-guest-program.ts");
 const COMPILE_MS = scaled(120_000);
 const LIBRARIES = ["libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "libcap-ng.so.0"];
 
-/** A short name: its path must fit where a program has that of its own loader. */
+/** A short name: its path must fit into the place of a program's original interpreter path. */
 const LOADER = "ld.so";
 
-/** For the guest's engine alone: a hundred guests that nobody uses take less than a hundredth of a processor. */
+/** Settings of the guest's engine: a hundred idle guests use less than a hundredth of a processor. */
 const ENGINE_OPTIONS = [
-  // No stock of memory that a thread has made resident ahead of its use: it is half a mebibyte in every sandbox, and
-  // where no process can be started any more, the start of that thread would be the end of the guest.
+  // No preallocated memory: it takes half a mebibyte in every sandbox, and if the sandbox has reached its process
+  // limit, failing to start the allocating thread would end the guest.
   "BUN_JSC_useWarmUpMarkedBlocks=0",
-  // No thread that helps to collect: the guest has little to collect, and every boot does it once.
+  // No helper threads for garbage collection: the guest has little garbage, and every boot collects once.
   "BUN_JSC_numberOfGCMarkers=1",
-  // Only when enough was taken. By the clock, what has stood still in the ready pool would collect first when it is let
-  // go, and somebody waits for it by then; and whenever a little was taken, every boot would. The guest does it itself,
-  // a while after it was asked for something.
+  // Collect by allocation, not by time. With the timer, a sandbox from the ready pool would collect as soon as it is
+  // unfrozen, while a client waits; and with a low threshold every boot would. The guest triggers a collection itself,
+  // a while after a request.
   "BUN_GC_TIMER_DISABLE=1",
-  // Else every look at a clock wakes a thread that has nothing to give back.
+  // Otherwise each clock read wakes a thread that has nothing to release.
   "MIMALLOC_PURGE_HOLES_MIN_INTERVAL=60000",
-  // Since 2.43, glibc on arm64 takes 2 MiB at once for each thread that asks it for memory, and two that come with the
-  // first command do.
+  // Since 2.43, glibc on arm64 allocates 2 MiB at once for each thread that uses malloc, and the first command brings
+  // two such threads.
   "GLIBC_TUNABLES=glibc.malloc.hugetlb=0",
 ].join(" ");
 
 /**
- * Keeps the guest alive: when it ends, for whatever reason, it is back within a second, and at once when it ended to be
- * renewed. If it did not mean to end, it may have been for lack of memory that processes hold which have lowered their
- * scores to its own: all but the first one and this shell get the highest score again, or it would be the next as well.
+ * Restarts the guest: within a second after any exit, at once after an exit to be renewed. After an unexpected exit the
+ * cause may be memory held by processes that lowered their OOM score to the guest's. All processes but the first one
+ * and this shell get the highest score again, otherwise the new guest would be killed as well.
  */
 const KEEP_GUEST = [
   "while :; do",
@@ -58,7 +58,7 @@ const KEEP_GUEST = [
   "done\n",
 ].join("\n");
 
-/** Named by what goes into it, so that a changed guest gets a new folder and running sandboxes keep theirs. */
+/** The name is a hash of its content, so that a changed guest gets a new folder and running sandboxes keep theirs. */
 export function guestFolder(toolbox: Toolbox): string {
   const hash = new Bun.CryptoHasher("sha256");
   const { files, packages } = guestSources(PROJECT);
@@ -84,11 +84,11 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
         const lib = join(folder, "lib");
         for (const name of HIDDEN_IN_PROC) await mkdir(join(folder, "empty", name), { recursive: true });
         for (const name of EMPTY_IN_PROC) await writeFile(join(folder, "empty", name), "", { mode: 0o444 });
-        // The /sys of every sandbox: places for what is shown in it.
+        // Mount points in the /sys of every sandbox.
         for (const path of ["devices/system/cpu", "devices/system/node", "fs/cgroup", "class/net"]) {
           await mkdir(join(folder, "sys", path), { recursive: true });
         }
-        // The place for each sandbox's own.
+        // Mount point of each sandbox's own secret.
         await writeFile(join(folder, basename(CONTROL_SECRET_FILE)), "", { mode: 0o444 });
         await mkdir(bin);
         await mkdir(lib);
@@ -108,7 +108,7 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
   };
 }
 
-/** Points a program at the loader and libraries in the guest folder, at the place where every sandbox sees it. */
+/** Points a program at the loader and libraries of the guest folder, by the path that every sandbox sees. */
 async function relink(program: string): Promise<void> {
   await run([
     "patchelf",
@@ -120,7 +120,7 @@ async function relink(program: string): Promise<void> {
   ]);
 }
 
-/** Links lead elsewhere outside of the folder that they were made for, so it is the file that is copied. */
+/** Copies the file behind a link, because the link would not resolve in the new folder. */
 async function copyReadable(from: string, to: string): Promise<void> {
   await writeFile(to, await readFile(from), { mode: 0o755 });
 }

@@ -1,4 +1,4 @@
-/** What a program is made of: itself, every file that it imports, directly or not, and the packages among them. */
+/** Lists what a program consists of: its file, all files that it imports, directly or not, and their packages. */
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Fault } from "../contract/fault.ts";
@@ -6,7 +6,7 @@ import { Fault } from "../contract/fault.ts";
 export const GUEST_PROGRAM = "src/guest/main.ts";
 
 interface Sources {
-  /** Whole paths, sorted. */
+  /** Absolute paths, sorted. */
   files: string[];
   /** As `name@version`, sorted. */
   packages: string[];
@@ -24,7 +24,7 @@ export function sourcesOf(project: string, program: string): Sources {
   for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
     if (files.has(file)) continue;
     files.add(file);
-    // Of types nothing is left in the program, and they are not listed.
+    // Type imports are not listed; they leave nothing in the program.
     for (const { path } of transpiler.scanImports(readFileSync(file, "utf8"))) {
       if (path.startsWith(".")) waiting.push(join(dirname(file), path));
       else if (!/^(?:node|bun)(?::|$)/.test(path)) packages.add(packageName(path));

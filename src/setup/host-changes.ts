@@ -1,7 +1,6 @@
 /**
- * What start-up changes in the machine's settings, and the way back. The first server to change a setting notes what
- * was there; the last one to go puts it back. docs/host-changes.md lists the same settings, and a test compares the
- * two.
+ * Changes kernel settings at start-up and restores them. The first server to change a setting notes its old value; the
+ * last server to end restores it. docs/host-changes.md lists the same settings, and a test compares the two.
  */
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,9 +8,9 @@ import { type DataFolder, lockOfAllServers, otherServers, readText } from "../sy
 
 interface Setting {
   name: string;
-  /** What we need; only ever raised. */
+  /** The required value; settings are only ever raised. */
   atLeast: number;
-  /** Settings of the network belong to one network namespace. */
+  /** Network settings belong to one network namespace. */
   perNetwork: boolean;
   why: string;
 }
@@ -42,8 +41,8 @@ export const SETTINGS: readonly Setting[] = [
     perNetwork: false,
     why: "one limit for processes of all sandboxes",
   },
-  // What these count, and inotify, is paid for with the memory of the sandbox that has it, or is bounded for each: with
-  // these out of the way, nobody uses up what others need.
+  // The resources behind these limits, and inotify, are charged to the memory of the sandbox that uses them, or
+  // limited per sandbox. With the host-wide limits raised, no sandbox can exhaust them for others.
   { name: "fs.file-max", atLeast: 1_000_000_000, perNetwork: false, why: "one limit for open files of all sandboxes" },
   {
     name: "net.ipv4.tcp_max_orphans",
@@ -65,20 +64,20 @@ const LOCK = "settings";
 export function applySettings(data: DataFolder): void {
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder) ?? { network: networkNamespace(), before: {} };
-  // Some are shown in the first network namespace alone.
+  // Some exist in the initial network namespace only.
   const settings = SETTINGS.filter(({ name }) => existsSync(settingFile(name)));
   for (const setting of settings) {
     noted.before[setting.name] ??= notedByOthers(data, setting) ?? readSetting(setting.name);
   }
-  // First, or one that is killed in between would leave its own settings as those that were there.
+  // Before the change: a server killed in between would otherwise record its own values as the original ones.
   const path = join(data.runFolder, NOTE);
-  // In one step: a server that is killed here must not leave half a note, which nobody could read.
+  // Atomically: a server killed here must not leave a truncated note.
   writeFileSync(`${path}.new`, JSON.stringify(noted));
   renameSync(`${path}.new`, path);
   for (const { name, atLeast } of settings) if (readSetting(name) < atLeast) writeSetting(name, atLeast);
 }
 
-/** Puts back what no other server on this machine still needs. With its note gone, this one needs nothing any more. */
+/** Restores settings that no other server on this host needs. Removing its note ends this server's own need. */
 export function undoSettings(data: Pick<DataFolder, "runFolder" | "tag">): void {
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder);

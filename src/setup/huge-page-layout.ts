@@ -1,36 +1,36 @@
 /**
- * Lays out a 64-bit ELF program so that the kernel can map it in huge pages: each part begins at an offset in the file
- * that differs from its address by whole huge pages. Every sandbox starts this program, and its first look at each
- * 64 KiB is a fault; with a file system that keeps large pieces of a file in memory, a huge page takes one.
+ * Lays out a 64-bit ELF program so that the kernel can map it in huge pages: the file offset of each segment differs
+ * from its address by a multiple of the huge page size. Every sandbox starts this program, and its first access to each
+ * 64 KiB causes a page fault; on a file system with large folios, a huge page needs only one.
  */
 import { open, readFile } from "node:fs/promises";
 import { dropFromMemory } from "../system/syscalls.ts";
 
-/** Of a processor with pages of 4 KiB. */
+/** For processors with pages of 4 KiB. */
 const HUGE_PAGE_BYTES = 2 * 1024 * 1024;
 const PT_LOAD = 1;
-/** Where the header says where both kinds of headers are, how long each is, and how many there are. */
+/** Offsets in the ELF header: position, size and number of both kinds of headers. */
 const PROGRAM_HEADERS = { at: 32, bytes: 54, count: 56 };
 const SECTION_HEADERS = { at: 40, bytes: 58, count: 60 };
-/** What each begins with is its type. */
+/** Each header begins with its type. */
 const IN_PROGRAM_HEADER = { offset: 8, address: 16, bytes: 32, alignment: 48 };
 const IN_SECTION_HEADER = { offset: 24 };
 
-/** From one part that is loaded to the next, or to the end of the file. */
+/** From one loaded segment to the next, or to the end of the file. */
 interface Stretch {
   from: number;
   to: number;
-  /** Where it begins then. */
+  /** Its new offset. */
   at: number;
 }
 
-/** One that is made in a way that is not known stays as it is: it runs as well, and takes a little longer to start. */
+/** An unknown layout stays unchanged: such a program still runs, but starts slightly slower. */
 export async function layOutForHugePages(program: string): Promise<void> {
   const made = laidOut(await readFile(program));
   if (made === undefined) return;
   await using file = await open(program, "w");
   await file.writeFile(made);
-  // What was written is in memory in smaller pieces where large ones were not at hand. Whoever reads it looks for them.
+  // The page cache may hold the written file in small pieces. Drop it, so that the next read uses large folios.
   await file.sync();
   dropFromMemory(file.fd);
 }
@@ -57,7 +57,7 @@ export function laidOut(elf: Buffer): Buffer | undefined {
   return made;
 }
 
-/** Undefined: the program has other parts, or has them elsewhere, than is known. */
+/** Undefined: the segments are not laid out as expected. */
 function newPlaces(elf: Buffer): Stretch[] | undefined {
   const loaded = headersOf(elf, PROGRAM_HEADERS).filter((header) => elf.readUInt32LE(header) === PT_LOAD);
   const parts = loaded.map((header) => ({
@@ -75,11 +75,11 @@ function newPlaces(elf: Buffer): Stretch[] | undefined {
     stretches.push({ from, to, at });
     end = at + to - from;
   }
-  // The first one has the headers, which stay where they are.
+  // The first segment contains the headers, which must not move.
   return stretches[0]?.from === 0 && stretches[0].at === 0 ? stretches : undefined;
 }
 
-/** Where each of them is. */
+/** Offsets of all headers of one kind. */
 function headersOf(elf: Buffer, { at, bytes, count }: typeof PROGRAM_HEADERS): number[] {
   const first = numberAt(elf, at);
   const each = elf.readUInt16LE(bytes);

@@ -1,11 +1,11 @@
-/** The system tools that come from the machine's own package manager. */
+/** Installs system tools with the host's package manager. */
 
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt, MINIMAL_ENV, run } from "../system/command.ts";
 import type { SetupStep } from "./step.ts";
 
-/** Each command we call, with the Debian package that brings it. */
+/** Each command that Sandlot runs, with its Debian package. */
 export const COMMANDS: Readonly<Record<string, string>> = {
   ip: "iproute2",
   tc: "iproute2",
@@ -33,7 +33,7 @@ async function missingPackages(commands: Readonly<Record<string, string>>): Prom
   return [...packages];
 }
 
-/** Makes sure of these commands, each with the package that brings it. */
+/** Installs the packages of missing commands. */
 export async function installPackages(progress: (line: string) => void, commands = COMMANDS): Promise<void> {
   const packages = await missingPackages(commands);
   if (packages.length === 0) return;

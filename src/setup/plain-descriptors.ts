@@ -1,6 +1,6 @@
 /**
- * A plugin of the bundler that compiles the guest: in generated files of messages, and in those of the libraries, it
- * puts the finished descriptions in the place of those that would be decoded when the guest runs.
+ * A bundler plugin for the guest. In generated message files, and in those of the libraries, it replaces descriptors
+ * that would be decoded at run time by finished ones.
  */
 import { join } from "node:path";
 import type { DescFile } from "@bufbuild/protobuf";
@@ -8,7 +8,7 @@ import type { BunPlugin } from "bun";
 import { Fault } from "../contract/fault.ts";
 import { plainOf } from "../contract/runtime/plain-file.ts";
 
-/** What links the descriptions when the guest runs. */
+/** Links the descriptors at run time. */
 const LINKER = join(import.meta.dir, "../contract/runtime/plain-file.ts");
 const DESCRIPTION = /(const (file_\w+)[^=]*= \/\*@__PURE__\*\/\s*)fileDesc\("[^"]*"(?:, \[([\w, ]*)\])?\)/;
 
@@ -22,7 +22,7 @@ export const plainDescriptors: BunPlugin = {
   },
 };
 
-/** A file's text. What has no description in the form that generators write is left as it is. */
+/** The file's text. A file without a descriptor in the generators' form stays unchanged. */
 export async function withPlainDescription(path: string): Promise<string> {
   const source = await Bun.file(path).text();
   const found = DESCRIPTION.exec(source);

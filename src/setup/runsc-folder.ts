@@ -1,11 +1,11 @@
-/** Runsc in a private folder, for those who choose it as a wall. */
+/** Installs runsc in a private folder, for operators that choose it as the isolation runtime. */
 import { existsSync } from "node:fs";
 import type { Toolbox } from "../system/toolbox.ts";
 import { extractPackages } from "./extracted-packages.ts";
 import { makeWhole, type SetupStep } from "./step.ts";
 
 /**
- * The one Debian suite whose runsc works: the one before has no systrap and ends a sandbox that it is to write down,
+ * The only Debian suite whose runsc works: the one before has no systrap and kills a sandbox while checkpointing it,
  * the one after panics when a guest starts.
  */
 const SUITE = "trixie";

@@ -1,4 +1,7 @@
-/** Everything a fresh machine needs before the first start, made once and found again afterwards. */
+/**
+ * Makes everything that a fresh host needs before the first start, once; later starts find it in the cache folder. This
+ * folder never starts sandboxes for clients and never serves requests.
+ */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { type FileLock, takeLock } from "../system/syscalls.ts";
@@ -13,7 +16,7 @@ import { toolFolderStep } from "./tool-folder.ts";
 interface SetupOptions {
   cacheFolder: string;
   debianMirror: string | undefined;
-  /** Made after all that a server needs. */
+  /** Steps after those that a server needs. */
   further?: readonly SetupStep[];
   /** Called when a step begins, with each line it prints, and when it is done. */
   report: Report;
@@ -23,7 +26,7 @@ type Report = (event: { kind: "begin" | "line" | "end" | "wait"; text: string })
 
 const LOCK_RETRY_MS = 500;
 
-/** Answers whether anything had to be made. */
+/** Returns whether any step had to run. */
 export async function setUp(options: SetupOptions): Promise<boolean> {
   mkdirSync(options.cacheFolder, { recursive: true, mode: 0o755 });
   const toolbox = new Toolbox(options.cacheFolder);
@@ -38,7 +41,7 @@ export async function setUp(options: SetupOptions): Promise<boolean> {
   return await makeSteps(options.cacheFolder, steps, options.report);
 }
 
-/** Those that are not done, one after the other. Answers whether there were any. */
+/** Runs the steps that are not done, in order. Returns whether there were any. */
 export async function makeSteps(
   cacheFolder: string,
   steps: readonly (() => SetupStep)[],
@@ -56,7 +59,7 @@ export async function makeSteps(
   return true;
 }
 
-/** Two set-ups on one cache would undo each other's work; the second waits and then finds everything done. */
+/** Concurrent setups on one cache would undo each other's work; the second waits and then finds everything done. */
 async function holdCache(cacheFolder: string, report: Report): Promise<FileLock> {
   const path = join(cacheFolder, "lock");
   for (let waited = false; ; waited = true) {

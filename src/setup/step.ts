@@ -1,6 +1,6 @@
 /**
- * One thing that set-up makes and keeps in the cache folder. Made once, found again by name; a half-made one is never
- * seen.
+ * One artifact that setup makes in the cache folder. It is made once and found by name; an incomplete one is never
+ * used.
  */
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -8,13 +8,13 @@ import { noteImage } from "../images/cached-images.ts";
 import { imageFolder } from "../images/image-folder.ts";
 
 export interface SetupStep {
-  /** What is being made, as the person at the terminal reads it. */
+  /** What is being made, as shown on the terminal. */
   title: string;
   done(): boolean;
   make(progress: (line: string) => void): Promise<void>;
 }
 
-/** Makes an image of the cache folder. */
+/** Makes an image in the cache folder. */
 export async function makeImage(
   cacheFolder: string,
   image: string,
@@ -24,7 +24,7 @@ export async function makeImage(
   await makeWhole(imageFolder(cacheFolder, image), fill);
 }
 
-/** Fills a folder beside `target` and moves it into place only when it is whole. */
+/** Fills a folder beside `target` and moves it into place only when it is complete. */
 export async function makeWhole(target: string, fill: (folder: string) => Promise<void>): Promise<void> {
   const unfinished = `${target}.unfinished`;
   await rm(unfinished, { recursive: true, force: true });
@@ -33,7 +33,7 @@ export async function makeWhole(target: string, fill: (folder: string) => Promis
   try {
     await fill(unfinished);
   } catch (cause) {
-    // It may be what has filled the disk. The reason counts, not whether this could be removed, too.
+    // This folder may be what filled the disk. Report the original error even if the removal fails.
     await rm(unfinished, { recursive: true, force: true }).catch(() => undefined);
     throw cause;
   }

@@ -1,6 +1,6 @@
 /**
- * The way back: ends all sandboxes of a server and undoes what its start-up changed on the machine. The caller makes
- * sure that the server itself does not run. Data is kept unless asked otherwise.
+ * Undoes a server's setup: ends all its sandboxes and reverts its changes to the host. The caller makes sure that the
+ * server does not run. Data is kept unless the options say otherwise.
  */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -24,7 +24,7 @@ const TEARDOWN_MS = scaled(300_000);
 export async function teardown(data: DataFolder, cacheFolder: string, options: { keepData: boolean }): Promise<void> {
   if (existsSync(data.runFolder)) {
     const namespace = new MountNamespace(data);
-    // Sandboxes may have outlived the namespace they were made in; any will do to end them.
+    // Sandboxes may have outlived their mount namespace; any namespace can end them.
     await namespace.make();
     const command = [...namespace.enterCommand, process.execPath, PROGRAM, data.path, cacheFolder];
     const result = await attempt(command, { timeoutMs: TEARDOWN_MS });
@@ -38,7 +38,7 @@ export async function teardown(data: DataFolder, cacheFolder: string, options: {
     removeEmptyParents();
     namespace.remove();
     undoSettings(data);
-    // A server that was cut off may have left some in this very namespace.
+    // A killed server may have left mounts in this very namespace.
     detachBelow(data.runFolder);
     await rm(data.runFolder, { recursive: true, force: true });
   }

@@ -1,6 +1,6 @@
 /**
- * Makes the root filesystem of one template, as its argument says, and tells how it goes in lines of JSON. It is the
- * leader of a session, and once its standard input has ended it ends with all that it has started.
+ * Makes the root filesystem of the template in its argument and reports progress as lines of JSON. It leads a session,
+ * and at the end of its standard input it ends together with all its child processes.
  */
 import { writeSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";

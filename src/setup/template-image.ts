@@ -1,7 +1,7 @@
 /**
- * The root filesystem of a template that comes with Sandlot, in two folders: one of Debian packages, which takes
- * minutes, and on top of it one of the files, npm packages and programs of the definition. Both are named by what goes
- * into them, so that a changed definition makes new ones, and sandboxes of the one before keep theirs.
+ * The root filesystem of a built-in template, in two folders: Debian packages, which take minutes, and on top of them
+ * the files, npm packages and programs of the definition. The names are hashes of the content, so that a changed
+ * definition makes new folders and existing sandboxes keep theirs.
  */
 import {
   chmodSync,
@@ -33,28 +33,27 @@ import { lines } from "./packages.ts";
 import { makeImage, type SetupStep } from "./step.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
-/** Programs whose names end so are for Node, which is in every template; all others are for Bun. */
+/** Programs with this suffix run on Node, which every template has; all others run on Bun. */
 const FOR_NODE = ".mjs";
 const BUNDLE_MS = scaled(120_000);
 const NPM_MS = scaled(600_000);
 const HASH_LENGTH = 16;
-/** Bumped when what is below makes another root filesystem of the same packages, or of the same definition. */
+/** Bump these when the code below makes another root filesystem of the same packages, or of the same definition. */
 const PACKAGES_VERSION = 2;
 const VERSION = 3;
 const HOME = "home/user";
 const USER_ID = 1000;
 
-/** Names of images have no more than these. */
 export function templateImage(definition: TemplateDefinition): string {
   return `${definition.name}-${templateVersion(definition)}`;
 }
 
-/** The images of this version: its own, and the one on which it is stacked. */
+/** The images of this version: its own, and its parent. */
 export function templateImages(definition: TemplateDefinition): string[] {
   return [templateImage(definition), debianImage(definition)];
 }
 
-/** Whether an image of any version is there, with what it lies on; if so, a server that starts now finds both. */
+/** Whether an image of any version exists together with its parent, so that a server starting now finds both. */
 export function hasTemplateImage(cacheFolder: string, image: string): boolean {
   const below = imageBelow(cacheFolder, image);
   return [image, ...(below === null ? [] : [below])].every((name) => chooseImage(cacheFolder, name));
@@ -78,7 +77,7 @@ function packagesOf({ packages }: TemplateDefinition): string[] {
   return [...new Set([...BASE_PACKAGES, ...packages])].sort();
 }
 
-/** Without packages and lines of its own it lies on what `base` is. */
+/** Without packages and shell lines of its own, a template uses the `base` image. */
 function debianImage(definition: TemplateDefinition): string {
   if (definition.packages.length === 0 && definition.finish.length === 0) return BASE_IMAGE;
   const hash = new Bun.CryptoHasher("sha256").update(
@@ -87,7 +86,7 @@ function debianImage(definition: TemplateDefinition): string {
   return `debian-${hash.digest("hex").slice(0, HASH_LENGTH)}`;
 }
 
-/** The same wherever the definition, its files and its programs are. */
+/** Independent of the location of the definition, its files and its programs. */
 export function templateVersion(definition: TemplateDefinition): string {
   const hash = new Bun.CryptoHasher("sha256").update(JSON.stringify([definition, VERSION, Bun.version]));
   hash.update(debianImage(definition));
@@ -98,7 +97,7 @@ export function templateVersion(definition: TemplateDefinition): string {
   return hash.digest("hex").slice(0, HASH_LENGTH);
 }
 
-/** The id of the first build of this version, the same on every server: the image names it. */
+/** The id of the first build of this version. It is the same on every server, because the image contains it. */
 export function firstBuildOf(definition: TemplateDefinition): string {
   const hex = new Bun.CryptoHasher("sha256").update(definition.id + templateVersion(definition)).digest("hex");
   const parts = [
@@ -115,7 +114,7 @@ function folderOf({ name }: TemplateDefinition): string {
   return join(PROJECT, "templates", name);
 }
 
-/** Whole paths of what is copied into the root filesystem, and of what says which npm packages are. */
+/** Absolute paths of the files to copy into the root filesystem and of its npm manifest and lock file. */
 function ownFiles(definition: TemplateDefinition): string[] {
   const folder = folderOf(definition);
   const npm = definition.npm;
@@ -125,7 +124,7 @@ function ownFiles(definition: TemplateDefinition): string[] {
   return found;
 }
 
-/** Those of the other template first. */
+/** Files of the other template come first. */
 function fileFolders({ name, filesAlsoOf }: TemplateDefinition): string[] {
   const templates = filesAlsoOf === undefined ? [name] : [filesAlsoOf, name];
   return templates.map((template) => join(PROJECT, "templates", template, FILES_OF_TEMPLATE)).filter(existsSync);
@@ -158,7 +157,7 @@ function topStep(cacheFolder: string, definition: TemplateDefinition, below: str
         shiftOwners(folder);
         if (Object.keys(definition.programs).length > 0) await addBun(cacheFolder, folder);
         keepFolders(folder, imageFolder(cacheFolder, below));
-        // First: what has its name is whole.
+        // Before the image, because an image with its name must be complete.
         await writeFile(belowFile(cacheFolder, image), below);
       }),
   };
@@ -168,17 +167,17 @@ function copyFiles(definition: TemplateDefinition, root: string): void {
   const folders = fileFolders(definition);
   if (folders.length === 0) return;
   for (const from of folders) cpSync(from, root, { recursive: true, verbatimSymlinks: true });
-  // What was checked out has whatever owner and mode the one who did it had.
+  // Checked-out files have the owner and mode of the user that checked them out.
   for (const path of ["", ...(readdirSync(root, { recursive: true }) as string[])].map((name) => join(root, name))) {
     lchownSync(path, 0, 0);
-    // Not through links: they lead to where they would in a sandbox, which here is the machine.
+    // Do not follow links: they are meant for a sandbox and would resolve on the host.
     const stat = lstatSync(path);
     if (stat.isDirectory()) chmodSync(path, 0o755);
     else if (stat.isFile()) chmodSync(path, (stat.mode & 0o100) === 0 ? 0o644 : 0o755);
   }
 }
 
-/** Folders that are in both have one owner and mode in a sandbox, those of the upper one: they stay what they were. */
+/** A folder in both images shows the owner and mode of the upper one, so copy those of the lower one. */
 function keepFolders(root: string, below: string): void {
   const folders = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isDirectory());
   for (const path of ["", ...folders.map((entry) => relative(root, join(entry.parentPath, entry.name)))]) {
@@ -189,7 +188,7 @@ function keepFolders(root: string, below: string): void {
   }
 }
 
-/** By the lock file, and nothing of them is run. */
+/** Installs by the lock file without running any package scripts. */
 async function installNpm(
   definition: TemplateDefinition,
   { folder, target }: NonNullable<TemplateDefinition["npm"]>,
@@ -222,8 +221,7 @@ async function addPrograms({ programs }: TemplateDefinition, root: string): Prom
 }
 
 /**
- * A link to the one that all of them have: so it is on the disk and in memory once, whatever there is of templates and
- * their versions. It has its owner already.
+ * A hard link to the one copy that all templates share, so that disk and memory hold it once. It already has its owner.
  */
 async function addBun(cacheFolder: string, root: string): Promise<void> {
   const common = join(cacheFolder, `bun-${Bun.version}-${Bun.revision.slice(0, HASH_LENGTH)}`);

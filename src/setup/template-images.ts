@@ -1,7 +1,6 @@
 /**
- * Root filesystems of the templates that come with Sandlot, for a server that runs: made by a process of its own
- * (template-image-program.ts), which holds the lock of the cache folder meanwhile, and ends with the one who started
- * it. What it had begun is begun anew by the next.
+ * Makes root filesystems of built-in templates for a running server. A separate process (template-image-program.ts)
+ * holds the lock of the cache folder meanwhile and ends with its parent. The next one starts incomplete work again.
  */
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
@@ -10,19 +9,19 @@ import { MINIMAL_ENV } from "../system/command.ts";
 import { lines } from "./packages.ts";
 import { templateImage, templateImageSteps, templateImages } from "./template-image.ts";
 
-/** Of a line that the program says which makes root filesystems of templates. */
+/** Maximum length of an output line of the program. */
 const IMAGE_PROGRAM_LINE_MAX_CHARS = 4096;
 
 const PROGRAM = join(import.meta.dir, "template-image-program.ts");
 
-/** What the program is told, as its one argument. */
+/** The program's only argument. */
 export interface ImageTask {
   cacheFolder: string;
   debianMirror: string | null;
   definition: TemplateDefinition;
 }
 
-/** What it says, a line of JSON each; `failed` is its last. */
+/** A line of the program's output in JSON; `failed` is its last. */
 export interface ImageWord {
   kind: "line" | "failed";
   text: string;
@@ -43,12 +42,12 @@ export class TemplateImages {
     this.#definitions = definitions;
   }
 
-  /** Of all definitions, with what they are stacked on; some may not be made. Reads the sources of all. */
+  /** Images of all definitions with their parents; some may not exist yet. Reads the sources of all. */
   current(): string[] {
     return this.#definitions.flatMap(templateImages);
   }
 
-  /** As builds ask for it: answers the name of the image, once it is whole. */
+  /** Makes an image for a build and returns its name when it is complete. */
   async make(template: string, signal: AbortSignal, say: (message: string) => void): Promise<string> {
     const definition = this.#definitions.find(({ name }) => name === template);
     if (definition === undefined) throw new Fault(404, `no template ${JSON.stringify(template)} comes with Sandlot`);
@@ -72,12 +71,12 @@ export class TemplateImages {
 async function runProgram(task: ImageTask, signal: AbortSignal, say: (message: string) => void): Promise<void> {
   signal.throwIfAborted();
   const child = Bun.spawn([process.execPath, PROGRAM, JSON.stringify(task)], {
-    // It ends, with all that it has started, once nobody has the other end: also when this process is killed.
+    // Closing this pipe ends the program and its children, also when this process is killed.
     stdin: "pipe",
     stdout: "pipe",
     stderr: "pipe",
     env: { ...MINIMAL_ENV },
-    // A session of its own, so that it can end all that it has started.
+    // A session of its own, so that it can end all its children.
     detached: true,
   });
   const end = () => void child.stdin.end();

@@ -1,4 +1,4 @@
-/** The private folder with crun, CRIU and the small programs that go into every sandbox. */
+/** Makes the private folder with crun, CRIU and the small programs that go into every sandbox. */
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { Toolbox } from "../system/toolbox.ts";
@@ -24,19 +24,17 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
   };
 }
 
-/**
- * The one place where shell lines stand in for programs, because others start them by a plain name.
- */
+/** Shell scripts that replace programs which crun and CRIU start by a plain name. */
 function standIns({ binFolder, simpleBinFolder, busybox, criu }: Toolbox): [path: string, lines: string][] {
   return [
-    // crun starts CRIU like this.
+    // crun starts CRIU by this name.
     [join(binFolder, "criu"), `/bin/sh\nexec ${criu.join(" ")} "$@"`],
-    // CRIU has tar compress what lies in memory filesystems, which takes longer than all the rest of a checkpoint.
+    // CRIU lets tar compress files on tmpfs, which takes longer than the rest of a checkpoint.
     [
       join(binFolder, "tar"),
       '/bin/sh\nfor arg; do shift; [ "$arg" = --gzip ] || set -- "$@" "$arg"; done\nexec /bin/tar "$@"',
     ],
-    // The folder to unpack into is what CRIU names last.
+    // CRIU's last argument is the folder to unpack into.
     [
       join(simpleBinFolder, "tar"),
       `${busybox} sh\nfor folder; do :; done\nexec ${busybox} tar --numeric-owner -xpf - -C "$folder"`,

@@ -1,4 +1,4 @@
-/** Whether clients can use the domain: the certificate that is served, and names that lead to it. */
+/** Checks whether clients can use the domain: its certificate, and DNS names that resolve to the server. */
 import { day, flawOf, namesBelow, readCertificate } from "../../tls/certificate.ts";
 import { LocalAuthority } from "../../tls/local-authority.ts";
 import { described, fixOf, isFound, lookUp } from "../../tls/name-lookup.ts";

@@ -71,7 +71,7 @@ function causesOf(error: unknown): unknown[] {
   return causes;
 }
 
-/** Also a restore in which nothing moved for a while, of which nobody knows whether it would have. */
+/** Includes a restore without progress, which might have succeeded later. */
 function isTimeout(reason: unknown): boolean {
   return reason instanceof Fault && (reason.status === 503 || reason.message.includes("stood still"));
 }
@@ -99,7 +99,9 @@ function addressOf(machine: Machine, id: string): string {
   return machine.addressOf(id) ?? "";
 }
 
-/** Through the guest, as every process of a sandbox is started. It goes on when nobody reads its events any more. */
+/**
+ * Starts the workload through the guest, like every process of a sandbox. It continues after its event stream closes.
+ */
 async function startWorkload(address: string, word: string): Promise<void> {
   const events = await new GuestClient(address, "").start(["/usr/bin/python3", "-c", WORKLOAD, word], "root");
   const reader = events.body?.getReader();
@@ -118,7 +120,7 @@ async function expectWord(address: string, word: string): Promise<void> {
   }
 }
 
-/** What the workload says, or the error as text. */
+/** The workload's reply, or the error as text. */
 function ask(address: string): Promise<string> {
   return new Promise((resolve) => {
     let text = "";

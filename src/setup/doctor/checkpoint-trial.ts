@@ -1,6 +1,6 @@
 /**
- * Checkpoints and restores a real sandbox, made the way all sandboxes are made, on a throw-away server of its own: its
- * own data folder, mount namespace and tag. Everything is removed again, however it ends.
+ * Checkpoints and restores a real sandbox, created like any other, on a throw-away server with its own data folder,
+ * mount namespace and tag. Everything is removed afterwards, whatever the result.
  */
 import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { teardown } from "../teardown.ts";
 import type { DoctorOptions } from "./finding.ts";
 
 const TRIAL_MS = scaled(120_000);
-/** Of the program, when a wait in it ran out. */
+/** Exit code of the program after a timeout. */
 export const TIMEOUT_EXIT_CODE = 75;
 const TRIAL_PREFIX = ".trial-";
 const PROGRAM = join(import.meta.dir, "checkpoint-trial-program.ts");
@@ -52,7 +52,7 @@ export async function tryCheckpoint(options: DoctorOptions, wall: Wall): Promise
   }
 }
 
-/** Trials that were killed half-way. One that is still under way holds its lock and stays. */
+/** Removes trials that were killed halfway. A running trial holds its lock and is kept. */
 export async function removeStaleTrials(dataFolder: string, cacheFolder: string): Promise<void> {
   for (const name of readdirSync(dataFolder)) {
     if (!name.startsWith(TRIAL_PREFIX)) continue;

@@ -1,4 +1,4 @@
-/** Every prerequisite, tested by doing it. */
+/** Tests every prerequisite by using it. The doctor never changes the host: its trials remove everything they make. */
 import { Fault } from "../../contract/fault.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";
@@ -9,11 +9,11 @@ import { privateChecks } from "./private-checks.ts";
 import { toolChecks } from "./tool-checks.ts";
 import { wallChecks } from "./wall-checks.ts";
 
-/** A machine that is slow once may have to load modules; the second time they are there. */
+/** The first try may be slow because the kernel loads modules; the second finds them loaded. */
 const TRIES_MAX = 2;
 const SLOW = "run it again when the machine is less busy; on a slow machine set SANDLOT_TIME_FACTOR, for example to 10";
 
-/** Runs all checks in order and reports each as it is done. Answers which kinds of findings there were. */
+/** Runs all checks in order and reports each result. Returns the kinds of findings that occurred. */
 export async function examine(
   options: DoctorOptions,
   report: (name: string, finding: Finding) => void,
@@ -39,7 +39,7 @@ export function allChecks(options: DoctorOptions): Check[] {
   ];
 }
 
-/** A check that did not end in time is tried again. One that throws anything else has found something unforeseen. */
+/** Retries a check after a timeout. Any other error is an unforeseen finding. */
 async function safely(check: Check): Promise<Finding> {
   let reason = "";
   for (let tries = 0; tries < TRIES_MAX; tries++) {

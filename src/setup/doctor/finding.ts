@@ -1,23 +1,23 @@
-/** What one check of the doctor is about, and what it found. */
+/** A check of the doctor and its result. */
 import type { Wall } from "../../contract/wall.ts";
 
 export type Finding =
   | { status: "ok"; detail: string }
-  /** Works, but `lost` does not. */
+  /** Works, except for `lost`. */
   | { status: "degraded"; detail: string; lost: string; fix: string }
-  /** Not known: the check did not end in time. */
+  /** Unknown: the check timed out. */
   | { status: "timeout"; detail: string; fix: string }
   | { status: "broken"; detail: string; fix: string };
 
-/** Where the checks look. */
+/** Settings of the checks. */
 export interface DoctorOptions {
   dataFolder: string;
   cacheFolder: string;
   guestFolder: string;
-  /** What sandboxes are kept behind, and the program runsc that the operator names, if any. */
+  /** Isolation runtime, crun or runsc, and the operator's own runsc program, if any. */
   wall?: Wall;
   runsc?: string | undefined;
-  /** What clients know the server by, and the operator's certificate for it, if any. */
+  /** The server's domain, and the operator's certificate for it, if any. */
   domain?: string;
   certificate?: { cert: string; key: string } | undefined;
   /** Private networks that are open, by the setting and by limits of teams. */
@@ -26,9 +26,9 @@ export interface DoctorOptions {
 
 export interface Check {
   name: string;
-  /** What to do when it did not end in time, if not what helps any check. */
+  /** Advice after a timeout, if the general advice does not fit. */
   timeoutFix?: string;
-  /** Throws `Fault` 503 when it did not end in time. */
+  /** Throws `Fault` 503 after a timeout. */
   run(): Promise<Finding>;
 }
 
@@ -48,7 +48,7 @@ export function timeout(detail: string, fix: string): Finding {
   return { status: "timeout", detail, fix };
 }
 
-/** One line for each check, and a FIX line where something can be done. */
+/** One line per check, and a FIX line where the operator can act. */
 export function findingLines(name: string, finding: Finding): string[] {
   const head = `${finding.status.padEnd(8)} ${name}: ${finding.detail}`;
   switch (finding.status) {

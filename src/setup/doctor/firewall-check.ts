@@ -1,7 +1,7 @@
 /**
- * Whether another firewall of this machine stops what sandboxes send. It is found by sending something; rules are read
- * only to say what stops it, and how to let it through. A packet must pass the chains of every firewall, so no rule of
- * Sandlot can take back what another one drops.
+ * Checks whether another firewall on the host blocks traffic of sandboxes. Test packets decide that; rules are read
+ * only to name the blocking firewall and its fix. A packet must pass the chains of every firewall, so no rule of
+ * Sandlot can override another firewall's drop.
  */
 import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -12,7 +12,7 @@ import { type FirewallTrial, tryFirewall } from "./firewall-trial.ts";
 
 type Hook = keyof FirewallTrial;
 
-/** A firewall that may stop packets at a hook, and what lets sandboxes through it. */
+/** A firewall that may block packets at a hook, and the command that lets sandboxes through. */
 interface Blocker {
   name: string;
   fix: string;
@@ -62,7 +62,7 @@ interface Chain {
   name: string;
 }
 
-/** Base chains of tables that are not Sandlot's. */
+/** Base chains of other programs' tables. */
 async function filterChainsAt(hook: Hook): Promise<Chain[]> {
   const { stdout } = await attempt(["nft", "--json", "list", "chains"]);
   const listed = JSON.parse(stdout || "{}") as { nftables?: { chain?: Chain & { hook?: string; type?: string } }[] };
@@ -72,7 +72,7 @@ async function filterChainsAt(hook: Hook): Promise<Chain[]> {
     .filter(({ table }) => !OWN_TABLE.test(table));
 }
 
-/** Undefined: nothing in its table drops or rejects. */
+/** Undefined: its table neither drops nor rejects. */
 async function blockerOf(hook: Hook, { family, table, name }: Chain): Promise<Blocker | undefined> {
   const { stdout: rules } = await attempt(["nft", "--stateless", "list", "table", family, table]);
   if (!/\b(?:drop|reject|DROP|REJECT)\b/.test(rules)) return undefined;
@@ -87,7 +87,7 @@ async function blockerOf(hook: Hook, { family, table, name }: Chain): Promise<Bl
   return { name: `the chain ${where}`, fix };
 }
 
-/** Rules of iptables, whichever kernel interface they came by. */
+/** Rules of iptables, from either kernel interface. */
 function iptablesBlocker(hook: Hook, tool: string, rules: string): Blocker {
   if (rules.includes("ufw-before-")) {
     return { name: "ufw", fix: `ufw ${hook === "input" ? "" : "route "}allow in on ${WILDCARD}` };
@@ -99,9 +99,9 @@ function iptablesBlocker(hook: Hook, tool: string, rules: string): Blocker {
   return { name: isDocker ? "Docker" : tool, fix: `${allow(chain, "-i")}; ${allow(chain, "-o")}` };
 }
 
-/** nft does not list what came by the old interface. */
+/** nft does not list rules of the legacy interface. */
 async function legacyBlockers(hook: Hook): Promise<(Blocker | undefined)[]> {
-  // To ask where there are none would load the modules.
+  // Skip the query without rules, because it would load the kernel modules.
   if (!textOf("/proc/net/ip_tables_names").split("\n").includes("filter")) return [];
   const { stdout } = await attempt(["iptables-legacy", "-S"]).catch(() => ({ stdout: "" }));
   return [/\b(?:DROP|REJECT)\b/.test(stdout) ? iptablesBlocker(hook, "iptables-legacy", stdout) : undefined];

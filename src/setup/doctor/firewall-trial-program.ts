@@ -1,6 +1,6 @@
 /**
- * One end of the firewall trial, in a network namespace of its own. Told what to do by a line of JSON on its standard
- * input, and ends with that. `{ listen }`: accepts connections there. `{ probes }`: answers which of them came through.
+ * One end of the firewall trial, in its own network namespace. It reads commands as lines of JSON on standard input and
+ * exits at its end. `{ listen }`: accepts connections there. `{ probes }`: reports which of them passed.
  */
 import { createSocket } from "node:dgram";
 import { connect, createServer } from "node:net";
@@ -26,7 +26,7 @@ async function follow(order: TrialOrder): Promise<void> {
   console.log(JSON.stringify(passed));
 }
 
-/** True when the other end has answered. */
+/** True when the other end has replied. */
 function passes(probe: Probe, withinMs: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const timer = setTimeout(() => resolve(false), withinMs);
@@ -37,7 +37,7 @@ function passes(probe: Probe, withinMs: number): Promise<boolean> {
   } else {
     const socket = createSocket("udp4");
     socket.on("message", () => resolve(true));
-    // What a firewall rejects is told by an error, and may be sent again.
+    // A firewall's rejection arrives as an error; later tries may still pass.
     socket.on("error", () => undefined);
     for (let tries = 0; tries < UDP_TRIES; tries++) {
       setTimeout(() => socket.send("x", probe.port, probe.address, () => undefined), (tries * withinMs) / UDP_TRIES);

@@ -1,8 +1,7 @@
 /**
- * Sends packets through the machine's firewall as a sandbox would: from an interface that is named like those of
- * sandboxes, to this machine as its questions for names go, and through this machine to an outside that is another
- * network namespace. Nothing leaves the machine, no setting of it is changed, and all of it goes with the processes
- * that hold the namespaces.
+ * Sends packets through the host's firewall like a sandbox: from an interface named like those of sandboxes, to the
+ * host like DNS queries, and through the host to a network namespace that stands for the outside. Nothing leaves the
+ * host, no setting of it changes, and everything ends with the processes that hold the namespaces.
  */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
@@ -24,11 +23,11 @@ export interface Probe {
 
 export type TrialOrder = { listen: { address: string; port: number } } | { probes: readonly Probe[]; withinMs: number };
 
-/** Whether packets came through, and the answers to them. */
+/** Whether packets and their replies passed. */
 export interface FirewallTrial {
-  /** To this machine: questions for names, and connections that the relay carries. */
+  /** To the host: DNS queries, and connections to the relay. */
   input: boolean;
-  /** Through this machine to the outside. */
+  /** Through the host to the outside. */
   forward: boolean;
 }
 
@@ -44,7 +43,7 @@ export async function tryFirewall(): Promise<FirewallTrial> {
   const mark = process.pid.toString(36);
   const [inside, outside] = [new TrialEnd(), new TrialEnd()];
   const table = `${TABLE}${process.pid}`;
-  // Documentation ranges: no machine routes them. Doctors that run at the same time have different pids.
+  // Documentation ranges, which no host routes. Concurrent doctors have different pids.
   const block = (process.pid % 64) * 4;
   const plan = {
     sandbox: { own: `192.0.2.${block + 1}`, peer: `192.0.2.${block + 2}`, link: `${ANY_INTERFACE}d${mark}` },
@@ -67,13 +66,13 @@ export async function tryFirewall(): Promise<FirewallTrial> {
     return { input: udp === true && tcp === true, forward: forward === true };
   } finally {
     await Promise.all([inside.end(), outside.end()]);
-    // They go with their namespaces, but some time later.
+    // The kernel removes them with their namespaces, but some time later.
     for (const { link } of [plan.sandbox, plan.outside]) await attempt(["ip", "link", "delete", link]);
     await removeTables(table);
   }
 }
 
-/** A process in a network namespace of its own. */
+/** A process in its own network namespace. */
 class TrialEnd {
   readonly #child = spawnEnd();
   readonly #lines = boundedLines(this.#child.stdout, LINE_MAX_BYTES);
@@ -119,7 +118,7 @@ function spawnEnd() {
 }
 
 interface End {
-  /** The machine's address there. */
+  /** The host's address on this link. */
   own: string;
   peer: string;
   link: string;
@@ -133,7 +132,7 @@ async function connectEnd(pid: number, { own, peer, link }: End): Promise<void> 
     `route add ${peer}/32 dev ${link}`,
   ];
   await run(["ip", "-batch", "-"], { stdin: here.join("\n") });
-  // Of these interfaces alone: the server switches it on for the machine when it starts.
+  // For these interfaces only: the server enables forwarding for the whole host when it starts.
   writeFileSync(`/proc/sys/net/ipv4/conf/${link}/forwarding`, "1");
   const there = [
     "link set lo up",
@@ -145,14 +144,14 @@ async function connectEnd(pid: number, { own, peer, link }: End): Promise<void> 
   await run(["nsenter", `--net=/proc/${pid}/ns/net`, "ip", "-batch", "-"], { stdin: there.join("\n") });
 }
 
-/** As the server's own table leads them; firewalls let through what was led. */
+/** Redirects DNS like the server's own table; firewalls accept redirected packets. */
 function leadNames(table: string, link: string, address: string, port: number): string {
   return `table inet ${table} { chain lead { type nat hook prerouting priority dstnat;
     iifname "${link}" meta l4proto { tcp, udp } th dport ${DNS_PORT} dnat ip to ${address}:${port}; }
   }`;
 }
 
-/** Answers whatever comes to one port of this address, by UDP and by TCP. */
+/** Replies to everything on one port of this address, over UDP and TCP. */
 async function answerNames(address: string): Promise<Disposable & { port: number }> {
   const tcp = createServer((socket) => void socket.end("x"));
   tcp.listen(0, address);
@@ -170,7 +169,7 @@ async function answerNames(address: string): Promise<Disposable & { port: number
   };
 }
 
-/** With those of doctors that were killed. */
+/** Removes the doctor's own table and those of killed doctors. */
 async function removeTables(own: string): Promise<void> {
   const { stdout } = await attempt(["nft", "list", "tables", "inet"]);
   for (const [, name = "", pid] of stdout.matchAll(/^table inet (sandlot_doctor_(\d+))$/gm)) {

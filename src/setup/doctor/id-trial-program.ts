@@ -1,6 +1,6 @@
 /**
- * The part of the doctor's check of user ids that mounts, in a mount namespace that nobody else has: a root over layers
- * whose owners are mapped. `id-trial-program.ts FOLDER LAYER…`; prints the reason on stderr when it cannot be done.
+ * The mounting part of the doctor's user id check, in its own mount namespace: mounts a root over layers with mapped
+ * owners. `id-trial-program.ts FOLDER LAYER…`; prints the reason on stderr if it fails.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** What the kernel must be able to do. Mounts and rules are tried in throw-away namespaces and leave nothing. */
+/** Checks the features of the kernel. Mounts and rules are tried in throw-away namespaces and leave nothing. */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { release, tmpdir } from "node:os";
 import { join } from "node:path";

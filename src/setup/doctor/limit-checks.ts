@@ -1,4 +1,4 @@
-/** Limits of the machine that would bite later. */
+/** Checks limits of the host that would cause failures later. */
 import { statfsSync } from "node:fs";
 import { openFilesMax } from "../../system/open-files.ts";
 import { canRaiseUserLimits } from "../../system/user-limits.ts";

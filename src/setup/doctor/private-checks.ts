@@ -1,4 +1,4 @@
-/** What the operator has opened to sandboxes of the networks around the machine. */
+/** Reports which private networks the operator has opened to sandboxes. */
 import { type Check, type DoctorOptions, ok } from "./finding.ts";
 
 export function privateChecks({ privateNetworks = [] }: DoctorOptions): Check[] {

@@ -1,4 +1,4 @@
-/** The tools, each made to do what it is needed for. */
+/** Checks the tools, each by using it for its purpose. */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { attempt } from "../../system/command.ts";
@@ -8,7 +8,7 @@ import { tryCheckpoint } from "./checkpoint-trial.ts";
 import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
 
 const CRIU_MIN: [number, number] = [4, 2];
-/** Releases are named by their day. One before has no systrap, and ends what it is to write down. */
+/** Releases are named by date. Earlier ones have no systrap and kill a sandbox while checkpointing it. */
 const RUNSC_MIN_DATE = 20_240_729;
 const PAUSE_TIMEOUT_FIX =
   "pause and resume may fail with 503 or lose memory until this is ok: set SANDLOT_TIME_FACTOR (for example 10) on a " +
@@ -41,7 +41,7 @@ async function crun(toolbox: Toolbox) {
   return ok(`version ${version} with seccomp`);
 }
 
-/** Only those who choose it have it tried: it takes seconds. */
+/** Tried only if chosen, because the trial takes seconds. */
 async function runsc(toolbox: Toolbox, options: DoctorOptions) {
   const program = options.runsc ?? toolbox.runsc;
   const isChosen = options.wall === "runsc" || options.runsc !== undefined;
@@ -64,7 +64,7 @@ async function runsc(toolbox: Toolbox, options: DoctorOptions) {
   }
 }
 
-/** Broken for those who want no other. */
+/** Broken if the operator chose runsc, otherwise degraded. */
 function unusable(isChosen: boolean, detail: string, lost: string) {
   const fix = "leave out SANDLOT_RUNSC for the one that set-up brings, or choose SANDLOT_WALL=crun";
   return isChosen ? broken(detail, fix) : degraded(detail, lost, fix);
@@ -80,7 +80,7 @@ async function criu(toolbox: Toolbox, options: DoctorOptions) {
   if (!fits) return broken(`version ${major}.${minor} is older than ${CRIU_MIN.join(".")}`, SET_UP);
   if (!existsSync(options.guestFolder)) return broken("no guest to try it with", SET_UP);
   const lost = "a pause cannot keep memory";
-  // A trial that cannot make its network cannot take it down again either.
+  // Without these commands the trial could neither make its network nor remove it.
   if (missingCommands().length > 0) return degraded("not tried, for commands are missing", lost, "see the line above");
   const fix = "use a kernel with CONFIG_CHECKPOINT_RESTORE; the message names what failed";
   try {

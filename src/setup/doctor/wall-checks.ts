@@ -1,4 +1,4 @@
-/** What the machine itself adds to the walls of sandboxes, or takes from them. Sandboxes run without any of it. */
+/** Checks hardening of the host that strengthens or weakens the isolation of sandboxes. Sandboxes run without it. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import { join } from "node:path";
@@ -6,10 +6,9 @@ import { attempt } from "../../system/command.ts";
 import { type Check, degraded, type Finding, ok } from "./finding.ts";
 
 /**
- * Protocols and line disciplines that hardly any machine uses, that have had holes, and that the kernel loads for any
- * program that opens a socket or a terminal of theirs. The filter of system calls does not let a sandbox do that; a
- * list of refused modules is a second wall. What ordinary machines use is not in it: Bluetooth, IPsec, SCTP, CAN,
- * vsock, the kernel's ciphers.
+ * Rarely used protocols and line disciplines with a history of vulnerabilities. The kernel loads them when any program
+ * opens such a socket or terminal. The seccomp filter keeps sandboxes from doing that; a module blacklist is a second
+ * barrier. Modules that ordinary hosts use are not listed: Bluetooth, IPsec, SCTP, CAN, vsock, the kernel's ciphers.
  */
 const RARE =
   "appletalk ax25 dccp_ipv4 dccp_ipv6 ieee802154_socket kcm llc2 n_gsm n_hdlc netrom phonet rds rose tipc x25".split(
@@ -34,12 +33,12 @@ async function modules(): Promise<Finding> {
   return modulesFinding(aliases, config.stdout, (name) => existsSync(join("/sys/module", name)));
 }
 
-/** `aliases`: by what the kernel asks for modules. `config`: what modprobe is told about them. */
+/** `aliases`: the names by which the kernel requests modules. `config`: modprobe's configuration. */
 export function modulesFinding(aliases: string, config: string, isLoaded: (name: string) => boolean): Finding {
   const refusals = config.matchAll(/^(?:blacklist (\S+)|install (\S+) (?:\/usr)?\/bin\/(?:false|true)\b.*)$/gm);
   const refused = new Set([...refusals].map(([, listed, installed]) => plain(listed ?? installed ?? "")));
   const off = new Set([...config.matchAll(/^alias (\S+) off$/gm)].map(([, alias = ""]) => plain(alias)));
-  // Distributions have taken the alias from some of these modules: nothing loads them but somebody who names them.
+  // Distributions removed the alias of some of these modules, so that only an explicit modprobe loads them.
   const asked = [...aliases.matchAll(/^alias ((?:net-pf|tty-ldisc)-\S+) (\S+)$/gm)];
   const loadable = new Set(asked.flatMap(([, alias = "", name = ""]) => (off.has(plain(alias)) ? [] : [plain(name)])));
   const left = RARE.filter((name) => loadable.has(name) && !refused.has(name) && !isLoaded(name));
@@ -47,17 +46,17 @@ export function modulesFinding(aliases: string, config: string, isLoaded: (name:
   return degraded(
     `the kernel loads rare protocols when a program asks for them: ${left.join(", ")}`,
     "a second wall behind the filter of system calls, which keeps sandboxes from asking",
-    // Not "install": drivers that need one of them, and modprobe by name, still load it.
+    // Not "install": drivers that depend on one of them, and modprobe by name, can still load it.
     `printf 'blacklist %s\\n' ${left.join(" ")} > ${DENY_LIST}`,
   );
 }
 
-/** modprobe takes either line for the other. */
+/** modprobe treats hyphen and underscore alike. */
 function plain(name: string): string {
   return name.replaceAll("-", "_");
 }
 
-/** What the kernel says of the holes that its processors have. */
+/** The processor vulnerabilities that the kernel reports. */
 export function processors(folder: string): Finding {
   const names = existsSync(folder) ? readdirSync(folder).sort() : [];
   const open = names.filter((name) => /^Vulnerable|SMT vulnerable/.test(textOf(join(folder, name))));
