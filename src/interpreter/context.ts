@@ -1,4 +1,4 @@
-/** One context: a kernel, and executions that take their turns in it. It outlives its kernels. */
+/** A context: a kernel and a queue of executions in it. It outlives its kernels. */
 import { stat } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
 import type { ExecutionStream } from "./execution-stream.ts";
@@ -8,16 +8,16 @@ import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
 import { logFailure } from "./log.ts";
 import type { Variables } from "./sandbox-facts.ts";
 
-/** After the first interrupt of a cell whose client has left, when it still runs. */
+/** Repeated interrupts, after the first one, of a running cell whose client has disconnected. */
 export const INTERRUPT_AGAIN_MS = [1_000, 3_000] as const;
-/** Then the kernel is replaced. */
+/** After this time the kernel is replaced. */
 const INTERRUPT_KILL_MS = 5_000;
 
 interface Execution {
   code: string;
-  /** For this one only. */
+  /** For this execution only. */
   variables: Variables;
-  /** With which the sandbox tells its variables. */
+  /** Authorizes reading the sandbox's variables. */
   accessToken: string | undefined;
 }
 
@@ -27,11 +27,11 @@ export class Context {
   readonly folder: string;
   readonly #kernels: Kernels;
   #kernel: Promise<Kernel>;
-  /** The sandbox's variables as this kernel has them; undefined until they were told. */
+  /** The sandbox's variables as set in this kernel; undefined until set. */
   #variables: { of: Kernel; are: Variables } | undefined;
   #turns = Promise.resolve();
   #waiting = 0;
-  /** Why the kernel under the running execution is ended, if it is by request. */
+  /** Whether the kernel of the running execution is ended by request. */
   #isEndedByRequest = false;
   #isRemoved = false;
 
@@ -44,9 +44,9 @@ export class Context {
     this.#watch(kernel);
   }
 
-  /** Fault 500 when its kernel does not start, or cannot work in that folder. */
+  /** Fault 500: the kernel does not start or cannot use that folder. */
   static async open(id: string, language: Language, folder: string, kernels: Kernels): Promise<Context> {
-    // Asked before a kernel is spent on it.
+    // Check the folder before a kernel is spent on it.
     if (folder !== HOME_FOLDER) await demandFolder(folder);
     const kernel = await kernels.take(language);
     try {
@@ -58,14 +58,14 @@ export class Context {
     return new Context(id, language, folder, kernels, kernel);
   }
 
-  /** Fault 429 when too many wait already; asked before the answer begins. */
+  /** Fault 429: too many executions wait. Call this before the response begins. */
   demandPlace(): void {
     if (this.#waiting < EXECUTIONS_WAITING_MAX) return;
     const bound = `${EXECUTIONS_WAITING_MAX} (EXECUTIONS_WAITING_MAX)`;
     throw new Fault(429, `${bound} executions wait in the context ${this.id}; wait for some of them to end`);
   }
 
-  /** In its turn; all that there is to say goes into the stream, up to its end. */
+  /** Queues the execution and writes its output to the stream, up to the end of the stream. */
   execute(execution: Execution, stream: ExecutionStream): void {
     this.#waiting++;
     this.#turns = this.#turns.then(async () => {
@@ -81,7 +81,7 @@ export class Context {
     });
   }
 
-  /** Resolves when the new kernel takes code. */
+  /** Resolves when the new kernel accepts code. */
   async restart(): Promise<void> {
     const old = this.#kernel;
     this.#replaceKernel();
@@ -97,7 +97,7 @@ export class Context {
 
   async #end(kernel: Promise<Kernel>): Promise<void> {
     this.#isEndedByRequest = true;
-    // One that never started has nothing to be ended.
+    // A kernel that failed to start needs no kill.
     const started = await kernel.catch(() => undefined);
     await started?.kill();
   }
@@ -114,7 +114,7 @@ export class Context {
     } catch (error) {
       stream.tell(this.#failure(error));
       stream.end();
-      // A kernel that cannot be trusted to have what the next execution expects.
+      // The kernel may lack state that the next execution expects, so replace it.
       if (kernel !== undefined && !(error instanceof Fault)) await kernel.kill();
     }
   }
@@ -124,7 +124,7 @@ export class Context {
     try {
       return await this.#kernel;
     } catch {
-      // It did not start when it should have; perhaps it does now.
+      // The kernel failed to start earlier; try again now.
       this.#replaceKernel();
       return await this.#kernel;
     }
@@ -144,7 +144,7 @@ export class Context {
     if (told !== undefined) this.#variables = { of: kernel, are: told };
   }
 
-  /** What was set for one execution has its value of before. */
+  /** Restores the former values of variables that were set for one execution. */
   async #forget(kernel: Kernel, variables: Variables): Promise<void> {
     const names = Object.keys(variables);
     if (names.length === 0) return;
@@ -197,17 +197,17 @@ export class Context {
   #replaceKernel(): void {
     const kernel = this.#kernels.take(this.language).then(async (started) => {
       this.#watch(started);
-      // The folder may be gone by now: better another one than no kernel.
+      // The folder may be gone by now: a kernel in another folder is better than none.
       if (this.folder !== HOME_FOLDER)
         await started.setFolder(this.folder).catch((error: unknown) => logFailure("folder", error));
       return started;
     });
-    // Who needs it finds out.
+    // The next user of the kernel gets the error.
     kernel.catch(() => undefined);
     this.#kernel = kernel;
   }
 
-  /** A kernel that ends by itself is replaced at once, so that the next execution does not have to wait for it. */
+  /** Replaces a kernel that ends by itself at once, so that the next execution does not wait for the start. */
   #watch(kernel: Kernel): void {
     void kernel.ended.then(async () => {
       const current = await this.#kernel.catch(() => undefined);
@@ -220,7 +220,7 @@ function signalGroup({ pid }: Kernel, name: "SIGSTOP" | "SIGCONT"): void {
   try {
     process.kill(-pid, name);
   } catch {
-    // It is gone.
+    // The process is gone.
   }
 }
 

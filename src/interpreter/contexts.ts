@@ -1,4 +1,4 @@
-/** All contexts, in the order in which they were made, and which of them is the default one of a language. */
+/** All contexts in order of creation, and the default context of each language. */
 import { Fault } from "../contract/fault.ts";
 import { Context } from "./context.ts";
 import type { Language } from "./kernel.ts";
@@ -13,7 +13,7 @@ export class Contexts {
   readonly #languages: ReadonlyMap<string, Language>;
   readonly #kernels: Kernels;
   readonly #contexts = new Map<string, Context>();
-  /** By language. Two first uses at once wait for the same. */
+  /** By language. Concurrent first uses wait for the same context. */
   readonly #defaults = new Map<string, Promise<Context>>();
   #opening = 0;
 
@@ -26,7 +26,7 @@ export class Contexts {
     return [...this.#contexts.values()];
   }
 
-  /** Fault 404 for one that there is not. */
+  /** Fault 404: no such context. */
   byId(id: string): Context {
     const context = this.#contexts.get(id);
     if (context === undefined)
@@ -34,7 +34,7 @@ export class Contexts {
     return context;
   }
 
-  /** Made when it is used for the first time, and again after it was removed. */
+  /** Creates the default context on first use, and again after its removal. */
   defaultOf(languageName: string | null | undefined): Promise<Context> {
     const language = this.#language(languageName);
     const known = this.#defaults.get(language.name);

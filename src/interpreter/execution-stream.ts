@@ -1,24 +1,24 @@
-/** The answer to one execution: lines as they come, a keepalive when none do, no more in memory than the bounds say. */
+/** The streamed response of one execution: output lines as they come, keepalives when none do, with bounded memory. */
 import type { ServerResponse } from "node:http";
 import type { KernelOutput } from "./kernel.ts";
 import { KERNEL_MESSAGE_MAX_BYTES, OUTPUT_HELD_FROM_BYTES } from "./limits.ts";
 import { END_LINE, KEEPALIVE_LINE, lineOf } from "./lines.ts";
 
-/** Without another line of its stream. */
+/** Interval between keepalives of a silent stream. */
 export const KEEPALIVE_MS = 5_000;
-/** until no more than this is left. */
+/** The kernel continues when no more than this many unread bytes are left. */
 const OUTPUT_HELD_TO_BYTES = 1024 * 1024;
-/** What goes on to print while the kernel is stopped is left out beyond this. */
+/** Output beyond this is dropped: processes may print while the kernel is stopped. */
 const OUTPUT_WAITING_MAX_BYTES = KERNEL_MESSAGE_MAX_BYTES + OUTPUT_HELD_FROM_BYTES;
 
 export class ExecutionStream {
-  /** Aborted when the client leaves before the end. */
+  /** Aborted when the client disconnects before the end. */
   readonly gone: AbortSignal;
   readonly #answer: ServerResponse;
   readonly #keepalive: Timer;
   #isOver = false;
   #hasFailed = false;
-  /** Of lines that the connection has not taken yet. */
+  /** Lines that the connection has not accepted yet. */
   #waiting: string[] = [];
   #waitingBytes = 0;
   #isBlocked = false;
@@ -43,11 +43,13 @@ export class ExecutionStream {
     });
     answer.on("error", () => answer.destroy());
     answer.writeHead(200, headers);
-    // Also while the execution waits for its turn.
+    // Send headers at once, because the execution may wait in the queue.
     answer.flushHeaders();
   }
 
-  /** Called when more waits than should, and again when it does not: who makes the output is to pause. */
+  /**
+   * Called with true when too many bytes are unread, so that the kernel pauses, and with false when it may continue.
+   */
   set onHold(listener: (isHeld: boolean) => void) {
     this.#onHold = listener;
   }

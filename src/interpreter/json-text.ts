@@ -1,6 +1,6 @@
-/** JSON as text, where parsing and writing it again would change it: `1.0` would become `1`. */
+/** Handles JSON as text, because parsing and writing it again would change it: `1.0` would become `1`. */
 
-/** Pure ASCII and without line ends, so that no reader can split it at a wrong place. The same value. */
+/** The same value in pure ASCII without line ends, so that no reader splits it at a wrong place. */
 export function asciiLine(json: string): string {
   return json.replaceAll(/[\u007f-\uffff]/g, escaped).replaceAll(/[\r\n]/g, " ");
 }
@@ -13,12 +13,12 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const BLANK = 0x20;
 
-/** Members of a JSON object by name, each as the text that it is. Of text that is no object: none. */
+/** Members of a JSON object by name, each as its original text. Empty if it is not an object. */
 export function membersOf(json: string): Map<string, string> {
   const members = new Map<string, string>();
   const parsed: unknown = JSON.parse(json);
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return members;
-  // From here on it is known to be well formed.
+  // The parse above has proved that the text is well-formed.
   let at = json.indexOf("{") + 1;
   for (;;) {
     const start = json.indexOf('"', at);
@@ -33,10 +33,10 @@ export function membersOf(json: string): Map<string, string> {
   }
 }
 
-/** Behind the quote that ends the string. */
+/** Position behind the closing quote of a string. */
 function afterString(json: string, start: number): number {
   let at = json.indexOf('"', start + 1);
-  // An even number of backslashes before it escapes itself only.
+  // A quote after an even number of backslashes is not escaped.
   while (at !== -1) {
     let before = at - 1;
     while (json.charCodeAt(before) === BACKSLASH) before--;
@@ -46,7 +46,7 @@ function afterString(json: string, start: number): number {
   return json.length;
 }
 
-/** The comma or bracket that ends the value which begins at `start`. */
+/** Position of the comma or bracket that ends the value starting at `start`. */
 function afterValue(json: string, start: number): number {
   let depth = 0;
   for (let at = start; at < json.length; ) {

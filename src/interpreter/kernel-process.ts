@@ -1,14 +1,14 @@
-/** The process of a kernel, in a session of its own. It goes when the server goes, however that ends. */
+/** A kernel's process in its own session. It ends with the server, however that ends. */
 import { writeFileSync } from "node:fs";
 import { KERNEL_LAST_WORDS_MS } from "./limits.ts";
 
-/** Of what a kernel writes to its own error output while it starts; shown when it does not. */
+/** Length of the kept stderr of a starting kernel, shown if the start fails. */
 const KERNEL_LOG_MAX_CHARS = 4_000;
 
-/** When memory runs out, the system ends what has the highest score: a kernel, which can be replaced. */
+/** When memory runs out, Linux kills the process with the highest score: a kernel, which can be replaced. */
 const OOM_SCORE = 800;
 
-/** The environment that every kernel begins with. */
+/** The initial environment of every kernel. */
 export const KERNEL_VARIABLES = {
   PATH: "/root/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   HOME: "/root",
@@ -45,13 +45,13 @@ export class KernelProcess {
     return new KernelProcess(child.pid, child.exited, () => log.whole());
   }
 
-  /** To it and what it has started, as far as that stayed in its process group. */
+  /** Signals the process and its children in the same process group. */
   signal(name: "SIGINT" | "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
     if (this.#hasEnded) return;
     try {
       process.kill(-this.pid, name);
     } catch {
-      // It is gone, and says so in a moment.
+      // The process is gone; its exit event follows.
     }
   }
 
@@ -88,6 +88,6 @@ export function preferForOom(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE));
   } catch {
-    // It has gone already.
+    // The stream is already closed.
   }
 }

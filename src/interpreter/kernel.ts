@@ -1,43 +1,43 @@
-/** What runs code, whatever its language and however it is reached: the interface between the server and kernels. */
+/** The interface between the server and kernels of any language. */
 
 /**
- * Something that runs code of one language, cell by cell, and keeps what the cells before it have made. One cell at a
- * time: who calls waits until the one before is over.
+ * Runs code of one language cell by cell and keeps state between cells. It runs one cell at a time: callers must wait
+ * for the end of the previous one.
  */
 export interface Kernel {
-  /** Of its process, which is the first of a session and of a process group of its own. */
+  /** Its process leads its own session and process group. */
   readonly pid: number;
 
   /**
-   * Runs a cell. Resolves when the kernel is idle again and all that the cell said has been told. An error of the cell
-   * is told and is no rejection; a kernel that ends under it rejects with `KernelEnded`.
+   * Runs a cell. Resolves when the kernel is idle again and all output is delivered. An error of the cell is output,
+   * not a rejection; the end of the kernel rejects with `KernelEnded`.
    */
   execute(code: string, options: { isSilent: boolean }, tell: (output: KernelOutput) => void): Promise<void>;
 
-  /** What runs is to stop: it ends with an error of its own, or nothing happens. */
+  /** Interrupts the running cell, which then ends with an error. A cell may ignore it. */
   interrupt(): void;
 
-  /** Sets, and with null removes, environment variables. Not a cell: it is neither counted nor told. */
+  /** Sets environment variables, or removes those that are null. This is not a cell: it has no number and no output. */
   setVariables(variables: Readonly<Record<string, string | null>>): Promise<void>;
 
-  /** From now on this is the working folder. Fault 500 when it cannot be. */
+  /** Changes the working folder. Fault 500: not possible. */
   setFolder(path: string): Promise<void>;
 
-  /** Draws new seeds for all generators of random numbers that a copy of this process has in common with it. */
+  /** Reseeds all random generators whose state this process shares with its copies. */
   reseed(): Promise<void>;
 
   /** Settles when its process has ended, for whatever reason. */
   readonly ended: Promise<void>;
 
-  /** Ends it, at once. Idempotent. */
+  /** Kills the process at once. Idempotent. */
   kill(): Promise<void>;
 }
 
 export type KernelOutput =
-  /** The number of the cell, from 1; silent ones have none. First of all. */
+  /** The cell's number, from 1; silent cells have none. Always the first output. */
   | { kind: "count"; count: number }
   | { kind: "stdout" | "stderr"; text: string }
-  /** By MIME type, values as JSON text, in which numbers are as the kernel wrote them. */
+  /** Values as JSON text by MIME type; numbers stay as the kernel wrote them. */
   | { kind: "result"; isMain: boolean; bundle: Readonly<Record<string, string>> }
   | { kind: "error"; name: string; value: string; traceback: string };
 
@@ -45,10 +45,10 @@ export class KernelEnded extends Error {
   override readonly name = "KernelEnded";
 }
 
-/** How kernels of one language are made. */
+/** Starts kernels of one language. */
 export interface Language {
-  /** As contexts show it. */
+  /** The name that contexts show. */
   name: string;
-  /** Resolves when it takes cells. Its process is the first of a session of its own. */
+  /** Resolves when the kernel accepts cells. Its process leads its own session. */
   start(folder: string): Promise<Kernel>;
 }

@@ -1,32 +1,32 @@
 /**
- * Kernels for contexts: a spare one at once, or a new one. Spares run before anybody needs them, are in the snapshot of
- * the template, and are replaced when no code runs, so that nobody waits for their start.
+ * Provides kernels for contexts: a spare one at once, or a new one. Spares start in advance and are part of the
+ * template's snapshot. Used spares are replaced while no code runs, so that clients do not wait for them.
  */
 import type { Kernel, Language } from "./kernel.ts";
 import { logFailure } from "./log.ts";
 import type { SandboxFacts } from "./sandbox-facts.ts";
 
-/** A used spare is replaced when no code has run for this long, */
+/** A used spare is replaced when no code has run for this long. */
 const SPARE_REFILL_IDLE_MS = 1_000;
-/** or after this long, if some always runs. */
+/** A used spare is replaced after this time at the latest, even if code always runs. */
 const SPARE_REFILL_MAX_MS = 20_000;
 
-/** Where all kernels begin. */
+/** Initial working folder of all kernels. */
 export const HOME_FOLDER = "/home/user";
 
 export class Kernels {
   readonly facts: SandboxFacts;
   readonly #counts: ReadonlyMap<Language, number>;
   readonly #spares = new Map<Language, Kernel[]>();
-  /** The spare that is being started, until it is kept or taken. */
+  /** Spares that are starting, until they are kept or taken. */
   readonly #coming = new Map<Language, Promise<Kernel>>();
-  /** As which sandbox a kernel has drawn its random numbers last. */
+  /** The sandbox identity with which a kernel was last seeded. */
   readonly #seededAs = new WeakMap<Kernel, string>();
   #running = 0;
   #lastRun = 0;
   #refilling: Promise<void> | undefined;
 
-  /** `counts`: how many spares of which language there should be. */
+  /** `counts`: the number of spares per language. */
   constructor(counts: ReadonlyMap<Language, number>, facts: SandboxFacts) {
     this.#counts = counts;
     this.facts = facts;
@@ -34,21 +34,21 @@ export class Kernels {
 
   async take(language: Language): Promise<Kernel> {
     const spare = this.#spares.get(language)?.shift() ?? (await this.#takeComing(language));
-    // Spares wait for it: they would take the processor from it.
+    // Spares wait meanwhile: they would compete for the processor.
     if (spare === undefined) return await this.whileRunning(() => this.#start(language));
     this.#lastRun = performance.now();
     void this.refill(SPARE_REFILL_IDLE_MS);
     return spare;
   }
 
-  /** It is there sooner than one that is started now, and does not share the processor with that. */
+  /** A starting spare is ready sooner than a new kernel and does not compete with one for the processor. */
   async #takeComing(language: Language): Promise<Kernel | undefined> {
     const coming = this.#coming.get(language);
     this.#coming.delete(language);
     return await coming?.catch(() => undefined);
   }
 
-  /** Before code runs in it: true when it is a copy of one in another sandbox, and has new seeds from now on. */
+  /** Call this before code runs in a kernel. True: it is a copy from another sandbox and was reseeded. */
   async settle(kernel: Kernel): Promise<boolean> {
     const current = this.facts.identity();
     if (this.#seededAs.get(kernel) === current) return false;
@@ -57,7 +57,7 @@ export class Kernels {
     return true;
   }
 
-  /** Counts what runs: spares wait for it. */
+  /** Counts running work; spares wait until there is none. */
   async whileRunning<T>(work: () => Promise<T>): Promise<T> {
     this.#running++;
     try {
@@ -68,7 +68,7 @@ export class Kernels {
     }
   }
 
-  /** Starts what is missing, one after the other. */
+  /** Starts missing spares one after the other. */
   refill(idleMs: number): Promise<void> {
     this.#refilling ??= this.#refill(idleMs)
       .catch((error: unknown) => logFailure("spare kernel", error))

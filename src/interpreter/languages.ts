@@ -1,4 +1,4 @@
-/** All languages, in the order in which their default contexts are made, and what of them runs before it is needed. */
+/** All languages in the order of their default contexts, with the number of kernels to start in advance. */
 import { pythonLanguage } from "./jupyter/python.ts";
 import { rLanguage } from "./jupyter/r.ts";
 import type { Language } from "./kernel.ts";
@@ -8,7 +8,7 @@ import { javascript } from "./runners/javascript/language.ts";
 
 interface Offer {
   language: Language;
-  /** Its default context is there from the start. */
+  /** Whether its default context exists from the start. */
   isOpen: boolean;
   spares: number;
 }

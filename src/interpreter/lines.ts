@@ -1,8 +1,8 @@
-/** Outputs of a cell as lines of the stream that clients read: JSON, pure ASCII. */
+/** Formats outputs of a cell as lines of the client's stream: JSON, pure ASCII. */
 import { asciiLine } from "./json-text.ts";
 import type { KernelOutput } from "./kernel.ts";
 
-/** Members of a result by MIME type; all others are `extra`. */
+/** Members of a result by MIME type; all others go to `extra`. */
 const MEMBERS: Readonly<Record<string, string>> = {
   "text/plain": "text",
   "text/html": "html",
@@ -41,7 +41,7 @@ function jsonOf(output: KernelOutput): string {
   }
 }
 
-/** In UTC, as clients of Python write it. */
+/** UTC in the format of Python clients. */
 function now(): string {
   return new Date().toISOString().replace("Z", "000+00:00");
 }
@@ -58,7 +58,7 @@ function resultJson(isMain: boolean, bundle: Readonly<Record<string, string>>): 
   return `{${[head, ...members].join()}}`;
 }
 
-/** Clients show `'abc'` as `abc`. */
+/** Shows `'abc'` as `abc`, as clients expect. */
 function withoutQuotes(json: string): string {
   const text: unknown = JSON.parse(json);
   if (typeof text !== "string") return json;

@@ -1,7 +1,7 @@
-/** What goes wrong and is nobody's answer: to the server's error output, which its supervisor keeps. */
+/** Logs failures that no response reports to stderr, which the server's supervisor keeps. */
 import { described, stderrLog } from "../base/log.ts";
 
-/** Of the server's own log, until it is started anew: code in the sandbox can make it say things. */
+/** Maximum log lines per start of the server, because code in the sandbox can cause log entries. */
 const LOG_LINES_MAX = 10_000;
 
 let logged = 0;

@@ -1,4 +1,7 @@
-/** The server of the code interpreter, as it runs in a sandbox of the template code-interpreter-v1. */
+/**
+ * The code interpreter's server, which runs in sandboxes of the template code-interpreter-v1. This folder never talks
+ * to the host: it serves clients and runs kernels inside the sandbox.
+ */
 import { rmSync, writeFileSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,9 +12,9 @@ import { ownSandbox } from "./sandbox-facts.ts";
 import { interpreterServer } from "./server.ts";
 
 const PORT = 49_999;
-/** Nobody but root enters it. */
+/** Accessible to root only. */
 const RUN_FOLDER = "/run/sandlot-interpreter";
-/** There when all that should run before anybody asks does: the moment for the template's snapshot. */
+/** Created when all kernels that start in advance are running: the moment for the template's snapshot. */
 const WARM_FILE = join(RUN_FOLDER, "warm");
 
 await rm(RUN_FOLDER, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 /**
- * Random names from the kernel, each time: what this process has in stock, all sandboxes made from one snapshot of it
- * have in common.
+ * Random ids read from the kernel each time: random numbers buffered in this process would be the same in all sandboxes
+ * of one snapshot.
  */
 import { closeSync, openSync, readSync } from "node:fs";
 

@@ -1,4 +1,4 @@
-/** What clients ask for: bodies, read and checked. What does not fit is refused field by field, as they know it. */
+/** Reads and validates request bodies. Errors name each invalid field in the format that clients expect. */
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { Fault } from "../contract/fault.ts";
@@ -19,7 +19,7 @@ interface InvalidField {
   msg: string;
 }
 
-/** Answered with 422. */
+/** Becomes status 422. */
 export class InvalidFields extends Error {
   readonly detail: InvalidField[];
 
@@ -53,7 +53,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
   let bytes = 0;
   for await (const piece of request as AsyncIterable<Buffer>) {
     bytes += piece.length;
-    // What is too large is read and thrown away, or the answer would be lost with the connection.
+    // Read and discard an oversized body, otherwise the response would be lost with the connection.
     if (bytes <= REQUEST_MAX_BYTES) pieces.push(piece);
   }
   if (bytes > REQUEST_MAX_BYTES) {

@@ -1,4 +1,4 @@
-/** What the server asks of the sandbox it runs in: who it is, and its environment variables. */
+/** Reads the identity and the environment variables of the sandbox in which the server runs. */
 import { readFileSync } from "node:fs";
 
 const SANDBOX_VARIABLES_MS = 2_000;
@@ -10,9 +10,9 @@ const VARIABLES_URL = "http://127.0.0.1:49983/envs";
 export type Variables = Readonly<Record<string, string>>;
 
 export interface SandboxFacts {
-  /** Another one after the sandbox was copied; the same after it was paused and resumed. */
+  /** Changes when the sandbox is copied; stays after pause and resume. */
   identity(): string;
-  /** Undefined when they cannot be had, such as without the token of a secured sandbox. */
+  /** Undefined: unavailable, for example without the token of a secured sandbox. */
   variables(accessToken: string | undefined): Promise<Variables | undefined>;
 }
 
@@ -31,7 +31,7 @@ async function sandboxVariables(accessToken: string | undefined): Promise<Variab
     const answer = await fetch(VARIABLES_URL, {
       headers: accessToken === undefined ? {} : { "X-Access-Token": accessToken },
       signal: AbortSignal.timeout(SANDBOX_VARIABLES_MS),
-      // A connection that is kept would be in every copy of the sandbox.
+      // A kept connection would be part of every copy of the sandbox.
       keepalive: false,
     });
     if (!answer.ok) return undefined;

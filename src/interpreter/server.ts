@@ -1,4 +1,4 @@
-/** The interface that clients of the code interpreter know, over plain HTTP. */
+/** The HTTP interface for clients of the code interpreter. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { Fault } from "../contract/fault.ts";
 import type { Context } from "./context.ts";
@@ -7,7 +7,7 @@ import { ExecutionStream } from "./execution-stream.ts";
 import { logFailure } from "./log.ts";
 import { bodyOf, CONTEXT, EXECUTION, InvalidFields } from "./requests.ts";
 
-/** A connection without a request; as long as clients are used to. */
+/** Idle timeout of connections, as long as clients expect. */
 const CONNECTION_IDLE_MS = 640_000;
 
 const CORS = {
@@ -20,7 +20,7 @@ const TEXT = Object.assign({ "Content-Type": "text/plain; charset=utf-8" }, CORS
 const JSON_HEADERS = Object.assign({ "Content-Type": "application/json" }, CORS);
 const STREAM = Object.assign({ "Content-Type": "application/x-ndjson", "Cache-Control": "no-store" }, CORS);
 
-/** Undefined: it is answered already. */
+/** Undefined: the response is already sent. */
 type Handler = (request: IncomingMessage, answer: ServerResponse, id: string) => Promise<unknown>;
 
 export function interpreterServer(contexts: Contexts): Server {
@@ -73,7 +73,7 @@ function say(answer: ServerResponse, status: number, headers: Readonly<Record<st
   answer.writeHead(status, headers).end(body);
 }
 
-/** Every origin, method and header is allowed; credentials stay out of it. */
+/** Allows every origin, method and header, without credentials. */
 function preflight(request: IncomingMessage, answer: ServerResponse): void {
   const asked = request.headers["access-control-request-headers"];
   const own = asked === undefined ? {} : { "Access-Control-Allow-Headers": asked };

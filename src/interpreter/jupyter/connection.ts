@@ -1,18 +1,18 @@
-/** The three sockets of a kernel that a client without input needs, and requests over them. */
+/** The three kernel sockets that a client without input needs, and requests over them. */
 import { writeFile } from "node:fs/promises";
 import { freshId } from "../random.ts";
 import { framesOf, type Received, received, type Session } from "./message.ts";
 import { KernelSocket } from "./socket.ts";
 import type { Message } from "./zmtp.ts";
 
-/** Between two questions whether a new kernel hears and is heard. */
+/** Interval of probes until a new kernel replies. */
 const KERNEL_ASK_AGAIN_MS = 200;
 
-/** Sockets are files whose names end with these. */
+/** Port numbers become suffixes of socket file names. */
 const PORTS = { shell: 1, iopub: 2, stdin: 3, control: 4, hb: 5 } as const;
 
 interface Listener {
-  /** Of an answer to a request, or of what the kernel says to all. */
+  /** A reply to a request, or a message published to all. */
   onReceived(from: "shell" | "iopub", message: Received): void;
   onLeftOut(bytes: number): void;
   onLost(): void;
@@ -22,7 +22,7 @@ export class KernelConnection {
   readonly #shell: KernelSocket;
   readonly #iopub: KernelSocket;
   readonly #session: Session;
-  /** Settles when all that the kernel published has been read: its end of that socket is closed. */
+  /** Settles when all published messages are read: the kernel has closed that socket. */
   readonly read: Promise<void>;
   #requests = 0;
 
@@ -33,7 +33,7 @@ export class KernelConnection {
     this.read = iopub.closed;
   }
 
-  /** What the kernel is told by `file`; its sockets come to lie beside it. */
+  /** Writes the connection file of a kernel; its sockets will be beside it. */
   static async describe(file: string): Promise<Session> {
     const session = { key: freshId(), id: freshId() };
     const ports = Object.entries(PORTS).map(([name, port]) => [`${name}_port`, port]);
@@ -48,7 +48,7 @@ export class KernelConnection {
     return session;
   }
 
-  /** Resolves when the kernel hears and is heard: either can be before the other. */
+  /** Resolves when both sockets work: requests arrive and published messages are received, in either order. */
   static async open(
     file: string,
     session: Session,
@@ -59,7 +59,7 @@ export class KernelConnection {
     let hears = false;
     const reader = (from: "shell" | "iopub") => (message: Message) => {
       if ("leftOutBytes" in message) return listener.onLeftOut(message.leftOutBytes);
-      // What is published bears its topic in front.
+      // Published messages start with their topic.
       const known = received(message.frames);
       if (from === "iopub") isHeard = true;
       else hears = true;
@@ -81,7 +81,7 @@ export class KernelConnection {
     return connection;
   }
 
-  /** The id under which answers come. */
+  /** Returns the id that replies refer to. */
   request(type: string, content: unknown): string {
     const id = `${this.#session.id}-${++this.#requests}`;
     this.#shell.send(framesOf(this.#session, id, type, content));

@@ -1,4 +1,4 @@
-/** A kernel of Jupyter's: a process of its own, reached through sockets in a folder that only root can enter. */
+/** A Jupyter kernel: a separate process, reached through sockets in a folder that only root can enter. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -11,16 +11,16 @@ import { KernelConnection } from "./connection.ts";
 import type { Received } from "./message.ts";
 import { outputsOf } from "./outputs.ts";
 
-/** For what the server itself has a kernel do, such as setting a variable. */
+/** Timeout of the server's own tasks in a kernel, such as setting a variable. */
 const KERNEL_CHORE_MS = 20_000;
-/** A kernel that was told to end by its own cell. */
+/** Wait for a kernel that exits by its own cell. */
 const KERNEL_EXIT_MS = 5_000;
 
-/** What differs from language to language. */
+/** The differences between languages. */
 export interface JupyterLanguage {
-  /** Starts its process, which takes what it needs to know from the file. */
+  /** Starts the kernel's process, which reads its settings from the file. */
   launch(connectionFile: string, folder: string): Promise<KernelProcess>;
-  /** Code for the kernel, which leaves nothing behind in the user's names. */
+  /** Code for the kernel that leaves nothing in the user's namespace. */
   chores: {
     setVariables(variables: Readonly<Record<string, string | null>>): string;
     setFolder(path: string): string;
@@ -59,10 +59,10 @@ export class JupyterKernel implements Kernel {
     void this.ended.then(() => this.#lose());
   }
 
-  /** `runFolder` is root's alone: whoever opens a socket in it is the kernel's master. */
+  /** `runFolder` must be accessible to root only: its sockets give full control of the kernel. */
   static async start(runFolder: string, language: JupyterLanguage, workFolder: string): Promise<JupyterKernel> {
     await mkdir(runFolder, { recursive: true, mode: 0o700 });
-    // A new one each time: sockets that another kernel has left break a start.
+    // A new name each time: sockets left by another kernel break a start.
     const file = join(runFolder, `${freshId()}.json`);
     const session = await KernelConnection.describe(file);
     const process = await language.launch(file, workFolder);
@@ -75,7 +75,7 @@ export class JupyterKernel implements Kernel {
       kernel.#connection = await KernelConnection.open(file, session, giveUp.signal, {
         onReceived: (from, message) => kernel.#receive(from, message),
         onLeftOut: (bytes) => kernel.#tellLeftOut(bytes),
-        // Nothing is heard of it any more: as good as gone.
+        // A kernel without its sockets is useless.
         onLost: () => void kernel.kill(),
       });
     } catch (error) {
@@ -85,12 +85,12 @@ export class JupyterKernel implements Kernel {
     } finally {
       clearTimeout(late);
     }
-    // Without it everything works, later.
+    // The kernel works without a warm-up, only slower at first.
     await kernel.#warmUp().catch((error: unknown) => logFailure("warm-up", error));
     return kernel;
   }
 
-  /** Takes the ways that the first cell will take, so that they are loaded; in a snapshot for all who begin with it. */
+  /** Runs the code paths of the first cell, so that they are loaded, and in the snapshot for all its sandboxes. */
   async #warmUp(): Promise<void> {
     await this.setVariables({});
     await this.reseed();
@@ -102,7 +102,7 @@ export class JupyterKernel implements Kernel {
     if (status === "aborted") {
       tell({ kind: "error", name: "ExecutionAborted", value: "The kernel refused to run the code.", traceback: "" });
     }
-    // `exit()` and `quit()`: the kernel says that it will end, and does so after it has said that it is idle.
+    // `exit()` and `quit()`: the kernel announces its end and exits after it has reported idle.
     if (payload.some(({ source }) => source === "ask_exit")) {
       await Promise.race([this.ended, Bun.sleep(KERNEL_EXIT_MS)]);
       await this.kill();
@@ -133,7 +133,7 @@ export class JupyterKernel implements Kernel {
 
   async #chore(what: string, code: string): Promise<void> {
     const done = this.#run(code, true, () => undefined);
-    // One that does not answer is of no use to anybody; what waits for it hears that it has ended.
+    // Kill a kernel that does not reply; pending requests then fail with its end.
     const late = setTimeout(() => void this.kill(), KERNEL_CHORE_MS);
     const { status, ename, evalue } = await done.finally(() => clearTimeout(late));
     if (status !== "ok") throw new Fault(500, `the kernel could not ${what}: ${ename ?? status}: ${evalue ?? ""}`);
@@ -174,7 +174,10 @@ export class JupyterKernel implements Kernel {
     this.#cell?.tell({ kind: "stderr", text: `[an output of ${bytes} bytes is left out: it is too large]\n` });
   }
 
-  /** What the kernel said before it ended may not be read yet. A forked child of it can hold its sockets open. */
+  /**
+   * Output from before the end may still be unread. The wait is bounded, because a forked child can hold the sockets
+   * open.
+   */
   async #lose(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;

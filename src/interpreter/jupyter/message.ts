@@ -1,6 +1,6 @@
 /**
- * Messages of Jupyter's protocol 5.3 as frames. What kernels send is not checked by its signature: the other end of the
- * socket is the kernel, which has the key.
+ * Messages of the Jupyter protocol 5.3 as frames. Signatures of received messages are not checked: the peer is the
+ * kernel, which has the key.
  */
 import { createHmac } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
@@ -9,7 +9,7 @@ const DELIMITER = "<IDS|MSG>";
 
 export interface Received {
   type: string;
-  /** The request that this belongs to; empty for none. */
+  /** The id of the request; empty: none. */
   parentId: string;
   /** JSON text. */
   content: string;
@@ -36,7 +36,7 @@ export function framesOf({ key, id }: Session, messageId: string, type: string, 
   return [DELIMITER, signature, ...parts].map((part) => Buffer.from(part));
 }
 
-/** Fault 500 when it is none. */
+/** Fault 500: not a message. */
 export function received(frames: readonly Buffer[]): Received {
   const at = frames.findIndex((frame) => frame.length === DELIMITER.length && frame.toString("latin1") === DELIMITER);
   const [, header, parent, metadata, content] = at === -1 ? [] : frames.slice(at + 1);

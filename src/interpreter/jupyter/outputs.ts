@@ -1,9 +1,9 @@
-/** What a Jupyter kernel publishes while a cell runs, as outputs of the cell. */
+/** Converts messages published by a Jupyter kernel to outputs of a cell. */
 import { membersOf } from "../json-text.ts";
 import type { KernelOutput } from "../kernel.ts";
 import type { Received } from "./message.ts";
 
-/** Of other types, such as updates of earlier displays: none. */
+/** Empty for other types, such as updates of earlier displays. */
 export function outputsOf({ type, content }: Received): KernelOutput[] {
   switch (type) {
     case "execute_input":
@@ -25,7 +25,7 @@ export function outputsOf({ type, content }: Received): KernelOutput[] {
 interface Stream {
   name: string;
   text: string;
-  /** Our Python kernels say what was printed by which call; others send what has gathered as one text. */
+  /** Sandlot's Python kernel reports each print call separately; other kernels send the collected text. */
   parts?: string[];
 }
 

@@ -1,4 +1,4 @@
-/** Python, by ipykernel. What is particular about ours is the package sandlot_kernel, which it loads at its start. */
+/** Python through ipykernel. The package sandlot_kernel, which it loads at its start, holds Sandlot's additions. */
 import { asciiLine } from "../json-text.ts";
 import type { Language } from "../kernel.ts";
 import { JupyterKernel, type JupyterLanguage } from "./jupyter-kernel.ts";
@@ -6,7 +6,7 @@ import { Seed } from "./seed.ts";
 
 const PACKAGE_FOLDER = "/opt/sandlot/python";
 
-/** Its program, and the kernels', which are copies of it. */
+/** The seed process; kernels are forks of it. */
 const SEED = ["python3", "-m", "sandlot_kernel.seed"];
 const KERNEL_OPTIONS = ["--ext=sandlot_kernel", "--HistoryManager.enabled=False"];
 
@@ -19,14 +19,14 @@ const CHORES: JupyterLanguage["chores"] = {
 export function pythonLanguage(runFolder: string): Language {
   let seed: Seed | undefined;
   const launch: JupyterLanguage["launch"] = (connectionFile, folder) => {
-    // Code in the sandbox may have ended it.
+    // Code in the sandbox may have killed the seed.
     if (seed === undefined || seed.hasEnded) seed = new Seed(SEED, { PYTHONPATH: PACKAGE_FOLDER });
     return seed.fork(["-f", connectionFile, ...KERNEL_OPTIONS], folder);
   };
   return { name: "python", start: (folder) => JupyterKernel.start(runFolder, { launch, chores: CHORES }, folder) };
 }
 
-/** Twice JSON: what it is for Python's own reading of strings is JSON for its reading of JSON. */
+/** Encodes JSON twice: the outer string is valid as a Python literal, the inner one as JSON. */
 function call(name: string, value: unknown): string {
   return `__import__('sandlot_kernel').${name}(__import__('json').loads(${JSON.stringify(asciiLine(JSON.stringify(value)))}))`;
 }

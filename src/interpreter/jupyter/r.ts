@@ -1,4 +1,4 @@
-/** R, by IRkernel. */
+/** R through IRkernel. */
 import { existsSync } from "node:fs";
 import type { Language } from "../kernel.ts";
 import { KernelProcess } from "../kernel-process.ts";
@@ -22,18 +22,18 @@ const R: JupyterLanguage = {
       return lines.filter((line) => !line.endsWith("(c())")).join("\n");
     },
     setFolder: (path) => `base::setwd(${text(path)})`,
-    // Its own way to draw a seed looks at the clock and at the number of the process, which copies have in common.
+    // R's default seed uses clock and process id, which are the same in copies of a sandbox.
     reseed: () => 'base::set.seed(base::readBin("/dev/urandom", "integer", 1))',
   },
 };
 
-/** Undefined where it is not installed. */
+/** Undefined: not installed. */
 export function rLanguage(runFolder: string): Language | undefined {
   if (!existsSync(INSTALLED)) return undefined;
   return { name: "r", start: (folder) => JupyterKernel.start(runFolder, R, folder) };
 }
 
-/** For R: it knows escapes of JSON, but none that stands for half a character. */
+/** An R string literal: R knows JSON's escapes, except those of surrogate halves. */
 function text(value: string): string {
   const escaped = value.replaceAll(/[\\"\n\r\t]/g, (unit) => JSON.stringify(unit).slice(1, -1));
   return `"${escaped.replaceAll("\0", "")}"`;

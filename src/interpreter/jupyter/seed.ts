@@ -1,6 +1,6 @@
 /**
- * The process that kernels of Python are forked from, see `sandlot_kernel/seed.py`: what every kernel loads is loaded
- * there once. It goes with the server, and kernels go with it.
+ * The process from which Python kernels are forked, see `sandlot_kernel/seed.py`: it loads once what every kernel
+ * needs. It ends with the server, and its kernels end with it.
  */
 
 import { boundedLines } from "../../base/bounded-lines.ts";
@@ -9,7 +9,7 @@ import { KERNEL_VARIABLES, KernelProcess, LastWords } from "../kernel-process.ts
 import { KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
 
-/** Of what the process that kernels are forked from says: a number or two. */
+/** Maximum length of a line from the seed, which holds a number or two. */
 const SEED_LINE_MAX_BYTES = 1_024;
 
 interface Said {
@@ -43,7 +43,7 @@ export class Seed {
     return this.#hasEnded;
   }
 
-  /** Resolves when the kernel's process is there, the first of a session of its own. */
+  /** Resolves when the kernel's process exists; it leads its own session. */
   async fork(argv: readonly string[], folder: string): Promise<KernelProcess> {
     const number = ++this.#requests;
     const asked = Promise.withResolvers<KernelProcess>();
@@ -64,7 +64,7 @@ export class Seed {
     try {
       for await (const line of boundedLines(this.#child.stdout, SEED_LINE_MAX_BYTES)) this.#hear(line);
     } catch (error) {
-      // Code in the sandbox is root, and may write there.
+      // Code in the sandbox is root and may write to this pipe.
       logFailure("seed", error);
     } finally {
       this.#hasEnded = true;

@@ -1,4 +1,4 @@
-/** One socket of a kernel: connected until it or the kernel ends. */
+/** One socket of a kernel, connected until it or the kernel ends. */
 import { createConnection, type Socket } from "node:net";
 import { KERNEL_CONNECT_AGAIN_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
@@ -7,7 +7,7 @@ import { greeting, type Message, message, ready, type SocketType, ZmtpReader } f
 const SUBSCRIBE_TO_ALL = Buffer.from([1]);
 
 export class KernelSocket {
-  /** Settles when it is closed, by whichever side: all that came is with `onMessage` then. */
+  /** Settles when either side has closed the socket and `onMessage` has received everything. */
   readonly closed: Promise<void>;
   readonly #socket: Socket;
 
@@ -18,10 +18,7 @@ export class KernelSocket {
       : new Promise((resolve) => socket.once("close", () => resolve()));
   }
 
-  /**
-   * Tries until the kernel listens there, or `signal` says that it never will. `onMessage` may throw: the connection is
-   * of no use then.
-   */
+  /** Retries until the kernel listens or `signal` aborts. An exception in `onMessage` closes the connection. */
   static async connect(
     path: string,
     type: SocketType,
@@ -53,7 +50,7 @@ export class KernelSocket {
       signal.addEventListener("abort", giveUp, { once: true });
       opened.write(Buffer.concat([greeting(), ready(type)]));
       await promise;
-      // It is about the start only, and the kernel has answered.
+      // The signal covers the start only, which has succeeded.
       signal.removeEventListener("abort", giveUp);
       const socket = new KernelSocket(opened);
       if (type === "SUB") socket.send([SUBSCRIBE_TO_ALL]);
@@ -70,7 +67,7 @@ export class KernelSocket {
   }
 }
 
-/** Undefined: nobody listens there yet. */
+/** Undefined: not listening yet. */
 async function open(path: string): Promise<Socket | undefined> {
   const { promise, resolve } = Promise.withResolvers<Socket | undefined>();
   const socket = createConnection({ path });

@@ -1,6 +1,6 @@
 /**
- * ZMTP 3.0, the protocol of ZeroMQ, as far as a client of one Jupyter kernel needs it: greeting, READY, messages of
- * several frames. No mechanism but NULL: the socket is a file that only root can open.
+ * ZMTP 3.0, the protocol of ZeroMQ, as far as a client of one Jupyter kernel needs it: greeting, READY, multi-frame
+ * messages. The only mechanism is NULL, because the socket is a file that only root can open.
  */
 import { Fault } from "../../contract/fault.ts";
 import { KERNEL_MESSAGE_MAX_BYTES, KERNEL_MESSAGE_MAX_FRAMES } from "../limits.ts";
@@ -15,7 +15,7 @@ const SHORT_MAX_BYTES = 255;
 
 export type SocketType = "DEALER" | "SUB";
 
-/** Frames of one message; or null in their place when they were too large, and are gone. */
+/** Frames of one message, or the size of a message that was too large and is dropped. */
 export type Message = { frames: Buffer[] } | { leftOutBytes: number };
 
 /** The first bytes of a connection. */
@@ -60,20 +60,20 @@ function frame(body: Uint8Array, flags: number): Buffer {
   return Buffer.concat([head, body]);
 }
 
-/** Reads what the other side sends, in whichever pieces it comes. Fault 500 when it is no ZMTP. */
+/** Parses the peer's bytes, in whatever pieces they come. Fault 500: not ZMTP. */
 export class ZmtpReader {
   readonly #maxBytes: number;
   readonly #onReady: () => void;
   readonly #onMessage: (message: Message) => void;
   #isGreeted = false;
-  /** Pieces that are not read yet, and how many bytes they have. */
+  /** Unparsed pieces and their total size. */
   #pieces: Buffer[] = [];
   #bytes = 0;
-  /** Bytes without which the next step is not worth trying. */
+  /** Bytes needed for the next parsing step. */
   #needs = GREETING_BYTES;
   #frames: Buffer[] = [];
   #framesBytes = 0;
-  /** Of the frame that is too large for its message: still to be thrown away. */
+  /** Bytes of an oversized frame still to skip. */
   #skip = 0;
   #leftOutBytes = 0;
   #isLast = true;
@@ -116,7 +116,7 @@ export class ZmtpReader {
     return GREETING_BYTES;
   }
 
-  /** How many bytes it has used; 0 when it needs more. */
+  /** Returns the number of bytes used; 0: it needs more. */
   #frame(bytes: Buffer): number {
     this.#needs = SHORT_HEAD_BYTES;
     if (bytes.length < SHORT_HEAD_BYTES) return 0;
@@ -154,7 +154,7 @@ export class ZmtpReader {
     return head + length;
   }
 
-  /** The frame and all that follow in its message; nothing of them is kept. */
+  /** Drops the frame and the rest of its message. */
   #leaveOut(bytes: Buffer, head: number, length: number, isLast: boolean): number {
     this.#leftOutBytes += this.#framesBytes + length;
     this.#frames = [];

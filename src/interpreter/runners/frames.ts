@@ -1,14 +1,14 @@
 /**
- * What comes out of a pipe of a runner: text of the user's programs and, between it, messages of the runner itself, in
- * the order in which both were written. A message is JSON in one or more frames. A frame is a record separator, the
- * runner's token, which part of a message it is (`:` all of it, `<` the first, `+` one between, `>` the last), that
- * part, and a unit separator. JSON has neither of the separators in it, and nobody prints the token by accident. A
- * message of which the end is missing, because its runner was interrupted, is dropped.
+ * Parses a runner's output pipe: text of the user's programs and messages of the runner, in the order in which both
+ * were written. A message is JSON in one or more frames. A frame is a record separator, the runner's token, the kind of
+ * part (`:` whole message, `<` first, `+` middle, `>` last), the part, and a unit separator. JSON contains neither
+ * separator, and programs do not print the token by accident. A message without its end, because its runner was
+ * interrupted, is dropped.
  */
 
-/** Of one part of a message: a pipe takes as much as this in one piece, whoever else writes into it. */
+/** Maximum size of a frame: a pipe accepts this much atomically, even with other writers. */
 export const FRAME_MAX_BYTES = 4_096;
-/** Of a message, such as a picture. What is larger is left out. */
+/** Maximum size of a message, such as a picture. Larger ones are dropped. */
 const MESSAGE_MAX_CHARS = 256 * 1024 * 1024;
 
 const END = 0x1f;
@@ -42,7 +42,7 @@ export class Frames {
           this.#held = Buffer.from(rest);
           return;
         }
-        // Somebody has printed the token and is no runner.
+        // Another program printed the token.
         this.#onText(rest.subarray(0, 1));
         rest = rest.subarray(1);
         continue;
@@ -52,7 +52,7 @@ export class Frames {
     }
   }
 
-  /** What looked like the beginning of a frame was none. */
+  /** A held partial frame start was plain text. */
   end(): void {
     if (this.#held.length > 0) this.#onText(this.#held);
     this.#held = Buffer.alloc(0);
@@ -62,7 +62,7 @@ export class Frames {
     return Buffer.concat([this.#held, chunk]);
   }
 
-  /** Where a frame starts, or may start with what comes next; the length if none does. */
+  /** Index at which a frame starts, or may start with the next bytes; the length if none does. */
   #startIn(bytes: Buffer): number {
     const whole = bytes.indexOf(this.#start);
     if (whole !== -1) return whole;

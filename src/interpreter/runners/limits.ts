@@ -1,4 +1,4 @@
-/** Bounds that several files of this module share. Units come last in a name. */
+/** Limits that several files of this module share. Units come last in a name. */
 
-/** For what the server itself has a runner do, such as setting a variable. */
+/** Timeout of the server's own tasks in a runner, such as setting a variable. */
 export const RUNNER_CHORE_MS = 20_000;

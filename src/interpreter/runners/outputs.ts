@@ -1,4 +1,4 @@
-/** Messages of runners that make outputs as they are told. What is none is dropped: a cell may have written it. */
+/** Converts runner messages to outputs. Invalid messages are dropped: a cell may have written them. */
 import type { KernelOutput } from "../kernel.ts";
 import type { RunnerMessage } from "./runner.ts";
 
@@ -10,8 +10,8 @@ const INTERRUPTED: KernelOutput = {
 };
 
 /**
- * Tells the error of an interrupted cell as `Interrupted`. The signal also ends programs that the cell waits for, and
- * the cell may fail with their error before its runner has heard of the interrupt.
+ * Reports the error of an interrupted cell as `Interrupted`. The signal also ends programs that the cell waits for, so
+ * the cell may fail with their error before its runner notices the interrupt.
  */
 export function interruptible(
   tell: (output: KernelOutput) => void,
@@ -29,7 +29,7 @@ export function tellOutput(message: RunnerMessage, tell: (output: KernelOutput) 
   }
 }
 
-/** Of JSON by MIME type. */
+/** Whether it maps MIME types to JSON texts. */
 function isBundle(bundle: unknown): bundle is Record<string, string> {
   if (typeof bundle !== "object" || bundle === null || Array.isArray(bundle)) return false;
   return Object.values(bundle).every((json) => typeof json === "string" && isJson(json));

@@ -1,6 +1,6 @@
 /**
- * Pipes. Bun gives sockets to its children instead, and a socket cannot be opened by name: `echo x >/dev/stderr` would
- * fail in every script.
+ * Opens pipes. Bun gives sockets to its children instead, and a socket cannot be opened by name: `echo x >/dev/stderr`
+ * would fail in every script.
  */
 import { ptr } from "bun:ffi";
 import { callResult, onFirstUse, SystemError } from "../../base/c-library.ts";

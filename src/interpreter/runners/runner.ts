@@ -1,8 +1,7 @@
 /**
- * A program of ours that runs code of one language: its process, what it is asked and what comes back. Requests go to
- * its file descriptor 3. All else that it has to say goes into its standard output as messages (see `frames.ts`), so
- * that what it prints itself and what programs that it has started print keep their order. When it is done with a
- * request it says so there, and in its error output, too: then both have been read to this point.
+ * A runner: Sandlot's program that executes code of one language. Requests go to its file descriptor 3. It writes
+ * messages to its stdout (see `frames.ts`), so that they keep their order with what it and its child processes print.
+ * It reports the end of a request on stdout and on stderr, which shows that both have been read up to there.
  */
 import { closeSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -12,23 +11,23 @@ import { Frames } from "./frames.ts";
 import { openPipe } from "./pipe.ts";
 import type { TextPieces } from "./text.ts";
 
-/** Node takes a tenth of a second to start, a JVM one, and a minute where many start at once on a busy machine. */
+/** Node takes a tenth of a second to start, a JVM one, or a minute when many start at once on a busy host. */
 const RUNNER_START_MS = 90_000;
-/** After a cell is over: until what it wrote to its own error output has been read. */
+/** Time to read the rest of stderr after a cell. */
 const RUNNER_REST_MS = 10_000;
-/** What a runner has ended with is in its pipes; what it has started may hold them open for ever. */
+/** Time to read the pipes of an ended runner; its child processes may hold them open forever. */
 export const RUNNER_LAST_WORDS_MS = 2_000;
-/** Of what a runner that does not start has said. */
+/** Length of the kept output of a runner that does not start. */
 const START_LOG_MAX_CHARS = 4_000;
 
 interface RunnerProgram {
   argv: readonly string[];
   variables: Readonly<Record<string, string>>;
-  /** How what is printed without the runner's help is cut. */
+  /** Splits the text that is printed without the runner's help. */
   pieces: (tell: (text: string) => void) => TextPieces;
 }
 
-/** What a runner says. Its last message on a request has the number of the request in `done`. */
+/** A message of a runner. The last one about a request has the request's number in `done`. */
 export type RunnerMessage = Readonly<Record<string, unknown>> & { done?: number };
 
 export interface RunnerEars {
@@ -36,7 +35,7 @@ export interface RunnerEars {
   message(message: RunnerMessage): void;
 }
 
-/** Ours of its pipes. */
+/** The server's ends of its pipes. */
 interface Ends {
   requests: number;
   stdout: number;
@@ -46,7 +45,7 @@ interface Ends {
 interface Request {
   number: number;
   ears: RunnerEars;
-  /** Streams on which it is not over yet. */
+  /** Streams on which the request has not ended yet. */
   open: Set<"stdout" | "stderr">;
   last: RunnerMessage;
   resolve(last: RunnerMessage): void;
@@ -79,7 +78,7 @@ export class Runner {
     });
   }
 
-  /** Resolves when the program is ready. It is the first process of a session, and ends when the server does. */
+  /** Resolves when the program is ready. Its process leads a session and ends with the server. */
   static async start(token: string, program: RunnerProgram, folder: string): Promise<Runner> {
     const [requests, stdout, stderr] = [openPipe(), openPipe(), openPipe()];
     const ends = { requests: requests.writeEnd, stdout: stdout.readEnd, stderr: stderr.readEnd };
@@ -104,8 +103,8 @@ export class Runner {
   }
 
   /**
-   * Asks it for something; one request at a time. Resolves with its last message on it, when all before that has been
-   * told. Rejects with `KernelEnded` when its process ends before.
+   * Sends a request; one at a time. Resolves with its last message after all earlier output is delivered. Rejects with
+   * `KernelEnded` when the process ends before.
    */
   ask(body: (number: number) => string, ears: RunnerEars, timeoutMs?: number): Promise<RunnerMessage> {
     if (this.#hasEnded) return Promise.reject(new KernelEnded("the kernel's process has ended"));
@@ -124,17 +123,17 @@ export class Runner {
     });
   }
 
-  /** What needs no answer, also while something else is asked for. */
+  /** Sends a message without a reply, also during a request. */
   tell(message: string): void {
     if (!this.#hasEnded) void this.#write(message);
   }
 
-  /** To it and what it has started, as far as that stayed in its process group. */
+  /** Signals the process and its children in the same process group. */
   signal(name: "SIGINT" | "SIGKILL"): void {
     try {
       process.kill(-this.pid, name);
     } catch {
-      // All of them are gone.
+      // All processes are gone.
     }
   }
 
@@ -143,7 +142,7 @@ export class Runner {
       await this.#requests.write(request);
       await this.#requests.flush();
     } catch {
-      // One that does not read any more has ended, and says so.
+      // The runner has ended; its exit event follows.
     }
   }
 
@@ -167,7 +166,7 @@ export class Runner {
   }
 
   async #listen(stream: "stdout" | "stderr", fd: number, token: string, program: RunnerProgram): Promise<void> {
-    // What is printed while nothing runs has no reader; it is read all the same, or its writer would wait for ever.
+    // Output without a running request is discarded, but read, otherwise its writer would block forever.
     const pieces = program.pieces((text) => this.#running?.ears.text(stream, text));
     const frames = new Frames(
       token,
@@ -199,7 +198,7 @@ export class Runner {
     if (stream === "stdout") running.last = message;
     if (running.open.size === 0) this.#settle()?.resolve(running.last);
     else if (stream === "stdout") {
-      // A cell that has closed its own error output shall end all the same.
+      // End the request even if the cell has closed its stderr.
       clearTimeout(running.timer);
       running.timer = setTimeout(() => this.#settle()?.resolve(running.last), RUNNER_REST_MS);
     }
@@ -220,7 +219,7 @@ export class Runner {
   }
 }
 
-/** Undefined for what no runner has said: anybody in the sandbox may have written it. */
+/** Undefined: not a runner's message; any program in the sandbox may have written it. */
 function messageOf(json: string): RunnerMessage | undefined {
   try {
     const message: unknown = JSON.parse(json);

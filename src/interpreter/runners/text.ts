@@ -1,17 +1,17 @@
-/** Bytes of a program as text, in the pieces in which it is told. */
+/** Decodes a program's bytes and splits the text for delivery. */
 
-/** Text without a line end is told after this time, so that somebody sees the dots of a progress bar. */
+/** Text without a line end is delivered after this time, so that progress dots are visible. */
 const LINE_REST_MS = 100;
-/** A line that is longer is told in parts. */
+/** Longer lines are split. */
 export const LINE_MAX_CHARS = 1024 * 1024;
 
 export interface TextPieces {
   take(bytes: Uint8Array): void;
-  /** All that is there, whether it is whole or not. */
+  /** Delivers everything, complete or not. */
   flush(): void;
 }
 
-/** As it comes; only characters stay in one piece. What is no UTF-8 becomes U+FFFD. */
+/** Delivers text as it comes, but never splits a character. Invalid UTF-8 becomes U+FFFD. */
 export function chunkPieces(tell: (text: string) => void): TextPieces {
   let decoder = new TextDecoder();
   return {
@@ -23,7 +23,7 @@ export function chunkPieces(tell: (text: string) => void): TextPieces {
   };
 }
 
-/** Line by line. What has no line end yet is told after a moment. */
+/** Delivers line by line; text without a line end follows after a short time. */
 export function linePieces(tell: (text: string) => void): TextPieces {
   let line = "";
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,4 +1,4 @@
-/** bash: one shell for all cells. What a cell ends with is its error unless it is 0, as in a script. */
+/** bash: one shell for all cells. As in a script, a nonzero exit status of a cell is its error. */
 import { rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { Runner, type RunnerEars } from "../runner.ts";
 import { linePieces } from "../text.ts";
 import { BASH_PROGRAM } from "./program.ts";
 
-/** Others cannot be variables of a shell. */
+/** Other names cannot be shell variables. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const DIRECT_MAX_CHARS = 4_096;
 
@@ -68,7 +68,7 @@ class BashKernel implements Kernel {
     if (status !== 0) throw new Fault(500, `${JSON.stringify(path)} cannot be the working folder: ${said.trim()}`);
   }
 
-  /** To assign to it is to seed it. Nothing else in a shell draws random numbers and keeps them. */
+  /** Assigning to RANDOM seeds it. A shell has no other random state. */
   async reseed(): Promise<void> {
     await this.#chore("RANDOM=$SRANDOM");
   }
@@ -84,7 +84,7 @@ class BashKernel implements Kernel {
     return { status, said };
   }
 
-  /** bash reads what is not a file byte by byte. */
+  /** Runs long code from a file, because bash reads pipes byte by byte. */
   async #runCell(code: string, text: RunnerEars["text"]): Promise<number> {
     if (code.length <= DIRECT_MAX_CHARS) return this.#run("cell", code, text);
     const file = join(tmpdir(), `.cell-${freshId()}`);
@@ -96,14 +96,14 @@ class BashKernel implements Kernel {
     }
   }
 
-  /** A chore leaves the status of the last cell, `$?`, as it is. */
+  /** A chore preserves `$?` of the last cell. */
   async #run(
     kind: "cell" | "chore" | "file",
     code: string,
     text: RunnerEars["text"],
     timeoutMs?: number,
   ): Promise<number> {
-    // A shell has no NUL, neither in its code nor in its variables.
+    // Neither shell code nor variables can contain NUL.
     const body = (number: number) => `${number}\0${kind}\0${code.replaceAll("\0", "")}\0`;
     const { status } = await this.#runner.ask(body, { text, message: () => undefined }, timeoutMs);
     return Number(status);

@@ -1,23 +1,23 @@
 /**
- * The runner of bash: a loop, in bash itself, so that cells run in a shell whose state lives on. Cells are evaluated at
- * the top and not in a function, or what they declare would be local to it.
+ * The bash runner: a loop in bash itself, so that all cells run in one shell and share its state. Cells are evaluated
+ * at the top level, because declarations in a function would be local to it.
  *
- * Its own descriptors have numbers that no script uses: 198 for requests, 196 and 197 as the pipes that it was started
- * with, where it says that a cell is over even if the cell has redirected the output of the shell.
+ * Its descriptors have numbers that scripts do not use: 198 for requests, 196 and 197 for its initial output pipes.
+ * There it reports the end of a cell even if the cell has redirected the shell's output.
  *
- * A cell may end the shell: by `exit`, under `set -e`, by an error that bash takes as fatal, or because it was
- * interrupted. The shell goes on in a copy of itself then, made in its last moment, with everything but its jobs. The
- * one before waits for it, so that only so many are made. Between cells, while it reads, it hears no interrupt: half a
- * request would be lost.
+ * A cell may end the shell: by `exit`, under `set -e`, by a fatal error of bash, or by an interrupt. The shell then
+ * continues in a copy of itself, forked in its exit trap, with everything but its jobs. The old shell waits for the
+ * copy, so the number of copies is limited. While it reads between cells, the shell ignores interrupts, because they
+ * would lose half a request.
  */
 const CONTINUATIONS_MAX = 50;
 
-/** When there is nobody to read from, the shell ends for good. */
+/** At the end of the pipe the shell exits for good. */
 function read(name: string): string {
   return `IFS= builtin read -r -d "" __sandlot_${name} <&198`;
 }
 
-/** All in one line: bash adds the line at which a cell is evaluated to the lines that it names in errors. */
+/** All in one line: bash adds the line at which a cell is evaluated to the line numbers in its errors. */
 const LOOP = [
   `builtin trap "$__sandlot_exit" EXIT`,
   `__sandlot_done`,

@@ -1,4 +1,4 @@
-/** Java, by JShell: a program of ours runs cells in its own virtual machine, and the JDK starts it from its source. */
+/** Java through JShell: Sandlot's runner executes cells in its own JVM; the JDK starts it from source. */
 import { existsSync } from "node:fs";
 import { Fault } from "../../../contract/fault.ts";
 import type { Kernel, KernelOutput, Language } from "../../kernel.ts";
@@ -11,7 +11,7 @@ import { chunkPieces } from "../text.ts";
 
 const IN_TEMPLATE = "/opt/sandlot/java/Runner.java";
 
-/** A short start is worth more than a fast program; no files that a copy of the sandbox would share. */
+/** Options for a fast start rather than peak speed, without files that copies of the sandbox would share. */
 const OPTIONS = [
   "-XX:+UseSerialGC",
   "-XX:TieredStopAtLevel=1",
@@ -20,10 +20,10 @@ const OPTIONS = [
   "--add-modules=jdk.jshell,jdk.unsupported",
   "--add-opens=java.base/java.lang=ALL-UNNAMED",
 ];
-/** Between parts of one request; neither a name nor a value has it. */
+/** Separates parts of a request; names and values do not contain it. */
 const SEPARATOR = "\u0001";
 
-/** Undefined where it is not installed. */
+/** Undefined: not installed. */
 export function java(source = IN_TEMPLATE): Language | undefined {
   if (!existsSync(source)) return undefined;
   const program = { argv: ["java", ...OPTIONS, source], variables: KERNEL_VARIABLES, pieces: chunkPieces };
@@ -65,7 +65,7 @@ class JavaKernel implements Kernel {
     this.#runner.signal("SIGINT");
   }
 
-  /** A program cannot change its environment in Java: they are system properties. */
+  /** Sets system properties, because a Java program cannot change its environment. */
   async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {
     const removed = Object.keys(variables).filter((name) => variables[name] === null);
     const set = Object.entries(variables).filter(([, value]) => value !== null);
@@ -73,7 +73,7 @@ class JavaKernel implements Kernel {
     await this.#chore("set", set.flat().join(SEPARATOR));
   }
 
-  /** Of which only a property tells: a process cannot change its folder in Java. */
+  /** Sets a system property only, because a Java process cannot change its working folder. */
   async setFolder(path: string): Promise<void> {
     const { fault } = await this.#chore("folder", path);
     if (fault !== undefined) throw new Fault(500, `${JSON.stringify(path)} cannot be the working folder: ${fault}`);

@@ -1,7 +1,7 @@
 /**
- * Makes a cell into a script that the kernel runs in its global scope: names of the cell become global variables, which
- * live on and may be declared again; imports and `await` at the top work; the value of the last expression is its
- * result. What it changes, it changes in place, so that lines in errors are those of the cell.
+ * Turns a cell into a script for the kernel's global scope. Names of the cell become global variables, which persist
+ * and may be declared again; imports and top-level `await` work; the value of the last expression is the result. Edits
+ * are made in place, so that line numbers in errors are those of the cell.
  */
 import { type Node, Parser, type Program } from "acorn";
 import { SourceEdits } from "./edits.ts";
@@ -10,11 +10,11 @@ import { awaitsAtTop, importMetas, nestedVariables } from "./syntax.ts";
 
 export interface Script {
   source: string;
-  /** It gives a promise of `{ value }`, or of nothing. */
+  /** The script returns a promise of `{ value }`, or of nothing. */
   isAsync: boolean;
-  /** Whether what it gives is a result. */
+  /** Whether the script's value is a result. */
   hasValue: boolean;
-  /** By so many columns its first line is longer than that of the cell. */
+  /** Number of columns by which its first line is longer than the cell's. */
   shift: number;
   /** Global variables that it declares. */
   names: readonly string[];
@@ -56,7 +56,7 @@ function parse(source: string): Program {
   }
 }
 
-/** Types are allowed in JavaScript, too: who forgets to say TypeScript means no harm. */
+/** Accepts types in JavaScript cells too: users forget to select TypeScript. */
 function parseEither(code: string): { source: string; program: Program } {
   try {
     return { source: code, program: parse(code) };
@@ -83,7 +83,7 @@ function parseTyped(code: string): { source: string; program: Program } {
   throw first instanceof CellSyntaxError ? first : new CellSyntaxError(String((first as Error).message), 1, 0);
 }
 
-/** At the place where it was met, if that is known. */
+/** Keeps the position of the error, if known. */
 function unsupported({ message }: Unsupported, met: unknown): CellSyntaxError {
   return met instanceof CellSyntaxError
     ? new CellSyntaxError(message, met.line, met.column)
@@ -108,7 +108,7 @@ function objectOf(source: string): Script | undefined {
   }
 }
 
-/** As it is, but for the words that would keep a name from being declared again. */
+/** Changes only declarations: `let`, `const` and classes become `var`, so that a name can be declared again. */
 function plainScript(source: string, program: Program): Script {
   const edits = new SourceEdits(source);
   const names = new Set<string>();
@@ -137,7 +137,7 @@ function plainScript(source: string, program: Program): Script {
   };
 }
 
-/** In an async function, which sets global variables instead of declaring its own. */
+/** Wraps the cell in an async function that assigns global variables instead of declaring local ones. */
 function asyncScript(source: string, program: Program, shiftBefore = 0): Script {
   const edits = new SourceEdits(source);
   const names = new Set<string>();
@@ -194,7 +194,7 @@ type Statement = Program["body"][number];
 type Variables = Extract<Statement, { type: "VariableDeclaration" }>;
 type Import = Extract<Statement, { type: "ImportDeclaration" }>;
 
-/** What is exported is there like all else; nothing of a statement is left that only lists names. */
+/** Removes `export`: declarations remain, lists of names go entirely. */
 function withoutExport(edits: SourceEdits, statement: Statement): Statement | undefined {
   if (statement.type === "ExportNamedDeclaration" && statement.declaration) {
     edits.replace(statement.start, statement.declaration.start, "");
@@ -251,7 +251,7 @@ function keyText(key: Node & { name?: string; value?: unknown }): string {
   return key.type === "Identifier" ? String(key.name) : JSON.stringify(key.value);
 }
 
-/** Names that a pattern sets. */
+/** Collects the names that a pattern binds. */
 function namesIn(pattern: Variables["declarations"][number]["id"], names: Set<string>): void {
   switch (pattern.type) {
     case "Identifier":

@@ -1,4 +1,4 @@
-/** Changes of a text at places of the text as it was, made all at once. */
+/** Collects edits at positions of the original text and applies them at once. */
 
 interface Edit {
   start: number;
@@ -19,12 +19,12 @@ export class SourceEdits {
     this.#edits.push({ start, end, text, order: this.#edits.length });
   }
 
-  /** As many lines as before, so that all that follows stays where it is. */
+  /** Keeps the number of lines, so that later lines do not move. */
   replaceKeepingLines(start: number, end: number, text: string): void {
     this.replace(start, end, text + "\n".repeat(this.#source.slice(start, end).split("\n").length - 1));
   }
 
-  /** Of several at one place, those that are to be first come before those that were asked for earlier. */
+  /** Of several insertions at one position, `first` ones precede those added earlier. */
   insert(at: number, text: string, place: "first" | "last" = "last"): void {
     this.#edits.push({ start: at, end: at, text, order: place === "first" ? -1 : this.#edits.length });
   }

@@ -1,7 +1,7 @@
 /**
- * JavaScript and TypeScript, in Node. The server makes the cells into scripts; the runner in `node/` runs them. Node
- * and not Bun, which is there anyway: packages of npm with native parts, `process.version` and the texts of errors are
- * those that users of the original know, and Node can be stopped in the middle of a loop.
+ * JavaScript and TypeScript in Node. The server turns cells into scripts; the runner in `node/` runs them. Node is used
+ * although Bun is present: native npm packages, `process.version` and error texts match what E2B's users know, and Node
+ * can be interrupted in the middle of a loop.
  */
 import { Fault } from "../../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
@@ -14,12 +14,12 @@ import { chunkPieces } from "../text.ts";
 import { CellSyntaxError, type Script, scriptOf } from "./cell.ts";
 import { INSPECTABLE, LoopBreaker } from "./loop-breaker.ts";
 
-/** For a kernel whose last cell was interrupted to say that it hears, try after try; then it is replaced. */
+/** Timeouts of successive tries to reach a kernel after an interrupted cell; then it is replaced. */
 const LEFT_LOOP_MS = [2_000, 6_000] as const;
 
 interface Place {
   node: string;
-  /** The runner, bundled, with the package koffi beside it. */
+  /** The bundled runner, with the package koffi beside it. */
   runner: string;
 }
 
@@ -127,8 +127,8 @@ class JavascriptKernel implements Kernel {
   }
 
   /**
-   * An interrupt ends a cell, but not what its promises do later. A loop there holds up whatever is asked next, and is
-   * stopped as one of a cell is.
+   * An interrupt ends a cell, but not what its promises do later. A loop there would block the next request, so it is
+   * broken like a loop of a cell.
    */
   async #reach(): Promise<void> {
     if (!this.#wasInterrupted) return;

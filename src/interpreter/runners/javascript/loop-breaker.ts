@@ -1,15 +1,15 @@
 /**
- * Stops a cell that does not hear that it was interrupted. By a signal first, which ends a script; not at once, because
- * at the moment in which a script ends, for what is behind its first `await` to go on, a signal is the end of Node.
+ * Stops a cell that does not react to an interrupt. First by a signal, which ends a synchronous script. The signal is
+ * delayed, because it would kill Node at the moment when a script ends and continues behind its first `await`.
  *
- * In a loop behind an `await` Node does not look at signals. Its inspector can be switched on by a signal, has a thread
- * of its own, and knows how to end whatever runs. It is switched on for that alone, at an address that only the sandbox
- * itself reaches. Node does that once, so the connection is kept.
+ * In a loop behind an `await` Node ignores signals. Its inspector can be enabled by a signal, has its own thread, and
+ * can terminate any running code. It is enabled only for this, on an address that only the sandbox itself can reach.
+ * Node enables it only once, so the connection is kept.
  */
 
-/** A cell that has not heard by then that it was interrupted is sent a signal. */
+/** Delay before a cell that has not reacted to the interrupt gets a signal. */
 const SIGNAL_AFTER_MS = 50;
-/** And if it has not ended by then, it is stopped in a harder way. */
+/** Delay before a cell that still runs is stopped through the inspector. */
 const BREAK_LOOP_AFTER_MS = 500;
 
 export const INSPECTABLE = ["--inspect-port=127.0.0.1:0"] as const;
@@ -31,18 +31,18 @@ export class LoopBreaker {
     this.#signal = signal;
   }
 
-  /** The cell was interrupted. */
+  /** Call this when the cell is interrupted. */
   interrupted(): void {
     if (this.#timer !== undefined) this.#signalNow();
     else this.#arm(SIGNAL_AFTER_MS);
   }
 
-  /** If what is left of a cell has not ended in a moment. */
+  /** Breaks what is left of an ended cell unless it ends soon. */
   arm(): void {
     if (this.#timer === undefined) this.#arm(BREAK_LOOP_AFTER_MS);
   }
 
-  /** The cell is over. Processes that it has started have the signal in any case. */
+  /** Call this when the cell is over. Its child processes get the signal in any case. */
   cellEnded(): void {
     if (this.#isSignalDue) this.#signalNow();
     this.disarm();
@@ -59,7 +59,7 @@ export class LoopBreaker {
     this.#timer = setTimeout(() => {
       this.#signalNow();
       this.#timer = setTimeout(() => {
-        // Node may lose one that comes at the moment when a script ends.
+        // Repeat the signal: Node may lose one that arrives when a script ends.
         this.#signalNow();
         this.#timer = setTimeout(() => this.#stop(), BREAK_LOOP_AFTER_MS);
       }, BREAK_LOOP_AFTER_MS);
@@ -71,7 +71,7 @@ export class LoopBreaker {
     this.#signal();
   }
 
-  /** What Node prints about its inspector tells where it is, and is not for the user. */
+  /** Extracts the inspector's address from Node's notices and hides them from the user. */
   withoutNotices(text: string): string {
     if (!this.#wasOn) return text;
     const address = ADDRESS.exec(text)?.[1];
@@ -89,14 +89,14 @@ export class LoopBreaker {
     try {
       process.kill(this.#pid, "SIGUSR1");
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 
   #connect(address: string): void {
     const socket = new WebSocket(address);
     this.#inspector = socket;
-    // Too late, when the cell has ended by itself: the next one is not meant.
+    // If the cell has ended meanwhile, do nothing: the next cell must not be hit.
     socket.onopen = () => this.#timer !== undefined && terminate(socket);
     socket.onerror = () => undefined;
   }

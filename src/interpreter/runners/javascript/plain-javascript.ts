@@ -1,22 +1,22 @@
 /**
- * TypeScript without its types. Sucrase keeps every line where it is, so that errors name the right one, but knows
- * neither namespaces nor decorators; Bun knows all, and writes the program anew.
+ * Removes types from TypeScript. Sucrase keeps every line in place, so that errors name the right one, but supports
+ * neither namespaces nor decorators. Bun supports both, but rewrites the whole program.
  */
 import { transform } from "sucrase";
 
-/** Sucrase leaves them out without a word. */
+/** Sucrase drops namespaces silently. */
 const NAMESPACE = /(?:^|[\s;{}])(?:namespace|module)\s+[\w.$]+\s*\{/;
 
-/** How what sets one up ends when the types are gone. */
+/** The end of an enum's or namespace's initializer after the types are removed. */
 export const ENUM_OR_NAMESPACE = /\((\w+) \|\|(?: \(\1 = \{\}\)|= \{\})\);?$/;
 
-/** A module of Bun's own, which no other kernel has. */
+/** A module of Bun, which Node does not have. */
 const OF_BUN = '"bun:wrap"';
 
-/** What no way can do; says more than that there is an unexpected character. */
+/** Code that no converter supports; its message says more than a syntax error would. */
 export class Unsupported extends Error {}
 
-/** Ways to do it, the best first. A later one is for when what an earlier one gives is no JavaScript. */
+/** Converters, the best first. Try the next one if the result of the previous is not JavaScript. */
 export function withoutTypes(code: string): (() => string)[] {
   const ways = [() => byBun(code)];
   if (!NAMESPACE.test(code)) ways.unshift(() => bySucrase(code));

@@ -1,4 +1,4 @@
-/** What is to be known about the parts of a cell: walks through its syntax tree. */
+/** Queries about a cell's syntax tree. */
 import type { Node, Program } from "acorn";
 
 type Variables = Extract<Program["body"][number], { type: "VariableDeclaration" }>;
@@ -6,7 +6,9 @@ type Visit = (node: Node, key: string) => "enter" | "skip";
 
 const FUNCTIONS = /^(?:FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/;
 
-/** Whether it waits outside of every function. Parts of a class are functions, too, but for computed names. */
+/**
+ * Whether a cell awaits outside of every function. Class members count as functions, except for their computed names.
+ */
 export function awaitsAtTop(program: Program): boolean {
   let found = false;
   walk(program, "", (node) => {
@@ -29,7 +31,7 @@ export function importMetas(program: Program): Node[] {
   return found;
 }
 
-/** Declarations with `var` in blocks and loops of a statement: they belong to the whole cell. */
+/** `var` declarations in nested blocks and loops: their scope is the whole cell. */
 export function nestedVariables(statement: Node): (Variables & { isLoopHead: boolean })[] {
   const found: (Variables & { isLoopHead: boolean })[] = [];
   walk(statement, "", (node, key) => {

@@ -1,6 +1,6 @@
 /**
- * Values as results. What knows how it is shown says so: by the symbol that Deno's kernel looks for, or by the methods
- * that IJavascript looks for. All others are shown as text.
+ * Converts values to results. An object can define its own display: by the symbol of Deno's kernel or by the methods of
+ * IJavascript. All others are shown as text.
  */
 import { Buffer } from "node:buffer";
 import { inspect } from "node:util";
@@ -20,7 +20,7 @@ export async function showResult(value: unknown): Promise<void> {
   say({ kind: "result", isMain: true, bundle: jsonOf(await bundleOf(value)) });
 }
 
-/** `$$.html("<b>…</b>")` and the like show something at once, as in IJavascript. */
+/** `$$.html("<b>…</b>")` and the like display at once, as in IJavascript. */
 export const displays = {
   text: (text: string) => display({ "text/plain": text }),
   html: (html: string) => display({ "text/html": html }),
@@ -56,7 +56,7 @@ async function ownBundle(value: unknown): Promise<Record<string, unknown> | unde
   return Object.keys(bundle).length === 0 ? undefined : bundle;
 }
 
-/** Each value as JSON; bytes as base64. */
+/** Encodes each value as JSON; bytes as base64. */
 function jsonOf(bundle: Record<string, unknown>): Record<string, string> {
   const json: Record<string, string> = {};
   for (const [type, value] of Object.entries(bundle)) {

@@ -1,10 +1,10 @@
-/** What a cell has thrown, as it is told: without the frames of the runner and of Node itself. */
+/** Formats errors of cells without stack frames of the runner and of Node. */
 import { inspect } from "node:util";
 import { say } from "./messages.ts";
 
 const FRAME_OF_NODE = /^\s+at .*(?:\(|at |async )node:/;
 
-/** Stacks end where this program, or Node on its behalf, calls the cell. */
+/** Cuts stacks where the runner, or Node on its behalf, calls the cell. */
 export function hideOwnFrames(): void {
   Error.prepareStackTrace = (error, frames) => {
     const own = frames.findIndex((frame) => frame.getFileName() === import.meta.url);
@@ -33,7 +33,7 @@ export function sayError(thrown: unknown): void {
   say(Object.assign({ kind: "error" }, describe(thrown)));
 }
 
-/** For `stderr`: something failed that no cell waits for. */
+/** Text for stderr about an error that no cell waits for. */
 export function uncaughtText(thrown: unknown): string {
   return `Uncaught ${describe(thrown).traceback}\n`;
 }
@@ -48,7 +48,7 @@ function describe(given: unknown): { name: string; value: string; traceback: str
     const traceback = thrown instanceof Interrupted ? String(thrown) : userFrames(inspect(thrown));
     return { name: String(thrown.name), value: String(thrown.message), traceback };
   } catch {
-    // It does not even let itself be looked at.
+    // Even inspecting the value throws.
     return { name: "Error", value: "the value that was thrown cannot be shown", traceback: "Error" };
   }
 }
@@ -69,7 +69,7 @@ function userFrames(stack: string): string {
   const kept: string[] = [];
   for (const line of stack.split("\n")) {
     if (!FRAME_OF_NODE.test(line)) kept.push(line);
-    // Where the members of the error begin.
+    // The error's own members begin here.
     else if (line.endsWith(" {")) kept.push(`${kept.pop() ?? ""} {`);
   }
   return kept.join("\n");

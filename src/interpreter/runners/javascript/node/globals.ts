@@ -1,4 +1,4 @@
-/** What cells have beside what every script in Node has: as in a file of the working folder. */
+/** Globals of cells beyond Node's own, as in a file of the working folder. */
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import process from "node:process";
 import { pathToFileURL } from "node:url";
 import { displays } from "./display.ts";
 
-/** It need not exist. */
+/** The file need not exist. */
 const FILE = "cell.js";
 
 export function setGlobals(): void {
@@ -33,7 +33,7 @@ export function setGlobals(): void {
   hidden("$$", () => displays);
 }
 
-/** Some that Node has cannot be assigned to, such as `crypto`; in a file, a declaration would hide them. */
+/** Makes read-only globals of Node, such as `crypto`, assignable; in a file, a declaration would shadow them. */
 export function makeAssignable(names: readonly string[]): void {
   for (const name of names) {
     const property = Object.getOwnPropertyDescriptor(globalThis, name);
@@ -53,7 +53,7 @@ function resolveFrom(specifier: string): string {
   return found.startsWith("/") ? pathToFileURL(found).href : `node:${found}`;
 }
 
-/** Not listed, and gone as soon as a cell declares the name itself. */
+/** A non-enumerable global, replaced as soon as a cell declares the name itself. */
 function hidden(name: string, get: () => unknown): void {
   Object.defineProperty(globalThis, name, {
     configurable: true,

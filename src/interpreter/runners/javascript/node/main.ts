@@ -1,6 +1,6 @@
 /**
- * Runs cells of JavaScript, in Node, in its global scope. It is started by the interpreter's server, which asks it for
- * one thing after the other. Nothing of it is to be seen in the user's scope but what `globals.ts` puts there.
+ * Runs JavaScript cells in Node's global scope. The interpreter's server starts it and sends one request after the
+ * other. The user's scope contains nothing of it except what `globals.ts` adds.
  */
 import process from "node:process";
 import { constants, Script } from "node:vm";
@@ -22,7 +22,7 @@ for (const event of ["uncaughtException", "unhandledRejection"] as const) {
   process.on(event, (thrown: unknown) => say({ kind: "stderr", text: uncaughtText(thrown) }));
 }
 listen((request) => void take(request));
-// After it has said that it is ready, and before a cell can change what this needs.
+// After it has reported ready, and before a cell can change what this needs.
 setImmediate(prepareReseed);
 
 async function take(request: Request): Promise<void> {
@@ -55,7 +55,7 @@ function doChore({ kind, variables, folder }: Request): void {
 }
 
 async function runCell(request: Request): Promise<void> {
-  // A promise cannot be stopped, but nobody has to wait for it.
+  // A promise cannot be stopped, but the runner need not wait for it.
   const stopped = new Promise<never>((_resolve, reject) => {
     interrupt = () => reject(new Interrupted());
   });
@@ -66,7 +66,7 @@ async function runCell(request: Request): Promise<void> {
     sayError(thrown);
   }
   interrupt = undefined;
-  // What is due already belongs to this cell.
+  // Callbacks that are already due belong to this cell.
   await new Promise((resolve) => setImmediate(resolve));
 }
 

@@ -1,6 +1,6 @@
 /**
- * What the runner says, in its standard output, and what it is asked, from file descriptor 3. Each write is so short
- * that the pipe takes it in one piece, whatever else prints into it at the same time.
+ * The runner's messages on stdout and its requests from file descriptor 3. Each write is short enough for the pipe to
+ * accept it atomically, whatever else prints into it.
  */
 import { Buffer } from "node:buffer";
 import { writeSync } from "node:fs";
@@ -26,7 +26,7 @@ export interface Request {
 
 let token = "";
 
-/** Resolves when it is known to whom this process talks. After that, each request is taken by itself. */
+/** The first line is the token, which the runner acknowledges. Each further line is a request. */
 export function listen(take: (request: Request) => void): void {
   const socket = new Socket({ fd: REQUESTS, readable: true, writable: false });
   let rest = "";
@@ -57,13 +57,13 @@ export function say(message: object): void {
   }
 }
 
-/** All that the request has caused is before it in both streams. */
+/** Reports the end of a request in both streams, behind all output of the request. */
 export function done(number: number, more: object): void {
   const message = Object.assign({ done: number }, more);
   try {
     writeFrame(2, ":", Buffer.from(JSON.stringify({ done: number })));
   } catch {
-    // The cell has closed it.
+    // The cell has closed its stderr.
   }
   say(message);
 }
@@ -75,7 +75,7 @@ function writeFrame(fd: number, kind: ":" | "<" | "+" | ">", part: Buffer): void
       at += writeSync(fd, frame, at);
     } catch (thrown) {
       if ((thrown as NodeJS.ErrnoException).code !== "EAGAIN") throw thrown;
-      // A program that shares the pipe has made it non-blocking.
+      // Another program that shares the pipe has made it non-blocking.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, FULL_WAIT_MS);
     }
   }

@@ -1,21 +1,21 @@
 /**
- * New seeds for all that draws random numbers in this process. Copies of a snapshot begin with the same state, so each
- * of them calls this before its first cell.
+ * Reseeds all random generators of this process. Copies of a snapshot start with the same state, so each calls this
+ * before its first cell.
  *
- * V8 has no way to seed `Math.random` again, so it is replaced, from the start: who keeps the function keeps one that
- * can be seeded. OpenSSL has: `RAND_poll` seeds its first generator from the system, and with that all others, of every
- * thread, at their next use. What Node keeps in stock of it is used up.
+ * V8 cannot reseed `Math.random`, so it is replaced from the start: even saved references to it can be reseeded.
+ * OpenSSL can: `RAND_poll` seeds its first generator from the system, and with it those of all threads at their next
+ * use. Node's buffered random values are used up.
  */
 import { Buffer } from "node:buffer";
 import { randomInt, randomUUID } from "node:crypto";
 import { closeSync, openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
 
-/** Node draws for so many at once. */
+/** Numbers of values that Node buffers. */
 const UUIDS_IN_STOCK = 128;
 const INTEGERS_IN_STOCK = 1024;
 const WORDS = 4;
-/** With 53 bits, as in V8: 27 of one word, 26 of the next. */
+/** 53 bits, as in V8: 27 of one word, 26 of the next. */
 const HIGH_BITS = 26;
 const HIGH_SHIFT = 32 - 27;
 const LOW_SHIFT = 32 - HIGH_BITS;
@@ -40,7 +40,7 @@ export function reseed(): void {
   seedMathRandom();
 }
 
-/** From the system itself: what this process has in stock, its copies have, too. */
+/** Reads from the system, because values buffered in this process are the same in its copies. */
 function seedMathRandom(): void {
   const bytes = Buffer.from(state.buffer);
   const fd = openSync("/dev/urandom", "r");
@@ -71,6 +71,6 @@ export function prepareReseed(): void {
     const koffi = createRequire(import.meta.url)("koffi");
     poll = koffi.load(null).func("int RAND_poll()");
   } catch {
-    // Whoever wants new seeds is told.
+    // `reseed` reports the missing function.
   }
 }

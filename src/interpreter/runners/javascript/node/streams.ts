@@ -1,11 +1,11 @@
-/** `process.stdout` and `process.stderr` of cells: what is written at once is told at once, and in one piece. */
+/** `process.stdout` and `process.stderr` of cells: each write is delivered at once and in one piece. */
 import { Buffer } from "node:buffer";
 
 import { Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { say } from "./messages.ts";
 
-/** What is longer is told in several pieces, so that nobody has to keep all of it. */
+/** Longer writes are split to limit memory. */
 const PIECE_MAX_CHARS = 1024 * 1024;
 
 export function replaceStreams(): void {
@@ -21,10 +21,7 @@ export function replaceStreams(): void {
 type Written = string | Uint8Array;
 type Over = (error?: Error | null) => void;
 
-/**
- * Without the state of other streams, which an interrupt in the middle of a write would leave such that nothing is ever
- * written again.
- */
+/** Has no internal state of a normal stream: an interrupt in the middle of a write could leave that blocked forever. */
 function outputStream(kind: "stdout" | "stderr", fd: number): Writable {
   const decoder = new StringDecoder("utf8");
   const stream = new Writable();
@@ -37,7 +34,7 @@ function outputStream(kind: "stdout" | "stderr", fd: number): Writable {
     if (then !== undefined) process.nextTick(then);
     return true;
   };
-  // Programs end it when they are done; what comes after them still has something to say.
+  // Programs end the stream when they are done, but later cells still write to it.
   const end = (...args: unknown[]) => {
     const [first] = args;
     if (typeof first === "string" || first instanceof Uint8Array) write(first);
