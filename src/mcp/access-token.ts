@@ -1,4 +1,4 @@
-/** The token that clients of the gateway send: kept as a digest, compared in constant time. */
+/** The token that clients of the gateway send. The gateway keeps a digest and compares it in constant time. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -7,7 +7,7 @@ import { TOKEN_VARIABLE } from "./servers/run-as-user.ts";
 
 const TOKEN_MAX_BYTES = 4096;
 
-/** Where clients that did not start the gateway read it, as root. */
+/** Clients that did not start the gateway read the token here, as root. */
 const TOKEN_FILE = "/etc/mcp-gateway/.token";
 const VISIBLE = /^[\x21-\x7e]+$/;
 const BEARER = /^bearer +(.*)$/i;
@@ -33,7 +33,7 @@ export function isBearer({ digest }: AccessToken, authorization: string | null):
   return timingSafeEqual(digest, digestOf(given));
 }
 
-/** Whole or not at all, without a newline: clients take what is in it as it is. */
+/** Written atomically, without a newline: clients use the content as it is. */
 export async function writeTokenFile(token: string, file = TOKEN_FILE): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o755 });
   const unfinished = `${file}.unfinished`;

@@ -1,6 +1,6 @@
 /**
- * The gateway itself, in the background. Its configuration and token come on standard input, so that nobody reads them
- * off its command line; whether it is ready, or why not, goes to standard output as one line of JSON.
+ * The gateway's background process. It reads configuration and token from standard input, so that they are not visible
+ * on its command line, and reports its start as one line of JSON on standard output.
  */
 import { mkdir } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
@@ -15,17 +15,17 @@ import { LOG_FILE, LogFile } from "./log-file.ts";
 import { fetchRepository, installRepository } from "./servers/repository.ts";
 import { giveToUser, USER } from "./servers/run-as-user.ts";
 
-/** The client that starts the gateway gives up after 60 s, and then nobody would hear why. */
+/** The client that starts the gateway gives up after 60 s and would then miss the reason of a failure. */
 export const START_ALL_MS = 55_000;
 const IDLE_CONNECTION_SECONDS = 120;
 
-/** What the process that starts it sends. */
+/** Sent by the launching process. */
 export interface Settings {
   config: string;
   token: string;
 }
 
-/** What it hears. */
+/** Sent to the launching process. */
 export type Report = { ready: true } | { ready: false; message: string };
 
 export async function runInBackground(report: (report: Report) => void): Promise<void> {
@@ -80,7 +80,7 @@ function listen(door: FrontDoor): Bun.Server<undefined> {
   return Bun.serve({
     port: MCP_PORT,
     hostname: "0.0.0.0",
-    // Streams have signs of life, however long a call takes.
+    // Streams send keepalives, however long a call takes.
     idleTimeout: IDLE_CONNECTION_SECONDS,
     maxRequestBodySize: REQUEST_MAX_BYTES,
     fetch: (request) => door.answer(request),

@@ -1,14 +1,14 @@
 /**
- * The servers that the gateway has by name: which npm package each is, which settings it takes, and how it hears of
- * them. Secrets go into variables, never into arguments: everybody in the sandbox can read those of a process.
+ * The named servers of the gateway: npm package, settings, and how each setting is passed. Secrets go into variables,
+ * never into arguments, which every process in the sandbox can read.
  */
 
-/** Where the npm packages of the template are. */
+/** The template's npm packages. */
 const PACKAGES_FOLDER = "/opt/mcp";
-/** Where servers keep what they know; the one who runs them may write there. */
+/** Servers keep their state here; their user may write to it. */
 export const STATE_FOLDER = "/var/lib/mcp-gateway";
 
-/** How a server hears of a setting: by a variable; of paths, which are always required, by an argument for each. */
+/** How a setting is passed: as a variable, or, for paths, which are always required, as one argument each. */
 export type Setting = { type: "text" | "number"; variable: string; required: boolean } | { type: "paths" };
 
 export interface CatalogueServer {
@@ -80,7 +80,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueServer>> = {
   tavily: { package: "tavily-mcp", program: "build/index.js", settings: { apiKey: secret("TAVILY_API_KEY") } },
 };
 
-/** Of a server of the catalogue, in the template. */
+/** The program of a catalogue server in the template. */
 export function programOf(name: string): string {
   const server = CATALOGUE[name];
   return `${PACKAGES_FOLDER}/node_modules/${server?.package}/${server?.program}`;
@@ -89,7 +89,7 @@ export function programOf(name: string): string {
 const NEEDS_BROWSER = "it needs a browser, which this template leaves out for its size; the template `desktop` has one";
 const PYTHON_ONLY = "there is no npm package of it";
 
-/** Names that somebody may well try, and why they are not served. */
+/** Names that users are likely to try, and why they are not served. */
 export const NOT_SERVED: Readonly<Record<string, string>> = {
   desktopCommander: "its npm package needs a version of another one that npm does not have",
   fetch: PYTHON_ONLY,

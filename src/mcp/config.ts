@@ -1,26 +1,23 @@
-/**
- * From what `--config` says to what has to be started. Everything that can be wrong with a configuration is said here,
- * before anything runs.
- */
+/** Parses `--config` into servers to start. It reports every error of a configuration before anything runs. */
 import { Fault } from "../contract/fault.ts";
 import { CATALOGUE, type CatalogueServer, NOT_SERVED, programOf, type Setting } from "./catalogue.ts";
 import { type Repository, repositoryOf } from "./servers/repository.ts";
 
-/** Of one configuration. */
+/** Maximum servers in one configuration. */
 export const SERVERS_MAX = 64;
 
-/** One server, ready to be started. */
+/** A server that is ready to be started. */
 export interface ServerPlan {
   /** As in the configuration. */
   name: string;
   argv: readonly string[];
   variables: Readonly<Record<string, string>>;
-  /** Made, and installed, before it is started; it runs there. */
+  /** Fetched and installed before the start; the server runs in it. */
   repository?: Repository;
 }
 
 const REPOSITORY_PREFIX = "github/";
-/** A variable that is set to it for a program stops there. */
+/** A variable's value ends at a NUL. */
 const NUL = "\0";
 
 export function parseConfig(text: string): ServerPlan[] {
@@ -43,7 +40,9 @@ export function isRepository(name: string): boolean {
   return name.startsWith(REPOSITORY_PREFIX);
 }
 
-/** Of servers of the catalogue, and of repositories; says of all that are not served why, and which are. */
+/**
+ * Accepts servers of the catalogue and repositories. The fault explains each rejected name and lists the served ones.
+ */
 export function checkNames(names: readonly string[]): void {
   const unknown = names.filter((name) => !isRepository(name) && !Object.hasOwn(CATALOGUE, name));
   if (unknown.length === 0) return;
@@ -63,7 +62,7 @@ function parseObject(text: string): Record<string, unknown> {
   try {
     parsed = JSON.parse(text);
   } catch (cause) {
-    // Without the text: there are secrets in it.
+    // Do not show the text: it contains secrets.
     throw new Fault(400, "--config is not JSON; give an object with one key for each server", { cause });
   }
   if (!isObject(parsed)) throw new Fault(400, "--config is no JSON object; give one with one key for each server");
@@ -132,7 +131,7 @@ function checkSettings(name: string, settings: Record<string, unknown>, known: r
 function settingValue(what: string, value: unknown, type: "text" | "number"): string {
   const isGood = type === "text" ? typeof value === "string" : Number.isFinite(Number(value)) && value !== "";
   const written = String(value);
-  // The value itself may be a secret: only what it is, is said.
+  // The value may be a secret: show only its type.
   if (!isGood || written.includes(NUL)) throw new Fault(400, `${what} is ${shown(value)}; give a ${type}`);
   return written;
 }

@@ -1,14 +1,14 @@
-/** A sandbox has one gateway: another configuration takes the place of the one before. */
+/** Ends the previous gateway: a sandbox has only one, and a new configuration replaces the old one. */
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
 
-/** From SIGTERM until the gateway before this one is gone. */
+/** Time from SIGTERM until the previous gateway must be gone. */
 const FORMER_GATEWAY_END_MS = 5_000;
 const FORMER_GATEWAY_LOOK_MS = 20;
 
 const PID_FILE = "/run/mcp-gateway.pid";
-/** How the background process of a gateway is called on its command line. */
+/** The argument that marks the background process of a gateway. */
 export const BACKGROUND = "background";
 
 export async function recordGateway(): Promise<void> {
@@ -29,12 +29,12 @@ function tellToEnd(pid: number): void {
   try {
     process.kill(pid, "SIGTERM");
   } catch (error) {
-    // It was about to end by itself.
+    // The process ended by itself just now.
     if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }
 
-/** The number may be another process's by now. */
+/** Checks the command line, because the pid may belong to another process by now. */
 function isGateway(pid: number): boolean {
   if (!Number.isInteger(pid) || pid <= 1 || pid === process.pid) return false;
   const [, ...args] = (readText(`/proc/${pid}/cmdline`) ?? "").split("\0");

@@ -1,4 +1,4 @@
-/** The gateway's HTTP side: one path, a token, and sessions behind it. */
+/** The gateway's HTTP interface: one path, the token check, and the sessions. */
 import { isInitializeRequest } from "@modelcontextprotocol/sdk/types.js";
 import { type AccessToken, isBearer } from "./access-token.ts";
 import type { Gateway } from "./gateway.ts";
@@ -6,7 +6,7 @@ import { kernelHex } from "./kernel-random.ts";
 import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { Session } from "./session.ts";
 
-/** The one that was idle for longest makes room for another. */
+/** Beyond this, the session that was idle longest is closed. */
 export const SESSIONS_MAX = 256;
 
 export const MCP_PORT = 50_005;
@@ -14,7 +14,7 @@ const PATH = "/mcp";
 const SESSION_HEADER = "mcp-session-id";
 const SESSION_ID_BYTES = 16;
 
-/** Pages of any origin may ask: without the token they are told nothing. */
+/** Pages of any origin may send requests: without the token they get no data. */
 const CORS = {
   "access-control-allow-origin": "*",
   "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
@@ -25,7 +25,7 @@ const CORS = {
 export class FrontDoor {
   readonly #token: AccessToken;
   readonly #gateway: Gateway;
-  /** In the order of their last use. */
+  /** In order of last use. */
   readonly #sessions = new Map<string, Session>();
 
   constructor(gateway: Gateway, token: AccessToken) {
@@ -62,7 +62,7 @@ export class FrontDoor {
     } catch {
       return refusal(400, -32700, "the body is not JSON");
     }
-    // Of what the transport asks of a POST, this is for itself; the body has been read.
+    // The transport needs only method and headers from this; it gets the parsed body separately.
     const head = new Request(request.url, { method: "POST", headers: request.headers });
     if (request.headers.get(SESSION_HEADER) !== null || !isInitializeRequest(body)) {
       return await this.#inSession(head, body);
@@ -102,7 +102,7 @@ export class FrontDoor {
   }
 }
 
-/** As MCP has errors that belong to no request. */
+/** An MCP error that belongs to no request. */
 function refusal(status: number, code: number, message: string): Response {
   return Response.json({ jsonrpc: "2.0", error: { code, message }, id: null }, { status });
 }

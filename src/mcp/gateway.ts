@@ -1,6 +1,6 @@
 /**
- * Between sessions and servers: each call of a client goes to the server that has what it asks for, and what a server
- * has to say goes to the sessions that it concerns.
+ * Connects sessions and servers: forwards each call to the server that offers the requested item, and each notification
+ * of a server to the sessions that it concerns.
  */
 import {
   type CompleteRequest,
@@ -19,9 +19,9 @@ import type { Account } from "./servers/run-as-user.ts";
 import { type ServerListener, StdioServer } from "./servers/stdio-server.ts";
 import type { Call, Greeting, Session } from "./session.ts";
 
-/** Of one call, from the last sign of progress; a client that gives up cancels it before. */
+/** Timeout of a call since its last progress. A client that gives up cancels the call earlier. */
 export const CALL_MS = 3_600_000;
-/** At once, of all sessions. */
+/** Maximum concurrent calls of all sessions. */
 export const CALLS_MAX = 1_024;
 const INSTRUCTIONS_MAX_CHARS = 16_384;
 const SUBSCRIPTIONS_MAX = 4_096;
@@ -33,18 +33,18 @@ export class Gateway implements ServerListener {
   readonly #offers: Offers;
   readonly #log: (line: string) => void;
   readonly #sessions = new Set<Session>();
-  /** By resource: who wants to hear of its changes. */
+  /** Sessions that subscribe to a resource, by resource. */
   readonly #subscribers = new Map<string, Set<Session>>();
   #calls = 0;
 
-  /** Servers run as the account; without one, as whoever runs the gateway. */
+  /** Servers run as the account, or as the gateway's user without one. */
   constructor(plans: readonly ServerPlan[], account: Account | undefined, log: (line: string) => void) {
     this.#log = log;
     this.#servers = plans.map((plan) => new StdioServer(plan, account, this));
     this.#offers = new Offers(this.#servers, log);
   }
 
-  /** All servers, or none: what one of them says is why. */
+  /** Starts all servers or none; the failing server's message is the reason. */
   async start(signal: AbortSignal): Promise<void> {
     const started = await Promise.allSettled(this.#servers.map((server) => server.start(signal)));
     const failed = started.find((outcome) => outcome.status === "rejected");
@@ -164,7 +164,7 @@ export class Gateway implements ServerListener {
     return {};
   }
 
-  /** The server hears of it when nobody is left. */
+  /** The server is told when the last subscriber leaves. */
   async #unsubscribe(session: Session, uri: string): Promise<Result> {
     const subscribers = this.#subscribers.get(uri);
     if (subscribers?.delete(session) !== true || subscribers.size > 0) return {};
@@ -173,13 +173,13 @@ export class Gateway implements ServerListener {
     return {};
   }
 
-  /** To the server that has the resource; with one given, only if it is that one. */
+  /** Sends to the server of the resource; if `only` is given, just when it is that server. */
   async #forwardSubscription(method: string, uri: string, only?: StdioServer): Promise<void> {
     const server = await this.#offers.serverOf(uri);
     if (only === undefined || only === server) await server.request({ method, params: { uri } }, { timeout: LIST_MS });
   }
 
-  /** Servers say as much as the session wants that wants most; each session hears what it wants. */
+  /** Sets a server to the most verbose level of all sessions; each session filters by its own level. */
   #tellLevel(server: StdioServer): void {
     const levels = LoggingLevelSchema.options;
     const wanted = [...this.#sessions].flatMap(({ level }) => (level === undefined ? [] : [levels.indexOf(level)]));
@@ -191,12 +191,12 @@ export class Gateway implements ServerListener {
   }
 }
 
-/** As it came, but for the name: progress and cancellation go both ways. */
+/** Forwards a call unchanged except for the name; progress and cancellation pass as well. */
 function forward(server: StdioServer, { request, signal, notify }: Call, params: Call["request"]["params"]) {
   const { _meta, ...rest } = params ?? {};
   const { progressToken, ...meta } = _meta ?? {};
   const options = { signal, timeout: CALL_MS, resetTimeoutOnProgress: true };
-  // A token of its own goes to the server: those of several sessions may be the same.
+  // The server gets a new progress token, because tokens of different sessions may be equal.
   const forwarded = { method: request.method, params: _meta === undefined ? rest : { ...rest, _meta: meta } };
   if (progressToken === undefined) return server.request(forwarded, options);
   const onprogress = (progress: Progress) =>

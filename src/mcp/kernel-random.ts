@@ -1,4 +1,7 @@
-/** Random values straight from the kernel: a gateway that is forked would have the same ones in stock in each copy. */
+/**
+ * Reads random values from the kernel each time: values buffered in the process would be the same in each copy of a
+ * forked sandbox.
+ */
 import { closeSync, openSync, readSync } from "node:fs";
 
 export function kernelHex(length: number): string {

@@ -1,16 +1,17 @@
-/** Starts the gateway in the background, and waits until it is ready or says why it is not. */
+/** Starts the gateway in the background and waits until it is ready or reports an error. */
 import { Fault } from "../contract/fault.ts";
 import type { Report, Settings } from "./background.ts";
 import { BACKGROUND } from "./former-gateway.ts";
 import { LOG_FILE } from "./log-file.ts";
 import { endGroup, ownVariables } from "./servers/run-as-user.ts";
 
-/** A little more, for the end of what was begun. */
+/** Longer than the gateway's own limit, so that it can clean up and report. */
 const READY_MAX_MS = 58_000;
 const READY_REPORT_MAX_BYTES = 64 * 1024;
 
 export async function launch(settings: Settings): Promise<void> {
-  // A session of its own: the command that started it ends, and what it holds open would keep its client waiting.
+  // A session of its own: the launching command ends, and open descriptors of its session would keep its client
+  // waiting.
   const gateway = Bun.spawn([process.execPath, "--smol", "--no-env-file", process.argv[1] ?? "", BACKGROUND], {
     env: ownVariables(),
     cwd: "/",

@@ -1,4 +1,4 @@
-/** What the gateway and its servers have to say while nobody listens: the last of it, in a file. */
+/** Log of the gateway and its servers: a file that keeps the most recent lines. */
 import { appendFileSync, renameSync, statSync } from "node:fs";
 
 const LOG_MAX_BYTES = 1024 * 1024;
@@ -14,7 +14,7 @@ export class LogFile {
     this.#bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  /** Never fails: a full disk is no reason to answer no calls. */
+  /** Never fails: a full disk must not stop the gateway. */
   write(line: string): void {
     const text = `${new Date().toISOString()} ${line}\n`;
     try {
@@ -25,7 +25,7 @@ export class LogFile {
       appendFileSync(this.#path, text, { mode: 0o600 });
       this.#bytes += Buffer.byteLength(text);
     } catch {
-      // There is nobody to tell.
+      // There is no other place to report this.
     }
   }
 }

@@ -1,6 +1,7 @@
 /**
- * `mcp-gateway`, the command of the template of that name: serves MCP servers, each a process that speaks over its
- * standard input and output, to clients that speak streamable HTTP. It returns when they can be called.
+ * `mcp-gateway`, the command of the template of that name. It serves MCP servers, which are processes that use standard
+ * input and output, to clients over streamable HTTP. The command returns when the servers can be called. This folder
+ * never talks to the host: it runs inside the sandbox.
  */
 import { existsSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
@@ -26,14 +27,14 @@ async function main([command, ...rest]: readonly string[]): Promise<void> {
   if (command === "pull" && rest.length > 0) return await pull(rest);
   const config = command === "--config" && rest.length === 1 ? rest[0] : command?.match(/^--config=(.*)$/s)?.[1];
   if (config === undefined) throw new Fault(400, USAGE);
-  // What is wrong with it is known before anything is started.
+  // Report configuration errors before anything starts.
   parseConfig(config);
   await launch({ config, token: checkToken(process.env[TOKEN_VARIABLE]) });
-  // The gateway goes on by itself.
+  // The gateway continues in the background.
   process.exit(0);
 }
 
-/** Whatever the catalogue has is in the template; repositories are fetched. */
+/** Catalogue servers are already in the template; repositories are fetched. */
 async function pull(names: readonly string[]): Promise<void> {
   checkNames(names);
   const signal = AbortSignal.timeout(TEMPLATE_PULL_MS);

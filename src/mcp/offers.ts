@@ -1,7 +1,7 @@
 /**
- * What all servers have together: tools, prompts, resources and templates of resources, each with the server that it
- * comes from. Servers are asked each time that a client asks; one that does not answer still has what it had last, and
- * says to callers itself why it does not answer.
+ * Merges the tools, prompts, resources and resource templates of all servers, each with its server. Every list request
+ * of a client queries the servers. A server that does not reply keeps its last known entries, and a call to it reports
+ * why it fails.
  */
 import { UriTemplate } from "@modelcontextprotocol/sdk/shared/uriTemplate.js";
 import { ErrorCode, type Result } from "@modelcontextprotocol/sdk/types.js";
@@ -19,7 +19,10 @@ interface Offer {
   entry: Entry;
 }
 
-/** Lists of MCP, by method: where the entries are in the answer, who has any, and what tells them apart. */
+/**
+ * List methods of MCP: the member that holds the entries, the capability of servers that have any, and the key of an
+ * entry.
+ */
 const LISTS = {
   "tools/list": { entries: "tools", capability: "tools", key: "name" },
   "prompts/list": { entries: "prompts", capability: "prompts", key: "name" },
@@ -35,7 +38,7 @@ export function isList(method: string): method is List {
 export class Offers {
   readonly #servers: readonly StdioServer[];
   readonly #log: (line: string) => void;
-  /** Of the last time that each was asked for: a call does not wait for all servers to say anew what they have. */
+  /** The last known lists, so that a call does not wait until all servers list their entries again. */
   readonly #known = new Map<List, Promise<Offer[]>>();
   readonly #lastOf = new Map<string, Offer[]>();
 
@@ -44,7 +47,7 @@ export class Offers {
     this.#log = log;
   }
 
-  /** The whole list at once, as the answer to a client. */
+  /** The whole list in one page. */
   async list(method: List): Promise<Result> {
     const { entries, key } = LISTS[method];
     const offers = await this.#ask(method);
@@ -53,12 +56,12 @@ export class Offers {
     return { [entries]: offers.map(({ entry }, at) => ({ ...entry, name: names[at] })) };
   }
 
-  /** Something is different now. */
+  /** Discards the known lists after a change. */
   forget(): void {
     this.#known.clear();
   }
 
-  /** The server that has a tool or prompt, and what it calls it. */
+  /** The server of a tool or prompt, and the server's own name for it. */
   async find(method: "tools/list" | "prompts/list", name: string): Promise<{ server: StdioServer; name: string }> {
     const found = named(await this.#offers(method), name) ?? named(await this.#ask(method), name);
     if (found !== undefined) return { server: found.server, name: nameOf(found) };
@@ -66,7 +69,7 @@ export class Offers {
     throw new RpcError(ErrorCode.InvalidParams, `no server has a ${kind} ${JSON.stringify(name)}; ${method} has all`);
   }
 
-  /** The server of a resource: the one that lists it, or has a template that fits, or is the only one with any. */
+  /** The server of a resource: the one that lists it, or has a matching template, or is the only one with resources. */
   async serverOf(uri: string): Promise<StdioServer> {
     const isIt = ({ entry }: Offer) => entry.uri === uri;
     const listed = (await this.#offers("resources/list")).find(isIt) ?? (await this.#ask("resources/list")).find(isIt);
@@ -106,7 +109,7 @@ export class Offers {
       }
     } catch (error) {
       const { code, message } = RpcError.from(error);
-      // Many have resources, and none of the templates that go with them.
+      // Many servers have resources, but do not support resource templates.
       if (code === ErrorCode.MethodNotFound) return [];
       this.#log(`${server.name} does not answer ${method}: ${message}`);
       return this.#lastOf.get(key) ?? [];
@@ -134,7 +137,7 @@ function isEntry(value: unknown): value is Entry {
   return typeof value === "object" && value !== null;
 }
 
-/** Of two that are the same, the first. */
+/** Keeps the first of equal entries. */
 function unique(offers: readonly Offer[], key: string): Offer[] {
   return [...new Map([...offers].reverse().map((offer) => [offer.entry[key], offer])).values()].reverse();
 }

@@ -1,7 +1,6 @@
 /**
- * Under which names clients see what several servers have. A name that only one server has stays as it is. One that
- * several have is there once for each, with the name of its server in front: which of them is meant does not depend on
- * an order that nobody sees.
+ * Public names of items from several servers. A name of only one server stays as it is. A name of several servers
+ * appears once per server, prefixed with the server's name, so that the choice does not depend on a hidden order.
  */
 
 interface Named {
@@ -9,10 +8,10 @@ interface Named {
   name: string;
 }
 
-/** Between the server's name and the other one; models accept letters, digits, dashes and underscores. */
+/** Between the server's name and the item's; models accept letters, digits, dashes and underscores. */
 const SEPARATOR = "__";
 
-/** In the order of the entries. Every name is there once. */
+/** In the order of the entries. Every name is unique. */
 export function publicNames(entries: readonly Named[]): string[] {
   const owners = Map.groupBy(entries, ({ name }) => name);
   const taken = new Set([...owners].filter(([, all]) => all.length === 1).map(([name]) => name));
@@ -24,7 +23,7 @@ export function publicNames(entries: readonly Named[]): string[] {
   });
 }
 
-/** Always understood in a call, whether another server has the same name or not. */
+/** Calls always accept this form, whether the name is ambiguous or not. */
 export function prefixed(server: string, name: string): string {
   return `${server.replaceAll(/[^\w-]+/g, "_")}${SEPARATOR}${name}`;
 }

@@ -1,8 +1,8 @@
-/** An error as MCP has it: what a client hears in answer to a request. */
+/** An MCP error, as the client receives it. */
 import { ErrorCode, McpError } from "@modelcontextprotocol/sdk/types.js";
 import { Fault } from "../contract/fault.ts";
 
-/** The client puts this in front of every message, and so does the gateway's own. */
+/** The MCP library adds this prefix to every message, on both sides. */
 const PREFIX = /^MCP error -?\d+: /;
 
 export class RpcError extends Error {
@@ -16,7 +16,7 @@ export class RpcError extends Error {
     this.data = data;
   }
 
-  /** Whatever was thrown, as the client should hear it. */
+  /** Converts any thrown value for the client. */
   static from(thrown: unknown): RpcError {
     if (thrown instanceof RpcError) return thrown;
     if (thrown instanceof McpError) return new RpcError(thrown.code, thrown.message.replace(PREFIX, ""), thrown.data);

@@ -1,4 +1,4 @@
-/** One client's session: its end of the streamable HTTP transport, and what it has not read yet. */
+/** One client's session: the server side of its streamable HTTP transport, and its unread notifications. */
 import { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
 import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
@@ -17,10 +17,10 @@ import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { RpcError } from "./rpc-error.ts";
 import { GATEWAY } from "./servers/stdio-server.ts";
 
-/** Notifications that a client has not read yet; more are dropped. */
+/** Maximum unread notifications of a client; more are dropped. */
 export const UNREAD_NOTIFICATIONS_MAX = 1_024;
 
-/** What the client sees of all servers together when the session begins. */
+/** The merged view of all servers at the start of a session. */
 export interface Greeting {
   capabilities: ServerCapabilities;
   instructions: string;
@@ -29,7 +29,7 @@ export interface Greeting {
 export interface Call {
   request: JSONRPCRequest;
   signal: AbortSignal;
-  /** Does not wait for a client that reads slowly: what it has no room for is dropped. */
+  /** Does not wait for a slow client: notifications beyond the limit are dropped. */
   notify(notification: Notification): void;
 }
 
@@ -39,9 +39,9 @@ interface SessionListener {
   closed(session: Session): void;
 }
 
-/** Streams of the session: one for each POST, under the ids of its requests, and one that the client opens by GET. */
+/** Key of the stream that the client opens by GET. Streams of POSTs have their request ids as keys. */
 const BY_GET: unique symbol = Symbol("GET");
-/** A comment. Nothing of an answer is sent before its first byte, not even that there is one. */
+/** A comment that starts the stream: without a first byte not even the headers of a response are sent. */
 const FIRST = Buffer.from(": here\n\n");
 type StreamKey = RequestId | typeof BY_GET;
 
@@ -53,7 +53,7 @@ export class Session {
   readonly #listener: SessionListener;
   readonly #server: Server;
   readonly #transport: WebStandardStreamableHTTPServerTransport;
-  /** How many notifications wait in each stream. */
+  /** Unread notifications per stream. */
   readonly #unread = new Map<StreamKey, number>();
 
   constructor(id: string, { capabilities, instructions }: Greeting, listener: SessionListener) {
@@ -75,7 +75,7 @@ export class Session {
     }
   }
 
-  /** With the body as it was parsed, of a POST. */
+  /** `body` is the parsed body of a POST. */
   async handle(request: Request, body: unknown): Promise<Response> {
     if (this.#server.transport === undefined) await this.#server.connect(this.#transport);
     const keys: StreamKey[] = request.method === "GET" ? [BY_GET] : requestIds(body);
@@ -90,7 +90,7 @@ export class Session {
     return new Response(this.#counted(answer.body, keys), answer);
   }
 
-  /** Something that concerns no call of the client. */
+  /** Sends a notification that belongs to no call. */
   notify(notification: Notification): void {
     if (notification.method === "notifications/message" && !this.#hears(notification)) return;
     if (this.#takesRoom(BY_GET)) void this.#send(this.#server.notification(notification));
@@ -107,7 +107,7 @@ export class Session {
     };
     try {
       const result = await this.#listener.call(this, { request, signal: extra.signal, notify });
-      // Nothing comes after the result: what was to come before is on its way.
+      // Nothing may follow the result, so wait until earlier notifications are sent.
       await sent;
       return result;
     } catch (error) {
@@ -127,12 +127,12 @@ export class Session {
     return true;
   }
 
-  /** A client that went away meanwhile hears nothing. */
+  /** Ignores errors of a disconnected client. */
   #send(sent: Promise<void>): Promise<void> {
     return sent.catch(() => undefined);
   }
 
-  /** The same stream; each piece is one event, and is counted when the client has taken it. */
+  /** The same stream, which counts each piece, that is one event, when the client has read it. */
   #counted(body: ReadableStream<Uint8Array>, keys: readonly StreamKey[]): ReadableStream<Uint8Array> {
     const reader = body.getReader();
     const over = () => {

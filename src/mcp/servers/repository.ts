@@ -1,4 +1,4 @@
-/** Servers that are in a repository of their own, not in the catalogue: fetched, installed, then run in its root. */
+/** Servers from a repository instead of the catalogue: fetched, installed, then run in the repository's root. */
 import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -12,7 +12,7 @@ export interface Repository {
   installCmd?: string;
 }
 
-/** Neither starts with a dot or a dash: they become part of a path, and of an argument. */
+/** Neither part starts with a dot or a dash, because they become part of a path and of an argument. */
 const NAME = /^github\/([A-Za-z0-9][\w-]*)\/([A-Za-z0-9_][\w.-]*)$/;
 
 export function repositoryOf(name: string, installCmd?: string): Repository {
@@ -27,7 +27,7 @@ export function repositoryOf(name: string, installCmd?: string): Repository {
   return installCmd === undefined ? found : { ...found, installCmd };
 }
 
-/** What was fetched before, by a build of a template, is taken as it is; what was begun and not ended is not. */
+/** Reuses what a template build fetched before, but not an incomplete fetch. */
 export async function fetchRepository({ url, folder }: Repository, signal: AbortSignal): Promise<void> {
   if (existsSync(folder)) return;
   const unfinished = `${folder}.unfinished`;

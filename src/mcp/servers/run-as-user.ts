@@ -1,10 +1,10 @@
 /**
- * Programs that the gateway starts. They are not root's, though the gateway is: they run as the user that commands of
- * clients run as, each in a session of its own, and they end when the gateway does, however it ends.
+ * Starts programs for the gateway. The gateway runs as root, but its programs run as the user of clients' commands,
+ * each in its own session, and end with the gateway, however it ends.
  */
 import { lchown } from "node:fs/promises";
 
-/** The last of what a server says on standard error, for error messages. */
+/** Length of the kept end of a server's stderr, for error messages. */
 const STDERR_KEPT_BYTES = 4096;
 
 export interface Account {
@@ -14,11 +14,11 @@ export interface Account {
 }
 
 export const USER: Account = { name: "user", id: 1000, home: "/home/user" };
-/** The gateway's own, which no server needs to know. */
+/** The gateway's own variable, which servers must not see. */
 export const TOKEN_VARIABLE = "GATEWAY_ACCESS_TOKEN";
 
 export interface RunOptions {
-  /** Undefined: as whoever runs the gateway. */
+  /** Undefined: the gateway's own user. */
   account: Account | undefined;
   cwd: string;
   variables: Readonly<Record<string, string>>;
@@ -26,7 +26,7 @@ export interface RunOptions {
 
 export type Program = Bun.Subprocess<"pipe", "pipe", "pipe">;
 
-/** Throws when there is no such folder. */
+/** Throws if the folder does not exist. */
 export function startAsUser(
   argv: readonly string[],
   { account, cwd, variables }: RunOptions,
@@ -45,13 +45,13 @@ export function startAsUser(
   });
 }
 
-/** What the sandbox has for every program, and thus the gateway, too. */
+/** The environment that the sandbox gives to every program, the gateway included. */
 export function ownVariables(): Record<string, string | undefined> {
   const { [TOKEN_VARIABLE]: _, ...others } = process.env;
   return others;
 }
 
-/** Runs a program to its end. Gives what it said last if it failed. */
+/** Runs a program to its end. Returns its last output if it failed. */
 export async function runAsUser(
   argv: readonly string[],
   { signal, ...options }: RunOptions & { signal: AbortSignal },
@@ -66,7 +66,7 @@ export async function runAsUser(
   if (signal.aborted) end();
   try {
     const how = await ended.promise;
-    // Whoever it left behind may hold its pipes: they are ended, too.
+    // End its remaining child processes, which may hold its pipes open.
     end();
     await Promise.all([said.over, rest]);
     if (program.exitCode === 0) return undefined;
@@ -76,13 +76,13 @@ export async function runAsUser(
   }
 }
 
-/** The last bytes of a stream of text, for error messages. */
+/** The last bytes of a text stream, for error messages. */
 export class LastWords {
   #kept = Buffer.alloc(0);
   readonly over: Promise<void>;
 
   constructor(stream: ReadableStream<Uint8Array>, onPiece: (piece: Uint8Array) => void = () => undefined) {
-    // The end of the process is what counts, not how its pipe ends.
+    // Ignore pipe errors: the end of the process is reported separately.
     this.over = this.#read(stream, onPiece).catch(() => undefined);
   }
 
@@ -102,12 +102,12 @@ function endOf(code: number | null, signal: number | string | null): string {
   return signal === null ? `exit code ${code}` : `ended by ${signal}`;
 }
 
-/** With all that it started and that has not left its session. */
+/** Signals the program and its children in the same process group. */
 export function endGroup({ pid }: { pid: number }, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal);
   } catch {
-    // It is gone.
+    // The process is gone.
   }
 }
 

@@ -1,16 +1,16 @@
-/** One process of a server: messages as lines of JSON on its standard input and output. */
+/** One process of a server, with messages as lines of JSON on its standard input and output. */
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { Fault } from "../../contract/fault.ts";
 import { endGroup, LastWords, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
 
-/** From the end of a server until its standard error is, too; what it left behind may hold that. */
+/** Time after a server's end to read its stderr, which its child processes may hold open. */
 const LAST_WORDS_MS = 1_000;
-/** From SIGTERM to SIGKILL. */
+/** Time from SIGTERM to SIGKILL. */
 const SERVER_END_MS = 2_000;
-/** A message of a server: one line. One that sends more is ended. */
+/** Maximum size of a message, which is one line. A server that sends more is ended. */
 export const MESSAGE_MAX_BYTES = 32 * 1024 * 1024;
-/** Of requests that a server has not read yet. */
+/** Maximum bytes of requests that a server has not read yet. */
 const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
 
 const NEWLINE = 10;
@@ -23,10 +23,10 @@ export class StdioProcess implements Transport {
   readonly #options: RunOptions & { log: (piece: Uint8Array) => void };
   #program: Program | undefined;
   #stderr: LastWords | undefined;
-  /** Of the message that is still arriving. */
+  /** Pieces of an incomplete message. */
   #pieces: Uint8Array[] = [];
   #arrivedBytes = 0;
-  /** Of requests that it has not read yet. */
+  /** Bytes of requests that it has not read yet. */
   #waitingBytes = 0;
   #end: string | undefined;
   readonly #ended = Promise.withResolvers<void>();
@@ -51,7 +51,7 @@ export class StdioProcess implements Transport {
     const line = Buffer.from(`${JSON.stringify(message)}\n`);
     const { stdin } = this.#program;
     this.#waitingBytes += line.length;
-    // Nobody waits for it: a server may well read its next request only after others were answered.
+    // Do not await this: a server may read its next request only after it has responded to others.
     Promise.try(async () => {
       stdin.write(line);
       await stdin.flush();
@@ -68,7 +68,7 @@ export class StdioProcess implements Transport {
     clearTimeout(timer);
   }
 
-  /** Why it is no more, with what it said last. */
+  /** Why it ended, with the end of its stderr. */
   lastWords(): string {
     const said = this.#stderr?.text() ?? "";
     const end = this.#end ?? "still running";
@@ -84,7 +84,7 @@ export class StdioProcess implements Transport {
     }
   }
 
-  /** Also of one that does not read any more: its end is what the caller hears of. */
+  /** Also for a process that no longer reads: the caller gets an error from its end. */
   #kill(): void {
     if (this.#program !== undefined) endGroup(this.#program, "SIGKILL");
   }
@@ -92,14 +92,14 @@ export class StdioProcess implements Transport {
   async #close(end: string): Promise<void> {
     if (this.#end !== undefined) return;
     this.#end = end;
-    // Others of its session have nobody to talk to.
+    // End the other processes of its session.
     this.#kill();
     await Promise.race([this.#stderr?.over, Bun.sleep(LAST_WORDS_MS)]);
     this.#ended.resolve();
     this.onclose?.();
   }
 
-  /** A server that talks faster than it is heard waits. */
+  /** Backpressure: a server that sends faster than the gateway handles messages waits. */
   async #readAll({ stdout }: Program): Promise<void> {
     for await (const piece of stdout) await this.#read(piece);
   }
@@ -114,7 +114,8 @@ export class StdioProcess implements Transport {
       this.#arrivedBytes = 0;
       if (line === "") continue;
       this.#receive(line);
-      // The protocol hears notifications a moment later than answers: progress would be lost behind the result.
+      // The MCP library handles notifications a tick later than responses. Without this, progress would come after the
+      // result.
       await undefined;
     }
     this.#keep(piece.subarray(from));
@@ -130,7 +131,7 @@ export class StdioProcess implements Transport {
     void this.#close(`ended by the gateway, for a message of more than ${MESSAGE_MAX_BYTES} bytes`);
   }
 
-  /** Servers that print to standard output besides are common; what is no message is passed over. */
+  /** Ignores lines that are not messages, because many servers also print to standard output. */
   #receive(line: string): void {
     if (this.#end !== undefined) return;
     let message: unknown;

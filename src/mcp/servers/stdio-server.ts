@@ -1,6 +1,6 @@
 /**
- * A server of the configuration: one process at a time, started again when it ends. One that ends again and again rests
- * until somebody calls it after a pause, so that it does not take the whole sandbox.
+ * A configured server: one process at a time, restarted when it ends. After repeated ends it stays down until a call
+ * comes after a pause, so that it does not use up the sandbox's resources.
  */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import type { RequestOptions } from "@modelcontextprotocol/sdk/shared/protocol.js";
@@ -18,11 +18,11 @@ import { RpcError } from "../rpc-error.ts";
 import type { Account } from "./run-as-user.ts";
 import { StdioProcess } from "./stdio-process.ts";
 
-/** Until one server has answered `initialize`. */
+/** Time until a server must have responded to `initialize`. */
 const SERVER_START_MS = 50_000;
-/** A server that ends is started again at once, then later and later … */
+/** First delay before a restart; it grows with each end. */
 const RESTART_DELAY_MS = 100;
-/** … and after so many ends within the window it rests until somebody calls it after the pause. */
+/** After this many ends within the window, the next restart happens with a call after the pause. */
 export const RESTARTS_MAX = 5;
 export const RESTART_WINDOW_MS = 60_000;
 export const RESTART_PAUSE_MS = 30_000;
@@ -35,7 +35,7 @@ interface Running {
 }
 
 export interface ServerListener {
-  /** It is there, for the first time or again. */
+  /** The server is ready, for the first time or again. */
   started(server: StdioServer): void;
   notified(server: StdioServer, notification: Notification): void;
   log(line: string): void;
@@ -46,15 +46,15 @@ export class StdioServer {
   readonly #plan: ServerPlan;
   readonly #account: Account | undefined;
   readonly #listener: ServerListener;
-  /** The one that runs, or starts, or ran last. */
+  /** The current process: starting, running or ended. */
   #process: StdioProcess | undefined;
   #running: Promise<Running> | undefined;
   #capabilities: ServerCapabilities = {};
   #instructions: string | undefined;
-  /** When it ended lately, and why at last. */
+  /** Recent end times, and the last reason. */
   #ends: number[] = [];
   #lastEnd = "";
-  /** One that never was there is not started again: its configuration is wrong. */
+  /** Whether it ever ran. If not, its configuration is wrong and it is not restarted. */
   #wasThere = false;
   #isClosed = false;
 
@@ -73,7 +73,7 @@ export class StdioServer {
     return this.#instructions;
   }
 
-  /** The first start; fails with what the server says. */
+  /** The first start; fails with the server's own message. */
   async start(signal: AbortSignal): Promise<void> {
     const running = this.#begin();
     running.catch(() => undefined);
@@ -144,7 +144,7 @@ export class StdioServer {
         if (code === ErrorCode.ConnectionClosed) await process.close();
         const why = process.lastWords();
         await process.close();
-        // Of one that could not even be begun, no process ends.
+        // If the process could not be spawned, no exit event follows.
         this.#ended(running, process);
         throw new Fault(502, `the server ${this.name} does not start: ${message} (${why})`, { cause: error });
       }
