@@ -1,4 +1,4 @@
-/** The server under measurement: started the way a user starts it, inside the outer network, on a folder of its own. */
+/** The server under measurement: started as a user would, inside the benchmark's network, on its own data folder. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,19 +12,19 @@ import { Toolbox } from "../src/system/toolbox.ts";
 import { LocalAuthority } from "../src/tls/local-authority.ts";
 import { layoutIn, SMALL_IMAGE, writeSmallImage } from "./sandboxes/small-image.ts";
 
-/** Not in memory: disks of sandboxes lie here. */
+/** Not a tmpfs: it holds the disks of sandboxes. */
 const ROOT = "/var/tmp";
 const FOLDER = /^sandlot-bench-(\d+)$/;
 const COMMAND = [process.execPath, join(import.meta.dir, "../src/cli/main.ts")];
-/** The network is our own, so any port is free. */
+/** The network is private, so any port is free. */
 const LISTEN = "127.0.0.1:3000";
 const READY_MS = 60_000;
 const DOWN_MS = 120_000;
 const LOG_SHOWN_CHARS = 4_000;
 
-/** Of the listener with TLS, on its usual port. */
+/** Domain of the TLS listener, which uses its default port. */
 export const LOCAL_DOMAIN = "sandlot.localhost";
-/** What the server keeps booted in any case, and what the rows wait for between creates. */
+/** The server's minimum number of ready sandboxes; rows wait for them between creates. */
 export const READY_SANDBOXES = 2;
 
 export interface Address {
@@ -37,7 +37,7 @@ export class BenchServer {
   #child: Bun.Subprocess<"ignore", "pipe", Bun.BunFile> | undefined;
 
   constructor(
-    /** A command line prefix that leads into the network. */
+    /** A command line prefix that enters the network. */
     readonly network: readonly string[],
     readonly cacheFolder: string,
     /** Settings besides the usual ones. */
@@ -47,7 +47,7 @@ export class BenchServer {
   async start(interrupted: AbortSignal): Promise<void> {
     mkdirSync(this.folder, { mode: 0o700 });
     writeSmallImage(new Toolbox(this.cacheFolder), layoutIn(this.folder));
-    // A port that is chosen is for a server beside another, which has the listener with TLS.
+    // A server with an explicit port runs beside another one, which has the TLS listener.
     if (this.settings.SANDLOT_LISTEN === undefined && Bun.which("openssl") !== null)
       await new LocalAuthority(this.folder).renew(LOCAL_DOMAIN, Date.now());
     const log = join(this.folder, "server.log");
@@ -56,7 +56,7 @@ export class BenchServer {
       stdin: "ignore",
       stdout: "pipe",
       stderr: Bun.file(log),
-      // A group of its own: what `up` tries out on this machine before it serves has to end with it.
+      // A process group of its own, so that the trials of `up` end with it.
       detached: true,
     });
     const giveUp = () => this.#kill();
@@ -76,7 +76,7 @@ export class BenchServer {
     };
   }
 
-  /** A command line prefix that leads into the network and the mount namespace of the server. */
+  /** A command line prefix that enters the server's network and mount namespace. */
   get enter(): string[] {
     return [...this.network, ...new MountNamespace(new DataFolder(this.folder)).enterCommand];
   }
@@ -89,7 +89,7 @@ export class BenchServer {
     if (this.#child !== undefined && this.#child.exitCode === null) process.kill(-this.#child.pid, "SIGKILL");
   }
 
-  /** What runs that were killed left behind. */
+  /** Removes remains of killed runs. */
   static async removeStale(network: readonly string[], cacheFolder: string): Promise<void> {
     for (const name of readdirSync(ROOT)) {
       const pid = Number(FOLDER.exec(name)?.[1]);
@@ -100,7 +100,7 @@ export class BenchServer {
 
 async function teardown(folder: string, network: readonly string[], cacheFolder: string): Promise<void> {
   if (!existsSync(folder)) return;
-  // The doctor's trial is a server of its own, on a folder in this one.
+  // The doctor's trial is a separate server on a folder in this one.
   const trials = readdirSync(folder).filter((name) => name.startsWith(".trial-"));
   for (const path of [...trials.map((name) => join(folder, name)), folder]) {
     if (!existsSync(join(path, "server.json"))) continue;
@@ -122,7 +122,7 @@ function environment(
   });
 }
 
-/** False: the stream ended without it. */
+/** False: the stream ended without the text. */
 async function says(stream: ReadableStream<Uint8Array>, wanted: string): Promise<boolean> {
   const decoder = new TextDecoder();
   let text = "";

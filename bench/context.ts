@@ -1,4 +1,4 @@
-/** What a row has at hand: the server, the machine's tools, and the moment in which measuring is fair. */
+/** The environment of a row: the server, the host's tools, and waiting until a fair measurement is possible. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../src/contract/fault.ts";
@@ -13,51 +13,51 @@ import type { Options } from "./options.ts";
 import type { Peer } from "./peers/peer.ts";
 import { layoutIn, SMALL_IMAGE } from "./sandboxes/small-image.ts";
 
-/** Handed over by main.ts. */
+/** Sent by main.ts. */
 export interface Task extends Options, Address {
   dataFolder: string;
   cacheFolder: string;
-  /** Which network of its kind the benchmark is in. */
+  /** Identifies the benchmark's network. */
   outerNetwork: string;
-  /** Why programs that stand beside ours are not there, although a row needs them. */
+  /** Why peer programs that a row needs are missing. */
   missing: Partial<Record<Peer, string>>;
 }
 
 const READY_MS = 60_000;
-/** Longer than the server waits before it begins to boot the next. */
+/** Longer than the server's delay before it boots the next sandbox. */
 const SETTLED_MS = 300;
 const POLL_MS = 5;
-/** A heavy round takes about as long as so many others. */
+/** A heavy round takes about as long as this many others. */
 const HEAVY = 5;
 const HEAVY_ROUNDS_MIN = 2;
 const MIB = 1024 ** 2;
 
 export class Context {
   readonly rounds: number;
-  /** For rows that move so many bytes that a few rounds say enough. */
+  /** Rounds of rows that move so many bytes that a few rounds are enough. */
   readonly heavyRounds: number;
-  /** Whether heavy rows take their full size and time. */
+  /** Whether heavy rows use their full size and time. */
   readonly long: boolean;
-  /** Whether little is to be measured. */
+  /** Whether to measure only a little. */
   readonly quick: boolean;
-  /** What a heavy row moves in one round. */
+  /** Bytes that a heavy row moves in one round. */
   readonly heavyBytes: number;
   readonly data: DataFolder;
   readonly toolbox: Toolbox;
-  /** The root filesystem that all sandboxes and all peers have. */
+  /** The root filesystem of all sandboxes and peers. */
   readonly image: string;
-  /** With the root filesystems of all templates. */
+  /** Holds the root filesystems of all templates. */
   readonly cacheFolder: string;
-  /** How many sandboxes the server keeps ready: of `base`, and of what rows have had built. */
+  /** Number of sandboxes that the server keeps ready: of `base`, and of templates that rows have built. */
   keptReady = READY_SANDBOXES;
-  /** A small image, and the layout that the server takes in its place. */
+  /** A small image, and the layout that the server uses for it. */
   readonly smallImage = SMALL_IMAGE;
   readonly smallImageLayout: string;
   /** As in `Task`. */
   readonly outerNetwork: string;
-  /** File with the certificate of who vouches for the web sites of that network. */
+  /** The CA certificate of the web sites in that network. */
   readonly authority: string;
-  /** What the SDK takes as options. */
+  /** Options of the SDK. */
   readonly sdk: { apiUrl: string; sandboxUrl: string; apiKey: string };
 
   constructor(readonly task: Task) {
@@ -76,7 +76,7 @@ export class Context {
     this.sdk = { apiUrl: task.url, sandboxUrl: task.url, apiKey: task.apiKey };
   }
 
-  /** A call of the management interface as any HTTP client makes it; answers the parsed body, if there is one. */
+  /** Calls the management API like any HTTP client; returns the parsed body, if there is one. */
   async call(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<unknown> {
     const response = await fetch(`${this.sdk.apiUrl}${path}`, {
       method,

@@ -1,16 +1,14 @@
 /**
- * The benchmark: every figure of ours beside a floor or a peer, measured in the same run on the same machine. It
- * measures only what a client can see, changes nothing in the server, and leaves nothing behind, also when it is
- * interrupted.
+ * The benchmark: measures every figure beside a floor or a peer, in the same run on the same machine. It measures only
+ * what a client can see, changes nothing in the server, and leaves nothing behind, even when interrupted.
  *
- *   stage.ts     a network that leads to web sites of our own alone, a server on a folder of its own, and the end of
- *                both
- *   measure.ts   the measuring itself, inside that network and the server's mount namespace
- *   rows.ts      what is measured; the files of the rows are in rows/, by subject
- *   peers/       what stands beside them
+ *   stage.ts     a network with only the benchmark's own web sites, a server in it, and their cleanup
+ *   measure.ts   the measurement, inside that network and the server's mount namespace
+ *   rows.ts      all rows; their files are in rows/, by subject
+ *   peers/       programs to compare with
  *   sandboxes/   what rows make on the server: sandboxes, copies, templates
- *   clients/     what rows ask it with
- *   figures/     samples, what is read of the machine, and the report
+ *   clients/     clients that rows use
+ *   figures/     samples, facts about the machine, and the report
  */
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
@@ -29,7 +27,7 @@ await perform("sandlot bench", (interrupted) => bench(parseOptions(process.argv.
 
 async function bench(options: Options, interrupted: AbortSignal): Promise<number> {
   const config = loadConfig(process.env);
-  // From where packages are fetched, which the network of the benchmark does not reach.
+  // Fetch packages before entering the benchmark's network, which cannot reach their source.
   await prepare(config, needsRunsc(options) ? runscSteps(config) : []);
   const missing = await installPeers(peersOf(options), (line) => console.error(`  ${line}`));
   const taskFor = ({ folder: dataFolder, cacheFolder, address }: BenchServer): Task => {

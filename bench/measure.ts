@@ -1,4 +1,4 @@
-/** Runs the rows that it is told to, prints them, and writes the figures. Ends with 1 when a row misses its bound. */
+/** Runs the given rows, prints them and writes the figures. Exits with 1 when a row misses its bound. */
 import { writeFileSync } from "node:fs";
 import { Fault } from "../src/contract/fault.ts";
 import { Context, type Task } from "./context.ts";
@@ -25,7 +25,7 @@ async function measure(task: Task): Promise<number> {
   for (const row of ROWS.filter(({ name }) => task.rows.includes(name))) {
     console.error(`sandlot bench: ${row.what}`);
     const figures = figuresOf(row, await outcomeOf(row, context, task));
-    // A run that is interrupted has said what it found by then.
+    // Print each row at once, so that an interrupted run still shows its results.
     console.error(`  ${inShort(figures)}`);
     report.rows.push(figures);
   }
@@ -38,7 +38,7 @@ async function measure(task: Task): Promise<number> {
   return report.rows.some((row) => "verdict" in row && row.verdict === "missed") ? MISSED : 0;
 }
 
-/** A row that fails is missed, and the others are still measured. */
+/** A failing row counts as missed, and the others are still measured. */
 async function outcomeOf(row: Row, context: Context, { missing }: Task): Promise<Outcome> {
   const { needs } = row;
   const absent = needs === undefined ? undefined : missing[needs];

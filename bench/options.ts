@@ -8,13 +8,13 @@ export interface Options {
   rounds: number;
   /** Names of the rows to run. */
   rows: string[];
-  /** Few rows, few rounds, small sizes: an answer within two minutes. */
+  /** Few rows, few rounds, small sizes: results within two minutes. */
   quick: boolean;
   /** The full sizes and times of the heavy rows. */
   long: boolean;
-  /** Whether the plots of the docs are drawn anew; instead of rows, unless some are named. */
+  /** Draws the plots of the docs again; without rows, unless some are named. */
   plots: boolean;
-  /** Where the figures are written besides the terminal. */
+  /** Also writes the figures to this file. */
   jsonFile: string | undefined;
 }
 
@@ -28,7 +28,7 @@ interface BenchValues {
   json?: string;
 }
 
-/** What this has to know of a row. */
+/** The part of a row that the options need. */
 interface Choice {
   name: string;
   quick?: true;
@@ -37,7 +37,7 @@ interface Choice {
 const ROUNDS_DEFAULT = 20;
 const ROUNDS_QUICK = 5;
 const ROUNDS_MAX = 10_000;
-/** `rows`: all there are. */
+/** `rows`: all existing rows. */
 export function parseOptions(words: readonly string[], rows: readonly Choice[]): Options {
   const { values } = parseWords("bench", words);
   const { quick = false, long = false, plots = false, rounds, row = [], json } = values as BenchValues;

@@ -1,4 +1,4 @@
-/** One row of the benchmark: what is measured, against what, and how good is good enough. */
+/** One row of the benchmark: its measurement, its peer and its bounds. */
 import type { Context } from "./context.ts";
 import type { Pairs } from "./figures/samples.ts";
 import { summary } from "./figures/samples.ts";
@@ -8,11 +8,11 @@ export interface Row {
   /** For `--row`. */
   name: string;
   what: string;
-  /** Absent: nothing stands beside it, and only its promises are judged. */
+  /** Absent: no comparison; only its promises are judged. */
   beside?: Beside;
-  /** The program without which it cannot be measured. */
+  /** The program that it needs to be measured. */
   needs?: Peer;
-  /** Whether it is among the few that `--quick` measures. */
+  /** Whether `--quick` includes it. */
   quick?: true;
   run(context: Context): Promise<Outcome>;
 }
@@ -20,14 +20,14 @@ export interface Row {
 export interface Beside {
   /** The floor or peer. */
   peer: string;
-  /** "cost" is ours ÷ peer: bounds are the most it may be. "speed" is peer ÷ ours: bounds are the least it may be. */
+  /** "cost" is ours ÷ peer, and bounds are maxima. "speed" is peer ÷ ours, and bounds are minima. */
   ratio: "cost" | "speed";
-  /** Absent: nobody has asked for any. */
+  /** Absent: the row has no bound. */
   bounds?: Bounds;
 }
 
 interface Bounds {
-  /** Missed: the benchmark fails. */
+  /** Missing this fails the benchmark. */
   atLeast: number;
   aim: number;
 }
@@ -35,15 +35,15 @@ interface Bounds {
 export type Outcome = Measured | { notMeasured: string };
 
 interface Measured {
-  /** Times of both sides; absent in a row that stands alone. */
+  /** Times of both sides; absent in a row without a peer. */
   pairs?: Pairs;
   /** Further figures of the same run, for the reader. */
   notes?: string[];
-  /** What was promised besides and did not hold: one is enough to miss the row. */
+  /** Broken promises: one is enough to miss the row. */
   broken?: string[];
 }
 
-/** "measured" is a row that nobody has asked anything of. */
+/** "measured": a row without bounds. */
 export type Verdict = "reached" | "within" | "missed" | "measured";
 
 export function ratioOf({ ratio }: Pick<Beside, "ratio">, pairs: Pairs): number {
@@ -51,7 +51,7 @@ export function ratioOf({ ratio }: Pick<Beside, "ratio">, pairs: Pairs): number 
   return ratio === "cost" ? ours / peer : peer / ours;
 }
 
-/** "reached" the aim, "within" what is asked at least, or "missed". */
+/** "reached": meets the aim. "within": meets the minimum. "missed": neither. */
 export function verdictOn({ ratio: kind, bounds }: Omit<Beside, "peer">, ratio: number): Verdict {
   if (bounds === undefined) return "measured";
   const satisfies = (bound: number) => (kind === "cost" ? ratio <= bound : ratio >= bound);

@@ -1,4 +1,4 @@
-/** Every row of the benchmark, in the order in which they are run and shown. */
+/** All rows of the benchmark in their order of execution. */
 import type { Row } from "./row.ts";
 import { bootProcessor } from "./rows/creates/boot-processor.ts";
 import { burst, burstMany, sustained } from "./rows/creates/burst.ts";
@@ -69,7 +69,7 @@ export const ROWS: readonly Row[] = [
   networkUpdateMany,
   ...EDGE_ROWS,
   ...WALL_ROWS,
-  // Last: of these templates, too, sandboxes are kept ready from then on.
+  // Last, because from then on the server also keeps sandboxes of these templates ready.
   ...INTERPRETER_ROWS,
   desktopFirst,
 ];

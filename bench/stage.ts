@@ -1,6 +1,6 @@
 /**
- * The stage of the benchmark and of `sandlot trace`: a network that leads to web sites of our own alone, a server in it
- * on a folder of its own, a program that asks that server, and the end of all, also after an interruption.
+ * The environment of the benchmark and of `sandlot trace`: a network with only the benchmark's own web sites, a server
+ * in it on its own folder, a program that uses that server, and the cleanup of all, also after an interruption.
  */
 import { Fault } from "../src/contract/fault.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
@@ -8,7 +8,7 @@ import { BenchServer } from "./bench-server.ts";
 
 const INTERRUPTED = 130;
 
-/** Does not return: the process ends with what `act` tells, or with the reason why it failed. */
+/** Does not return: exits with the code of `act`, or with the reason of its failure. */
 export async function perform(name: string, act: (interrupted: AbortSignal) => Promise<number>): Promise<never> {
   const interruption = new AbortController();
   process.on("SIGINT", () => interruption.abort());
@@ -25,15 +25,15 @@ export async function perform(name: string, act: (interrupted: AbortSignal) => P
 
 interface Stage {
   cacheFolder: string;
-  /** Of the server, besides the usual ones. */
+  /** Additional settings of the server. */
   settings?: Record<string, string>;
   /** Runs inside the network and the server's mount namespace. */
   program: string;
-  /** What the program is handed, in JSON on its standard input. */
+  /** The program's input, as JSON on its standard input. */
   taskFor: (server: BenchServer) => object;
 }
 
-/** The exit code of the program. */
+/** Returns the program's exit code. */
 export async function runOnStage(
   { cacheFolder, settings, program, taskFor }: Stage,
   interrupted: AbortSignal,
@@ -46,7 +46,7 @@ export async function runOnStage(
     try {
       await server.start(interrupted);
       const child = Bun.spawn([...server.enter, process.execPath, program], {
-        // Not as an argument, which everybody on the machine can read.
+        // Not as an argument, which every user on the host can read.
         stdin: new TextEncoder().encode(JSON.stringify(taskFor(server))),
         stdout: "inherit",
         stderr: "inherit",

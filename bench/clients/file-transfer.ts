@@ -1,4 +1,4 @@
-/** What rows of large files have in common: a file, a sandbox, something to compare with, and an eye on memory. */
+/** Shared parts of the rows about large files: a file, a sandbox, a peer, and a check of memory. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
@@ -24,11 +24,11 @@ export const BESIDE_NGINX: Beside = {
 interface Sides {
   ours: Transfer;
   peer: Transfer;
-  /** Between two transfers, untimed. */
+  /** Runs between two transfers, untimed. */
   clear?(): Promise<void>;
 }
 
-/** Names of the file in the sandbox, and of the same on the host. */
+/** Paths of the file in the sandbox and on the host. */
 interface Place {
   name: string;
   inSandbox: string;
@@ -45,7 +45,7 @@ export async function compareWithNginx(
   return await carryFiles(context, sandbox, (place) => sides(sandbox, nginx, place));
 }
 
-/** By turns, in the same sandbox. */
+/** Measures both sides alternately in the same sandbox. */
 export async function carryFiles(
   context: Context,
   sandbox: BenchSandbox,
@@ -69,7 +69,7 @@ export async function carryFiles(
   }
 }
 
-/** Bytes that nothing on the way can shorten. */
+/** Random bytes, which no compression can shorten. */
 export async function makeFile(path: string, bytes: number): Promise<void> {
   await run(["dd", "if=/dev/urandom", `of=${path}`, "bs=1M", `count=${bytes / MIB}`, "status=none"]);
 }

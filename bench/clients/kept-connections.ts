@@ -1,4 +1,4 @@
-/** Connections that are kept, over which the same small request is sent again and again. */
+/** Keep-alive connections that repeat the same small request. */
 import { Fault } from "../../src/contract/fault.ts";
 import { timed } from "../figures/samples.ts";
 import { ResponseCounter } from "./response-counter.ts";
@@ -8,10 +8,10 @@ const ANSWERED_MS = 60_000;
 export interface Target {
   hostname: string;
   port: number;
-  /** As the server is told, and as its certificate has to say. */
+  /** The Host header, which the certificate must match. */
   host: string;
   path: string;
-  /** The certificate that is trusted. Absent: without TLS. */
+  /** The trusted certificate. Absent: no TLS. */
   ca?: string;
 }
 
@@ -29,7 +29,7 @@ export class KeptConnections implements Disposable {
     this.#request = `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${headers}\r\n\r\n`;
   }
 
-  /** Each has asked once when this is done. */
+  /** Resolves when each connection has completed one request. */
   static async open(target: Target, count: number): Promise<KeptConnections> {
     const kept = new KeptConnections(target);
     try {
@@ -46,7 +46,7 @@ export class KeptConnections implements Disposable {
     return await timed(() => this.ask(requests));
   }
 
-  /** So many in all, one at a time over each connection. */
+  /** Sends this many requests in total, one at a time per connection. */
   async ask(requests: number): Promise<void> {
     let left = requests;
     const late = Promise.withResolvers<never>();
@@ -109,7 +109,7 @@ async function connect({ hostname, port, host, ca }: Target): Promise<Bun.Socket
   return socket;
 }
 
-/** What nobody waits for may fail. */
+/** Ignore rejections that no caller awaits. */
 function newKept(): Kept {
   const answered = Promise.withResolvers<void>();
   answered.promise.catch(() => undefined);

@@ -1,4 +1,4 @@
-/** Counts whole HTTP/1.1 answers in the bytes of a connection, in whatever pieces they come. */
+/** Counts complete HTTP/1.1 responses in the bytes of a connection, in whatever pieces they come. */
 import { Fault } from "../../src/contract/fault.ts";
 
 const HEAD_END = Buffer.from("\r\n\r\n");
@@ -6,10 +6,10 @@ const HEAD_MAX_BYTES = 64 * 1024;
 
 export class ResponseCounter {
   #head = Buffer.alloc(0);
-  /** Of the body; undefined: the head is not here yet. */
+  /** Remaining bytes of the body; undefined: the head is incomplete. */
   #left: number | undefined;
 
-  /** How many have come to their end with this piece. Throws when one is anything but 200 with a length. */
+  /** Returns the number of responses that this piece completes. Throws unless each is a 200 with a length. */
   take(piece: Uint8Array): number {
     let rest = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
     let whole = 0;
@@ -36,7 +36,7 @@ export class ResponseCounter {
   }
 }
 
-/** Copied: the piece is its owner's again. */
+/** Copies the head, because the socket reuses the buffer of the piece. */
 function demandShort(head: Buffer): Buffer<ArrayBuffer> {
   if (head.length > HEAD_MAX_BYTES) throw new Fault(500, `the head of an answer has more than ${HEAD_MAX_BYTES} bytes`);
   return Buffer.from(head);

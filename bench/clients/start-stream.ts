@@ -1,4 +1,4 @@
-/** A process started as clients do it, and its stream of events read as fast as it comes: counted, not decoded. */
+/** Starts a process like a client and reads its event stream as fast as it comes: messages are counted, not decoded. */
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { Fault } from "../../src/contract/fault.ts";
 import { StartRequestSchema } from "../../src/contract/runtime/wire/process/process_pb.ts";
@@ -6,11 +6,11 @@ import type { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
 
 const HEAD_BYTES = 5;
 const END_FLAG = 2;
-/** The end of a stream that went well. */
+/** The end message of a successful stream. */
 const GOOD_END = "{}";
 
 interface StartOptions {
-  /** "json" is what the SDKs speak. */
+  /** The SDKs use "json". */
   codec?: "json" | "proto";
   keepaliveSeconds?: number;
   signal?: AbortSignal;
@@ -48,7 +48,7 @@ function enveloped(message: Uint8Array): Uint8Array<ArrayBuffer> {
   return envelope;
 }
 
-/** Walks over the envelopes of a stream, in whatever pieces they come. */
+/** Counts the envelopes of a stream, in whatever pieces they come. */
 export class EnvelopeCounter {
   messages = 0;
   bytes = 0;
@@ -62,7 +62,7 @@ export class EnvelopeCounter {
     for (let at = 0; at < chunk.length; ) at += this.#left > 0 ? this.#payload(chunk, at) : this.#headPiece(chunk, at);
   }
 
-  /** True after the end that a stream has when nothing went wrong. */
+  /** True after a stream has ended without an error. */
   get endedWell(): boolean {
     return this.#ending && this.#endText === GOOD_END;
   }

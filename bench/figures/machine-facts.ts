@@ -1,4 +1,4 @@
-/** What a reader must know of the machine to make sense of a figure. Nothing that names it. */
+/** Facts about the machine that a reader needs to interpret a figure. Nothing identifies the machine. */
 import { availableParallelism, loadavg, release, totalmem } from "node:os";
 
 export interface MachineFacts {
@@ -6,7 +6,7 @@ export interface MachineFacts {
   arch: string;
   kernel: string;
   memoryMiB: number;
-  /** Processes that ran or waited on average in the minute before: above zero, others were at work here. */
+  /** Average number of running or waiting processes in the minute before. Above zero: other programs were active. */
   loadBefore: number;
 }
 

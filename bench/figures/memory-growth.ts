@@ -1,13 +1,12 @@
 /**
- * Whether a process that should stay as it is gathers memory. Its memory is a saw-tooth, because garbage waits for its
- * collector; so what counts is what is left at the foot of the teeth. Only growth of that is kept for good. How high
- * the teeth are is bounded by itself.
+ * Detects whether a process leaks memory. Garbage collection makes memory use a saw-tooth, so only growth of its minima
+ * counts as a leak. The height of the teeth has its own limit.
  */
 import { mib } from "./resident-memory.ts";
 import { quantile } from "./samples.ts";
 
 const MIB = 1024 ** 2;
-/** A moment may be lower than the rest by chance. */
+/** A quantile instead of the minimum, which may be low by chance. */
 const FOOT = 0.05;
 const FOOT_GROWTH_MAX_BYTES = 6 * MIB;
 const TOOTH_MAX_BYTES = 32 * MIB;
@@ -17,7 +16,7 @@ interface Growth {
   tooMuch: boolean;
 }
 
-/** Compares the first third of the time with the last. Each should be long enough for the collector to come once. */
+/** Compares the first third of the time with the last. Each should be long enough for one garbage collection. */
 export function growth(name: string, samples: readonly number[]): Growth {
   const third = Math.max(1, Math.floor(samples.length / 3));
   const before = quantile(samples.slice(0, third), FOOT);

@@ -1,26 +1,26 @@
-/** Processor time, in milliseconds: of a process with all that it has started, and of a cgroup. */
+/** Processor time in milliseconds: of a process with its descendants, and of a cgroup. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../src/contract/fault.ts";
 import { CGROUP_ROOT } from "../../src/system/cgroup/cgroups.ts";
 import { processMs } from "../../src/system/thread-times.ts";
 
-/** Of /proc/PID/stat, on every machine that Linux runs on today. For what has ended there is no finer clock. */
+/** The clock tick of /proc/PID/stat on every current Linux. Ended processes have no finer clock. */
 const MS_OF_TICK = 10;
 const NS_OF_MS = 1_000_000;
 const US_OF_MS = 1000;
-/** Fields of /proc/PID/stat after the name, counted from its state. */
+/** Fields of /proc/PID/stat behind the name, counted from the state. */
 const PARENT = 1;
 const WAITED_FOR = 13;
 
 export interface ProcessorTime {
-  /** Of the process itself, and of the processes it keeps. */
+  /** Of the process itself and of its living descendants. */
   own: number;
-  /** Of those it has started that have ended. */
+  /** Of its descendants that have ended. */
   ended: number;
 }
 
-/** Of a process and of those below it. What runs in a sandbox is not below it any more. */
+/** Measures a process and its descendants. Processes in a sandbox are not among them. */
 export function processorTimeOf(pid: number): ProcessorTime {
   const all = allProcesses();
   const sum: ProcessorTime = { own: 0, ended: 0 };
@@ -35,7 +35,7 @@ export function processorTimeOf(pid: number): ProcessorTime {
   return sum;
 }
 
-/** Of all that has ever run in it. */
+/** Of all processes that ever ran in the cgroup. */
 export function processorTimeIn(cgroup: string): number {
   const v1 = join(CGROUP_ROOT, "cpuacct", cgroup, "cpuacct.usage");
   if (existsSync(v1)) return Number(readFileSync(v1, "utf8")) / NS_OF_MS;
@@ -60,7 +60,7 @@ function allProcesses(): Map<number, ProcessorTime & { parent: number }> {
   return found;
 }
 
-/** Nothing of one that has ended meanwhile. */
+/** Empty for a process that has ended meanwhile. */
 function statOf(pid: string): string[] {
   try {
     return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.trim().split(" ") ?? [];

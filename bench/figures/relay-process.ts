@@ -1,4 +1,4 @@
-/** The server's relay of connections, as the machine sees it: a child of the server. */
+/** Finds the process of the server's connection relay: a child of the server. */
 import { readdirSync, readFileSync } from "node:fs";
 import { Fault } from "../../src/contract/fault.ts";
 

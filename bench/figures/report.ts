@@ -1,4 +1,4 @@
-/** From samples to what is shown: the table for people, the figures for programs. */
+/** Turns samples into a report: a table for people and figures for programs. */
 
 import { type Beside, type Outcome, type Row, ratioOf, type Verdict, verdictOn } from "../row.ts";
 import type { MachineFacts } from "./machine-facts.ts";
@@ -84,7 +84,7 @@ function cells(row: Figures): string[] {
   return [row.name, spread(row.oursMs), spread(row.peerMs), ratio, ...bounds, row.verdict];
 }
 
-/** One line about a row. */
+/** A summary of a row in one line. */
 export function inShort(row: Figures): string {
   const [name, ours, peer, ratio, , , verdict] = cells(row);
   const more = "notMeasured" in row ? [row.notMeasured] : [...row.notes, ...row.broken];

@@ -1,10 +1,10 @@
-/** How much memory processes hold: growth from a beginning to the peak since, which the kernel itself keeps. */
+/** Memory of processes: growth from a start value to the peak since, which the kernel records. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { Fault } from "../../src/contract/fault.ts";
 
 const KIB = 1024;
 const MIB = 1024 ** 2;
-/** To /proc/PID/clear_refs: the peak begins anew. */
+/** Written to /proc/PID/clear_refs, this resets the peak. */
 const FORGET_PEAK = "5";
 
 export function residentBytes(pid: number): number {
@@ -14,13 +14,13 @@ export function residentBytes(pid: number): number {
 export class PeakGrowth {
   readonly #before: { name: string; pid: number; bytes: number }[];
 
-  /** From now on. */
+  /** Starts measuring. */
   constructor(pids: Readonly<Record<string, number>>) {
     this.#before = Object.entries(pids).map(([name, pid]) => ({ name, pid, bytes: residentBytes(pid) }));
     for (const { pid } of this.#before) writeFileSync(`/proc/${pid}/clear_refs`, FORGET_PEAK);
   }
 
-  /** Says what every process grew by, and which grew by more than allowed. */
+  /** Reports the growth of every process, and which ones exceed the limit. */
   judge(maxBytes: number): { note: string; broken: string[] } {
     const grown = this.#before.map(({ name, pid, bytes }) => {
       const more = Math.max(0, statusBytes(pid, "VmHWM") - bytes);

@@ -1,4 +1,4 @@
-/** Times in milliseconds: how they are taken, and what is said of many of them. */
+/** Times in milliseconds: how to take and summarize them. */
 
 export interface Pairs {
   ours: number[];
@@ -14,9 +14,7 @@ export interface Summary {
 /** The first rounds fill caches on both sides and do not count. */
 const WARM_UP_ROUNDS = 2;
 
-/**
- * Turn and turn about, so that whatever else the machine does meets both sides alike. Each side answers its own time.
- */
+/** Alternates both sides, so that other load on the machine affects them alike. Each side returns its own time. */
 export async function interleave(
   rounds: number,
   ours: () => Promise<number>,
@@ -40,15 +38,15 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
 }
 
 /**
- * The second of two in a row. After a pause the kernel takes ten milliseconds and more to let crun change cgroups,
- * right after another change it does not; and a floor is the least there is.
+ * Times the second of two consecutive runs. After a pause the kernel needs ten milliseconds and more to let crun change
+ * cgroups, but not right after another change; and a floor is the least possible time.
  */
 export async function secondTimed(work: () => Promise<unknown>): Promise<number> {
   await work();
   return await timed(work);
 }
 
-/** Does the same with each, so many at a time. */
+/** Processes all items with this concurrency. */
 export async function inTurns<Item>(
   items: readonly Item[],
   atOnce: number,
@@ -61,7 +59,7 @@ export async function inTurns<Item>(
   await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, worker));
 }
 
-/** How many there were in a second, of which `count` took `ms`. */
+/** The rate of `count` events in `ms`. */
 export function perSecond(count: number, ms: number): number {
   return count / (ms / 1000);
 }
@@ -70,7 +68,7 @@ export function summary(samples: readonly number[]): Summary {
   return { median: quantile(samples, 0.5), p10: quantile(samples, 0.1), p90: quantile(samples, 0.9) };
 }
 
-/** Between the two nearest samples, in proportion. */
+/** Interpolates linearly between the two nearest samples. */
 export function quantile(samples: readonly number[], share: number): number {
   const sorted = samples.toSorted((a, b) => a - b);
   const position = (sorted.length - 1) * share;

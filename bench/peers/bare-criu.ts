@@ -1,7 +1,6 @@
 /**
- * The floor of pause and resume: CRIU with the options that the server gives it, on the same sandboxes, with nothing
- * before and after. It restores what it has written itself, or what the server has made of that. Run inside the
- * server's mount namespace.
+ * The floor of pause and resume: CRIU with the server's options on the same sandboxes, and no other work. It restores
+ * its own images or those of the server. Runs inside the server's mount namespace.
  */
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
@@ -29,15 +28,15 @@ const ID = "bench-criu";
 const LOG = "criu.log";
 const LOG_SHOWN_CHARS = 1000;
 
-/** One restore of a checkpoint, with all that has to be there before CRIU begins. */
+/** A prepared restore of a checkpoint: everything that CRIU needs exists. */
 interface Prepared extends AsyncDisposable {
   restore(): Promise<void>;
 }
 
-/** What CRIU wrote of some sandboxes, until it is released, and how long that took. */
+/** CRIU's images of some sandboxes, until released, and the time to write them. */
 interface Dumped extends AsyncDisposable {
   ms: number;
-  /** Folders, by what only a sandbox and its checkpoints have. */
+  /** Image folders by boot id, which a sandbox shares only with its checkpoints. */
   images: ReadonlyMap<string, string>;
 }
 
@@ -53,18 +52,18 @@ export class BareCriu implements AsyncDisposable {
     return new BareCriu(context, mounts, await Disks.open(context.data.path, mounts));
   }
 
-  /** Names of the checkpoints that the server has. */
+  /** Names of the server's checkpoints. */
   checkpoints(): string[] {
     return readdirSync(this.disks.checkpointsFolder).filter((entry) => !entry.startsWith("."));
   }
 
-  /** Writes a running sandbox, which goes on, and makes what was written durable. */
+  /** Checkpoints a running sandbox, which continues, and syncs the images to disk. */
   async dump(id: string): Promise<number> {
     await using dumped = await this.dumpTogether([id], 1);
     return dumped.ms;
   }
 
-  /** The same of many, so many at a time, until the last is written; durable, if that is asked for. */
+  /** Checkpoints many sandboxes with this concurrency and returns after the last; synced to disk if `durable`. */
   async dumpTogether(ids: readonly string[], atOnce: number, durable = true): Promise<Dumped> {
     const folders = ids.map((id) => this.#makeImages(id));
     const release = async () => {
@@ -88,14 +87,14 @@ export class BareCriu implements AsyncDisposable {
   }
 
   /**
-   * Restores a sandbox of which the server has a checkpoint, on a copy of its disk and without a network, and ends it
-   * again: from what CRIU has written of it itself, if that is given, or else from the image of the server.
+   * Restores a sandbox on a copy of its disk, without a network, and kills it. It uses CRIU's own images if given,
+   * otherwise the server's checkpoint.
    */
   async restore(name: string, dumped?: Dumped): Promise<number> {
     return await this.restoreTogether([name], 1, dumped);
   }
 
-  /** The same of many, so many at a time, until the last is there. One checkpoint may be restored more than once. */
+  /** Restores many with this concurrency and returns after the last. The same checkpoint may occur more than once. */
   async restoreTogether(names: readonly string[], atOnce: number, dumped?: Dumped): Promise<number> {
     const prepared: Prepared[] = [];
     try {
@@ -154,7 +153,7 @@ export class BareCriu implements AsyncDisposable {
       ...this.#criu(hasSimpleTmpfs(images) ? this.context.toolbox.simpleBinFolder : undefined),
       "restore",
       "--restore-detached",
-      // There is no network that a connection of the server's could be restored in.
+      // There is no network in which the server's connection could be restored.
       "--tcp-close",
       "--pidfile",
       pidFile,
@@ -178,7 +177,7 @@ export class BareCriu implements AsyncDisposable {
     };
   }
 
-  /** Finds what the server's finds: images are written without compression. */
+  /** CRIU with the server's PATH, so that images are written without compression. */
   #criu(programs = this.context.toolbox.binFolder): string[] {
     return ["env", `PATH=${programs}:${MINIMAL_ENV.PATH}`, ...this.context.toolbox.criu];
   }
@@ -194,12 +193,12 @@ export class BareCriu implements AsyncDisposable {
   }
 }
 
-/** What its processes take for the identity of the boot of their machine, of which no two are alike. */
+/** The boot id that its processes see, which is unique per sandbox. */
 function bootIn(folder: string): string {
   return readFileSync(join(folder, BOOT_ID_FILE), "utf8");
 }
 
-/** CRIU itself says only that it failed. */
+/** Adds CRIU's log to the error, because CRIU itself reports only that it failed. */
 async function withLog(work: string, criu: () => Promise<unknown>): Promise<void> {
   try {
     await criu();

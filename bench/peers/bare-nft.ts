@@ -1,6 +1,6 @@
 /**
- * The floor of a change of network rules: one `nft -f` that changes the same rules in one transaction, in a table of
- * its own that no packet meets. The kernel and nft see all other tables beside it, as the server's do.
+ * The floor of a change of network rules: one `nft -f` with the same change in one transaction, in a separate table
+ * that no packet passes. The kernel and nft handle all other tables beside it, as for the server.
  */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -20,7 +20,7 @@ import { runBare } from "./program.ts";
 
 const TABLE = "bench_floor";
 const SLOT = 1;
-/** As the rules name them; nobody listens there. */
+/** Names in the rules; no relay listens there. */
 const RELAY = { uid: 1, ports: { http: 1, tls: 2, proxied: 3 } };
 
 export class BareNft implements AsyncDisposable {
@@ -38,7 +38,7 @@ export class BareNft implements AsyncDisposable {
     return new BareNft(context);
   }
 
-  /** From the rules of the last time to these. The text is written before the clock starts. */
+  /** Changes from the previous rules to these. The text is written before the clock starts. */
   async changeMs(egress: EgressPolicy): Promise<number> {
     const facts = { table: TABLE, net: this.#net, relay: RELAY };
     const before = this.#before;

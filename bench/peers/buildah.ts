@@ -1,7 +1,6 @@
 /**
- * The peer of builds: buildah from the distribution, with the crun that Sandlot has, on a layout that both begin with.
- * Its store lies in the server's data folder and its cgroups below the server's, so that nothing of it outlives the
- * benchmark.
+ * The peer of builds: buildah from the distribution with Sandlot's crun, on the same base layout. Its store is in the
+ * server's data folder and its cgroups below the server's, so that nothing outlives the benchmark.
  */
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,10 +9,10 @@ import type { Context } from "../context.ts";
 import { findPeer, PeerFault } from "./peer.ts";
 
 const BUILD_MS = 60_000;
-/** Root may lack the right to raise these, which buildah does by itself. */
+/** buildah raises these limits by default, which root may not be allowed to do. */
 const LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
 const CONFIG = `[engine]\nlock_type = "file"\nevents_logger = "none"\ncgroup_manager = "cgroupfs"\n`;
-/** The layout is our own, and signed by nobody. */
+/** The layout is the benchmark's own and unsigned. */
 const POLICY = JSON.stringify({ default: [{ type: "insecureAcceptAnything" }] });
 
 export class Buildah {
@@ -28,7 +27,7 @@ export class Buildah {
     const [config, policy, crun] = ["containers.conf", "policy.json", "crun"].map((name) => join(folder, name));
     writeFileSync(`${config}`, CONFIG);
     writeFileSync(`${policy}`, POLICY);
-    // It takes the name of a program, and no arguments.
+    // buildah accepts a program name without arguments.
     writeFileSync(`${crun}`, `#!/bin/sh\nexec ${toolbox.crun.join(" ")} "$@"\n`);
     chmodSync(`${crun}`, 0o755);
     this.#folder = folder;
@@ -51,7 +50,7 @@ export class Buildah {
     ];
   }
 
-  /** Every command is a step. With layers, what each of them made is kept. */
+  /** Each command is a step. With `layers`, the result of each step is kept. */
   async build(commands: readonly string[], layers: boolean): Promise<void> {
     const lines = [`FROM oci:${this.#layout}`, ...commands.map((command) => `RUN ${command}`)];
     writeFileSync(join(this.#folder, "context/Dockerfile"), `${lines.join("\n")}\n`);

@@ -1,7 +1,7 @@
 /**
- * A client in a network of its own: opens connections one after the other, some at a time, each for one small answer,
- * and prints how long every one of them took and how long all did. It costs less than curl, which reads its authorities
- * anew for each, so that more of what is measured is the way. Standard input: a `ConnectTask`.
+ * A client in its own network: opens connections with this concurrency, each for one small response, and prints the
+ * time of each and of all. It costs less than curl, which reads its certificates for each connection, so the network
+ * path has a larger share. Standard input: a `ConnectTask`.
  */
 import { KeptConnections, type Target } from "../clients/kept-connections.ts";
 import { timed } from "../figures/samples.ts";
@@ -17,7 +17,7 @@ export interface Connected {
   allMs: number;
 }
 
-/** The first ones of a program are its slowest, and do not count. */
+/** The first connections are the slowest and do not count. */
 const WARM_UP = 8;
 
 if (import.meta.main) {

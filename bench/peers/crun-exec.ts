@@ -1,6 +1,4 @@
-/**
- * The shortest way to run a command in a sandbox: crun itself, as root of the machine, past the server and the guest.
- */
+/** The shortest way to run a command in a sandbox: crun itself, as root on the host, without server and guest. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
@@ -27,8 +25,8 @@ export async function execInSandbox({ toolbox, data }: Context, id: string, argv
 }
 
 /**
- * Whether crun finds the filter of system calls ready made in this sandbox. In the few that a server boots before it
- * has one, crun compiles it for each command that it runs there.
+ * Whether crun finds a precompiled seccomp filter in this sandbox. In the few sandboxes that a server boots before it
+ * has one, crun compiles the filter for each command.
  */
 export function hasReadyFilter({ data }: Context, id: string): boolean {
   return readFileSync(join(data.sandboxesFolder, id, "config.json"), "utf8").includes(FILTER_ANNOTATION);

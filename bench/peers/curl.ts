@@ -11,22 +11,22 @@ export interface Transfer {
   headers?: Record<string, string>;
   /** A file to send. */
   upload?: string;
-  /** A command line prefix that leads into another network. */
+  /** A command line prefix that enters another network. */
   enter?: readonly string[];
-  /** For curl. */
+  /** Options of curl. */
   options?: readonly string[];
-  /** How many bytes must have been carried. */
+  /** The expected number of transferred bytes. */
   bytes: number;
 }
 
-/** Carries a file, and answers how long it took by curl's own clock. What arrives is thrown away. */
+/** Transfers a file and returns the time by curl's own clock. Received data is discarded. */
 export async function transferMs(transfer: Transfer): Promise<number> {
   const { method, url, headers = {}, upload, enter = [], options: more = [], bytes } = transfer;
-  // Without Expect curl sends the file right away, instead of asking first.
+  // Without Expect, curl sends the file at once instead of asking first.
   const lines = Object.entries({ ...headers, Expect: "" }).map(([name, value]) => `header = "${name}: ${value}"`);
   const file = upload === undefined ? [] : ["--upload-file", upload];
   const options = ["--silent", "--show-error", "--output", "/dev/null", "--write-out", SAID, "--noproxy", "*"];
-  // Headers hold a token, and arguments can be read by everybody on the machine.
+  // Headers go to standard input: they hold a token, and every user on the host can read arguments.
   const argv = [...enter, "curl", ...options, ...more, "--request", method, ...file, "--config", "-", url];
   const said = await run(argv, { stdin: lines.join("\n"), timeoutMs: TRANSFER_MS });
   const [status = 0, down = 0, up = 0, seconds = 0] = said.split(" ").map(Number);

@@ -1,6 +1,6 @@
 /**
- * nginx from the distribution, with one process and no log: as the peer of file transfers, as a web site, and as a
- * proxy with TLS. What it serves is said by who starts it.
+ * nginx from the distribution, with one process and no log: the peer of file transfers, a web site, and a TLS proxy.
+ * The caller provides its configuration.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -12,19 +12,19 @@ import type { Context } from "../context.ts";
 import type { BenchSandbox } from "../sandboxes/bench-sandbox.ts";
 import { findPeer, PeerFault } from "./peer.ts";
 
-/** The sandbox is our own, so any port is free. */
+/** The sandbox is the benchmark's own, so any port is free. */
 const FILES_PORT = 8080;
 const READY_MS = 5_000;
 const POLL_MS = 20;
 
 interface Serving {
-  /** Unlike that of any other that runs now. */
+  /** Unique among the running instances. */
   name: string;
-  /** A command line prefix that leads into its network. */
+  /** A command line prefix that enters its network. */
   enter?: readonly string[];
-  /** Where it can be reached when it is ready. */
+  /** Responds when nginx is ready. */
   url: string;
-  /** Where it gathers what is sent to it; a folder of its own by default. */
+  /** Folder of request bodies; by default its own. */
   bodies?: string;
   /** Lines of its `http` block. */
   http: readonly string[];
@@ -43,8 +43,8 @@ export class Nginx implements AsyncDisposable {
   }
 
   /**
-   * Serves `folder` of the sandbox, and takes files into it: in the network of the sandbox, on its disk, and under its
-   * limits of memory and processors. It is reached without our server between.
+   * Serves `folder` of the sandbox and accepts uploads: in the sandbox's network, on its disk, and under its limits of
+   * memory and processors. Clients reach it without Sandlot's server.
    */
   static async startInSandbox(sandbox: BenchSandbox, folder: string): Promise<Nginx> {
     const { data } = sandbox.context;
@@ -55,7 +55,7 @@ export class Nginx implements AsyncDisposable {
       name: "files",
       enter: ["nsenter", `--net=/proc/${sandbox.pids.guest}/ns/net`, "--"],
       url: `http://${sandbox.address}:${FILES_PORT}`,
-      // On the disk of the served files, so that a file that has arrived is only renamed.
+      // On the disk of the served files, so that an upload is only renamed.
       bodies,
       http: [
         "sendfile on;",
@@ -76,7 +76,7 @@ export class Nginx implements AsyncDisposable {
     mkdirSync(own, { recursive: true });
     const config = join(own, "nginx.conf");
     writeFileSync(config, configuration(own, bodies ?? join(own, "bodies"), http));
-    // Should the benchmark be killed, nginx goes with it.
+    // nginx dies with the benchmark.
     const tied = ["setpriv", "--pdeathsig", "KILL", "--"];
     const child = Bun.spawn([...enter, ...tied, findPeer("nginx"), "-e", "stderr", "-p", own, "-c", config], {
       stdio: ["ignore", "ignore", "inherit"],
@@ -112,14 +112,14 @@ export class Nginx implements AsyncDisposable {
   }
 }
 
-/** Lines of a `server` block that speaks TLS. */
+/** Lines of a `server` block with TLS. */
 export function speaksTls(listen: string, { cert, key }: CertificateFiles): string[] {
   return [`listen ${listen} ssl;`, `ssl_certificate ${cert};`, `ssl_certificate_key ${key};`];
 }
 
 async function answers(url: string): Promise<boolean> {
   try {
-    // Whether it is there is asked, not who it is.
+    // This checks that nginx responds, not its certificate.
     const tls = { rejectUnauthorized: false };
     await fetch(url, { keepalive: false, signal: AbortSignal.timeout(READY_MS), tls });
     return true;
@@ -128,13 +128,14 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-/** Connections last as long as their clients want them to. */
+/** Connections last as long as their clients keep them. */
 function configuration(own: string, bodies: string, http: readonly string[]): string {
   const scratch = ["proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${own}/${name};`);
   const keep = ["keepalive_requests 1000000;", "keepalive_timeout 600s;"];
   const all = ["access_log off;", `client_body_temp_path ${bodies};`, ...keep, ...scratch, ...http];
   return [
-    // Who starts it. Folders are given to its user, and on the disk of a sandbox not every user of the host exists.
+    // The starting user: nginx changes the owner of folders to its user, and a sandbox's disk cannot hold every user
+    // of the host.
     "user root;",
     "daemon off;",
     "error_log stderr crit;",

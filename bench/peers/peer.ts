@@ -1,12 +1,12 @@
-/** Programs that stand beside ours. One that a row needs is installed; one that cannot be had is named. */
+/** Peer programs. The benchmark installs those that a row needs and reports unavailable ones. */
 import { Fault } from "../../src/contract/fault.ts";
 import { installPackages } from "../../src/setup/packages.ts";
 
-/** With the Debian package of each. None of them has to be started as a service. */
+/** The Debian package of each. None needs to run as a service. */
 const PACKAGES = { podman: "podman", nginx: "nginx-light", buildah: "buildah" } as const;
 export type Peer = keyof typeof PACKAGES;
 
-/** It is not there, or does not do what it was asked to: what stands beside it is not measured. */
+/** The peer is missing or fails, so its rows are not measured. */
 export class PeerFault extends Fault {
   constructor(peer: Peer, reason: string) {
     super(500, `${peer} cannot run here: ${reason}`);
@@ -19,7 +19,7 @@ export function findPeer(peer: Peer): string {
   return program;
 }
 
-/** One after the other, so that one that cannot be had keeps none of the others away. Answers why those are missing. */
+/** Installs one at a time, so that one unavailable package does not block the others. Returns why peers are missing. */
 export async function installPeers(
   peers: readonly Peer[],
   progress: (line: string) => void,

@@ -1,9 +1,9 @@
 /**
- * The floor: crun with a plain configuration on an overlay over the same image. All namespaces that a sandbox has, but
- * no filter, no limits, no network, no guest. The root is mounted once, so that a run is nothing but crun's own work.
+ * The floor of a create: crun with a plain configuration on an overlay over the same image. It has all namespaces of a
+ * sandbox, but no seccomp filter, limits, network or guest. The root is mounted once, so that a run consists only of
+ * crun's own work.
  *
- * Everything lies below the server's own run folder, state folder and cgroup, so that taking the server down removes
- * it.
+ * Everything is below the server's run folder, state folder and cgroup, so that the server's teardown removes it.
  */
 import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -29,36 +29,36 @@ export class PlainContainer implements AsyncDisposable {
     readonly folder: string,
   ) {}
 
-  /** On these folders, the topmost first. */
+  /** Uses these folders as layers, the topmost first. */
   static async make(context: Context, layers: readonly string[] = [context.image]): Promise<PlainContainer> {
     const folder = join(context.data.runFolder, ID);
     const [root, upper, work] = ["root", "upper", "work"].map((name) => join(folder, name));
-    // For the mapped root of the container to pass through.
+    // The container's mapped root must be able to pass through.
     for (const path of [folder, root, upper, work]) mkdirSync(`${path}`, { recursive: true, mode: 0o711 });
     const options = `lowerdir=${layers.join(":")},upperdir=${upper},workdir=${work}`;
     await run(["mount", "-t", "overlay", "overlay", "-o", options, `${root}`]);
     return new PlainContainer(context, folder);
   }
 
-  /** Makes the container, runs `true` in it, and removes it. */
+  /** Creates the container, runs `true` in it, and removes it. */
   async run(): Promise<void> {
     await this.#run(ID);
   }
 
-  /** As many of them, so many at a time; all at once by default. */
+  /** Runs this many containers with this concurrency; by default all at once. */
   async runTogether(count: number, atOnce = count): Promise<void> {
     const ids = Array.from({ length: count }, (_, nth) => `${ID}-${nth}`);
     await inTurns(ids, atOnce, async (id) => void (await this.#run(id)));
   }
 
-  /** The processor time of a run, in milliseconds: of crun and of all that it has started. */
+  /** Processor time of a run in milliseconds: of crun and all its descendants. */
   async runProcessorMs(): Promise<number> {
     return await this.#run(ID);
   }
 
   /**
-   * Runs a program that does not end, in the network of the benchmark, until `answered`. Answers how long that took,
-   * without the end of the container.
+   * Runs an endless program in the benchmark's network until `answered`. Returns the time, without the container's
+   * removal.
    */
   async runUntil(args: readonly string[], answered: () => Promise<void>): Promise<number> {
     const begun = performance.now();
@@ -67,7 +67,7 @@ export class PlainContainer implements AsyncDisposable {
     return performance.now() - begun;
   }
 
-  /** Starts a program in the network of the benchmark. It is ended when it is let go. */
+  /** Starts a program in the benchmark's network. Disposing it kills the program. */
   start(args: readonly string[]): PlainProgram {
     const { toolbox, data } = this.context;
     const id = `${ID}-open`;
@@ -84,7 +84,7 @@ export class PlainContainer implements AsyncDisposable {
       child,
       failure,
       async [Symbol.asyncDispose]() {
-        // It may have ended by itself; whoever ran it removes it.
+        // It may have ended by itself; then crun has removed it.
         await attempt([...crun, "kill", id, "KILL"]);
         await child.exited;
       },
@@ -97,7 +97,7 @@ export class PlainContainer implements AsyncDisposable {
     return await runBare([...toolbox.crun, "--root", data.crunFolder, "run", "--bundle", bundle, id]);
   }
 
-  /** Written anew for each program. */
+  /** Written again for each program. */
   #openBundle(id: string, args: readonly string[]): string {
     rmSync(join(this.folder, "bundles", id), { recursive: true, force: true });
     return this.#bundle(id, (config) => withoutNetwork(config, args));
@@ -121,8 +121,8 @@ export class PlainContainer implements AsyncDisposable {
 type PlainConfig = ReturnType<typeof plainConfig> & { hostname?: string };
 
 /**
- * With no network of its own, it cannot have a sysfs. Its name is one that it knows the address of, as sandboxes do:
- * Python's server looks it up, and there is nobody to ask.
+ * Without a network namespace of its own, it cannot mount sysfs. Its hostname resolves locally, as in sandboxes:
+ * Python's server looks it up, and there is no DNS.
  */
 function withoutNetwork(config: PlainConfig, args: readonly string[]): PlainConfig {
   return {

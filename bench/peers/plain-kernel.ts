@@ -1,13 +1,13 @@
 /**
- * A Jupyter kernel of Python as people start one: `ipykernel`, asked by `jupyter_client`, in a bare container on the
- * root filesystem of the interpreter's template. Machines do not have either of them, and so both sides have the same.
+ * A plain Python Jupyter kernel: `ipykernel` driven by `jupyter_client`, in a bare container on the interpreter
+ * template's root filesystem. Hosts have neither of them, and so both sides use the same versions.
  */
 import { Fault } from "../../src/contract/fault.ts";
 import type { PlainContainer } from "./plain-container.ts";
 
 const ANSWER_MS = 60_000;
 
-/** Runs the cell that it is given, prints its value, and then for each line that line, and how many ms it took. */
+/** Runs the given cell and prints its value; then runs each input line as a cell and prints its time in ms. */
 const PROGRAM = `
 import sys, time
 from jupyter_client.manager import KernelManager
@@ -39,13 +39,13 @@ for line in sys.stdin:
 `;
 
 interface KernelTimes {
-  /** From nothing to the value of the first cell. */
+  /** From the start to the value of the first cell. */
   firstMs: number;
-  /** Of each cell after it. */
+  /** Time of each later cell. */
   nextMs: number[];
 }
 
-/** `nextCells` are run after the first, one by one. */
+/** `nextCells` run after the first, one by one. */
 export async function runInKernel(
   container: PlainContainer,
   cell: { code: string; value: string },

@@ -1,6 +1,6 @@
 /**
- * The peer: podman from the distribution, as its user would call it, on the same root filesystem. Its store lies in the
- * server's data folder and its cgroups below the server's, so that nothing of it outlives the benchmark.
+ * The peer of creates: podman from the distribution with its usual command line, on the same root filesystem. Its store
+ * is in the server's data folder and its cgroups below the server's, so that nothing outlives the benchmark.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,9 +9,9 @@ import type { Context } from "../context.ts";
 import { findPeer, PeerFault } from "./peer.ts";
 
 const RUN_MS = 60_000;
-/** Root may lack the right to raise these, which podman does by itself. */
+/** podman raises these limits by default, which root may not be allowed to do. */
 const LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
-/** Locks in files, because those in memory are shared with every other podman on the machine and stay when it goes. */
+/** File locks, because locks in memory are shared with every other podman on the host and stay after its end. */
 const CONFIG = `[engine]\nlock_type = "file"\nevents_logger = "none"\ncgroup_manager = "cgroupfs"\n`;
 
 export class Podman {
@@ -39,7 +39,7 @@ export class Podman {
       "--network=none",
       `--cgroup-parent=${data.cgroup}/podman`,
       ...LIMITS,
-      // With an overlay over it, so that the image stays as it is.
+      // With an overlay over it, so that the image stays unchanged.
       "--rootfs",
       `${image}:O`,
       "echo",
@@ -47,7 +47,7 @@ export class Podman {
     ];
   }
 
-  /** Until its output is here, and until podman has cleaned up and ended. */
+  /** Times until the output is here, and until podman has cleaned up and ended. */
   async echo(): Promise<{ outputMs: number; endMs: number }> {
     const startedMs = performance.now();
     const child = Bun.spawn(this.#argv, {

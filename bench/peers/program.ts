@@ -1,11 +1,11 @@
-/** Programs of peers, run with nothing between: no pipes, no shell, only the process itself is timed. */
+/** Runs a peer's program without pipes or a shell, so that only its process is timed. */
 import { Fault } from "../../src/contract/fault.ts";
 import { MINIMAL_ENV } from "../../src/system/command.ts";
 
 const PROGRAM_MS = 20_000;
 const MICROSECONDS_OF_MS = 1000;
 
-/** Runs a program that must succeed. Its errors go to this one's. Answers its processor time in milliseconds. */
+/** Runs a program that must succeed; it inherits stderr. Returns its processor time in milliseconds. */
 export async function runBare(argv: string[]): Promise<number> {
   const child = Bun.spawn(argv, {
     stdio: ["ignore", "ignore", "inherit"],

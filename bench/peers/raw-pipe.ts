@@ -1,4 +1,4 @@
-/** The floor of a process's output: a real pipe on the host, with nothing but a reader at its end. */
+/** The floor of a process's output: a real pipe on the host with only a reader at its end. */
 import { closeSync, constants, openSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { Fault } from "../../src/contract/fault.ts";
 import { MINIMAL_ENV, run } from "../../src/system/command.ts";
 import type { Context } from "../context.ts";
 
-/** How many bytes came. Bun's own pipes are sockets, so this is a named one. */
+/** Returns the number of bytes. A named pipe, because Bun's own pipes are sockets. */
 export async function readThroughPipe({ data }: Context, argv: string[]): Promise<number> {
   const path = join(data.runFolder, "bench-pipe");
   await run(["mkfifo", path]);

@@ -1,6 +1,6 @@
 /**
- * A client in the network of a sandbox, on its way to a web site of the benchmark's own internet. It runs outside of
- * the sandbox, so that starting it costs no more than on the host, and knows the site's address already.
+ * A client in a sandbox's network that connects to a web site of the benchmark's internet. It runs outside of the
+ * sandbox, so that its start costs no more than on the host, and it needs no DNS.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -29,13 +29,13 @@ export class WebClient {
     this.#authority = sandbox.context.authority;
   }
 
-  /** The median of so many small answers, one after the other, each over a connection of its own. */
+  /** The median time of this many small responses, one after the other, each on a new connection. */
   async answerMs(count: number): Promise<number> {
     const { eachMs } = await this.#connect(count, 1);
     return summary(eachMs).median;
   }
 
-  /** So many connections, some of them at a time, each for one small answer. */
+  /** Opens this many connections with this concurrency, each for one small response. */
   async connectionsMs(count: number, together: number): Promise<number> {
     const { allMs } = await this.#connect(count, together);
     return allMs;
@@ -47,7 +47,7 @@ export class WebClient {
     return await transferMs({ method: "GET", url: `https://${this.site}${path}`, bytes, enter: this.#enter, options });
   }
 
-  /** Whether the site answers at all. */
+  /** Whether the site responds at all. */
   async reaches(): Promise<boolean> {
     try {
       await this.#connect(1, 1);

@@ -1,7 +1,4 @@
-/**
- * A web site of the benchmark's own internet that is fast enough to measure ways to it: nginx, behind the same name,
- * address and certificate as the site that the internet has there for tests.
- */
+/** A fast web site in the benchmark's internet: nginx with the name, address and certificate of the test site there. */
 import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { enterInternet, SITES } from "../../src/host/testing/outer-network.ts";
@@ -11,14 +8,14 @@ import type { Context } from "../context.ts";
 import { Nginx, speaksTls } from "./nginx.ts";
 import type { Site } from "./web-client.ts";
 
-/** Where nginx listens: 443 is taken on all addresses, so what comes there is led here. */
+/** The port of nginx: 443 is taken on all addresses, so its connections are redirected here. */
 const PORT = 8443;
 const TABLE = "inet bench_site";
-/** Of the site; fits every sandbox's idea of a small answer. */
+/** The same small response as the test site's. */
 const SMALL_ANSWER = "hello from a web site";
 
 export class WebSite implements AsyncDisposable {
-  /** What a download is asked for by. */
+  /** Path of the download. */
   static readonly filePath = "/file";
 
   private constructor(
@@ -27,7 +24,7 @@ export class WebSite implements AsyncDisposable {
     readonly file: string,
   ) {}
 
-  /** `fileBytes`: the size of what can be downloaded. */
+  /** `fileBytes`: size of the download. */
   static async start(context: Context, site: Site, fileBytes: number): Promise<WebSite> {
     const address = SITES[site];
     const enter = enterInternet(context.outerNetwork);

@@ -1,4 +1,4 @@
-/** What grows with what: the measurements behind the plots, with few rounds, and beside a floor where there is one. */
+/** Measures the data of the plots with few rounds, and beside a floor where there is one. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Context } from "../context.ts";
@@ -14,21 +14,21 @@ import { ColdServer } from "../sandboxes/cold-server.ts";
 import { createTogether, killAll } from "../sandboxes/creating.ts";
 import { type Line, type Plot, svgOf } from "./svg.ts";
 
-/** Of the project. */
+/** The folder of the plots in the docs. */
 const FOLDER = join(import.meta.dir, "../../docs/plots");
 const SANDBOXES = [1, 10, 25, 50, 100];
 const SANDBOXES_LONG = [1, 10, 50, 100, 250, 500, 1000];
 const DIRTY_MIB = [0, 64, 128, 256, 512];
 const LAYERS = [1, 5, 10, 20, 40];
 const BURSTS = [1, 5, 10, 20, 50, 100];
-/** Of crun, which would only be slower with more. */
+/** Concurrency of crun; more would only be slower. */
 const RUNS_AT_ONCE = 8;
 const ROUNDS = 3;
 const CREATES = 5;
 
 type Named = Omit<Plot, "note"> & { file: string };
 
-/** Writes them, and answers the names of the files. */
+/** Writes the plots and returns their file names. */
 export async function drawPlots(context: Context, machine: MachineFacts, at: string): Promise<string[]> {
   const { cores, arch, kernel, loadBefore } = machine;
   const note = `${at.slice(0, 10)}, ${arch}, ${cores} cores, Linux ${kernel.split("-")[0]}, load before ${loadBefore}`;

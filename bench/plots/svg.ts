@@ -1,15 +1,15 @@
 /**
- * Plots as SVG: lines over one axis of numbers, with a legend. Colours are chosen by the reader's own setting, light or
- * dark, where the picture is shown by a browser.
+ * Draws plots as SVG: lines over a numeric axis, with a legend. In a browser, colours follow the reader's light or dark
+ * setting.
  */
 
 export interface Plot {
   title: string;
-  /** What the axes are, with their units. */
+  /** Labels of the axes, with units. */
   x: string;
   y: string;
   lines: Line[];
-  /** How and where it was measured; below the plot. */
+  /** How and where it was measured, shown below the plot. */
   note: string;
 }
 
@@ -88,7 +88,7 @@ function legend(name: string, nth: number): string[] {
   ];
 }
 
-/** The figures themselves, for who cannot see the lines. */
+/** The figures as text, for readers that cannot see the lines. */
 function described({ lines }: Plot): string {
   const said = lines.map(({ name, points }) => `${name}: ${points.map(({ x, y }) => `${x} ${near(y)}`).join(", ")}`);
   return said.join("; ");
@@ -99,7 +99,7 @@ function text(x: number, y: number, content: string, anchor = "start", kind = ""
   return `<text${named} x="${near(x)}" y="${near(y)}" text-anchor="${anchor}">${escaped(content)}</text>`;
 }
 
-/** The next of 1, 2, 2.5, 5 and 10 times a power of ten; every fifth of it is a number that can be read. */
+/** Rounds up to 1, 2, 2.5, 5 or 10 times a power of ten, so that each fifth of it is a readable number. */
 export function roundTop(most: number): number {
   if (!(most > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(most));

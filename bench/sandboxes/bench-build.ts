@@ -1,4 +1,4 @@
-/** Builds of templates as any HTTP client makes them, and the ten steps that rows about builds have. */
+/** Builds templates like any HTTP client, and the ten steps of the rows about builds. */
 import { Fault } from "../../src/contract/fault.ts";
 import type { Context } from "../context.ts";
 
@@ -7,7 +7,7 @@ const POLL_MS = 5;
 
 export const TEN_COMMANDS: readonly string[] = smallCommands(10);
 
-/** Small, so that what is measured is the work around them. */
+/** Small steps, so that the measurement shows the work around them. */
 export function smallCommands(count: number): string[] {
   return Array.from({ length: count }, (_, at) => `echo ${at} > /step-${at}`);
 }
@@ -20,7 +20,7 @@ interface BenchBuild {
   start?: { startCmd: string; readyCmd: string };
 }
 
-/** Until it is ready. */
+/** Resolves when the template is ready. */
 export async function build(context: Context, options: BenchBuild): Promise<void> {
   const { name, from, commands, force = false, start } = options;
   const wanted = (await context.call("POST", "/v3/templates", { name })) as {

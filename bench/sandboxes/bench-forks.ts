@@ -1,9 +1,9 @@
-/** Copies of a sandbox, when a row needs many: with its network rules, and cheaper to make than others. */
+/** Forks of a sandbox, for rows that need many: they have its network rules and are cheaper than creates. */
 import { Fault } from "../../src/contract/fault.ts";
 import type { Context } from "../context.ts";
 import type { BenchSandbox } from "./bench-sandbox.ts";
 
-/** So many are made at a time. */
+/** Forks per request. */
 const TOGETHER = 50;
 const LIFE_SECONDS = 1800;
 

@@ -1,7 +1,4 @@
-/**
- * A sandbox to measure: made through the API, and looked at from the host's side, where its address and processes are
- * known.
- */
+/** A sandbox to measure: created through the API, and seen from the host, where its address and processes are known. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverFile } from "../../src/cli/down.ts";
@@ -15,23 +12,23 @@ import { memoryInUse } from "../../src/system/cgroup/memory-in-use.ts";
 import type { Context } from "../context.ts";
 
 const LIFE_SECONDS = 1800;
-/** Where the server puts the program of these processes. */
+/** Path of the edge processes' program. */
 const EDGE_PROGRAM = "/edge/edge.js";
 const MIB = 1024 ** 2;
 
 interface SandboxOptions {
-  /** Its rules, if it is to have any. */
+  /** Its network rules, if any. */
   network?: NetworkRequest;
   /** Whether a request resumes it. */
   wakes?: boolean;
 }
 
 export class BenchSandbox implements AsyncDisposable {
-  /** Where the host reaches it, past the server. */
+  /** Its address on the host, without the server. */
   readonly address: string;
-  /** Its root filesystem, as it sees it, for the host. */
+  /** Its root filesystem as the host sees it. */
   readonly root: string;
-  /** Of the guest, the server, and the processes of its edge, which carry what goes to sandboxes. */
+  /** Pids of the guest, the server, and the edge processes that carry requests to sandboxes. */
   readonly pids: { server: number; guest: number } & Record<string, number>;
 
   private constructor(
@@ -58,7 +55,7 @@ export class BenchSandbox implements AsyncDisposable {
     };
   }
 
-  /** What a request to its runtime port through the server carries. */
+  /** Headers of a request to its runtime port through the server. */
   readonly headers: Record<string, string>;
 
   static async make(context: Context, options: SandboxOptions = {}): Promise<BenchSandbox> {
@@ -78,13 +75,13 @@ export class BenchSandbox implements AsyncDisposable {
   }
 }
 
-/** What a sandbox has of the machine's memory, in MiB, as its cgroup counts it: what others have read is theirs. */
+/** A sandbox's memory in MiB, as counted by its cgroup: pages that other sandboxes read first count there. */
 export function memoryOf({ data }: Context, id: string): number {
   const cgroup = readRecord(join(data.sandboxesFolder, id))?.cgroup ?? "";
   return memoryInUse(cgroup) / MIB;
 }
 
-/** The first process has one child, which keeps the guest, and that one has one child, the guest. */
+/** The first process has one child, which supervises the guest; the guest is the only child of that. */
 function guestOf(pid: number): number {
   return onlyChildOf(onlyChildOf(pid));
 }
@@ -100,11 +97,11 @@ function onlyChildOf(pid: number): number {
 
 function isEdge(pid: number): boolean {
   const file = `/proc/${pid}/cmdline`;
-  // A program that it runs may have ended meanwhile.
+  // A child may have ended meanwhile.
   return existsSync(file) && readFileSync(file, "utf8").includes(EDGE_PROGRAM);
 }
 
-/** Of all its threads. */
+/** Children of all its threads. */
 function childrenOf(pid: number): number[] {
   const files = readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/children`);
   return files.flatMap((file) => readFileSync(file, "utf8").split(" ").filter(Boolean).map(Number));

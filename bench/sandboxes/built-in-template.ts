@@ -1,4 +1,4 @@
-/** Templates that come with Sandlot, for the rows about them: built by the server once, when the first of them asks. */
+/** Built-in templates for the rows about them: the server builds each once, on first use. */
 import { existsSync } from "node:fs";
 import { Fault } from "../../src/contract/fault.ts";
 import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
@@ -19,9 +19,7 @@ interface BuiltTemplate {
 
 const builds = new WeakMap<Context, Map<string, Promise<BuiltTemplate>>>();
 
-/**
- * Why it is not measured, when its root filesystem is not on this machine: to make that takes minutes, and packages.
- */
+/** Not measured if its root filesystem is missing, because making it takes minutes and packages. */
 export async function builtTemplate(
   context: Context,
   definition: TemplateDefinition,
@@ -44,7 +42,7 @@ function layersOf(cacheFolder: string, image: string): string[] {
   return [imageFolder(cacheFolder, image), ...(below === null ? [] : layersOf(cacheFolder, below))];
 }
 
-/** The first create begins the build; those after it are refused until it is there. */
+/** The first create starts the build; later ones are refused until it is done. */
 async function build(context: Context, name: string, layers: string[]): Promise<BuiltTemplate> {
   for (const deadline = performance.now() + BUILD_MS; ; await Bun.sleep(ASK_MS)) {
     const made = await context.call("POST", "/v2/sandboxes", { templateID: name }).catch((refused: Fault) => refused);

@@ -1,7 +1,4 @@
-/**
- * A second server, beside the first and on a folder of its own, that keeps no sandbox ready: each of its creates is a
- * boot, however many were asked for before.
- */
+/** A second server on its own folder, without a ready pool: each create boots, however many came before. */
 import { freePort } from "../../src/base/testing/free-port.ts";
 import { BenchServer } from "../bench-server.ts";
 import { Context } from "../context.ts";
@@ -13,7 +10,7 @@ export class ColdServer implements AsyncDisposable {
   ) {}
 
   static async start({ task, cacheFolder }: Context): Promise<ColdServer> {
-    // This process is in the network already.
+    // This process is already in the network.
     const server = new BenchServer([], cacheFolder, { SANDLOT_LISTEN: `127.0.0.1:${freePort()}`, SANDLOT_READY: "0" });
     try {
       await server.start(new AbortController().signal);

@@ -1,11 +1,11 @@
-/** Creates and kills through the management interface, as any HTTP client makes them. */
+/** Creates and kills sandboxes through the management API, like any HTTP client. */
 import { Fault } from "../../src/contract/fault.ts";
 import type { Context } from "../context.ts";
 import { timed } from "../figures/samples.ts";
 
 const LIFE_SECONDS = 1800;
 
-/** Answers its id. */
+/** Returns its id. */
 export async function createSandbox(context: Context, templateID = "base"): Promise<string> {
   return sandboxId(await context.call("POST", "/v2/sandboxes", { templateID, timeout: LIFE_SECONDS }));
 }
@@ -14,7 +14,7 @@ export async function createTogether(context: Context, count: number, templateID
   return await Promise.all(Array.from({ length: count }, () => createSandbox(context, templateID)));
 }
 
-/** How long a create takes when the server has nothing else to do. The sandbox is killed again. */
+/** Time of a create on an otherwise idle server. The sandbox is killed afterwards. */
 export async function createMs(context: Context): Promise<number> {
   await context.untilReady();
   let id = "";
@@ -25,7 +25,7 @@ export async function createMs(context: Context): Promise<number> {
   return ms;
 }
 
-/** Until the server is as idle as before they were. */
+/** Kills sandboxes and waits until the server is idle again. */
 export async function killAll(context: Context, ids: readonly string[]): Promise<void> {
   await Promise.all(ids.map((id) => context.call("DELETE", `/sandboxes/${id}`)));
   await context.untilReady();

@@ -1,11 +1,11 @@
-/** An image of busybox and nothing else, as an OCI layout: what builds begin with on both sides. */
+/** An image of busybox only, as an OCI layout: the base of builds on both sides. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ociImage, writeLayout } from "../../src/host/testing/oci-image.ts";
 import { tar } from "../../src/host/testing/tar.ts";
 import type { Toolbox } from "../../src/system/toolbox.ts";
 
-/** What the server knows it as. */
+/** Its name on the server. */
 export const SMALL_IMAGE = "bench/small";
 
 export function layoutIn(dataFolder: string): string {

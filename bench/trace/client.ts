@@ -1,4 +1,4 @@
-/** Asks the server for what is to be traced, one after the other and with nothing beside it, and prints its steps. */
+/** Performs the operations to trace, one at a time on an idle server, and prints their steps. */
 import { Fault } from "../../src/contract/fault.ts";
 import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
 import type { TraceTask } from "./main.ts";
@@ -11,7 +11,7 @@ interface Sandbox {
   headers: Record<string, string>;
 }
 
-/** What is done untraced before, and what is then traced. */
+/** Prepares without tracing and returns the operation to trace. */
 type Act = () => Promise<{ title: string; ask: () => Promise<unknown> }>;
 
 const LIFE_SECONDS = 600;
@@ -86,7 +86,7 @@ class Client {
 async function trace(task: TraceTask): Promise<void> {
   const client = new Client(task);
   const steps = new StepFile(task.stepsFile);
-  // What the first one of all does, such as making a disk to copy, no other does.
+  // The first create has extra work, such as making a disk to copy, so it is not traced.
   await client.create();
   for (const kind of task.kinds) {
     const { title, ask } = await client.acts[kind]();

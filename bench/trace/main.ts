@@ -1,7 +1,7 @@
 /**
- * `sandlot trace`: does a real create, command, fork, pause or resume, and prints every step of it. The stage is that
- * of the benchmark: a server on a folder of its own, in a network of its own, and the end of both. That server writes
- * down its steps; client.ts asks it, as any client does, and prints them.
+ * `sandlot trace`: performs a real create, command, fork, pause or resume and prints its steps. It uses the environment
+ * of the benchmark: a server on its own folder, in its own network, and their cleanup. The server records its steps;
+ * client.ts performs the operations like any client and prints them.
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import type { BenchServer } from "../bench-server.ts";
 import { perform, runOnStage } from "../stage.ts";
 import { parseTraceOptions, type TraceOptions } from "./options.ts";
 
-/** What the client is handed. */
+/** Input of the client. */
 export interface TraceTask extends TraceOptions {
   url: string;
   apiKey: string;

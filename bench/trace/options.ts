@@ -6,9 +6,9 @@ export const TRACED = ["create", "exec", "fork", "pause", "resume"] as const;
 export type Traced = (typeof TRACED)[number];
 
 export interface TraceOptions {
-  /** What is done, in this order. */
+  /** The operations, in this order. */
   kinds: Traced[];
-  /** One sandbox is booted ahead, which a create is handed. */
+  /** Boots one sandbox ahead for the create. */
   ready: boolean;
 }
 

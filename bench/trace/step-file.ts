@@ -1,11 +1,11 @@
-/** What the server wrote of its steps, and when it has nothing more to do. */
+/** Reads the steps that the server recorded and detects when it is idle. */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import type { Step } from "../../src/base/steps.ts";
 
 /** The server writes every tenth of a second. */
 const QUIET_MS = 400;
 const LOOK_EVERY_MS = 50;
-/** It may have work of its own that never ends, such as metrics. */
+/** The server may have endless work of its own, such as metrics. */
 const QUIET_WAIT_MAX_MS = 10_000;
 const TICK_MS = 10;
 
@@ -33,7 +33,7 @@ export class StepFile {
   }
 }
 
-/** What all processors of this machine have done so far, whoever asked for it. */
+/** Processor time that this machine has used so far, for whatever purpose. */
 export function machineMs(): number {
   const [, user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = (
     readFileSync("/proc/stat", "utf8").split("\n")[0] ?? ""

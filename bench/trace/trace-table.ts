@@ -1,7 +1,7 @@
-/** From steps to a table: each within what it is part of, in the order in which they began. */
+/** Turns steps into a table: each within its parent, in order of start. */
 import type { Step, Uses } from "../../src/base/steps.ts";
 
-/** What the client saw. */
+/** The client's view of an operation. */
 export interface Exchange {
   /** In milliseconds since 1970. */
   beganAt: number;
@@ -21,12 +21,12 @@ interface Node {
 }
 
 const WHO = ["server", "workers", "runtime", "edge", "helpers", "sandboxes"] as const;
-/** What no counter shows: a root has only that of its own parts. */
+/** A value without a counter: a root shows only the sum of its parts. */
 const NOTED = "helpers";
 const MS_WIDTH = 10;
-/** A gap that is shorter says nothing. */
+/** Shorter gaps are not shown. */
 const GAP_MIN_MS = 0.5;
-/** Of clocks of two processes. */
+/** Difference between the clocks of two processes. */
 const SLACK_MS = 1;
 
 export function traceTable(title: string, exchange: Exchange, steps: readonly Step[]): string {
@@ -62,7 +62,7 @@ function treesOf(steps: readonly Step[]): Node[] {
     const node = nodes.get(number);
     if (node === undefined) continue;
     const parent = within === null ? undefined : nodes.get(within);
-    // What it had put off until it was over is no part of it.
+    // Work that a step deferred until after its end is not part of it.
     const isPart = parent !== undefined && node.beganAt <= parent.endedAt;
     (isPart ? parent.parts : roots).push(node);
   }
@@ -74,7 +74,7 @@ function nodeOf({ name, beganAt, wallMs, uses, failed }: Step): Node {
   return { name: failed ? `${name} (failed)` : name, beganAt, endedAt: beganAt + wallMs, uses, parts: [] };
 }
 
-/** Nothing is known about what a root is part of; one that happened while another did is shown in it. */
+/** Steps without a known parent: one that ran entirely during another is shown within it. */
 function joined(roots: readonly Node[]): Node[] {
   const tops: Node[] = [];
   for (const root of roots) {
@@ -100,7 +100,7 @@ function linesOf(node: Node, depth: number, line: Line): string[] {
   return [own, ...parts, line(`${indent}  (between these)`, gap, leftOf(node))];
 }
 
-/** Parts that overlap each count what was used meanwhile, so what is left cannot be told. */
+/** Overlapping parts each count what was used meanwhile, so the rest is unknown. */
 function leftOf({ uses, parts }: Node): Uses | undefined {
   const overlap = parts.some((part, at) => at > 0 && part.beganAt < (parts[at - 1]?.endedAt ?? 0));
   if (overlap) return undefined;
@@ -112,7 +112,7 @@ function sumOf(nodes: readonly Node[]): Record<string, number> {
   return Object.fromEntries(WHO.map((who) => [who, nodes.reduce((sum, { uses }) => sum + (uses[who] ?? 0), 0)]));
 }
 
-/** The time in which any of them was under way. They are in the order of their beginnings. */
+/** Time during which any of them ran. They are in order of start. */
 function covered(nodes: readonly Node[]): number {
   let sum = 0;
   let until = 0;

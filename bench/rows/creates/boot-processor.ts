@@ -1,4 +1,4 @@
-/** What a boot takes of the processors, which is what counts when many are asked for. */
+/** Processor time of a boot, which limits how many can boot at once. */
 import { runningServer } from "../../../src/cli/down.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { Context } from "../../context.ts";
@@ -9,9 +9,9 @@ import type { Row } from "../../row.ts";
 import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { createSandbox, killAll } from "../../sandboxes/creating.ts";
 
-/** So many make one sample: of programs that have ended the kernel tells time in steps of ten milliseconds. */
+/** Boots per sample: the kernel reports time of ended programs in steps of ten milliseconds. */
 const BOOTS = 5;
-/** A guest may still get itself ready after the answer to its create, and a server tidy up after that to a kill. */
+/** Time for a guest to finish its start after the create's response, and for the server to clean up after a kill. */
 const AFTER_MS = 500;
 
 interface Boot {
@@ -63,7 +63,7 @@ async function measure(context: Context): Promise<Boot> {
   await Bun.sleep(AFTER_MS);
   const after = processorTimeOf(pid);
   const guests = ids.map((id) => processorTimeIn(`${context.data.cgroup}/${id}`));
-  // What the server does anyway while time passes is not the boots'.
+  // Subtract what the server uses anyway in that time.
   const passed = (performance.now() - begun) / AFTER_MS;
   const anyway = (name: keyof ProcessorTime) => (before[name] - idle[name]) * passed;
   const each = (name: keyof ProcessorTime) => (after[name] - before[name] - anyway(name)) / BOOTS;

@@ -1,6 +1,6 @@
 /**
- * Many creates at once, of the template of which the server keeps some ready: what is beyond these is booted. And the
- * same without a pause between one and the next, for which nothing can be made ready ahead.
+ * Many creates at once of the template that the ready pool holds: those beyond the pool boot. Also the same without
+ * pauses between creates, for which the pool cannot prepare.
  */
 import { readPoolReport } from "../../../src/sandbox/pool/pool-report.ts";
 import type { Context } from "../../context.ts";
@@ -9,11 +9,11 @@ import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
 import { createSandbox, createTogether, killAll } from "../../sandboxes/creating.ts";
 
-/** Of crun, which would only be slower with more. */
+/** Concurrency of crun; more would only be slower. */
 const AT_ONCE = 8;
 const IN_A_ROW = 30;
 const ROUNDS_MIN = 3;
-/** Each is a hundred boots, of which every one fills the caches for the next. */
+/** A round is a hundred boots, each of which fills the caches for the next. */
 const FEW_ROUNDS = 2;
 /** For what the server keeps ready. */
 const PREPARED_MS = 15_000;

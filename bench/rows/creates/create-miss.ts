@@ -1,6 +1,6 @@
 /**
- * A create for which nothing is ready: of a server that keeps none, so that each is a boot. Alone,
- * and a hundred at once, beside as many bare containers.
+ * Cold creates on a server without a ready pool, so that each boots: alone, and a hundred at once, beside as many bare
+ * containers.
  */
 
 import type { Context } from "../../context.ts";
@@ -11,7 +11,7 @@ import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { createTogether, killAll } from "../../sandboxes/creating.ts";
 
 const TOGETHER = 100;
-/** Each is a hundred boots, of which every one fills the caches for the next. */
+/** A round is a hundred boots, each of which fills the caches for the next. */
 const FEW_ROUNDS = 2;
 
 export const createMiss: Row = {

@@ -1,4 +1,7 @@
-/** How soon a web server that a template starts answers, beside a bare container that starts the same. */
+/**
+ * Time until a web server from a template's start command responds, beside a bare container that starts the same
+ * program.
+ */
 
 import type { Context } from "../../context.ts";
 import { interleave, timed } from "../../figures/samples.ts";
@@ -9,7 +12,7 @@ import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { sandboxId } from "../../sandboxes/creating.ts";
 
 const NAME = "bench-served";
-/** In the sandbox, and in the network of the benchmark. */
+/** The port in the sandbox and in the benchmark's network. */
 const PORT = 8000;
 const SERVE = ["python3", "-m", "http.server", String(PORT), "--directory", "/srv"];
 const ANSWER_MS = 20_000;

@@ -1,7 +1,4 @@
-/**
- * What a create costs beyond the least that any container costs. The server has booted sandboxes ready, as it always
- * does.
- */
+/** The cost of a create beyond that of a bare container. The server has a ready pool, as by default. */
 import { interleave, secondTimed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";

@@ -1,4 +1,4 @@
-/** What a user waits for: from nothing to the first output of a command, against the container tool people know. */
+/** The wait of a user: from a create to the first output of a command, beside podman. */
 import { Sandbox } from "e2b";
 import { Fault } from "../../../src/contract/fault.ts";
 import { interleave, summary, timed } from "../../figures/samples.ts";

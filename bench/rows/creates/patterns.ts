@@ -1,6 +1,6 @@
 /**
- * Create → first command's output as public leaderboards measure it: a hundred one after another, a hundred that begin
- * a moment apart, and a hundred at once; beside podman in the same pattern. How many come through counts as well.
+ * Create → first command's output as public leaderboards measure it: a hundred one after another, a hundred that start
+ * a moment apart, and a hundred at once, beside podman in the same pattern. The success rate counts as well.
  */
 import { Sandbox } from "e2b";
 import { Fault } from "../../../src/contract/fault.ts";
@@ -16,7 +16,7 @@ const PEER = "podman run --rm --network=none in the same pattern, same root, to 
 const BOUNDS = { atLeast: 5, aim: 10 };
 const KILLS_AT_ONCE = 8;
 
-/** Starts each of them when the pattern says so, and answers when all are over. */
+/** Starts all of them as the pattern says and resolves when all are over. */
 type Pattern = (starts: readonly (() => Promise<void>)[]) => Promise<unknown>;
 
 const inARow: Pattern = (starts) => inTurns(starts, 1, (start) => start());
@@ -48,7 +48,7 @@ function patternRow(name: string, how: string, pattern: Pattern): Row {
 async function compare(context: Context, pattern: Pattern): Promise<Outcome> {
   await context.untilReady();
   const sandboxes: Sandbox[] = [];
-  // The kill of one before is no part of the next one's time, but nor does it wait for it: so they are ended last.
+  // Kill the sandboxes last, so that kills do not compete with the next creates.
   const ours = await led(pattern, () =>
     timed(async () => {
       const sandbox = await Sandbox.create(context.sdk);
@@ -69,11 +69,11 @@ async function compare(context: Context, pattern: Pattern): Promise<Outcome> {
 
 interface Led {
   times: number[];
-  /** Of one that did not come through. */
+  /** The error of a failed one. */
   failure: string | undefined;
 }
 
-/** `once` answers its own time. */
+/** `once` returns its own time. */
 async function led(pattern: Pattern, once: () => Promise<number>): Promise<Led> {
   const found: Led = { times: [], failure: undefined };
   const start = async () => {

@@ -1,4 +1,4 @@
-/** A large file out of a sandbox. Both sides read the very same file. */
+/** Download of a large file from a sandbox. Both sides read the same file. */
 import { BESIDE_NGINX, compareWithNginx, makeFile } from "../../clients/file-transfer.ts";
 import type { Row } from "../../row.ts";
 
@@ -13,7 +13,7 @@ export const download: Row = {
       const bytes = context.heavyBytes;
       await makeFile(hostView, bytes);
       const url = `${context.sdk.sandboxUrl}/files?path=${inSandbox}`;
-      // By name: a client that says nothing may be sent gzip.
+      // Explicitly, because without this header the server may send gzip.
       const headers = { ...sandbox.headers, "Accept-Encoding": "identity" };
       return {
         ours: { method: "GET", url, headers, bytes },

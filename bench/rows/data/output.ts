@@ -1,4 +1,4 @@
-/** What a process can print through the server, against the pipe that it prints into. */
+/** Throughput of a process's output through the server, beside the pipe that it prints into. */
 import { Fault } from "../../../src/contract/fault.ts";
 import { throughput } from "../../clients/file-transfer.ts";
 import { EnvelopeCounter, startStream } from "../../clients/start-stream.ts";

@@ -1,11 +1,11 @@
-/** What a command costs in a sandbox that runs, against the shortest way into the very same one. */
+/** Cost of a command in a running sandbox, beside the shortest way into the same sandbox. */
 import { Sandbox } from "e2b";
 import type { Context } from "../../context.ts";
 import { interleave, secondTimed } from "../../figures/samples.ts";
 import { execInSandbox, hasReadyFilter } from "../../peers/crun-exec.ts";
 import type { Row } from "../../row.ts";
 
-/** More than a server boots before it has the filter. */
+/** More than the number of sandboxes that a server boots before it has the filter. */
 const TRIES_MAX = 20;
 
 export const roundTrip: Row = {
@@ -36,7 +36,7 @@ export const roundTrip: Row = {
   },
 };
 
-/** As all that are booted but the first ones. In those the floor is a third higher. */
+/** A sandbox with the precompiled filter, like all but the first ones. Without it the floor is a third higher. */
 async function sandboxWithReadyFilter(context: Context): Promise<Sandbox | undefined> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const sandbox = await Sandbox.create(context.sdk);

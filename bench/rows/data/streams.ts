@@ -1,4 +1,4 @@
-/** Many streams at once, held for a while: none may break, and nobody may gather memory. */
+/** Many concurrent streams, held for a while: none may break, and no process may leak memory. */
 
 import { EnvelopeCounter, startStream } from "../../clients/start-stream.ts";
 import { growth } from "../../figures/memory-growth.ts";
@@ -8,10 +8,10 @@ import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 
 const STREAMS = 200;
 const TOLD_EVERY_SECONDS = 2;
-/** A stream that is silent for so long is broken, too. */
+/** A stream that is silent for this long counts as broken. */
 const SILENT_MS = 3 * TOLD_EVERY_SECONDS * 1000;
 const SAMPLE_MS = 250;
-/** One half prints lines, the other is silent and lives on keepalives. */
+/** One half prints lines, the other is silent and gets keepalives only. */
 const TALKING = ["/bin/sh", "-c", `while echo line; do sleep ${TOLD_EVERY_SECONDS}; done`];
 const SILENT = ["/bin/sleep", "infinity"];
 
@@ -74,7 +74,7 @@ class HeldStream {
         this.#heardMs = performance.now();
       }
     } catch {
-      // Hung up by us in the end, or broken: which of the two, the moment tells.
+      // Either the benchmark closed it at the end, or it broke: the time decides.
     }
     this.#ended = true;
   }

@@ -1,4 +1,4 @@
-/** A large file into a sandbox. Both sides write to the same disk, where no file of that name is yet. */
+/** Upload of a large file into a sandbox. Both sides write a new file to the same disk. */
 import { rm } from "node:fs/promises";
 import { BESIDE_NGINX, compareWithNginx, makeFile } from "../../clients/file-transfer.ts";
 import type { Row } from "../../row.ts";

@@ -1,6 +1,6 @@
 /**
- * The way of a small request to a service in a sandbox, through the edge and through nginx as the same proxy, to the
- * same service; with TLS (then with the same certificate) and without.
+ * Small requests to a service in a sandbox through the edge, beside nginx as a proxy to the same service; with TLS,
+ * using the same certificate, and without.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const TLS_PORT = 443;
 const PROXY_PORT = 8443;
 const CONNECTIONS = 32;
 const REQUESTS = 1000;
-/** So many answers make one sample. */
+/** Responses per sample. */
 const ANSWERS = 50;
 const PEER = "the same through nginx as the same proxy";
 const TLS_PEER = "the same through nginx with TLS, with the same certificate";
@@ -111,7 +111,7 @@ async function compare(context: Context, connections: number, tls: boolean, meas
   return await measure(edge, nginx, without);
 }
 
-/** As nginx is set up to pass on what comes. Like the edge it keeps no connection to the service. */
+/** nginx with a usual proxy configuration. Like the edge, it keeps no connection to the service. */
 async function startProxy(context: Context, files: CertificateFiles | undefined, upstream: string): Promise<Nginx> {
   const address = `${LOOPBACK}:${PROXY_PORT}`;
   const listens = files === undefined ? [`listen ${address};`] : speaksTls(address, files);

@@ -1,6 +1,6 @@
 /**
- * How long a caller waits until other rules for what may leave a sandbox are enforced, when it is the only one with
- * rules, and among many. Each update changes names and ranges.
+ * Time until new egress rules of a sandbox are enforced, when it is the only one with rules, and among many. Each
+ * update changes names and ranges.
  */
 import type { EgressPolicy } from "../../../src/contract/internal/host.ts";
 import type { Context } from "../../context.ts";
@@ -58,19 +58,19 @@ async function measure(context: Context, count: number): Promise<Outcome> {
   return { pairs, notes: [`${note}, ${(togetherMs / median).toFixed(1)} × one`] };
 }
 
-/** Others than those of the turn before. */
+/** Other rules than those of the turn before. */
 export function rulesOf(turn: number): Rules {
   const name = `turn-${turn % 2}.example.com`;
   const ranges = Array.from({ length: RANGES }, (_, nth) => `93.${184 + (turn % 2)}.${nth * 2}.0/24`);
   return { names: [name, `*.${name}`], ranges };
 }
 
-/** As a client says it. */
+/** The client's request. */
 function requestOf({ names, ranges }: Rules) {
   return { allowOut: [...names, ...ranges], denyOut: [ALL] };
 }
 
-/** As the host is told. */
+/** The host's policy. */
 function policyOf({ names, ranges }: Rules): EgressPolicy {
   return { allowNames: names, allowRanges: ranges, denyRanges: [ALL], proxy: null };
 }

@@ -1,6 +1,6 @@
 /**
- * What it costs a sandbox that its rules name a web site: connections to it go through the relay. Beside it, a sandbox
- * without rules reaches the same site by itself. What rules name besides is refused, or the row is missed.
+ * The cost of rules that name a web site: connections to it pass the relay. The peer is a sandbox without rules that
+ * connects to the same site directly. Other sites must be refused, or the row is missed.
  */
 
 import { throughput } from "../../clients/file-transfer.ts";
@@ -16,13 +16,13 @@ import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 const SITE: Site = "allowed.test";
 const OTHER_SITE: Site = "other.test";
 const ONLY_SITE = { allowOut: [SITE], denyOut: ["0.0.0.0/0"] };
-/** So many answers make one sample. */
+/** Responses per sample. */
 const ANSWERS = 10;
 const NO_FILE = 0;
 const CONNECTIONS = 200;
 const TOGETHER = 16;
 const HEAVY_WARM_UP_ROUNDS = 1;
-/** Far less than what is downloaded, and more than a runtime that warms up. */
+/** Far less than the download, and more than the warm-up of a runtime. */
 const MEMORY_GROWTH_MAX_BYTES = 64 * 1024 ** 2;
 const PEER = "the same by a sandbox without rules";
 

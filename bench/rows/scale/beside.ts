@@ -1,4 +1,4 @@
-/** What a create waits for while one sandbox has all of the server's data path to itself. */
+/** Create latency while one sandbox saturates the server's data path. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
@@ -13,7 +13,7 @@ import { createMs } from "../../sandboxes/creating.ts";
 
 const FILE = "bench.bin";
 const FOLDER = BASE_TEMPLATE.defaultWorkdir;
-/** Until curl is under way. */
+/** Wait until curl is running. */
 const UNDER_WAY_MS = 300;
 const CREATES = 3;
 
@@ -34,7 +34,10 @@ export const createBesideUpload: Row = {
 async function compare(context: Context, method: "GET" | "POST") {
   await using sandbox = await BenchSandbox.make(context);
   const pairs: Pairs = { ours: [], peer: [] };
-  /** While the same client asks nginx in the sandbox's network: what a create waits for that is not the server's. */
+  /**
+   * Creates while the same client downloads from nginx in the sandbox's network: the part of the wait without the
+   * server.
+   */
   const withoutServer: number[] = [];
   const source = join(context.data.path, FILE);
   await using nginx = Bun.which("nginx") === null ? undefined : await Nginx.startInSandbox(sandbox, FOLDER);
@@ -71,7 +74,7 @@ async function createsBeside(context: Context, transfer: Transfer): Promise<numb
   return creates;
 }
 
-/** By curl, so that this process has nothing to do but to create. */
+/** Uses curl, so that this process only creates. */
 async function carry(transfer: Transfer, over: AbortSignal): Promise<void> {
   while (!over.aborted) await transferMs(transfer);
 }

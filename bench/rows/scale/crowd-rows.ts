@@ -1,14 +1,14 @@
-/** The rows about many sandboxes that do nothing. */
+/** The rows about many idle sandboxes. */
 import { type Pairs, summary } from "../../figures/samples.ts";
 import type { Row } from "../../row.ts";
 import { type Crowd, crowdOf } from "./crowd.ts";
 
 const MANY = "100 sandboxes (500 with --long)";
 const LISTED = "100 sandboxes (1000 with --long)";
-/** Of each; memory depends on no machine's speed. */
+/** Memory per sandbox, which does not depend on the machine's speed. */
 const MEMORY_MAX_MIB = 10;
 const MEMORY_AIM_MIB = 6;
-/** Of one processor, for all of a hundred together. */
+/** Percent of one processor, for a hundred sandboxes together. */
 const IDLE_MAX_PERCENT = 4;
 const IDLE_AIM_PERCENT = 1;
 

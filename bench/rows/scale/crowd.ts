@@ -1,6 +1,6 @@
 /**
- * What changes when many sandboxes run, of which none does anything: what each costs, and what others wait for. All
- * rows about it read from one crowd, so that it is made once.
+ * Measures many idle sandboxes: the cost of each, and the latency of other calls. All rows about this share one crowd,
+ * which is made once.
  */
 import { runningServer } from "../../../src/cli/down.ts";
 import type { Context } from "../../context.ts";
@@ -11,10 +11,10 @@ import { createMs, createSandbox, killAll } from "../../sandboxes/creating.ts";
 
 const USUAL = 100;
 const LONG = 500;
-/** Lists are asked for with as many as this in the long run. */
+/** Sandboxes during list calls in the long run. */
 const LONG_LISTED = 1000;
 const CREATES_AT_ONCE = 8;
-/** After the last create, until all of them are as idle as they will be. */
+/** Wait after the last create until all are idle. */
 const SETTLE_MS = 3_000;
 const IDLE_MS = 10_000;
 const ASKED = 50;
@@ -23,13 +23,13 @@ const ROUNDS_MIN = 3;
 export interface Crowd {
   count: number;
   listed: number;
-  /** MiB of each. */
+  /** MiB per sandbox. */
   memory: number[];
   /** Percent of one processor: of all guests together, and of the server. */
   idle: { guests: number; server: number };
-  /** With them, and with none. */
+  /** With the crowd, and without. */
   create: Pairs;
-  /** With them, and with one. */
+  /** With the crowd, and with one sandbox. */
   list: Pairs;
   get: Pairs;
 }
@@ -59,7 +59,7 @@ async function measure(context: Context): Promise<Crowd> {
     const listed = ids.length;
     const many = { list: await lists(context), get: await gets(context, ids) };
     await endAll(context, ids);
-    // Before and after, so that what else the machine does meets both sides.
+    // Measure the peer before and after the crowd, so that other load on the machine affects both sides.
     const create = { ours: among, peer: [...alone, ...(await creates(context, rounds))] };
     const pairs = (name: "list" | "get"): Pairs => ({ ours: many[name], peer: one[name] });
     return { count, listed, memory, idle, create, list: pairs("list"), get: pairs("get") };
@@ -68,7 +68,7 @@ async function measure(context: Context): Promise<Crowd> {
   }
 }
 
-/** Makes more until there are so many. */
+/** Creates sandboxes until there are this many. */
 export async function grow(context: Context, ids: string[], to: number): Promise<void> {
   const more = Array.from({ length: to - ids.length }, (_, nth) => nth);
   await inTurns(more, CREATES_AT_ONCE, async () => void ids.push(await createSandbox(context)));

@@ -1,6 +1,6 @@
 /**
- * How long a caller waits for copies of a running sandbox, beside CRIU's own part of that: one dump, and as many
- * restores at the parallelism that the server has.
+ * Latency of forking a running sandbox, beside CRIU's share: one dump, and as many restores with the server's
+ * concurrency.
  */
 import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/limits.ts";
 import type { Context } from "../../context.ts";
@@ -33,7 +33,7 @@ export const forkMany: Row = {
 async function measure(context: Context, count: number, rounds: number) {
   await using criu = await BareCriu.make(context);
   await using sandbox = await BenchSandbox.make(context);
-  // It has the disk for what bare CRIU restores, and the image that the server itself would restore.
+  // It provides the disk for bare CRIU's restores, and the image that the server itself would restore.
   await using written = await Snapshot.make(context, criu, sandbox.id);
   const ours = async () => {
     let forks: BenchForks | undefined;

@@ -1,4 +1,4 @@
-/** Many pauses at once and many resumes at once, beside CRIU for the same sandboxes, as many at a time as here. */
+/** Many concurrent pauses and resumes, beside CRIU on the same sandboxes with the same concurrency. */
 import { CHECKPOINTS_AT_ONCE_MAX } from "../../../src/sandbox/checkpointing.ts";
 import { RESTORES_AT_ONCE_MAX } from "../../../src/sandbox/limits.ts";
 import type { Context } from "../../context.ts";
@@ -15,7 +15,7 @@ const LIFE_SECONDS = 1800;
 interface Moments {
   pauses: Pairs;
   resumes: Pairs;
-  /** Of bare CRIU, with the images of the server. */
+  /** Times of bare CRIU with the server's images. */
   sameImages: number[];
 }
 
@@ -46,7 +46,7 @@ export const resumes: Row = {
   },
 };
 
-/** Both rows read from the same lives. */
+/** Both rows share the same measurement. */
 async function momentsOf(context: Context): Promise<Moments> {
   const moments = led.get(context) ?? measure(context);
   led.set(context, moments);

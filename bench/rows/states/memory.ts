@@ -1,6 +1,6 @@
 /**
- * What each further sandbox of one template costs in memory, after a program of the template has run in it: files of
- * the template are in the machine's memory once, for all of them.
+ * Memory of each further sandbox of a template after a program of the template has run in it. The template's files are
+ * in the host's memory once for all sandboxes.
  */
 import { Sandbox } from "e2b";
 import { summary } from "../../figures/samples.ts";

@@ -1,6 +1,4 @@
-/**
- * What a pause costs beyond CRIU's own work and the disk's, for a sandbox that does nothing and for one full of memory.
- */
+/** The cost of a pause beyond CRIU's and the disk's work, for an idle sandbox and for one full of memory. */
 
 import { startStream } from "../../clients/start-stream.ts";
 import type { Context } from "../../context.ts";
@@ -38,7 +36,7 @@ async function compare(context: Context, rounds: number, prepare: (sandbox: Benc
   return { pairs: await interleave(rounds, ours, peer) };
 }
 
-/** A process of the sandbox takes memory that is like no other, and keeps it. */
+/** A process in the sandbox holds this much random memory. */
 export async function holdMemory(sandbox: BenchSandbox, mib: number): Promise<void> {
   const hold = `import os, time
 held = bytearray(os.urandom(1 << 20)) * ${mib}

@@ -1,4 +1,4 @@
-/** What a resume costs beyond CRIU's own work for the same sandbox. */
+/** The cost of a resume beyond CRIU's work for the same sandbox. */
 import { interleave, timed } from "../../figures/samples.ts";
 import { BareCriu } from "../../peers/bare-criu.ts";
 import type { Row } from "../../row.ts";

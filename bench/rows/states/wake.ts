@@ -1,6 +1,6 @@
 /**
- * What a request to a paused sandbox waits for; and a resume soon after the pause, when nobody has read what the pause
- * wrote: both beside CRIU's own work for the same sandbox.
+ * Latency of a request that resumes a paused sandbox, and of a resume soon after the pause, when the checkpoint has not
+ * been read since: both beside CRIU's work for the same sandbox.
  */
 
 import { startStream } from "../../clients/start-stream.ts";
@@ -16,7 +16,7 @@ const SERVE = ["/usr/bin/python3", "-m", "http.server", String(PORT), "--directo
 const BOUNDS = { atLeast: 1.6, aim: 1.2 };
 const ANSWERS_MS = 20_000;
 const ASK_MS = 20;
-/** Between a pause and its resume. */
+/** Time between a pause and its resume. */
 const SOON_MS = 3_000;
 const SOON_LONG_MS = 30_000;
 
@@ -74,14 +74,14 @@ export const resumeSoon: Row = {
   },
 };
 
-/** Answers the name of the checkpoint. */
+/** Pauses the sandbox and returns the name of the checkpoint. */
 async function pausedAs(context: Context, { id }: BenchSandbox, criu: BareCriu): Promise<string> {
   const before = criu.checkpoints();
   await context.call("POST", `/sandboxes/${id}/pause`, {});
   return criu.checkpoints().find((name) => !before.includes(name)) ?? "";
 }
 
-/** It runs on when nobody reads what it says. */
+/** Starts the server, which continues when its output is not read. */
 async function serve(sandbox: BenchSandbox): Promise<void> {
   const stream = await startStream(sandbox, SERVE, {});
   const deadline = performance.now() + ANSWERS_MS;
@@ -97,7 +97,7 @@ async function serve(sandbox: BenchSandbox): Promise<void> {
   await stream.cancel();
 }
 
-/** Until the head of the answer is there. */
+/** Resolves with the head of the response. */
 async function ask({ context, id }: BenchSandbox): Promise<void> {
   const headers = { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": String(PORT) };
   const response = await fetch(context.sdk.sandboxUrl, { headers, signal: AbortSignal.timeout(ANSWERS_MS) });

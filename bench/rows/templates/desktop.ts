@@ -1,4 +1,4 @@
-/** How soon there is something to see of a desktop, beside the same programs started plainly. */
+/** Time until the first screenshot of a desktop, beside the same programs started plainly. */
 import { Sandbox as Desktop } from "@e2b/desktop";
 import { Sandbox } from "e2b";
 import { Fault } from "../../../src/contract/fault.ts";
@@ -11,11 +11,11 @@ import { builtTemplate } from "../../sandboxes/built-in-template.ts";
 const ROUNDS_MIN = 3;
 const WARM_UP_ROUNDS = 1;
 const PNG = [0x89, 0x50, 0x4e, 0x47];
-/** Another than what runs in the template's snapshot, which is ended first. */
+/** Not the display of the template's snapshot, whose programs are ended first. */
 const DISPLAY = ":9";
 const PICTURE = "/tmp/plain.png";
 
-/** As the client starts them, but for waiting in the sandbox instead of asking from outside. */
+/** The client's commands, except that they wait in the sandbox instead of polling from outside. */
 const PLAINLY = [
   `Xvfb ${DISPLAY} -ac -screen 0 1024x768x24 -retro -dpi 96 -nolisten tcp > /dev/null 2>&1 &`,
   `until xdpyinfo -display ${DISPLAY} > /dev/null 2>&1; do sleep 0.02; done`,

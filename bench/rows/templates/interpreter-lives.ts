@@ -1,6 +1,6 @@
 /**
- * Sandboxes of the code interpreter and plain kernels, in turns. All rows about the interpreter read from these lives,
- * so that they are led once.
+ * Measures code interpreter sandboxes and plain kernels alternately. All rows about the interpreter share these
+ * measurements.
  */
 import { Sandbox } from "@e2b/code-interpreter";
 import { Fault } from "../../../src/contract/fault.ts";
@@ -13,23 +13,23 @@ import { builtTemplate } from "../../sandboxes/built-in-template.ts";
 
 const SUM = { code: "1+1", value: "2" };
 const FRAME = { code: "import pandas; int(pandas.DataFrame({'a': [1, 2]}).a.sum())", value: "3" };
-/** How often a cell is run that counts as warm. */
+/** Number of warm cells. */
 const WARM_CELLS = 5;
 /** The first fills caches. */
 const WARM_UP_LIVES = 1;
 const ROUNDS_MIN = 3;
 
-/** In milliseconds. */
+/** Times in milliseconds. */
 export interface Life {
-  /** Until the value of the first cell is there. */
+  /** From the create to the value of the first cell. */
   sum: number;
   frame: number;
-  /** One cell more. */
+  /** Time of a further cell. */
   warm: number;
 }
 
 export interface SandboxLife extends Life {
-  /** The same of a sandbox that is restored when it is asked for, and how long that alone takes. */
+  /** The same for a sandbox restored on demand, and the time of that restore alone. */
   restore: number;
   restoredSum: number;
   context: number;
@@ -69,7 +69,7 @@ async function sandboxLife(context: Context): Promise<SandboxLife> {
   await plain.sandbox.kill();
   const frame = await created(context, FRAME);
   await frame.sandbox.kill();
-  // Who may not reach the internet is not given one that is ready.
+  // A sandbox without internet access never comes from the ready pool.
   const anew = await created(context, SUM, { allowInternetAccess: false });
   await anew.sandbox.kill();
   return {

@@ -1,4 +1,4 @@
-/** What users of the code interpreter wait for, beside a kernel that is started plainly, and what one costs. */
+/** Latencies of the code interpreter, beside a plainly started kernel, and the memory of a sandbox. */
 import { Sandbox } from "@e2b/code-interpreter";
 import { codeInterpreter } from "../../../templates/code-interpreter-v1/definition.ts";
 import type { Context } from "../../context.ts";
@@ -11,7 +11,7 @@ import { interpreterLives, type Life, type SandboxLife } from "./interpreter-liv
 const PEER = "ipykernel started and asked by jupyter_client, in a bare crun container of the same image";
 const SANDBOXES = 20;
 const LIFE_MS = 600_000;
-/** Of restore and one warm cell, that the first cell may take. */
+/** Maximum time of the first cell, relative to a restore and a warm cell. */
 const FIRST_MAX = 1.3;
 
 export const INTERPRETER_ROWS: readonly Row[] = [

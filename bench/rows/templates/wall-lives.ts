@@ -1,7 +1,6 @@
 /**
- * The same life behind each wall, in turns: a sandbox is created, runs its first command, another one, a hundred
- * processes and Python, is paused, resumed and ended. All rows about walls read from these lives, so that they are led
- * once.
+ * Measures the same life of a sandbox with each isolation runtime, alternately: create, first command, another command,
+ * a hundred processes, Python, pause, resume and kill. All rows about isolation runtimes share these measurements.
  */
 import { join } from "node:path";
 import { Sandbox } from "e2b";
@@ -15,7 +14,7 @@ import { build } from "../../sandboxes/bench-build.ts";
 import { memoryOf } from "../../sandboxes/bench-sandbox.ts";
 import { ColdServer } from "../../sandboxes/cold-server.ts";
 
-/** In milliseconds, but for the memory. */
+/** In milliseconds, except for the memory. */
 const MOMENTS = ["create", "firstOutput", "command", "processes", "python", "memoryMiB", "pause", "resume"] as const;
 export type Moment = (typeof MOMENTS)[number];
 type Life = Record<Moment, number>;
@@ -23,18 +22,18 @@ type Life = Record<Moment, number>;
 const MAIN = join(import.meta.dir, "../../../src/cli/main.ts");
 const CHOICE_MS = 60_000;
 const LIFE_MS = 600_000;
-/** The first fills caches, and the guest that it takes along. */
+/** The first fills the caches, and those of the guest. */
 const WARM_UP_LIVES = 1;
-/** One life behind runsc takes five seconds, and nothing is held to a bound. */
+/** One life with runsc takes five seconds, and these rows have no bounds. */
 const ROUNDS_OF_LIFE = 2;
-/** What a shell starts one after the other. */
+/** Processes that a shell starts one after the other. */
 export const PROCESSES = 100;
 const MANY = `for i in $(seq ${PROCESSES}); do /bin/true; done`;
 const PYTHON = "python3 -c 'import asyncio, json, ssl, sqlite3'";
 
 const led = new WeakMap<Context, Promise<Record<Wall, Life[]>>>();
 
-/** What a moment took behind runsc (ours) and behind crun (peer). */
+/** Times with runsc (ours) and with crun (peer). */
 export async function momentBehindBoth(context: Context, moment: Moment): Promise<Pairs> {
   const lives = led.get(context) ?? lead(context);
   led.set(context, lives);
@@ -60,7 +59,7 @@ function templateOf(wall: Wall): string {
   return `wall-${wall}`;
 }
 
-/** Of a server that keeps none ready, so each create is a boot. */
+/** On a server without a ready pool, so that each create boots. */
 async function makeTemplate(context: Context, wall: Wall): Promise<void> {
   const name = templateOf(wall);
   await build(context, { name, from: { fromTemplate: "base" }, commands: [] });

@@ -1,4 +1,4 @@
-/** What the second wall costs: the same life of a sandbox behind runsc, beside one behind crun. */
+/** The cost of the runtime runsc: the same life of a sandbox as with crun. */
 
 import { summary } from "../../figures/samples.ts";
 import type { Row } from "../../row.ts";
