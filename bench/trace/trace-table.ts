@@ -21,7 +21,7 @@ interface Node {
 }
 
 const WHO = ["server", "workers", "runtime", "edge", "helpers", "sandboxes"] as const;
-/** A value without a counter: a root shows only the sum of its parts. */
+/** Processor time of helpers has no counter: a root has only that of its own parts. */
 const NOTED = "helpers";
 const MS_WIDTH = 10;
 /** Shorter gaps are not shown. */

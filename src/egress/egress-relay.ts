@@ -174,7 +174,7 @@ export class EgressRelay {
     await this.#tellAll();
   }
 
-  /** Includes the requests that still wait: each one's state is the latest for its sandbox. */
+  /** Sends all policies. They include those of waiting requests, which resolve once the relay has acknowledged all. */
   async #tellAll(): Promise<void> {
     const waiting = [...this.#asked.values()];
     const told = Promise.all([

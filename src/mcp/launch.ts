@@ -10,8 +10,7 @@ const READY_MAX_MS = 58_000;
 const READY_REPORT_MAX_BYTES = 64 * 1024;
 
 export async function launch(settings: Settings): Promise<void> {
-  // A session of its own: the launching command ends, and open descriptors of its session would keep its client
-  // waiting.
+  // Detached: the launching command ends, and descriptors that the gateway held open would keep its client waiting.
   const gateway = Bun.spawn([process.execPath, "--smol", "--no-env-file", process.argv[1] ?? "", BACKGROUND], {
     env: ownVariables(),
     cwd: "/",

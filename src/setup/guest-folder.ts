@@ -58,7 +58,7 @@ const KEEP_GUEST = [
   "done\n",
 ].join("\n");
 
-/** The name is a hash of its content, so that a changed guest gets a new folder and running sandboxes keep theirs. */
+/** The name is a hash of its sources, so that a changed guest gets a new folder and running sandboxes keep theirs. */
 export function guestFolder(toolbox: Toolbox): string {
   const hash = new Bun.CryptoHasher("sha256");
   const { files, packages } = guestSources(PROJECT);

@@ -1,6 +1,6 @@
 /**
  * The root filesystem of a built-in template, in two folders: Debian packages, which take minutes, and on top of them
- * the files, npm packages and programs of the definition. The names are hashes of the content, so that a changed
+ * the files, npm packages and programs of the definition. The names are hashes of the sources, so that a changed
  * definition makes new folders and existing sandboxes keep theirs.
  */
 import {

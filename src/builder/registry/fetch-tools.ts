@@ -19,7 +19,7 @@ const FOLDER = "/fetch";
 export const UNPACKED = "fetch/root";
 const LAYOUT = `${FOLDER}/layout`;
 const TAG = "image";
-/** Beside the image's own certificates: the tools read every file of this folder. */
+/** Beside the certificates of the sandbox's image: the tools read every file of this folder. */
 const AUTHORITIES_FILE = "/etc/ssl/certs/machine.crt";
 /** On a tmpfs. */
 const LOGIN_FILE = "/run/fetch/login.json";

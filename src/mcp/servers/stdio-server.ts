@@ -20,7 +20,7 @@ import { StdioProcess } from "./stdio-process.ts";
 
 /** Time until a server must have responded to `initialize`. */
 const SERVER_START_MS = 50_000;
-/** First delay before a restart; it grows with each end. */
+/** The first restart is immediate; later ones wait about twice as long each time, starting with this delay. */
 const RESTART_DELAY_MS = 100;
 /** After this many ends within the window, the next restart happens with a call after the pause. */
 export const RESTARTS_MAX = 5;

@@ -1,4 +1,7 @@
-/** Tests every prerequisite by using it. The doctor never changes the host: its trials remove everything they make. */
+/**
+ * Tests every prerequisite by using it. The doctor never changes settings of the host, and its trials remove everything
+ * they make.
+ */
 import { Fault } from "../../contract/fault.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";

@@ -37,7 +37,7 @@ export class LoopBreaker {
     else this.#arm(SIGNAL_AFTER_MS);
   }
 
-  /** Breaks what is left of an ended cell unless it ends soon. */
+  /** Stops code that an interrupted cell left running, unless it ends soon. */
   arm(): void {
     if (this.#timer === undefined) this.#arm(BREAK_LOOP_AFTER_MS);
   }
