@@ -1,4 +1,4 @@
-/** The Connect services, put together. This part of the guest is loaded by the first call. */
+/** Assembles the Connect services. The guest loads this file on the first RPC call. */
 import { filesystemService } from "./filesystem/filesystem-service.ts";
 import type { Journal } from "./journal/journal.ts";
 import { createLaunch } from "./process/launcher.ts";
@@ -10,7 +10,7 @@ import type { Accounts } from "./users/accounts.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
 export interface Calls extends RpcRoutes {
-  /** Lets all processes go on without this guest. */
+  /** Hands the output of running processes to other readers, so that they survive the end of this guest. */
   letGo(): void;
 }
 

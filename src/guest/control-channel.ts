@@ -1,6 +1,6 @@
 /**
- * The host's side door: configure, renew, forward, ping, journal. It opens only with the secret that host and guest
- * share; without it the paths do not exist.
+ * Control channel for the host: configure, renew, replace, forward, ping, journal. It requires the secret that host and
+ * guest share; without the secret these paths respond like unknown paths.
  */
 
 import { readFileSync } from "node:fs";
@@ -26,7 +26,10 @@ import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
 import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
 
-/** From the answer to a request to be renewed until the guest ends: the answer is on its way by then. */
+/**
+ * Delay between the response to a renew or replace request and the end of the guest, so that the response is sent
+ * first.
+ */
 const RENEWED_AFTER_MS = 20;
 const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
 
@@ -35,23 +38,25 @@ const NEWLINE = 10;
 const POSITION_DIGITS_MAX = 15;
 
 export interface ControlChannel {
-  /** Makes the sandbox somebody's if the host has written whose it is. For every request, before it is looked at. */
+  /** Configures the guest if the host has written the settings of a sandbox. Called at the start of every request. */
   takeSettings(): void;
-  /** Whether this request comes from the host. Any other request for these paths is one for an unknown path. */
+  /**
+   * Whether this request comes from the host. The guest treats any other request for these paths as an unknown path.
+   */
   admits(request: Request, path: string): boolean;
   handle(request: Request, path: string): Promise<Response>;
 }
 
-/** What the host's words have an effect on. */
+/** The parts of the guest that control requests act on. */
 interface Controlled {
   settings: SettingsKeeper;
   forwarders: LaterPart<Forwarders>;
   journal: Journal;
   meminfoFile: MeminfoFile;
   variablesFolder: string;
-  /** Lets all processes go on without this guest. */
+  /** Hands the output of running processes to other readers, so that they survive the end of this guest. */
   letGo(): Promise<void>;
-  /** Ends this guest; another one is started in its place. */
+  /** Ends this guest process; init then starts another one. */
   end(): void;
 }
 
@@ -65,7 +70,7 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
 
     admits(request, path) {
       if (!path.startsWith(CONTROL_PREFIX)) return false;
-      // Read each time: in a copy of this process, it is another one.
+      // Read on every request, because a restored copy of this process has another secret.
       const { secret } = readShown(secretFile);
       return secret !== "" && matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [secret]);
     },
@@ -91,7 +96,7 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
   };
 }
 
-/** The secret is empty where there is none: then nobody is admitted. */
+/** Without a file, the secret is empty and no request is admitted. */
 function readShown(file: string): { secret: string; settings: string } {
   try {
     const text = readFileSync(file, "utf8");
@@ -104,7 +109,7 @@ function readShown(file: string): { secret: string; settings: string } {
   }
 }
 
-/** Fault 503 for what is not whole: the sandbox is somebody's, and nobody knows whose. */
+/** Fault 503 for incomplete settings: the sandbox has an owner, but its tokens are unknown. */
 function configureBy(controlled: Controlled, settings: string): void {
   try {
     configure(controlled, JSON.parse(settings));
@@ -116,22 +121,22 @@ function configureBy(controlled: Controlled, settings: string): void {
 function configure({ settings, journal, meminfoFile, variablesFolder }: Controlled, json: unknown): Response {
   const fresh = parseSettings(json);
   const known = settings.sandboxId;
-  // Booted ahead of time, or a copy: what happened until now did not happen in this sandbox.
+  // A guest that was booted ahead of time, or that is a copy, drops entries from before this sandbox began.
   if (fresh.sandboxId !== known) journal.beginAnew();
   if (known !== "" && fresh.sandboxId !== known) takeOwnIdentity();
   settings.replace(fresh);
   publishInternalVariables(fresh, variablesFolder);
-  // A sandbox that was paused until now has a new one, in which nothing is true yet. So has one that boots; but nothing
-  // runs there that could look, and the first process that is started brings it up to date.
+  // A resumed sandbox has a new memory file with stale figures, so write it now. A booting sandbox has one as well, but
+  // no process can read it yet, and the first process start updates it.
   if (known !== "") meminfoFile.write();
   if (fresh.sandboxId !== "") collectLater();
   return new Response(null, { status: 204 });
 }
 
 /**
- * What this process was ever told is somewhere in its memory, also what was overwritten or forgotten since: before that
- * becomes part of a template, another process takes its place. Its sandbox keeps its id, by which a copy knows that it
- * is one.
+ * Process memory may still hold every secret the guest ever received, even after it was overwritten. Before the memory
+ * becomes part of a template, a new process replaces this one. The sandbox keeps its id, by which a copy recognizes
+ * that it is a copy.
  */
 function renew(controlled: Controlled): Promise<Response> {
   const { settings } = controlled;
@@ -139,16 +144,16 @@ function renew(controlled: Controlled): Promise<Response> {
   return replace(controlled);
 }
 
-/** Another process takes the place of this one, with the same settings. What this one has started goes on. */
+/** Replaces this process by a new one with the same settings. Running user processes continue. */
 async function replace({ letGo, end }: Controlled): Promise<Response> {
   await letGo();
   setTimeout(end, RENEWED_AFTER_MS);
-  // Never closed: it breaks off when this process is gone, and who waits for that needs no other sign.
+  // The stream is never closed: it breaks when this process ends, which tells the host that the guest is gone.
   const begun = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array([NEWLINE])) });
   return new Response(begun, { headers: { "Content-Type": "text/plain" } });
 }
 
-/** A host hears by this that settings were lost: it is here, always, soon after a guest was started again. */
+/** Tells the host that settings were lost: the host always calls this soon after a guest was restarted. */
 function listen({ settings, journal }: Controlled, query: URLSearchParams): Response {
   if (settings.areLost) {
     throw new Fault(SETTINGS_LOST_STATUS, "this guest's settings were damaged: configure it before you listen");

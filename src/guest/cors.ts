@@ -1,6 +1,6 @@
 /**
- * Cross-origin rules of the runtime: any web page may talk to it, without credentials. Preflights are answered before
- * anybody is asked for a token, because browsers send none with them.
+ * Cross-origin rules of the runtime: any web page may call it, without credentials. Preflights get a response before
+ * the token check, because browsers send no token with them.
  */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
 

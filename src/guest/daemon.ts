@@ -1,6 +1,5 @@
 /**
- * The guest as a daemon, on the runtime port: puts its parts together and listens. What it is and where its parts are
- * stands in main.ts.
+ * The guest daemon: assembles its parts and listens on the runtime port. main.ts describes the guest and its folders.
  */
 import { CONTROL_SECRET_FILE } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
@@ -16,22 +15,21 @@ import { wholeNumber } from "./system/whole-number.ts";
 import { Accounts } from "./users/accounts.ts";
 import { SettingsKeeper } from "./users/settings.ts";
 
-/** Bun takes no more; streams switch it off for themselves. */
+/** The maximum that Bun accepts. Streams switch the idle timeout off for themselves. */
 const IDLE_CONNECTION_SECONDS = 255;
 
-/** Of variables for this program alone. */
+/** Prefixes of variables that only the guest may see. */
 const OWN_PREFIXES = ["SANDLOT_", "BUN_", "MIMALLOC_", "GLIBC_TUNABLES"];
 const LIBRARIES = "LD_LIBRARY_PATH";
-/** Of a variable that is a number. */
+/** Maximum digits of a numeric variable. */
 const DIGITS_MAX = 9;
 
 function isOwn(name: string): boolean {
   return name === LIBRARIES || OWN_PREFIXES.some((prefix) => name.startsWith(prefix));
 }
 
-/** Reads the guest's own variables and removes them, so that nothing of this program can hand them on. */
+/** Reads the guest's own variables and removes them, so that user processes cannot inherit them. */
 function takeVariables(): (name: string) => string | undefined {
-  // What is meant for this program alone: no process of a user inherits it.
   const taken = new Map<string, string | undefined>();
   for (const name of Object.keys(process.env)) {
     if (!isOwn(name)) continue;
@@ -79,7 +77,7 @@ export function runDaemon(): void {
       journal,
       meminfoFile,
       variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
-      // Without a call so far there is no process.
+      // Before the first RPC call there are no processes.
       letGo: async () => (rpc.isNeeded ? (await rpc.take()).letGo() : undefined),
       end: () => process.exit(0),
     }),
@@ -94,7 +92,7 @@ export function runDaemon(): void {
     idleTimeout: IDLE_CONNECTION_SECONDS,
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch(request, server) {
-      // A stream may be silent, and an upload stuck, for longer than any idle limit.
+      // Streams may be silent and uploads may stall for longer than any idle timeout.
       server.timeout(request, 0);
       return answer(request, services);
     },

@@ -1,4 +1,4 @@
-/** Requests for the contents of files, once the front door has let them in. */
+/** Handles requests for file contents (upload, download, compose) after the checks of front-door.ts. */
 import { compose } from "./files/compose.ts";
 import { readComposeRequest } from "./files/compose-request.ts";
 import { download } from "./files/download.ts";
@@ -11,7 +11,7 @@ import type { Account, Accounts } from "./users/accounts.ts";
 import { resolvePath } from "./users/paths.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
-/** `named` is the user whom the request names, if any. */
+/** `named` is the user that the request names, if any. */
 export interface FileRequests {
   transfer(request: Request, url: URL, named: string | undefined): Promise<Response>;
   compose(request: Request, named: string | undefined): Promise<Response>;

@@ -1,6 +1,6 @@
 /**
- * Every request enters here and meets the checks in their order: the host's side door, cross-origin preflight, access
- * token, user, route. It is a plain function from Request to Response, so tests need no socket.
+ * Entry point of every request. It checks in this order: control channel, cross-origin preflight, access token, user,
+ * route. It is a plain function from Request to Response, so tests need no socket.
  */
 import { Fault } from "../contract/fault.ts";
 import type { Calls } from "./calls.ts";
@@ -18,7 +18,7 @@ import { sandboxVariables } from "./users/environment.ts";
 import { demandFileAccess, type Opening } from "./users/file-signature.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
-/** What is behind the door. */
+/** The services that requests are routed to. */
 export interface GuestServices {
   settings: SettingsKeeper;
   accounts: Accounts;
@@ -28,7 +28,7 @@ export interface GuestServices {
   meter: Meter;
 }
 
-/** Where calls are: only a request for one of these makes the guest load what answers them. */
+/** Paths of RPC calls. Only a request for one of them loads the Connect services. */
 const CALL = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
 const UNCACHED = { "Cache-Control": "no-store" };
@@ -51,7 +51,7 @@ export async function answer(request: Request, services: GuestServices): Promise
   }
 }
 
-/** Only path and query matter; a client may have put anything into the Host header, also what is no host at all. */
+/** Uses path and query only: the Host header comes from the client and may not even be a valid host. */
 function requestUrl(request: Request): URL {
   const target = request.url.replace(/^https?:\/\/[^/?#]*/i, "");
   return new URL(`http://guest${target.startsWith("/") ? "" : "/"}${target}`);
@@ -59,9 +59,9 @@ function requestUrl(request: Request): URL {
 
 async function checkedAnswer(request: Request, url: URL, services: GuestServices): Promise<Response> {
   const openedBy = demandAccess(request, url, services);
-  // Not before it is somebody's: it may stand still by the time when that is due.
+  // Only in a configured sandbox: an unassigned one may be frozen before the scheduled garbage collection runs.
   if (services.settings.sandboxId !== "" && url.pathname !== "/health") collectLater();
-  // Who signed a link said whose file it is; who follows it has no say.
+  // The signer of a link chose the user, so a user named by the request is ignored.
   const named = openedBy === "signature" ? undefined : basicUserName(request.headers);
   const lookup = () => demandUser(services.accounts, named ?? services.settings.current.defaultUser);
   if (named !== undefined) {
@@ -83,7 +83,7 @@ async function callAnswer(request: Request, url: URL, { rpc }: GuestServices, us
 
 function demandAccess(request: Request, url: URL, services: GuestServices): Opening {
   const asked = `${request.method} ${url.pathname}`;
-  // Before anybody looks into the settings, which may be lost.
+  // Checked before the settings are read, because reading lost settings throws.
   if (asked === "GET /health") return "open";
   const tokens = services.settings.current.accessTokens;
   switch (asked) {

@@ -1,6 +1,6 @@
 /**
- * A part of the guest that is loaded when somebody first needs it: until then a sandbox pays for it neither time at its
- * boot nor memory. All who need it meanwhile wait for the same load.
+ * A part of the guest that is loaded on first use, so that a boot pays neither time nor memory for it. Concurrent
+ * callers wait for the same load.
  */
 export class LaterPart<T> {
   readonly #load: () => Promise<T>;
@@ -10,7 +10,7 @@ export class LaterPart<T> {
     this.#load = load;
   }
 
-  /** Whether anybody has needed it so far. */
+  /** Whether the load has been requested. */
   get isNeeded(): boolean {
     return this.#loading !== undefined;
   }
@@ -21,7 +21,7 @@ export class LaterPart<T> {
     try {
       return await loading;
     } catch (thrown) {
-      // Who asks next tries again: it may have been for want of memory or of descriptors.
+      // The next caller retries: the load may have failed for lack of memory or descriptors.
       if (this.#loading === loading) this.#loading = undefined;
       throw thrown;
     }

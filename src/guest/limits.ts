@@ -1,19 +1,19 @@
 /** Bounds that several files of this module share. Units come last in a name. */
 
-/** With less in it, the pipe of such a process is left to fill for a moment. */
+/** While a flowing process's pipe holds less than this, the reader waits OUTPUT_GATHER_MS for it to fill. */
 export const OUTPUT_READ_BYTES = 64 * 1024;
 export const OUTPUT_GATHER_MS = 1;
-/** So much is read at once. Pieces of output that wait for a listener are sent together up to this size. */
+/** Maximum bytes of one read. Output that waits for a listener is sent in batches of up to this size. */
 export const OUTPUT_TOGETHER_MAX_BYTES = 1024 * 1024;
 export const INPUT_SLICE_MAX_BYTES = 64 * 1024;
 export const LIST_STAT_PARALLEL = 32;
-/** Counted for each message of a stream besides its bytes: what making it leaves behind, whatever its size. */
+/** Garbage estimated for each message of a stream besides its bytes, whatever its size. */
 export const GARBAGE_PER_MESSAGE_BYTES = 8 * 1024;
-/** The kernel's own bounds: of a path without its closing zero byte, and of each name in it. */
+/** The kernel's limits: a path without its closing zero byte, and each name in it. */
 export const PATH_MAX_BYTES = 4095;
 export const NAME_MAX_BYTES = 255;
-/** Of a whole message, whoever wrote it. */
+/** Maximum length of an error message, including quoted input. */
 export const MESSAGE_MAX_CHARS = 2_000;
-/** What an archive may expand to beyond the room on the disk: its headers and the rest of their blocks. */
+/** How much an archive may exceed the free disk space when expanded: its headers and block padding. */
 export const UNPACK_OVERHEAD_MAX_BYTES = 256 * 1024 * 1024;
 export const UNPACK_READ_BYTES = 256 * 1024;

@@ -1,4 +1,4 @@
-/** What clients of the runtime, and programs in a sandbox, can run into in the guest. */
+/** Limits of the guest that clients of the runtime and programs in a sandbox can run into. */
 import { inBytes, type Limit } from "../contract/limit.ts";
 import { SANDBOX_PIDS_MAX } from "../contract/runtime/limits.ts";
 import { LIST_ENTRIES_MAX } from "./file-tree/tree.ts";

@@ -1,6 +1,6 @@
 /**
- * One file, directory or link as clients see it. A symbolic link is described by its own size and letters, but by the
- * type and mode of what it finally points to.
+ * One file, directory or link as clients see it. A symbolic link has its own size and permission letters, but the type
+ * and mode of its final target.
  */
 import type { BigIntStats } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
@@ -16,11 +16,11 @@ import { permissionText } from "./permissions.ts";
 export type Entry = MessageInitShape<typeof EntryInfoSchema>;
 
 const NANOS_PER_SECOND = 1_000_000_000n;
-/** Nothing unusual in a link. */
+/** Errors that are normal for a dangling link. */
 const LEADS_NOWHERE: ReadonlySet<string> = new Set(["ENOENT", "ELOOP", "ENOTDIR", "EACCES", "ENAMETOOLONG"]);
 const PERMISSION_BITS = 0o777;
 
-/** Throws the system's error when there is nothing at the path. */
+/** Throws the system's error if nothing exists at the path. */
 export async function readEntry(path: string, accounts: Accounts): Promise<Entry> {
   const own = await lstat(path, { bigint: true });
   const link = own.isSymbolicLink() ? await followLink(path) : undefined;

@@ -1,6 +1,6 @@
 /**
- * A file's mode as text, in the notation the runtime's clients know: type letters first (a symbolic link is `L`, a
- * sticky directory `dt`, a character device `Dc`), then the nine permission letters.
+ * A file's mode as text, in the notation that clients expect: type letters first (a symbolic link is `L`, a sticky
+ * directory `dt`, a character device `Dc`), then the nine permission letters.
  */
 import { constants } from "node:fs";
 

@@ -1,6 +1,6 @@
 /**
- * What cannot be removed: the folders that a sandbox needs to run, wherever something is mounted, and every folder that
- * holds one of them. A removal of such a folder could only fail, and all that it came across before would be gone.
+ * Folders that must not be removed: those a sandbox needs to run, mount points, and every folder above one of them.
+ * Removing such a folder would fail halfway, after deleting part of its contents.
  */
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -15,7 +15,7 @@ export async function keptFolders(): Promise<string[]> {
   return [...NEEDED, ...mounts.map(({ point }) => point)];
 }
 
-/** For a path at which there is something; `kept` are absolute paths without links. */
+/** `path` must exist; `kept` are absolute paths without links. */
 export async function demandRemovable(path: string, kept: readonly string[]): Promise<void> {
   const real = await realPlace(path);
   const inside = real === "/" ? "/" : `${real}/`;
@@ -29,8 +29,8 @@ export async function demandRemovable(path: string, kept: readonly string[]): Pr
 }
 
 /**
- * Where the thing itself is: all links on the way are followed, and the last one only if the path says so by what is
- * behind it.
+ * The real location of the path. Links in parent folders are followed; a link at the end only if the path ends in "/",
+ * "." or "..".
  */
 async function realPlace(path: string): Promise<string> {
   const last = path.split("/").at(-1) ?? "";

@@ -1,5 +1,5 @@
 /**
- * Changes and walks of the file tree. Everything is done as root; the user given only becomes the owner of new
+ * Changes and walks of the file tree. All operations run as root; the given user only becomes the owner of new
  * directories.
  */
 import type { Stats } from "node:fs";
@@ -16,11 +16,9 @@ import { demandRemovable, keptFolders } from "./running-system.ts";
 export const LIST_ENTRIES_MAX = 200_000;
 
 const DIRECTORY_MODE = 0o755;
-/**
- * At a path with one of these errors there is nothing: not even the kernel can have a file at a path that is too long.
- */
+/** Errors that mean nothing exists at a path. No file can exist at a path that is too long. */
 export const NOTHING_THERE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ENAMETOOLONG"]);
-/** What a listing leaves out: it is gone by now, or so deep that no path leads to it. */
+/** Errors for entries that a listing skips: deleted meanwhile, or too deep for any path. */
 const UNREACHABLE: ReadonlySet<string> = new Set(["ENOENT", "ENAMETOOLONG"]);
 
 async function statIfThere(path: string): Promise<Stats | undefined> {
@@ -32,7 +30,7 @@ async function statIfThere(path: string): Promise<Stats | undefined> {
   }
 }
 
-/** Creates a directory and its missing parents, each owned by the user. What exists is left as it is. */
+/** Creates a directory and its missing parents, each owned by the user. Existing directories stay unchanged. */
 export async function ensureDirectory(path: string, owner: Account): Promise<void> {
   const missing: string[] = [];
   for (let at = path; (await statIfThere(at)) === undefined; at = dirname(at)) missing.push(at);
@@ -43,7 +41,7 @@ async function makeOwned(directory: string, owner: Account): Promise<void> {
   try {
     await mkdir(directory, { mode: DIRECTORY_MODE });
   } catch (thrown) {
-    // Somebody else made it in the meantime: theirs to own.
+    // Another process created it meanwhile and keeps its ownership.
     if (systemCode(thrown) === "EEXIST" && (await statIfThere(directory))?.isDirectory()) return;
     throw thrown;
   }
@@ -65,14 +63,14 @@ export async function move(source: string, destination: string, owner: Account):
   await attempt(`move ${quote(source)} to ${quote(destination)}`, () => rename(source, destination), source);
 }
 
-/** What is not there is removed already. */
+/** A missing path counts as removed. */
 export async function remove(path: string): Promise<void> {
   await attempt(`remove ${quote(path)}`, async () => {
     if (await canBeRemoved(path, await keptFolders())) await rm(path, { recursive: true, force: true });
   });
 }
 
-/** False: there is nothing, perhaps since a moment ago. What is to stay is refused. */
+/** Returns false if nothing exists, even since a moment ago. Throws for protected folders. */
 async function canBeRemoved(path: string, kept: readonly string[]): Promise<boolean> {
   try {
     await lstat(path);
@@ -88,7 +86,7 @@ export function describe<T>(path: string, look: () => Promise<T>): Promise<T> {
   return attempt(`look at ${quote(path)}`, look, path);
 }
 
-/** Everything below a directory down to a depth, parents before their children, names in the order of their bytes. */
+/** Lists everything below a directory down to a depth, parents before children, names in byte order. */
 export async function list(path: string, depth: number, accounts: Accounts): Promise<Entry[]> {
   const top = await describe(path, () => stat(path));
   if (!top.isDirectory()) throw refuse("invalid_argument", `${quote(path)} is not a directory`);
@@ -133,9 +131,7 @@ async function collectUnlessGone(path: string, depth: number, accounts: Accounts
   }
 }
 
-/**
- * Runs a step on the file system; a failure says what could not be done. `missing` is what "not found" would be about.
- */
+/** Runs a filesystem step; a failure names the step. `missing` is the path that a "not found" error refers to. */
 async function attempt<T>(what: string, step: () => Promise<T>, missing?: string): Promise<T> {
   try {
     return await step();

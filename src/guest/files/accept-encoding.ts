@@ -1,6 +1,4 @@
-/**
- * Which encoding a download gets. Gzip is used when the client lists it; a wildcard alone means the plain bytes.
- */
+/** Chooses the encoding of a download. Gzip is used if the client lists it; a wildcard alone gets plain bytes. */
 type Encoding = "gzip" | "identity";
 
 interface Preference {
@@ -8,7 +6,7 @@ interface Preference {
   quality: number;
 }
 
-/** The encoding to use, or undefined when the client refuses all that we have. */
+/** The encoding to use, or undefined if the client refuses every available one. */
 export function chooseEncoding(header: string | null): Encoding | undefined {
   const preferences = parsePreferences(header ?? "");
   const accepted = preferences.filter(({ quality }) => quality > 0).sort((a, b) => b.quality - a.quality);
@@ -19,7 +17,7 @@ export function chooseEncoding(header: string | null): Encoding | undefined {
   return refusesIdentity(preferences) ? undefined : "identity";
 }
 
-/** For answers that can only be the plain bytes, such as ranges. */
+/** For responses that can only be plain bytes, such as ranges. */
 export function acceptsIdentity(header: string | null): boolean {
   return !refusesIdentity(parsePreferences(header ?? ""));
 }
@@ -42,7 +40,7 @@ function parsePreferences(header: string): Preference[] {
     });
 }
 
-/** An unreadable quality counts as refusal: sending plain bytes is then the safe outcome. */
+/** An invalid quality counts as refusal, so that plain bytes are sent. */
 function parseQuality(text: string): number {
   const value = Number(text);
   return text !== "" && value >= 0 && value <= 1 ? value : 0;

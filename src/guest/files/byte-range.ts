@@ -1,18 +1,16 @@
-/**
- * The Range header of a download and the conditions that go with it, as every static file server understands them.
- */
+/** The Range header of a download and its conditional headers, with the usual rules of static file servers. */
 interface ByteRange {
   start: number;
   /** Inclusive. */
   end: number;
 }
 
-/** One range, "all" when the header asks for nothing we serve in part, or "unsatisfiable". */
+/** One range, "all" if the whole file is to be sent, or "unsatisfiable". */
 export function parseRange(header: string | null, size: number): ByteRange | "all" | "unsatisfiable" {
   if (header === null) return "all";
   if (!header.startsWith("bytes=")) return "unsatisfiable";
   const ranges = header.slice("bytes=".length).split(",");
-  // Several ranges at once may be answered with the whole, and no client of ours asks for them.
+  // HTTP allows the whole file as response to several ranges, and no supported client requests several.
   if (ranges.length > 1) return "all";
   const match = /^\s*(\d{0,15})-(\d{0,15})\s*$/.exec(ranges[0] ?? "");
   const [, first = "", last = ""] = match ?? [];
@@ -28,7 +26,7 @@ function suffix(length: number, size: number): ByteRange | "unsatisfiable" {
   return { start: Math.max(0, size - length), end: size - 1 };
 }
 
-/** Whether the client's copy is still good. There are no entity tags, so If-None-Match only ever matches `*`. */
+/** Whether the client's copy is current. There are no entity tags, so If-None-Match only matches `*`. */
 export function isUnchanged(headers: Headers, modifiedMs: number): boolean {
   const tags = headers.get("if-none-match");
   if (tags !== null) return tags.trim() === "*";
@@ -36,7 +34,7 @@ export function isUnchanged(headers: Headers, modifiedMs: number): boolean {
   return !Number.isNaN(since) && wholeSeconds(modifiedMs) <= wholeSeconds(since);
 }
 
-/** A range guarded by If-Range holds only while the file is exactly the one the client knows. */
+/** If-Range: the range is valid only if the modification time is exactly the client's. */
 export function rangeHolds(headers: Headers, modifiedMs: number): boolean {
   const guard = headers.get("if-range");
   return guard === null || wholeSeconds(Date.parse(guard)) === wholeSeconds(modifiedMs);

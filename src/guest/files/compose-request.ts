@@ -1,6 +1,4 @@
-/**
- * The body of POST /files/compose, read and checked in itself. Whether the files are there is not asked here.
- */
+/** Parses and validates the body of POST /files/compose, without looking at the files. */
 import { Fault } from "../../contract/fault.ts";
 
 export const COMPOSE_BODY_MAX_BYTES = 4 * 1024 * 1024;
@@ -9,7 +7,7 @@ export const COMPOSE_SOURCES_MAX = 10_000;
 interface ComposeRequest {
   sources: string[];
   destination: string;
-  /** Undefined when the body names none. */
+  /** Undefined if the body names no user. */
   username: string | undefined;
 }
 
@@ -53,7 +51,7 @@ function parseSources(sources: unknown): string[] {
   });
 }
 
-/** Counted while it arrives: a body need not say, or say truly, how long it is. */
+/** Counts bytes as they arrive: Content-Length may be missing or wrong. */
 async function readText(request: Request): Promise<string> {
   const chunks: Uint8Array[] = [];
   let length = 0;

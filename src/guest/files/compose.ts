@@ -1,7 +1,6 @@
 /**
- * POST /files/compose: files joined in their order into one, which appears whole or not at all. The parts are removed
- * when the whole is safe on the disk; until then, and on every failure, they and what was at the destination stay as
- * they were.
+ * POST /files/compose: joins files in order into one, which appears whole or not at all. The parts are removed once the
+ * new file is safely on disk. Until then, and on every failure, the parts and the old destination stay unchanged.
  */
 import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
@@ -24,7 +23,7 @@ interface ComposedFile {
   type: "file";
 }
 
-/** Absolute paths: what a request comes to for its user. */
+/** Absolute paths, resolved for the request's user. */
 interface Composition {
   sources: readonly string[];
   destination: string;
@@ -39,8 +38,8 @@ interface Source {
 const FILE_MODE = 0o666;
 
 /**
- * The client may go away while the parts are copied: the part under way is copied to its end, and then all is undone.
- * From the renaming on, the work is finished without the client.
+ * If the client disconnects during the copy, the current part is finished and then everything is undone. From the
+ * rename on, the work completes without the client.
  */
 export async function compose(
   composition: Composition,
@@ -78,7 +77,7 @@ async function findSources(paths: readonly string[]): Promise<Source[]> {
   return [...found.values()];
 }
 
-/** Looked at before it is opened, since opening a device can already do something. Links are followed. */
+/** Checks the file before opening it, because opening a device can have side effects. Links are followed. */
 async function regularFile(path: string): Promise<BigIntStats> {
   try {
     const found = await stat(path, { bigint: true });
@@ -92,13 +91,13 @@ async function regularFile(path: string): Promise<BigIntStats> {
   }
 }
 
-/** A link at the destination is replaced itself, as renaming does; what it points to stays. */
+/** A link at the destination is itself replaced, as rename does; its target stays. */
 async function demandReplaceable(destination: string, sources: readonly Source[]): Promise<void> {
   let present: BigIntStats;
   try {
     present = await stat(destination, { bigint: true });
   } catch (thrown) {
-    // Nothing is there, or nothing can be: making the file will tell.
+    // Nothing exists there, or nothing can; creating the file reports the error.
     if (systemCode(thrown) !== "") return;
     throw thrown;
   }
@@ -129,7 +128,10 @@ async function writeBeside(
   }
 }
 
-/** Beside the destination, so that it can be renamed to it; a name too long for the addition is left out. */
+/**
+ * Beside the destination, so that it can be renamed to it. If the destination's name is too long for the suffix, only
+ * the suffix is used.
+ */
 function temporaryPath(destination: string): string {
   const addition = `.e2b-compose.${kernelUuid()}.tmp`;
   const fits = Buffer.byteLength(basename(destination) + addition) <= NAME_MAX_BYTES;
@@ -147,7 +149,8 @@ async function appendSource(
 }
 
 /**
- * What was opened counts, not what had the name a moment ago; and opening what turns out to be a pipe must not wait.
+ * Checks the opened file, because the path may have been replaced since. O_NONBLOCK keeps a named pipe from blocking
+ * the open.
  */
 async function openFound({ path, found }: Source): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
@@ -162,24 +165,21 @@ async function openFound({ path, found }: Source): Promise<FileHandle> {
   }
 }
 
-/**
- * Without this, a machine that stops now could come back without the new name and, after the removals, without the
- * parts.
- */
+/** Without this sync, a crash after the removals could lose both the new name and the parts. */
 async function isSafeOnDisk(directory: string): Promise<boolean> {
   try {
     await using handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY);
     await handle.sync();
     return true;
   } catch (thrown) {
-    // Not every file system can sync a directory, and then there is nothing to wait for.
+    // Some file systems cannot sync a directory; then there is nothing to wait for.
     if (systemCode(thrown) === "EINVAL") return true;
     logError("the parts of a composed file are kept: the directory could not be written to the disk", thrown);
     return false;
   }
 }
 
-/** What took the part's place meanwhile, or was written to it after it was copied, is not ours to remove. */
+/** Keeps a part that was replaced or modified after it was copied. */
 async function removeSource({ path, found }: Source): Promise<void> {
   try {
     if (isUnchanged(found, await stat(path, { bigint: true }))) await unlink(path);

@@ -1,6 +1,4 @@
-/**
- * The headers that say what a downloaded file is: its media type and its name.
- */
+/** Headers that describe a downloaded file: its media type and name. */
 import { extname } from "node:path";
 
 const SNIFFED_BYTES = 512;
@@ -11,14 +9,14 @@ export function contentDisposition(name: string): string {
   return `inline; filename*=utf-8''${encoded}`;
 }
 
-/** From the name's extension; undefined when it has none that is known. */
+/** The media type by extension; undefined if the extension is unknown. */
 export function typeByName(path: string): string | undefined {
   if (extname(path) === "") return undefined;
   const type = Bun.file(path).type;
   return type === "" || type === "application/octet-stream" ? undefined : type;
 }
 
-/** A guess from the first bytes: text or not. */
+/** Guesses from the first bytes whether a file is text. */
 export async function sniffType(path: string): Promise<string> {
   const head = await Bun.file(path).slice(0, SNIFFED_BYTES).bytes();
   return isText(head) ? "text/plain; charset=utf-8" : "application/octet-stream";

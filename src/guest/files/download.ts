@@ -1,6 +1,6 @@
 /**
- * GET /files: one file, streamed from the disk. Ranges and conditions get the plain bytes; a client that lists gzip
- * gets the file compressed on the way.
+ * GET /files: streams one file from disk. Range and conditional requests get plain bytes; a client that lists gzip gets
+ * the file compressed on the fly.
  */
 import type { Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
@@ -56,7 +56,7 @@ function compressed(path: string, headers: Headers): Response {
   return new Response(streamOf(packed(path)), { headers });
 }
 
-/** What packs is loaded by the first client that asks for it. */
+/** Loads gzip on the first request for it. */
 async function* packed(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
   const { gzip } = await import("./gzip.ts");
   yield* gzip(readChunks(path));
@@ -74,14 +74,14 @@ async function plainBytes(request: Request, path: string, file: Stats, headers: 
     });
   }
   if (range === "all") {
-    // Files under /proc have no size but do have content.
+    // Files under /proc report size zero but have content.
     return new Response(file.size === 0 ? streamOf(readChunks(path)) : Bun.file(path), { headers });
   }
   headers.set("Content-Range", `bytes ${range.start}-${range.end}/${file.size}`);
   return new Response(Bun.file(path).slice(range.start, range.end + 1), { status: 206, headers });
 }
 
-/** Made only when they are asked for; the file is closed at the end, on failure and on abort. */
+/** Produces chunks on demand; the file is closed at the end, on failure and on abort. */
 function streamOf(chunks: AsyncGenerator<Uint8Array<ArrayBuffer>, void>): ReadableStream<Uint8Array<ArrayBuffer>> {
   return new ReadableStream(
     {

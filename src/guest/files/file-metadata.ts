@@ -1,23 +1,22 @@
 /**
- * The X-Metadata headers of an upload. Each names a key and its value; together they are the whole metadata of the
- * files that come with them.
+ * The X-Metadata headers of an upload. Each holds a key and its value; together they replace the metadata of all files
+ * of the upload.
  */
 import { Fault } from "../../contract/fault.ts";
 import { METADATA_PREFIX, type Metadata } from "../system/extended-attributes.ts";
 import { quote } from "../system/quote.ts";
 
-/** What a name of an extended attribute leaves for a key behind `user.e2b.`. */
+/** Room for a key in the name of an extended attribute, after the prefix `user.e2b.`. */
 export const FILE_METADATA_KEY_MAX_BYTES = 246;
-/** All keys with their prefixes and all values of one upload. */
+/** Total of all keys with their prefixes and all values of one upload. */
 export const FILE_METADATA_MAX_BYTES = 4096;
 
 const HEADER_PREFIX = "x-metadata-";
 const PRINTABLE = /^[\x20-\x7e]*$/;
 
 /**
- * Header names arrive in lower case, which is what keys are. A header that was sent more than once arrives as one value
- * with commas in between: Bun joins them, as HTTP allows, and nothing tells the parts from a value that has commas
- * itself.
+ * Header names arrive in lower case, like keys. Bun joins a header that was sent more than once with commas, as HTTP
+ * allows, so such parts cannot be told from one value with commas.
  */
 export function parseMetadata(headers: Headers): Metadata {
   const entries: [key: string, value: string][] = [];

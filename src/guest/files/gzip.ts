@@ -1,23 +1,24 @@
 /**
- * Gzip for downloads. Clients ask for it without thinking, and what they fetch is often packed already: an archive, a
- * picture, a model. That is passed on as it is, in the same format, at the speed of the disk; a look into each chunk
- * tells.
+ * Gzip for downloads. Many clients accept gzip by default, but files such as archives, images and models are often
+ * compressed already. Such chunks are stored uncompressed within the gzip format, at disk speed; a sample of each chunk
+ * decides.
  */
 import { once } from "node:events";
 import { constants, crc32, createDeflateRaw, deflateRawSync } from "node:zlib";
 
 /**
- * Deflate, no name, no time, an unknown system. The stream around deflate is ours: zlib's own cannot change its level.
+ * Header: deflate, no name, no time, unknown system. The gzip framing is written here because zlib's own gzip stream
+ * cannot change its level.
  */
 const HEAD = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
 const TAIL_BYTES = 8;
 const LOOK_BYTES = 8 * 1024;
-/** Of a part that shrinks less than this, the rest is not worth the time. */
+/** A chunk is compressed only if its sample shrinks below this ratio. */
 const WORTH_IT = 0.9;
 const AS_IT_IS = constants.Z_NO_COMPRESSION;
 const QUICK = constants.Z_BEST_SPEED;
 
-/** One member, whatever is in the chunks: not every client reads on after the first. */
+/** Writes a single gzip member, because some clients stop after the first. */
 export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
   const packer = createDeflateRaw({ level: QUICK });
   const packed: Uint8Array<ArrayBuffer>[] = [HEAD];
@@ -51,7 +52,7 @@ function isDense(chunk: Uint8Array): boolean {
 function tail(sum: number, bytes: number): Uint8Array<ArrayBuffer> {
   const view = new DataView(new ArrayBuffer(TAIL_BYTES));
   view.setUint32(0, sum, true);
-  // As the format has it: only the lower half of a large size.
+  // The gzip format keeps the size modulo 2^32.
   view.setUint32(4, bytes % 2 ** 32, true);
   return new Uint8Array(view.buffer);
 }

@@ -1,14 +1,14 @@
 /**
- * Which uploads write to the same file at the same time. Files are written in place, so two uploads to one file write
- * into one another; what holds is that the file ends with the length of the upload that finishes last, and that an
- * upload that breaks off never takes away what another one wrote.
+ * Tracks concurrent uploads to the same file. Files are written in place, so such uploads interleave. Two guarantees
+ * remain: the file ends with the length of the upload that finishes last, and an aborted upload never removes data of
+ * another one.
  */
 import type { BigIntStats } from "node:fs";
 
 export class OverlappingUploads {
   readonly #writing = new Map<string, Set<UploadUnderWay>>();
 
-  /** By the file itself and not by its name: links lead two names to one file. */
+  /** Keyed by the file itself, because links can give it several names. */
   enter(file: Pick<BigIntStats, "dev" | "ino">): UploadUnderWay {
     const key = `${file.dev}:${file.ino}`;
     const others = this.#writing.get(key) ?? new Set();
@@ -24,7 +24,7 @@ export class OverlappingUploads {
 }
 
 class UploadUnderWay implements Disposable {
-  /** Another upload wrote to the file while this one did. Stays true when the other is over. */
+  /** Whether another upload wrote to the file during this one. Stays true after the other has ended. */
   overlapped = false;
   readonly #leave: () => void;
 

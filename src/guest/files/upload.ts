@@ -1,7 +1,6 @@
 /**
- * POST /files: files written in place while they arrive. A file that an upload created is removed again when the upload
- * breaks off; a file that was there before keeps what had arrived. What holds for uploads to one file at the same time
- * is said in overlapping-uploads.ts.
+ * POST /files: writes files in place as they arrive. If an upload breaks off, a file that it created is removed, and an
+ * existing file keeps the data that arrived. overlapping-uploads.ts describes concurrent uploads to one file.
  */
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, readlink, stat } from "node:fs/promises";
@@ -23,16 +22,16 @@ export interface UploadedFile {
   name: string;
   path: string;
   type: "file";
-  /** Only when there is some and the file system keeps it. */
+  /** Present only if there is some and the file system stores it. */
   metadata?: Metadata;
 }
 
 const FILE_MODE = 0o666;
 
-/** `field` is what the client calls the path. */
+/** `field` is the client's name for the path, used in messages. */
 type Resolve = (path: string, field?: string) => string;
 
-/** What every file of one request gets. */
+/** Owner and metadata of every file of one request. */
 interface Inventory {
   owner: Account;
   metadata: Metadata;
@@ -75,7 +74,7 @@ async function writeParts(
   return [...written.values()];
 }
 
-/** The request's body, unpacked when it is packed, chunk by chunk. */
+/** The request's body in chunks, decompressed if needed. */
 async function* decodedBody(request: Request): AsyncGenerator<Uint8Array> {
   const encoding = (request.headers.get("content-encoding") ?? "identity").trim().toLowerCase();
   if (encoding !== "gzip" && encoding !== "identity" && encoding !== "") {
@@ -113,7 +112,7 @@ async function writeFile(
 interface Opened {
   file: FileHandle;
   path: string;
-  /** Where the file itself is, when it was not there before. */
+  /** The file's real path if this upload created it. */
   createdAt: string | undefined;
 }
 
@@ -123,12 +122,12 @@ async function fill(
   { owner, metadata }: Inventory,
 ): Promise<{ stored: boolean }> {
   const present = await file.stat({ bigint: true });
-  // It was one when it was looked at, and something else may have taken its name before it was opened.
+  // Another file may have taken the path between the check and the open.
   if (!present.isFile()) throw notRegular(path);
   using upload = uploads.enter(present);
   const writes = new GatheredWrites(file);
   try {
-    // First of all: an upload whose metadata finds no room leaves the file as it was.
+    // Metadata first: if there is no room for it, the file stays unchanged.
     const stored = replaceMetadata(file.fd, metadata);
     await file.chown(owner.uid, owner.gid);
     if (createdAt === undefined || present.size > 0n) await file.truncate(0);
@@ -148,7 +147,7 @@ async function fill(
 }
 
 async function openForWriting(path: string): Promise<Omit<Opened, "path">> {
-  // A pipe that takes the place of the file between two looks must not make anybody wait.
+  // O_NONBLOCK: a named pipe that replaces the file after the check must not block the open.
   const write = constants.O_WRONLY | constants.O_CREAT | constants.O_NONBLOCK;
   try {
     return { file: await open(path, write | constants.O_EXCL, FILE_MODE), createdAt: path };
@@ -157,7 +156,7 @@ async function openForWriting(path: string): Promise<Omit<Opened, "path">> {
   }
   const present = await statIfResolvable(path);
   if (present?.isDirectory()) throw new Fault(400, `${quote(path)} is a directory`);
-  // Opening a pipe or a device could block for ever or change the machine.
+  // Opening a pipe or a device could block forever or have side effects.
   if (present !== undefined && !present.isFile()) throw notRegular(path);
   const file = await open(path, write, FILE_MODE);
   return { file, createdAt: present === undefined ? await readlink(`/proc/self/fd/${file.fd}`) : undefined };
@@ -167,7 +166,7 @@ function notRegular(path: string): Fault {
   return new Fault(400, `${quote(path)} is not a regular file`);
 }
 
-/** A link whose target does not exist yet is fine: the file is created through it. */
+/** A dangling link is fine: the file is created through it. */
 async function statIfResolvable(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);

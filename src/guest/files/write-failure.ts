@@ -1,6 +1,4 @@
-/**
- * What happens when a file could not be written to its end: the part that is there goes, and the client hears why.
- */
+/** Handles a write that failed midway: removes the partial file and explains the failure to the client. */
 import { type FileHandle, lstat, unlink } from "node:fs/promises";
 import { Fault } from "../../contract/fault.ts";
 import { logError } from "../system/log.ts";
@@ -9,7 +7,7 @@ import { systemCode } from "../system/rpc-fault.ts";
 
 const DISK_FULL = new Set(["ENOSPC", "EDQUOT"]);
 
-/** Only the very file that was being written is removed, not one that somebody put in its place meanwhile. */
+/** Removes only the file that was being written, not another one that replaced it meanwhile. */
 export async function removePartial(path: string, file: FileHandle): Promise<void> {
   try {
     const [ours, present] = await Promise.all([file.stat({ bigint: true }), lstat(path, { bigint: true })]);
@@ -29,7 +27,7 @@ export function writeFault(path: string, thrown: unknown): unknown {
     });
   }
   if (code === "ELOOP") return linksInACircle(path, thrown);
-  // A link on the way may add to a path that is short enough itself.
+  // Links on the way may make a short path too long.
   if (code === "ENAMETOOLONG") return new Fault(400, `the path ${quote(path)} is too long`, { cause: thrown });
   return new Fault(500, `${quote(path)} could not be written: ${code}`, { cause: thrown });
 }

@@ -1,7 +1,4 @@
-/**
- * The Filesystem service of the wire: resolves the paths of a call for its user and hands the work to the tree
- * and the watchers.
- */
+/** The Filesystem service: resolves the paths of a call for its user and passes the work to file-tree and watching. */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { type Entry, readEntry } from "../file-tree/entry.ts";
@@ -15,7 +12,7 @@ import type { SettingsKeeper } from "../users/settings.ts";
 import { watchCalls } from "./watching/watch-calls.ts";
 import { Watchers } from "./watching/watchers.ts";
 
-/** Clients of this very name fail on fields that they do not know. */
+/** Clients with exactly this user agent fail on unknown fields. */
 const LEGACY_USER_AGENT = "connect-python";
 
 export function filesystemService(
@@ -64,7 +61,7 @@ export function filesystemService(
   };
 }
 
-/** Clients of this very name are told that they are, in every answer. */
+/** Every response to a legacy client carries a header that says so. */
 function isLegacy(context: HandlerContext): boolean {
   if (context.requestHeader.get("user-agent") !== LEGACY_USER_AGENT) return false;
   context.responseHeader.set("X-E2B-Legacy-SDK", "true");

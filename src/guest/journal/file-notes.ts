@@ -1,8 +1,8 @@
-/** What clients do to files, as entries of the journal: which, whose, how it went. Never what is in them. */
+/** Journal entries for file operations of clients: path, user and outcome, never contents. */
 import { Fault } from "../../contract/fault.ts";
 import type { Fields, Journal } from "./journal.ts";
 
-/** Does `work` and notes how it ended; `outcome` tells from its result what only the end shows. */
+/** Runs `work` and notes its outcome; `outcome` adds fields that only the result provides. */
 export async function notingFiles<T>(
   journal: Journal,
   operation: string,

@@ -1,7 +1,7 @@
 /**
- * What happened in this sandbox, for its log: kept in memory, within bounds, until the host has listened. Noting
- * something costs microseconds and waits for nobody. Whoever notes keeps contents out of it: no output, no input, no
- * value of a variable, no token.
+ * Journal of events in this sandbox, for its log. It stays in memory, within bounds, until the host reads it. Noting an
+ * entry takes microseconds and never waits. Callers must leave out contents: output, input, values of variables,
+ * tokens.
  */
 
 import type { JournalEntry, JournalGap, JournalGreeting } from "../../contract/runtime/guest-control.ts";
@@ -13,9 +13,9 @@ import {
 } from "../../contract/runtime/limits.ts";
 import { kernelUuid } from "../system/kernel-random.ts";
 
-/** What the guest keeps of its journal for a host that does not listen; the oldest entries go first. */
+/** Maximum size of entries kept while the host does not listen; the oldest entries are dropped first. */
 export const JOURNAL_KEPT_MAX_BYTES = 512 * 1024;
-/** Entries of so long go together; whoever caused them does not wait. */
+/** Time to gather entries into one piece; callers of `note` do not wait for it. */
 const JOURNAL_GATHER_MS = 1;
 const JOURNAL_PIECE_MAX_BYTES = 64 * 1024;
 
@@ -28,7 +28,7 @@ interface Kept {
 }
 
 interface Listener {
-  /** The newest number it has. */
+  /** Number of the newest entry that the host has. */
   has: number;
   wake: () => void;
   closed: boolean;
@@ -40,7 +40,7 @@ export class Journal {
   #kept: Kept[] = [];
   #keptBytes = 0;
   #seq = 0;
-  /** Nobody may have what came before: it belongs to another sandbox's life. */
+  /** Entries up to this number belong to another sandbox and are never sent. */
   #begin = 0;
   #listener: Listener | undefined;
   #gathering = false;
@@ -67,7 +67,7 @@ export class Journal {
     this.#tellSoon();
   }
 
-  /** The sandbox becomes somebody's, or a copy of another: what was noted until now is not part of its log. */
+  /** Drops all entries when the sandbox is assigned or becomes a copy: they are not part of its log. */
   beginAnew(): void {
     this.#kept = [];
     this.#keptBytes = 0;
@@ -75,13 +75,16 @@ export class Journal {
     this.#name = undefined;
   }
 
-  /** Another one with every start of the guest, and in every copy of it. Nobody needs it before somebody listens. */
+  /**
+   * Differs after every start of the guest and in every copy. It is created on first use, since only a listener needs
+   * it.
+   */
   get name(): string {
     this.#name ??= kernelUuid();
     return this.#name;
   }
 
-  /** The stream of a host that knows the journal `known` up to the number `after`. It ends when another one listens. */
+  /** Stream for a host that has read the journal `known` up to entry `after`. It ends when another listener arrives. */
   listen(known: string, after: number): ReadableStream<Uint8Array> {
     if (this.#listener !== undefined) close(this.#listener);
     const isKnown = known === this.name && after >= this.#begin && after <= this.#seq;
@@ -123,7 +126,7 @@ export class Journal {
       piece = `${JSON.stringify(gap)}\n`;
       listener.has = gap.seq;
     }
-    // Numbers have no holes, so the place of the next entry is known.
+    // Entry numbers have no gaps, so the index of the next entry can be computed.
     for (let at = listener.has + 1 - first; at < this.#kept.length; at++) {
       const kept = this.#kept[at];
       if (kept === undefined || (piece !== "" && piece.length + kept.line.length > JOURNAL_PIECE_MAX_BYTES)) break;
@@ -151,7 +154,7 @@ function close(listener: Listener): void {
 function entryLine(entry: JournalEntry): string {
   const line = `${JSON.stringify(entry)}\n`;
   if (Buffer.byteLength(line) <= JOURNAL_LINE_MAX_BYTES) return line;
-  // Characters that take six bytes each can do this.
+  // Characters that take six bytes each in JSON can exceed the limit.
   return `${JSON.stringify({ ...entry, message: entry.message.slice(0, 256), fields: { shortened: "true" } })}\n`;
 }
 

@@ -1,6 +1,4 @@
-/**
- * All listeners of one process. Each gets every chunk that is read while it listens, and none gets what came before.
- */
+/** All listeners of one process. Each receives every chunk read while it listens, and nothing from before. */
 import { discard } from "../system/garbage.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { OutputKind, OutputPiece } from "./output-envelopes.ts";
@@ -29,8 +27,8 @@ export class Audience {
   }
 
   /**
-   * Hands output to everybody, in pieces of at most `pieceBytes`. It is theirs from then on. Wait for the returned
-   * promise before reading on.
+   * Gives output to every listener in pieces of at most `pieceBytes`; the listeners own the chunk from then on. Wait
+   * for the returned promise before the next read.
    */
   publish(kind: OutputKind, chunk: Uint8Array, pieceBytes: number): Promise<unknown> | undefined {
     const listeners = this.#listeners;

@@ -1,11 +1,9 @@
-/**
- * What carries a running process's input and output: pipes or a terminal. The process itself is the same either way.
- */
+/** Interface to a running process's input and output, implemented by pipes.ts and terminal.ts. */
 import type { OutputKind } from "./output-envelopes.ts";
 
 export interface Exit {
   code: number | null;
-  /** A name such as SIGKILL; a number for signals that have none. */
+  /** A name such as SIGKILL, or a number for a signal without a name. */
   signal: string | number | null;
 }
 
@@ -13,18 +11,18 @@ export interface Carrier {
   readonly kind: "pipes" | "terminal";
   readonly pid: number;
   readonly exited: Promise<Exit>;
-  /** Settles when nobody holds the writing end of any output any more. */
+  /** Settles when every process has closed the writing ends of the output. */
   readonly outputEnded: Promise<void>;
-  /** Whether output that was written already is still to be read, or waits for a listener. */
+  /** Whether output is still unread, or waits for a listener. */
   hasOutput(): boolean;
-  /** Settles when the bytes were taken by the kernel. */
+  /** Settles when the kernel has taken the bytes. */
   write(bytes: Uint8Array): Promise<void>;
   closeInput(): Promise<void>;
   resize(cols: number, rows: number): void;
   kill(signal: NodeJS.Signals): void;
-  /** Lets go of what belongs to a process whose end was told. */
+  /** Releases resources of a process after its end was reported. */
   release(): Promise<void>;
 }
 
-/** Where a carrier puts output. It must not read on before the returned promise settles. */
+/** Receives output from a carrier. The carrier must not read on before the returned promise settles. */
 export type OutputSink = (kind: OutputKind, chunk: Uint8Array) => Promise<unknown> | undefined;

@@ -1,6 +1,6 @@
 /**
- * From a request to the exact command that the kernel runs: user and groups, program, directory. A change of user goes
- * through setpriv, which sets all supplementary groups and then becomes the program, so the pid stays the same.
+ * Turns a request into the exact command for the kernel: user and groups, program, directory. To change the user it
+ * runs setpriv, which sets all supplementary groups and then executes the program, so the pid stays the same.
  */
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -14,11 +14,11 @@ import { type Identity, whyBarred } from "./system-calls.ts";
 
 export interface Command {
   argv: string[];
-  /** What the program sees as its own name. */
+  /** The program's own name, argv[0]. */
   argv0: string;
   cwd: string;
   env: Record<string, string>;
-  /** The owner of the pipes or the terminal that the process is connected with. */
+  /** Owner of the pipes or terminal of the process. */
   uid: number;
   gid: number;
 }
@@ -26,7 +26,7 @@ export interface Command {
 const SETPRIV_OURS = `${GUEST_MOUNT}/bin/setpriv`;
 const SETPRIV_SYSTEM = "/usr/bin/setpriv";
 
-/** The helper that changes user and groups: the one the host mounts, or the machine's own. */
+/** The setpriv program: the one that the host mounts, or else the machine's own. */
 export function findSetpriv(configured: string | undefined): string {
   if (configured) return configured;
   return statSync(SETPRIV_OURS, { throwIfNoEntry: false }) === undefined ? SETPRIV_SYSTEM : SETPRIV_OURS;
@@ -45,8 +45,8 @@ export function demandDirectory(cwd: string): void {
 }
 
 /**
- * For a directory that the client asked for. The default one may be closed to a user: then only relative names lead
- * nowhere.
+ * Checks a directory that the client chose. The default directory may be closed to a user; then only relative paths
+ * fail.
  */
 export function demandEntry(cwd: string, account: Account): void {
   const why = whyBarred(cwd, account);
@@ -62,7 +62,9 @@ function sameIdentity(account: Account, own: Identity): boolean {
   return wanted.size === present.size && [...wanted].every((gid) => present.has(gid));
 }
 
-/** For the guest's own user and a program that can be found; undefined when setpriv has to start it. */
+/**
+ * The direct command if the account is the guest's own user and the program is found; undefined if setpriv is needed.
+ */
 export function directCommand(command: Command, account: Account, own: Identity): Command | undefined {
   if (!sameIdentity(account, own)) return undefined;
   const program = findProgram(command);

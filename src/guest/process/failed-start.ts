@@ -1,8 +1,7 @@
 /**
- * A program that could not be executed, told in our own words. Clients expect such a process to start and to end with
- * 127 or 126 and a line on stderr, as in a shell. The helper that changes the user ends so by itself, but its line
- * names the helper, which nobody asked for: it is kept back and replaced by one that says what is wrong with the
- * program.
+ * Error messages for programs that could not be executed. Clients expect such a process to start and to end with 127 or
+ * 126 and a line on stderr, as in a shell. setpriv behaves that way, but its line names setpriv. This file holds that
+ * line back and replaces it by one that explains what is wrong with the program.
  */
 import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { endianness } from "node:os";
@@ -12,22 +11,19 @@ import type { Carrier, Exit, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import type { OutputKind } from "./output-envelopes.ts";
 
-/** What is read of a file that could not be executed: the kernel looks at as much for an interpreter. */
+/** Bytes read of a file that could not be executed. The kernel reads as many to find an interpreter. */
 const PROGRAM_HEAD_BYTES = 256;
-/** The system's text for an error, such as "No such file or directory". */
+/** Maximum length of the system's error text, such as "No such file or directory". */
 const SYSTEM_REASON_MAX_CHARS = 256;
 
 const HELPER = "setpriv: ";
-/** What the C library searches when there is no PATH. */
+/** Search path of the C library when PATH is not set. */
 const PATH_WITHOUT_PATH = "/bin:/usr/bin";
 const NOT_EXECUTED: readonly (number | null)[] = [126, 127];
-/**
- * What shells answer when they are given a program of a format that the kernel does not know: they take it for a
- * script.
- */
+/** Exit codes of shells for a program in a format that the kernel does not know: shells run it as a script. */
 const NOT_UNDERSTOOD: readonly (number | null)[] = [2, 126, 127];
 
-/** Runs `spawn` with a sink that keeps the helper's own words back. `command` is what the client asked for. */
+/** Runs `spawn` with a sink that holds setpriv's own error line back. `command` is the client's command. */
 export function inOurWords(command: Command, sink: OutputSink, spawn: (sink: OutputSink) => Carrier): Carrier {
   const words = new HelperWords(command, sink);
   const carrier = spawn((kind, chunk) => words.take(kind, chunk));
@@ -36,7 +32,7 @@ export function inOurWords(command: Command, sink: OutputSink, spawn: (sink: Out
   return { ...carrier, outputEnded: told };
 }
 
-/** Holds output back as long as it may be the helper's line about a program that it could not execute. */
+/** Holds output back as long as it may be setpriv's line about a program that it could not execute. */
 class HelperWords {
   readonly #command: Command;
   readonly #sink: OutputSink;
@@ -52,7 +48,7 @@ class HelperWords {
   take(kind: OutputKind, chunk: Uint8Array): Promise<unknown> | undefined {
     if (kind === "stdout" || this.#held === undefined) return this.#sink(kind, chunk);
     const held = this.#held + latin1(chunk);
-    // Its first piece has at least the helper's name: nobody waits for the rest of another program's word.
+    // setpriv's first write contains at least its name, so shorter output of other programs is never delayed.
     const heldBack = this.#held === "" ? held.startsWith(HELPER) : this.#mayBeLine(held);
     if (heldBack && this.#mayBeLine(held)) {
       this.#held = held;
@@ -95,7 +91,7 @@ interface Program {
   stats: Stats;
 }
 
-/** `said` is the system's text for the error: all that is known when the file itself shows nothing wrong. */
+/** `said` is the system's error text, used when the file itself shows nothing wrong. */
 function reasonOf(command: Command, said: string): string {
   const program = findFile(command);
   if (program === undefined) {
@@ -117,7 +113,10 @@ function reasonOf(command: Command, said: string): string {
   return said.toLowerCase();
 }
 
-/** What the kernel would have been asked to execute. Looked at with our rights: a user may not see why not. */
+/**
+ * The file that the kernel was asked to execute. It is examined as root, because the user may lack the rights to see
+ * it.
+ */
 function findFile({ argv0, cwd, env }: Command): Program | undefined {
   const folders = argv0.includes("/") ? [""] : (env.PATH ?? PATH_WITHOUT_PATH).split(":");
   for (const folder of folders) {
@@ -132,7 +131,7 @@ function statQuietly(path: string): Stats | undefined {
   try {
     return statSync(path);
   } catch {
-    // Whatever the reason: nothing can be executed there.
+    // Whatever the error, there is nothing to execute.
     return undefined;
   }
 }
@@ -141,7 +140,7 @@ function interpreterOf(path: string): string | undefined {
   return /^#![ \t]*([^ \t\n]+)/.exec(latin1(headOf(path)))?.[1];
 }
 
-/** Neither text nor a program of this machine's own kind. */
+/** Whether the file is neither text nor a program for this processor. */
 function isForeign(command: Command): boolean {
   const program = findFile(command);
   if (program === undefined || !program.stats.isFile()) return false;
@@ -151,7 +150,7 @@ function isForeign(command: Command): boolean {
   return !firstLine.startsWith("\x7fELF") || machineOf(head) !== machineOf(headOf("/proc/self/exe"));
 }
 
-/** From the header of an ELF file: which processor it is for. */
+/** The processor number in the header of an ELF file. */
 function machineOf(head: Buffer): number {
   const MACHINE_AT = 18;
   if (head.length < MACHINE_AT + 2) return -1;
@@ -168,7 +167,7 @@ function headOf(path: string): Buffer {
       closeSync(fd);
     }
   } catch {
-    // It is looked at for an explanation only; without it the explanation is a shorter one.
+    // The file is read only to explain the failure; without it the message is shorter.
     return Buffer.alloc(0);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One process that a client started, from its first byte of output to the telling of its end. It lives independently of
- * every connection: it ends by itself, by a signal, or when its lifetime is over.
+ * One process that a client started, from its first output to the report of its end. It is independent of connections:
+ * it ends by itself, by a signal, or when its lifetime is over.
  */
 
 import { OneAtATime } from "../../base/one-at-a-time.ts";
@@ -16,11 +16,11 @@ const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
 const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;
 export const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
 /**
- * After a signalled process is gone while a descendant holds its pipes: how long output is still read, and again as
- * long while some waits in the pipes,
+ * How long output is still read after a signalled process has ended while a descendant holds its pipes open. The time
+ * is extended while unread output remains, up to OUTPUT_AFTER_SIGNAL_MAX_BYTES.
  */
 export const OUTPUT_DRAIN_AFTER_SIGNAL_MS = 250;
-/** up to this much. A pipe holds less, so more than this is a descendant's. */
+/** Maximum output read after a signalled process has ended. A pipe holds less, so more must come from a descendant. */
 const OUTPUT_AFTER_SIGNAL_MAX_BYTES = 4 * 1024 * 1024;
 
 type InputKind = "stdin" | "pty";
@@ -29,7 +29,7 @@ export class GuestProcess {
   readonly config: ProcessTexts | undefined;
   readonly tag: string | undefined;
   readonly cwd: string | undefined;
-  /** How much was read from it and written to it so far. */
+  /** Bytes read from and written to the process so far. */
   readonly carriedBytes = { stdin: 0, stdout: 0, stderr: 0, pty: 0 };
   readonly ended: Promise<EndEvent>;
   readonly #carrier: Carrier;
@@ -68,7 +68,7 @@ export class GuestProcess {
     return this.#audience.subscribe();
   }
 
-  /** Writes in the order of the calls; settles when the process's pipe or terminal took the bytes. */
+  /** Writes in call order; settles when the pipe or terminal of the process has taken the bytes. */
   async send(kind: InputKind, bytes: Uint8Array): Promise<void> {
     this.#demandKind(kind);
     if (this.#inputWaitingBytes > 0 && this.#inputWaitingBytes + bytes.length > INPUT_WAITING_MAX_BYTES) {
@@ -97,7 +97,7 @@ export class GuestProcess {
     this.#carrier.resize(cols, rows);
   }
 
-  /** Signals this one process. Its end is then told even if a descendant keeps its output open. */
+  /** Signals this process only. Its end is then reported even if a descendant keeps its output open. */
   signal(signal: "SIGKILL" | "SIGTERM"): void {
     if (!this.#hasExited) this.#carrier.kill(signal);
     this.#letGo.resolve();
@@ -110,14 +110,17 @@ export class GuestProcess {
     const givenUp = this.#letGo.promise.then(() => this.#outputSoFar());
     await Promise.race([this.#carrier.outputEnded, givenUp]);
     clearTimeout(lifetime);
-    // Behind any input that is still being written: a descendant may be reading it.
+    // Queued behind pending input, which a descendant may still be reading.
     void this.#input.run(() => this.#carrier.release());
     const end = endEvent(exit.code, exit.signal);
     this.#audience.finish({ event: { case: "end", value: end } });
     return end;
   }
 
-  /** Settles when the process's own output was told, however slow its listeners are; a descendant may write on. */
+  /**
+   * Settles when the process's own output was delivered, however slow its listeners are; a descendant may continue to
+   * write.
+   */
   async #outputSoFar(): Promise<void> {
     const { stdout, stderr, pty } = this.carriedBytes;
     const isTooMuch = () =>

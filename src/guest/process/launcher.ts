@@ -1,6 +1,4 @@
-/**
- * Starts what a client asked for: settles user, directory and environment, then spawns on pipes or in a terminal.
- */
+/** Starts a client's process: resolves user, directory and environment, then spawns on pipes or in a terminal. */
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
@@ -20,8 +18,8 @@ import type { Identity } from "./system-calls.ts";
 import { spawnInTerminal, type TerminalSize, terminalSize } from "./terminal.ts";
 
 /**
- * The program is missing or cannot be run, or nobody can have the user's number: then the process starts all the same
- * and ends with an error, as in a shell.
+ * Errors of a program that is missing or cannot run, or of a user id out of range. The process then starts anyway and
+ * ends with an error, as in a shell.
  */
 const PROGRAM_FAILURES = new Set([
   "ENOENT",
@@ -38,7 +36,7 @@ const PROGRAM_FAILURES = new Set([
   "ERR_OUT_OF_RANGE",
 ]);
 
-/** Nothing is wrong with the request: the sandbox has run out of something, and may have it again later. */
+/** Errors that mean the sandbox lacks a resource for now; the request itself is valid. */
 const SHORTAGES: Record<string, string> = {
   EAGAIN: "room for another process",
   ENOMEM: "memory",
@@ -46,7 +44,7 @@ const SHORTAGES: Record<string, string> = {
   ENFILE: "descriptors for open files",
 };
 
-/** A Start, as the wire has it. */
+/** A Start request in its wire form. */
 export interface StartCall {
   process?: ProcessTexts | undefined;
   pty?: { size?: TerminalSize | undefined } | undefined;
@@ -56,10 +54,10 @@ export interface StartCall {
 
 export type Launch = (request: StartCall, account: Account, lifetimeMs: number | undefined) => GuestProcess;
 
-/** How this guest changes the user of what it starts. */
+/** How the guest changes the user of a new process. */
 interface UserChange {
   setpriv: string;
-  /** Whose processes need no change. */
+  /** The guest's own identity, for which no change is needed. */
   own: Identity;
 }
 

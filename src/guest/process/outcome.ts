@@ -1,6 +1,6 @@
 /**
- * How a process's end is told to clients. They compare these texts, so the table is exact: a signal gives exit code -1
- * and never 128 + n.
+ * Reports the end of a process to clients. Clients compare these texts, so the table is exact: a signal gives exit code
+ * -1, never 128 + n.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ProcessEvent_EndEventSchema } from "../../contract/runtime/wire/process/process_pb.ts";

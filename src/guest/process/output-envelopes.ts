@@ -1,11 +1,11 @@
-/** Output of processes as the wire has it: the bytes that the protocol library would make of it, in both encodings. */
+/** Encodes process output for the wire. The bytes equal those of the protocol library, in both encodings. */
 import { GARBAGE_PER_MESSAGE_BYTES } from "../limits.ts";
 import type { Codec } from "../rpc/shortcut.ts";
 import { noteGarbage } from "../system/garbage.ts";
 
-/** The memory that longer ones are written to is kept for the next. */
+/** Envelopes of at least this size are written to memory that is reused. */
 export const ENVELOPES_KEPT_MIN_BYTES = 32 * 1024;
-/** It is let go when none was written for so long: a stream may be silent for hours. */
+/** Reused memory is released after this time without a large envelope, because a stream may be silent for hours. */
 export const ENVELOPES_KEPT_MS = 500;
 
 export type OutputKind = "stdout" | "stderr" | "pty";
@@ -13,15 +13,15 @@ export type OutputKind = "stdout" | "stderr" | "pty";
 export interface OutputPiece {
   kind: OutputKind;
   bytes: Uint8Array;
-  /** What it is the last piece of, when nobody else holds any part of that: to be discarded when it was written. */
+  /** The whole chunk, set on its last piece if this is the only listener: discard it once the piece was written. */
   whole?: Uint8Array;
 }
 
 const HEAD_BYTES = 5;
 const LENGTH_DELIMITED = 2;
-/** Of a length that a piece can have, and of what is around it. */
+/** Maximum varint length of a piece's size and of the sizes of the fields around it. */
 const VARINT_MAX_BYTES = 5;
-/** The numbers of the fields that lead to the bytes, from the outside in: the event, its data, its kind. */
+/** Field numbers on the path to the bytes, from the outside in: event, data, kind. */
 const EVENT = 1;
 const DATA = 2;
 const FIELDS: Record<OutputKind, number> = { stdout: 1, stderr: 2, pty: 3 };
@@ -35,15 +35,15 @@ const JSON_AROUND_MAX_BYTES = JSON_STARTS.stdout.length + JSON_END.length;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Writes the envelopes of one stream. Long ones go into the same memory again and again: with new memory for each, 128
- * MiB of output take 400 ms of the guest's processor time instead of 210.
+ * Writes the envelopes of one stream. Large ones reuse memory: with new memory for each, 128 MiB of output take 400 ms
+ * of the guest's CPU time instead of 210.
  */
 export class EnvelopeWriter {
-  /** In turns: while one is on its way to the client, the other is written. */
+  /** Two buffers in turn: one is written while the other is on its way to the client. */
   readonly #kept: [Buffer, Buffer] = [NOTHING, NOTHING];
   #letGoTimer: Timer | undefined;
 
-  /** What was written the time before last is overwritten. */
+  /** Overwrites the result of the call before the last one. */
   write(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
     const room = roomForAll(pieces, codec);
     if (room < ENVELOPES_KEPT_MIN_BYTES) {
@@ -59,7 +59,7 @@ export class EnvelopeWriter {
     return writeAll(out, pieces, codec);
   }
 
-  /** The burst seems to be over, and the stream may have little to say for as long as it lives. */
+  /** Runs after a burst of output; the stream may stay quiet for the rest of its life. */
   #letGo(): void {
     const [one, other] = this.#kept;
     this.#kept.fill(NOTHING);
@@ -67,7 +67,7 @@ export class EnvelopeWriter {
   }
 }
 
-/** An envelope for each piece, one behind the other. */
+/** Writes one envelope per piece, one after the other. */
 function writeAll(out: Buffer, pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
   let at = 0;
   for (const piece of pieces) {
@@ -114,7 +114,7 @@ function writeBinary(out: Buffer, start: number, { kind, bytes }: OutputPiece): 
   return at + bytes.length;
 }
 
-/** The head of a field: its number, and how many bytes follow. */
+/** Writes the head of a field: its number and length. */
 function writeField(out: Buffer, start: number, field: number, length: number): number {
   let at = start;
   out[at++] = (field << 3) | LENGTH_DELIMITED;

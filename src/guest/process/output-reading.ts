@@ -1,10 +1,10 @@
 /**
- * Reads the output of one process from its pipe. Occasional output is read by Bun's stream, at once. A process that
- * prints without a pause is read here: everything in the pipe by one call, after the pipe had a moment to fill.
+ * Reads the output of one process from its pipe. Bun's stream reads occasional output at once. Continuous output is
+ * read here instead: the pipe gets a moment to fill, then one call reads all of it.
  *
- * Kept because the benchmark row `output` misses its bound (at least 0.2 ×) with Bun's stream alone, which is woken for
- * every few kilobytes: 0.03 ×, 26 MiB/s, where this reader had 116 MiB/s in the same busy minutes and 0.42 × on a
- * quieter machine.
+ * Kept because the benchmark row `output` misses its bound (at least 0.2 ×) with Bun's stream alone, which wakes for
+ * every few kilobytes: 0.03 ×, 26 MiB/s. This reader had 116 MiB/s in the same busy minutes and 0.42 × on a quieter
+ * machine.
  */
 import { readSync } from "node:fs";
 import { OUTPUT_GATHER_MS, OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
@@ -12,10 +12,13 @@ import { systemCode } from "../system/rpc-fault.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { waitingInPipe } from "./system-calls.ts";
 
-/** Gets each piece. Nothing is read before the promise settles that it may answer. */
+/** Receives each piece. The reader waits for the returned promise before it reads again. */
 type Take = (piece: Uint8Array) => Promise<unknown> | undefined;
 
-/** Resolves at the end of the output. Where somebody else reads, too, which `isShared` tells, nothing here may wait. */
+/**
+ * Resolves at the end of the output. While `isShared` returns true, another process reads the pipe as well, so reads
+ * here must not block.
+ */
 export async function readOutput(fd: number, take: Take, isShared: () => boolean): Promise<void> {
   using pace = new ReadingPace(fd);
   while (await readByBun(fd, take, pace, isShared)) {
@@ -23,10 +26,10 @@ export async function readOutput(fd: number, take: Take, isShared: () => boolean
   }
 }
 
-/** False: it has ended. True: it flows. */
+/** Returns false at the end of the output, true when output flows continuously. */
 async function readByBun(fd: number, take: Take, pace: ReadingPace, isShared: () => boolean): Promise<boolean> {
   const reader = Bun.file(fd).stream().getReader();
-  // Only after something has come: it may have ended.
+  // Checked only after a first read, because the output may have ended.
   for (let hasRead = false; ; hasRead = true) {
     pace.noteAsked();
     const reading = reader.read();
@@ -40,8 +43,8 @@ async function readByBun(fd: number, take: Take, pace: ReadingPace, isShared: ()
 }
 
 /**
- * Bun reads ahead, and what it holds would be lost with the stream. A read that waits is the one moment in which it
- * holds nothing; a turn of its own is for what is on its way from Bun to that read.
+ * Bun reads ahead, and cancelling the stream loses what it holds. It holds nothing only while a read is pending; the
+ * extra turn of the event loop lets data already on its way reach that read.
  */
 function isStopped(
   reader: ReadableStreamDefaultReader<Uint8Array>,
@@ -58,7 +61,7 @@ function isStopped(
   });
 }
 
-/** Until nothing has come for a moment. */
+/** Reads until no output arrives for a moment. */
 async function readFlow(fd: number, take: Take, pace: ReadingPace, isShared: () => boolean): Promise<void> {
   for (;;) {
     if (waitingInPipe(fd) < OUTPUT_READ_BYTES) await Bun.sleep(OUTPUT_GATHER_MS);
@@ -67,7 +70,7 @@ async function readFlow(fd: number, take: Take, pace: ReadingPace, isShared: () 
     const piece = bytes === 0 || isShared() ? undefined : readNow(fd, bytes);
     if (piece === undefined) return;
     pace.noteRead();
-    // Others have their turn, whoever listens or does not, and whether or not the next piece is there.
+    // Yields to other work after each piece, whether or not there are listeners or more output.
     await take(piece);
     await new Promise(setImmediate);
   }

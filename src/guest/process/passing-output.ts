@@ -1,17 +1,17 @@
-/** Output on its way from a listener to the client's stream. */
+/** Passes output from a listener to the client's stream. */
 import type { Shortcut } from "../rpc/shortcut.ts";
 import { discard } from "../system/garbage.ts";
 import { EnvelopeWriter } from "./output-envelopes.ts";
 import type { Subscription } from "./subscription.ts";
 
-/** It goes whenever the stream takes some. */
+/** Writes output whenever the stream has room for it. */
 export function passOutputBy(subscription: Subscription, shortcut: Shortcut): void {
   const writer = new EnvelopeWriter();
   let isTold = false;
   subscription.setOutputApart(() => {
     if (isTold) return;
     isTold = true;
-    // Not at once: what else can be read without a wait goes out with it.
+    // Deferred, so that other output that is ready goes out in the same write.
     setImmediate(() => {
       isTold = false;
       shortcut.ready();

@@ -1,7 +1,7 @@
 /**
- * A process on pipes. They are real pipes (Bun's own are sockets, which a program cannot open as /dev/stdout) and
- * belong to the process's user. Output is read only as fast as its listeners take it, so a full pipe holds the process
- * back; input is handed over in slices that each wait until the pipe took them.
+ * A process on pipes. They are real pipes owned by the process's user: Bun's own are sockets, which a program cannot
+ * open as /dev/stdout. Output is read only as fast as listeners take it, so a full pipe blocks the process. Input is
+ * written in slices, each of which waits until the pipe has taken it.
  */
 import { closeSync, existsSync, fchownSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -15,7 +15,7 @@ import { readOutput } from "./output-reading.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
 import { openPipe, setBlocking, setNonBlocking, waitingInPipe } from "./system-calls.ts";
 
-/** Of processes that go on while the guest is renewed; a process of its own reads each. */
+/** Maximum outputs handed over when the guest is replaced; each gets its own reader process. */
 const OUTPUTS_HANDED_OVER_MAX = 256;
 
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
@@ -48,8 +48,7 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
         throw refuse("internal", "this process has no terminal to resize");
       },
       kill: (signal) => child.kill(signal),
-      // The output pipes stay open: a descendant that outlived the process may go on writing, unheard, without dying of
-      // it.
+      // The output pipes stay open, so that a descendant that outlives the process can write without SIGPIPE.
       release: () => stdin.close(),
     };
   } catch (thrown) {
@@ -58,7 +57,7 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
   }
 }
 
-/** The pipes of a process about to start, so that none is left open when the start fails. */
+/** The pipes of a starting process, so that all are closed if the start fails. */
 class PipeEnds {
   readonly #command: Command;
   readonly #ours: number[] = [];
@@ -111,7 +110,7 @@ class Stdin {
     }
   }
 
-  /** Never called while a write is under way: its bytes would go to whatever gets the descriptor's number next. */
+  /** Must not run during a write: its bytes could go to another file that gets the same descriptor number. */
   async close(): Promise<void> {
     const open = this.#open;
     this.#open = undefined;
@@ -119,7 +118,7 @@ class Stdin {
     try {
       await open.sink.end();
     } catch (thrown) {
-      // Input that the process never read is lost with it; that is no failure of ours.
+      // Input that the process never read is lost; that is not a failure.
       if (systemCode(thrown) !== "EPIPE") logError("closing a process's stdin failed", thrown);
     } finally {
       closeSync(open.fd);
@@ -127,13 +126,13 @@ class Stdin {
   }
 }
 
-/** Our ends of the pipes that processes write to. */
+/** The guest's ends of the output pipes. */
 const openOutputs = new Set<number>();
 let areHandedOver = false;
 
 /**
- * For a guest that is about to end: another process reads on in its place and throws away what it reads. Without it
- * every process that writes a line would die of that, or wait for ever.
+ * Called before the guest ends: starts readers that discard further output. Without them a process that writes would
+ * die of SIGPIPE or block forever.
  */
 export function handOutputsOver(): void {
   if (openOutputs.size > OUTPUTS_HANDED_OVER_MAX) {

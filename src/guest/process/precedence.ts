@@ -1,8 +1,7 @@
 /**
- * What puts user processes behind the guest when a sandbox runs out of something: they are the first to be ended when
- * memory is short, they get the processors after it, and those of ordinary users cannot take the last places for
- * processes, so that root can still start what ends them. The guest can only lower others, never raise itself. The host
- * can: then users have the usual niceness.
+ * Ranks user processes below the guest when the sandbox runs out of a resource. The OOM killer takes them first, they
+ * get less CPU, and ordinary users cannot use the last process slots, so that root can still start programs that end
+ * them. The guest can only lower other processes. If the host has raised the guest, users keep the normal niceness.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
@@ -11,38 +10,45 @@ import { logError, logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { keepPriorityToOneself, lowerProcessesMax, setNiceness } from "./system-calls.ts";
 
-/** Of SANDBOX_PIDS_MAX, one ordinary user's processes never take the last few: root needs them to end a fork bomb. */
+/** Part of SANDBOX_PIDS_MAX that ordinary users cannot use: root needs it to end a fork bomb. */
 export const SANDBOX_PIDS_FOR_ROOT = 256;
 
-/** What the files of a process say when there is none any more, before and after it was waited for. */
+/** Errors of /proc files of a process that has ended, before and after it was waited for. */
 const OVER: ReadonlySet<string> = new Set(["ENOENT", "ESRCH"]);
 const OWN_OOM_SCORE = "/proc/self/oom_score_adj";
-/** Ahead of the guest whatever their sizes: in a sandbox of little memory the guest is large beside what runs there. */
+/**
+ * The maximum, so that user processes are killed before the guest even in a small sandbox, where the guest is
+ * comparatively large.
+ */
 const USER_OOM_SCORE = "1000";
 /**
- * While it starts one, the guest itself has this: less than those that run already, or a start in need would be its
- * end.
+ * The guest's own score while it starts a process. It is below the score of running user processes, so that the OOM
+ * killer does not pick the guest during a start.
  */
 const STARTING_OOM_SCORE = "500";
 /**
- * Where the host has not put the guest first: a twenty-eighth of its share each. Thousands of them leave it enough to
- * answer within a second (with 10 they do not always). Users still have four steps to set their own processes apart.
+ * Used if the host has not raised the guest's priority: each user process gets a twenty-eighth of the guest's share.
+ * With thousands of processes the guest still responds within a second (with niceness 10 not always). Users keep four
+ * steps to rank their own processes.
  */
 const USER_NICENESS = 15;
 
 /**
- * Runs `spawn` so that what it starts is behind the guest from its first moment on: a process inherits these, and the
- * guest takes its own back. (A process that was lowered after its start may have children by then that were not.)
+ * Runs `spawn` so that the new process is below the guest from its start: it inherits these values, and the guest then
+ * restores its own. Lowering a process after its start could miss children that it has already started.
  */
 export function startBehindTheGuest<T>(uid: number, spawn: () => T): T {
   using _score = raisedOomScore();
   using _places = uid === 0 ? undefined : fewerProcesses();
-  // Each time: a guest that was restored may have lost it.
+  // Set on every start, because a restored guest may have lost it.
   if (!keepPriorityToOneself()) logNotice("a process may have the guest's priority");
   return spawn();
 }
 
-/** The rest, which a process cannot inherit, for the guest must not have it. To be called right after the spawn. */
+/**
+ * Sets the values that a process cannot inherit, because the guest must not have them itself. Call it right after the
+ * spawn.
+ */
 export function fallBehindTheGuest(pid: number): void {
   if (getPriority() >= 0 && !setNiceness(pid, USER_NICENESS) && !hasEnded(pid)) {
     logNotice("a process kept the guest's priority", { pid });
@@ -50,7 +56,7 @@ export function fallBehindTheGuest(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, USER_OOM_SCORE);
   } catch (thrown) {
-    // It may be over already. If not, it has the score that it was started with.
+    // The process may have ended. Otherwise it keeps the score that it was started with.
     if (!OVER.has(systemCode(thrown)) && !hasEnded(pid)) {
       logError("a process kept the score that it was started with", thrown, { pid });
     }
@@ -58,8 +64,8 @@ export function fallBehindTheGuest(pid: number): void {
 }
 
 /**
- * Also of a process that ends and was not waited for yet. It has no memory any more, and the kernel then gives its
- * files to the machine's root, whose files the sandbox's root may not write: EACCES.
+ * Also true for a process that ended but was not waited for. It has no memory, and the kernel gives its /proc files to
+ * the machine's root, so writing them as the sandbox's root fails with EACCES.
  */
 function hasEnded(pid: number): boolean {
   try {
@@ -80,7 +86,7 @@ function raisedOomScore(): Disposable | undefined {
   }
 }
 
-/** By then the process runs: who hears of a failure here would take it for one of the start. */
+/** Only logs a failure: the process already runs, and an exception would look like a failed start. */
 function takeBackOomScore(own: string): void {
   try {
     writeFileSync(OWN_OOM_SCORE, own);

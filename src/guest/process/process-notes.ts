@@ -1,7 +1,4 @@
-/**
- * The start and the end of a client's process, as entries of the journal: what ran, for whom, how much passed through
- * it.
- */
+/** Journal entries for the start and end of a client's process: command, user, bytes carried. */
 import { JOURNAL_TEXT_MAX_CHARS } from "../../contract/runtime/limits.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Account } from "../users/accounts.ts";
@@ -56,7 +53,7 @@ export function noteFailedStart(journal: Journal, request: StartCall, account: A
 }
 
 function commandLine(config: { cmd: string; args: string[] } | undefined): string {
-  // No more of it would be kept, and arguments may be long.
+  // Cut early: the journal keeps no more than this, and arguments may be long.
   const words = config === undefined ? [] : [config.cmd, ...config.args.slice(0, JOURNAL_TEXT_MAX_CHARS)];
   return words.map((word) => word.slice(0, JOURNAL_TEXT_MAX_CHARS)).join(" ");
 }

@@ -1,6 +1,4 @@
-/**
- * The Process service of the wire: turns calls into work on the process table and the table's news into streams.
- */
+/** The Process service: maps RPC calls to the process table and turns process events into streams. */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import {
   type Process,
@@ -63,7 +61,8 @@ export function processService(
 
     async *start(request, context) {
       const started = start(request, context);
-      // Same turn of the event loop as the spawn: no output can have been read before this listener exists.
+      // Subscribes in the same turn of the event loop as the spawn, so that no output is read before the listener
+      // exists.
       yield* narrate(started.pid, started.subscribe(), context);
     },
 
@@ -126,7 +125,7 @@ async function feed(
   }
 }
 
-/** A process's news as a stream that begins with its pid. The listener is released on every way out. */
+/** Streams a process's events, beginning with its pid. Every exit path releases the listener. */
 async function* narrate(
   pid: number,
   subscription: Subscription,
@@ -156,7 +155,7 @@ function startEvent(pid: number): ProcessEventInit {
   return { event: { case: "start", value: { pid } } };
 }
 
-/** Answers when the work is done or the call's time is over, whichever is first. The work itself goes on. */
+/** Settles when the work is done or the call ends, whichever comes first. The work itself continues. */
 async function untilCallEnds(work: Promise<void>, context: HandlerContext): Promise<void> {
   const over = Promise.withResolvers<never>();
   const stop = () => over.reject(context.signal.reason);

@@ -1,6 +1,6 @@
 /**
- * Every process that clients started: the running ones, and for a while the ends of those that are gone, so that a
- * client that lost its connection can still learn the outcome.
+ * Every process that clients started: the running ones, and for a while the outcomes of ended ones, so that a client
+ * that lost its connection can still learn them.
  */
 
 import type { ProcessSelector } from "../../contract/runtime/wire/process/process_pb.ts";
@@ -19,10 +19,7 @@ interface PastProcess {
 }
 
 export class ProcessTable {
-  /**
-   * In the order of their start. Not keyed by pid: a process whose output is held by a descendant may have lost its
-   * pid.
-   */
+  /** In start order. Not keyed by pid: while a descendant holds a process's output open, its pid may be reused. */
   readonly #running = new Set<GuestProcess>();
   readonly #past = new Set<PastProcess>();
   readonly #retentionMs: number;

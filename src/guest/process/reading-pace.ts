@@ -1,25 +1,25 @@
 /**
- * Tells output that flows from output that comes now and then. A process that prints without a pause gets a larger
- * pipe: without one there is nothing to win, for one of the usual size is full in no time.
+ * Distinguishes continuous output from occasional output. A process that prints continuously gets a larger pipe: a pipe
+ * of the usual size fills at once, so batching reads would gain nothing.
  */
 import { OUTPUT_GATHER_MS } from "../limits.ts";
 import { resizePipe } from "./system-calls.ts";
 
-/** The output of a process flows when it was read so often without a wait. */
+/** Output counts as flowing after this many consecutive reads without a wait. */
 export const OUTPUT_FLOWS_AFTER_READS = 16;
-/** One that has flowed before does so again after so many. */
+/** The same threshold for output that has flowed before. */
 export const OUTPUT_FLOWS_AGAIN_AFTER_READS = 4;
-/** What fits into that pipe, and how many processes have one: a quarter of what a user may have in pipes. */
+/** Size of a large pipe, and how many processes may have one: a quarter of a user's pipe quota. */
 const PIPE_LARGE_BYTES = 1024 * 1024;
 export const PIPES_LARGE_MAX = 16;
 
-/** Of all processes together: the kernel lets a user have only so much in pipes. */
+/** Across all processes, because the kernel limits pipe memory per user. */
 let largePipes = 0;
 
 export class ReadingPace implements Disposable {
   readonly #fd: number;
   readonly #nowMs: () => number;
-  /** Reads in a row that did not have to wait. */
+  /** Consecutive reads that did not wait. */
   #streak = 0;
   #askedAtMs = Number.NEGATIVE_INFINITY;
   #size: "usual" | "large" | "refused" = "usual";
@@ -29,12 +29,12 @@ export class ReadingPace implements Disposable {
     this.#nowMs = nowMs;
   }
 
-  /** To be called before a read. */
+  /** Call before a read. */
   noteAsked(): void {
     this.#askedAtMs = this.#nowMs();
   }
 
-  /** To be called when something was read. */
+  /** Call after a read returned data. */
   noteRead(): void {
     const hasWaited = this.#nowMs() - this.#askedAtMs >= OUTPUT_GATHER_MS;
     this.#streak = hasWaited ? this.#streak >> 1 : Math.min(this.#streak + 1, 2 * OUTPUT_FLOWS_AFTER_READS);
@@ -45,7 +45,9 @@ export class ReadingPace implements Disposable {
     return this.#streak >= OUTPUT_FLOWS_AFTER_READS && this.#mayGrow();
   }
 
-  /** To be called before a flow is read, and not sooner: a larger pipe is seldom empty. False: there is none. */
+  /**
+   * Call right before reading a flow, not sooner: a larger pipe is seldom empty. Returns false if the pipe stays small.
+   */
   enlarge(): boolean {
     if (this.#mayGrow()) {
       this.#size = resizePipe(this.#fd, PIPE_LARGE_BYTES) ? "large" : "refused";

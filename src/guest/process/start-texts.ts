@@ -1,11 +1,11 @@
 /**
- * The texts of a Start, as far as the kernel limits them: it ends each at its first NUL byte, and a variable's name at
- * its first `=`. What it would silently cut is refused, by the name that the client gave it.
+ * Checks the texts of a Start request. The kernel cuts each text at its first NUL byte, and a variable's name at its
+ * first `=`. Such texts are refused with the client's own name for the field.
  */
 import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 
-/** What to run, as the wire has it. */
+/** The program to run, in its wire form. */
 export interface ProcessTexts {
   cmd: string;
   args: string[];

@@ -1,7 +1,6 @@
 /**
- * One listener of one process: a bounded queue between the process's output and a client's stream. When it is full the
- * process is held back; a listener that takes nothing for too long is dropped, so that it cannot hold the process for
- * ever.
+ * One listener of one process: a bounded queue between the process's output and a client's stream. A full queue blocks
+ * the process. A listener that takes nothing for too long is dropped, so that it cannot block the process forever.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../contract/fault.ts";
@@ -11,11 +10,9 @@ import { refuse } from "../system/rpc-fault.ts";
 import type { OutputPiece } from "./output-envelopes.ts";
 
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
-/** Counted for each queued chunk besides its bytes, so that a flood of tiny chunks is bounded, too. */
+/** Cost of each queued chunk besides its bytes, so that a flood of tiny chunks is bounded too. */
 const SUBSCRIBER_CHUNK_OVERHEAD_BYTES = 128;
-/**
- * A source that cannot be stopped in time may overfill a listener's buffer by this much before the listener is dropped.
- */
+/** How far a source that cannot stop in time may overfill the queue before the listener is dropped. */
 const SUBSCRIBER_OVERFILL_MAX_BYTES = 2 * 1024 * 1024;
 export const SUBSCRIBER_STALLED_MS = 30_000;
 
@@ -52,7 +49,7 @@ export class Subscription {
   #closed = false;
   #failure: Fault | undefined;
   #wakeTaker: (() => void) | undefined;
-  /** Output is taken by itself, and told of here. */
+  /** Set when output is taken separately by `takeOutput`; called when there is some. */
   #onOutput: (() => void) | undefined;
   #lastOutputMs = Number.NEGATIVE_INFINITY;
   #room: PromiseWithResolvers<void> | undefined;
@@ -63,7 +60,7 @@ export class Subscription {
     this.#bounds = bounds;
   }
 
-  /** From now on output is for `takeOutput`: `take` passes it over, and `onOutput` is called whenever there is some. */
+  /** From now on `takeOutput` takes the output and `take` skips it; `onOutput` is called whenever there is some. */
   setOutputApart(onOutput: () => void): void {
     this.#onOutput = onOutput;
     if (this.#hasOutput()) onOutput();
@@ -90,7 +87,7 @@ export class Subscription {
     return this.#room.promise;
   }
 
-  /** The last event. It is always taken, whether there is room or not. */
+  /** Queues the last event, even if the queue is full. */
   finish(event: ProcessEventInit): void {
     if (this.#closed) return;
     this.#queue.push({ event });
@@ -98,7 +95,7 @@ export class Subscription {
     if (this.#isNextForTake()) this.#wakeTaker?.();
   }
 
-  /** The next event; "idle" when none came in time; "closed" after the last. Throws when this listener was dropped. */
+  /** The next event; "idle" if none came in time; "closed" after the last. Throws if this listener was dropped. */
   async take(withinMs: number): Promise<ProcessEventInit | "idle" | "closed"> {
     if (!this.#isNextForTake()) await this.#wait(withinMs);
     if (this.#failure !== undefined) throw this.#failure;
@@ -108,7 +105,7 @@ export class Subscription {
     return eventOf(next);
   }
 
-  /** The output that waits, up to some pieces: those go out together. */
+  /** Takes waiting output, up to OUTPUT_TOGETHER_MAX_BYTES, to be sent in one write. */
   takeOutput(): OutputPiece[] {
     const pieces: OutputPiece[] = [];
     let bytes = 0;
@@ -134,13 +131,13 @@ export class Subscription {
     return next !== undefined && "output" in next;
   }
 
-  /** There is something to take, or there will never be. */
+  /** Whether `take` can return at once, with an event or because none will come. */
   #isNextForTake(): boolean {
     if (this.#closed || this.#queue.length === 0) return this.#closed || this.#finished;
     return this.#onOutput === undefined || !this.#hasOutput();
   }
 
-  /** Ends the listening from the client's side. Safe to call more than once. */
+  /** Ends listening from the client's side. Safe to call more than once. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -156,7 +153,7 @@ export class Subscription {
     this.#wakeTaker = woken.resolve;
     let timer: Timer;
     const look = () => {
-      // Output that was taken apart is no silence.
+      // Output taken by `takeOutput` counts as activity.
       const leftMs = this.#lastOutputMs + withinMs - performance.now();
       if (leftMs < 1) woken.resolve();
       else timer = setTimeout(look, leftMs);

@@ -1,6 +1,6 @@
 /**
- * The few calls into the C library that Bun has no function for. Everything here works on raw descriptors: a wrong
- * number is not caught by anybody, so nothing but this folder may use it.
+ * Calls into the C library that Bun has no function for. They take raw descriptors without any check, so only this
+ * folder may use them.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { statSync } from "node:fs";
@@ -19,11 +19,11 @@ const PRIO_PROCESS = 0;
 const SCHED_OTHER = 0;
 const SCHED_RESET_ON_FORK = 0x40000000;
 
-/** By number: the C library's own functions change all threads. */
+/** System calls by number, because the C library's functions change all threads. */
 const CALLS = process.arch === "arm64" ? { setgroups: 159n, prctl: 167n } : { setgroups: 116n, prctl: 157n };
 const PR_SET_DUMPABLE = 4n;
 
-/** As whom a process runs. */
+/** User and groups of a process. */
 export interface Identity {
   uid: number;
   gid: number;
@@ -52,36 +52,34 @@ export function openPipe(): { readEnd: number; writeEnd: number } {
   return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
 }
 
-/** For our end of a pipe only: programs at the other end expect to wait. */
+/** Only for the guest's end of a pipe: programs at the other end expect blocking reads and writes. */
 export function setNonBlocking(fd: number): void {
   if (library().fcntl(fd, F_SETFL, O_NONBLOCK) !== 0) throw new Error("a pipe could not be made non-blocking");
 }
 
-/** For who reads after us, and expects to wait. */
+/** For a reader that takes over the pipe and expects blocking reads. */
 export function setBlocking(fd: number): void {
   if (library().fcntl(fd, F_SETFL, 0) !== 0) throw new Error("a pipe could not be made blocking");
 }
 
-/** False when the kernel refuses. */
+/** Returns false if the kernel refuses. */
 export function resizePipe(fd: number, bytes: number): boolean {
   return library().fcntl(fd, F_SETPIPE_SZ, bytes) >= bytes;
 }
 
 const waiting = new Int32Array(1);
 
-/** How many bytes wait to be read from a pipe. */
+/** Number of unread bytes in a pipe. */
 export function waitingInPipe(fd: number): number {
   return library().ioctl(fd, BigInt(FIONREAD), BigInt(ptr(waiting))) === 0 ? (waiting[0] ?? 0) : 0;
 }
 
-/** Suspends or resumes the output of a terminal. False when the kernel refuses. */
+/** Suspends or resumes the output of a terminal. Returns false if the kernel refuses. */
 export function setTerminalOutput(fd: number, action: "suspend" | "resume"): boolean {
   return library().ioctl(fd, BigInt(TCXONC), action === "suspend" ? 0n : 1n) === 0;
 }
 
-/**
- * Lowers how many processes its user may have, for this one and what it starts, until the returned function is called.
- */
+/** Lowers the process limit of this process and its children until the returned function is called. */
 export function lowerProcessesMax(count: number): (() => void) | undefined {
   const [now, hardest] = [0, 1];
   const before = new BigUint64Array(2);
@@ -92,28 +90,25 @@ export function lowerProcessesMax(count: number): (() => void) | undefined {
   return () => void library().setrlimit(RLIMIT_NPROC, ptr(before));
 }
 
-/**
- * What this thread starts from now on begins at niceness 0, if the thread itself is ahead of that. It cannot be taken
- * back.
- */
+/** Children of this thread start at niceness 0 if the thread itself has a higher priority. This cannot be undone. */
 export function keepPriorityToOneself(): boolean {
   return library().sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, ptr(new Int32Array(1))) === 0;
 }
 
-/** False when the kernel refuses, or the process is gone. */
+/** Returns false if the kernel refuses or the process is gone. */
 export function setNiceness(pid: number, niceness: number): boolean {
   return library().setpriority(PRIO_PROCESS, pid, niceness) === 0;
 }
 
 /**
- * Why a user cannot enter a directory, as the system's code. Asked of the kernel, with the user's rights to files in
- * place of ours for the moment, in this thread alone.
+ * The system's error code if a user cannot enter a directory. The kernel decides: this thread alone briefly takes the
+ * user's filesystem rights.
  */
 export function whyBarred(directory: string, { uid, gid, groups }: Account): string | undefined {
   const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0, groups: ownGroups() };
   setRights(uid, gid, groups);
   try {
-    // The last step is a look for a name in it, which takes the right to enter it.
+    // Looking up "." requires the right to enter the directory.
     statSync(`${directory}/.`);
     return undefined;
   } catch (thrown) {
@@ -124,13 +119,13 @@ export function whyBarred(directory: string, { uid, gid, groups }: Account): str
   }
 }
 
-/** As they are: Node's list has the primary one in any case. */
+/** The exact list: Node's always includes the primary group. */
 function ownGroups(): number[] {
   const groups = new Uint32Array(Math.max(1, library().getgroups(0, null)));
   return [...groups.subarray(0, Math.max(0, library().getgroups(groups.length, ptr(groups))))];
 }
 
-/** Of this thread alone. */
+/** Applies to this thread only. */
 function setRights(uid: number, gid: number, groups: readonly number[]): void {
   const list = Uint32Array.of(...groups, 0);
   library().syscall(CALLS.setgroups, BigInt(groups.length), BigInt(ptr(list)), 0n);
@@ -139,8 +134,8 @@ function setRights(uid: number, gid: number, groups: readonly number[]): void {
 }
 
 /**
- * After another's rights: since then, what the kernel shows of this program belongs to whoever made its memory. If the
- * program was restored, that is nobody in the sandbox.
+ * Restores the dumpable flag, which a change of rights clears. Without it /proc/self belongs to the owner of the
+ * memory, and after a restore that owner does not exist in the sandbox.
  */
 function openMemoryAgain(): void {
   library().syscall(CALLS.prctl, PR_SET_DUMPABLE, 1n, 0n);

@@ -1,7 +1,7 @@
 /**
- * A process on a pseudo-terminal of its own session. Bun reads the terminal as fast as it can and offers no way to
- * stop, so a slow listener is passed on to the process by the kernel's flow control: output of the terminal is
- * suspended (as Ctrl-S does, but not undone by Ctrl-Q) until there is room again.
+ * A process on a pseudo-terminal with its own session. Bun reads the terminal as fast as it can and cannot be paused.
+ * For a slow listener the guest therefore suspends the terminal's output in the kernel (like Ctrl-S, but not undone by
+ * Ctrl-Q) until there is room again.
  */
 import { chownSync, closeSync, constants, openSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
@@ -20,9 +20,7 @@ export interface TerminalSize {
 const COLS_DEFAULT = 80;
 const ROWS_DEFAULT = 24;
 
-/**
- * The size that a client asked for, as the kernel keeps it: in 16 bits. A zero, or nothing, stands for the usual size.
- */
+/** The client's size as the kernel stores it, in 16 bits. Zero or nothing selects the default. */
 export function terminalSize(asked: Partial<TerminalSize> | undefined): TerminalSize {
   return { cols: (asked?.cols ?? 0) & 0xffff || COLS_DEFAULT, rows: (asked?.rows ?? 0) & 0xffff || ROWS_DEFAULT };
 }
@@ -74,31 +72,31 @@ export function spawnInTerminal(command: Command, size: TerminalSize, sink: Outp
   };
 }
 
-/** The terminals this program holds open. Read right before and after a spawn, the difference is the new one. */
+/** Terminals that the guest has open. Listed right before and after a spawn, the difference is the new one. */
 function openTerminals(): string[] {
   return readdirSync("/proc/self/fd").flatMap((fd) => {
     try {
       const target = readlinkSync(`/proc/self/fd/${fd}`);
       return /^\/dev\/pts\/\d+$/.test(target) ? [target] : [];
     } catch (thrown) {
-      // The descriptor of this very listing is closed again by the time it is looked at.
+      // The descriptor of this listing itself is already closed.
       if (systemCode(thrown) === "ENOENT") return [];
       throw thrown;
     }
   });
 }
 
-/** A terminal belongs to whoever sits at it, as after a login: programs such as screen and gpg open it by its name. */
+/** Gives the terminal to the process's user, as a login does: programs such as screen and gpg open it by name. */
 function handOver(path: string | undefined, uid: number): void {
   try {
     if (path !== undefined) chownSync(path, uid, statSync(path).gid);
   } catch (thrown) {
-    // A program that ended at once took its terminal along.
+    // A program that ended at once has already closed its terminal.
     if (systemCode(thrown) !== "ENOENT") logError("a terminal could not be handed to its user", thrown);
   }
 }
 
-/** Suspends a terminal's output while any of its listeners waits for room. */
+/** Suspends a terminal's output while any listener waits for room. */
 class TerminalFlow {
   path: string | undefined;
   #waiting = 0;
@@ -117,7 +115,7 @@ class TerminalFlow {
     });
   }
 
-  /** The terminal is opened only for the moment: a descriptor kept here would hide the end of its output from us. */
+  /** Opens the terminal only briefly: an open descriptor would hide the end of its output. */
   #control(action: "suspend" | "resume"): void {
     if (this.path === undefined) return;
     try {
@@ -128,7 +126,8 @@ class TerminalFlow {
         closeSync(fd);
       }
     } catch (thrown) {
-      // EIO: the session is gone and there is nothing left to hold back. Else listeners are dropped when they overfill.
+      // EIO: the session is gone, so there is nothing to suspend. On other errors, listeners are dropped when they
+      // overfill.
       if (systemCode(thrown) !== "EIO") logError("a terminal's output could not be held back", thrown);
     }
   }

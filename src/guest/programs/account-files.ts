@@ -1,6 +1,6 @@
 /**
- * /etc/passwd and the files beside it, changed without any program of the image. They are locked as the image's own
- * tools lock them, and each is replaced as a whole.
+ * Edits /etc/passwd, group, shadow and gshadow without any program of the image. Locks them with the same lock files as
+ * the image's own tools, and replaces each file as a whole.
  */
 import {
   chmodSync,
@@ -16,16 +16,16 @@ import {
 import { Fault } from "../../contract/fault.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 
-/** How long another program may hold the account files, and how often that is looked at. */
+/** How long to wait for another program's lock, and how often to check it. */
 const ACCOUNT_LOCK_MS = 15_000;
 const ACCOUNT_LOCK_EVERY_MS = 50;
 const ACCOUNT_FILE_MAX_BYTES = 16 * 1024 * 1024;
 
-/** In the order in which they are locked, with the mode of one that is made. */
+/** Lock order, with the mode of a newly created file. */
 const FILES = { passwd: 0o644, group: 0o644, shadow: 0o640, gshadow: 0o640 } as const;
 type FileName = keyof typeof FILES;
 
-/** Each line's fields; a line that is no record is one field. */
+/** Fields of each line; a line that is not a record has one field. */
 type Records = string[][];
 
 export class AccountFiles implements Disposable {
@@ -37,7 +37,7 @@ export class AccountFiles implements Disposable {
     this.#etc = etc;
   }
 
-  /** Waits while another program changes them. */
+  /** Waits while another program holds a lock. */
   static async lock(etc = "/etc"): Promise<AccountFiles> {
     const files = new AccountFiles(etc);
     try {
@@ -56,7 +56,7 @@ export class AccountFiles implements Disposable {
     for (const lock of this.#locked.reverse()) rmSync(lock, { force: true });
   }
 
-  /** Undefined: there is no such file in this image. */
+  /** Undefined if the image has no such file. */
   read(name: FileName): Records | undefined {
     if (!this.#records.has(name)) this.#records.set(name, readRecords(`${this.#etc}/${name}`));
     return this.#records.get(name);
@@ -66,13 +66,13 @@ export class AccountFiles implements Disposable {
     return this.read(name)?.find(([first]) => first === record);
   }
 
-  /** Makes the file if the image has none. */
+  /** Creates the file if the image has none. */
   append(name: FileName, fields: readonly string[]): void {
     const records = this.read(name) ?? [];
     this.#replace(name, [...records, [...fields]]);
   }
 
-  /** Of `names` the first that is nobody's id yet, in both files. */
+  /** The first id in the range that neither passwd nor group uses. */
   freeId(first: number, last: number): number {
     const taken = new Set([...(this.read("passwd") ?? []), ...(this.read("group") ?? [])].map((fields) => fields[2]));
     for (let id = first; id <= last; id++) if (!taken.has(String(id))) return id;
@@ -108,7 +108,10 @@ function readRecords(path: string): Records | undefined {
   return lines.map((line) => line.split(":"));
 }
 
-/** As the shadow tools do it: a file with the holder's process id, linked into place. Without its holder it is void. */
+/**
+ * Locks like the shadow tools: a file with the holder's process id, linked into place. A lock is stale when its holder
+ * no longer runs.
+ */
 async function takeLock(path: string): Promise<void> {
   const own = `${path.slice(0, -".lock".length)}.${process.pid}`;
   writeFileSync(own, `${process.pid}\0`, { mode: 0o600 });

@@ -1,4 +1,4 @@
-/** USER: an account with a home and a shell, made without any program of the image. */
+/** Program add-user (USER in a Dockerfile): creates an account with home and shell without any program of the image. */
 import { cpSync, existsSync, lchownSync, lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
@@ -7,7 +7,7 @@ import { quote } from "../system/quote.ts";
 import { AccountFiles } from "./account-files.ts";
 import { allowSudo } from "./sudo.ts";
 
-/** What the tools of all distributions take: no sign that means something in the account files or in a path. */
+/** Names that the tools of all distributions accept: no character with a meaning in account files or paths. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,31}$/;
 const NUMBER = /^\d{1,5}$/;
 const IDS = { first: 1000, last: 59_999 };
@@ -18,21 +18,21 @@ const MS_PER_DAY = 86_400_000;
 export async function addUser(request: AddUserRequest): Promise<string[]> {
   using files = await AccountFiles.lock();
   const [name = "", group, ...rest] = request.name.split(":");
-  // More than one colon is no user with a group, and refused as a name.
+  // More than one colon is not user:group; the whole text then fails the name check.
   const user = rest.length > 0 ? request.name : name;
   const account = NUMBER.test(user) ? nameOf(files, user) : ensureAccount(files, user);
   if (group !== undefined) demandOwnGroup(files, account, group);
   return [...(request.sudo ? allowSudo(account) : []), account];
 }
 
-/** Dockerfiles may name a group as well, by name or number. Processes have that of their account. */
+/** A Dockerfile may name a group by name or number. Processes always run with the group of their account. */
 function demandOwnGroup(files: AccountFiles, account: string, group: string): void {
   const own = files.find("passwd", account)?.[3] ?? "0";
   if (group === own || files.find("group", group)?.[2] === own) return;
   throw new Fault(400, `${quote(group)} is not the group of ${account}, and processes have that: leave it out`);
 }
 
-/** Dockerfiles name users by their numbers as well, but a process is started for an account. */
+/** A Dockerfile may name a user by number, but a process is started for an account name. */
 function nameOf(files: AccountFiles, id: string): string {
   const found = files.read("passwd")?.find((fields) => fields[2] === id)?.[0];
   if (found !== undefined) return found;
@@ -40,7 +40,7 @@ function nameOf(files: AccountFiles, id: string): string {
   throw new Fault(400, `no account has the user id ${id}: add one first, or name a user, who is then added`);
 }
 
-/** Answers its name. One that exists is left as it is, but for a home that is missing. */
+/** Returns the account's name. An existing account stays unchanged, except that a missing home is created. */
 export function ensureAccount(files: AccountFiles, name: string): string {
   if (!NAME.test(name)) {
     const rule = "up to 32 of A-Z, a-z, 0-9, _, . and -, the first a letter or _";
@@ -56,13 +56,13 @@ export function ensureAccount(files: AccountFiles, name: string): string {
   const gid = group ?? String(id);
   const home = `/home/${name}`;
   const hasShadow = files.read("shadow") !== undefined;
-  // No password, as opposed to one that nobody knows: su works for who may use it.
+  // An empty password rather than a locked one, so that su works for users that may run it.
   if (hasShadow) files.append("shadow", [name, "", today(), "0", "99999", "7", "", "", ""]);
   if (group === undefined) {
     files.append("group", [name, hasShadow ? "x" : "", gid, ""]);
     if (files.read("gshadow") !== undefined) files.append("gshadow", [name, "!", "", ""]);
   }
-  // Last: who finds the account finds all of it.
+  // passwd is written last: a program that finds the account finds all of its other records.
   files.append("passwd", [name, hasShadow ? "x" : "", String(id), gid, "", home, shell()]);
   makeHome(home, id, Number(gid));
   return name;
@@ -76,7 +76,7 @@ function today(): string {
   return String(Math.floor(Date.now() / MS_PER_DAY));
 }
 
-/** With what the image has for new homes. One that is there stays as it is. */
+/** Creates a home from the image's /etc/skel. An existing home stays unchanged. */
 function makeHome(home: string, uid: number, gid: number): void {
   if (!home.startsWith("/") || home === "/" || lstatSync(home, { throwIfNoEntry: false }) !== undefined) return;
   mkdirSync(home, { recursive: true, mode: 0o755 });

@@ -1,6 +1,6 @@
 /**
- * Reads an uploaded archive, tar or gzipped tar, entry by entry. Whoever made it may mean harm: nothing of it is kept
- * in memory but the entry at hand, and what it expands to is bounded.
+ * Reads an uploaded archive (tar or gzipped tar) entry by entry. Archives are hostile input: only the current entry is
+ * kept in memory, and the expanded size is bounded.
  */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -20,10 +20,10 @@ export interface ArchiveEntry {
   content: AsyncIterable<Uint8Array>;
 }
 
-/** As it stands in the archive, whatever it says. */
+/** The header as it stands in the archive, unchecked. */
 export interface EntryHeader {
   name: string;
-  /** Null: of a kind that has no name. */
+  /** Null for a kind that has no name. */
   type: string | null;
   linkname: string | null;
   size: number;
@@ -32,7 +32,7 @@ export interface EntryHeader {
   pax: Record<string, string> | null;
 }
 
-/** A fault of the archive itself, in words for the one who sent it. */
+/** A fault in the archive itself, worded for the client that uploaded it. */
 export function refused(why: string, cause?: unknown): Fault {
   return new Fault(400, `the archive is refused: ${why}`, { cause });
 }
@@ -47,7 +47,7 @@ export class Archive implements AsyncDisposable {
   }
 
   static async open(path: string): Promise<Archive> {
-    // What lies there may have been exchanged for a pipe, which nobody would ever write into.
+    // A tenant may have replaced the file by a named pipe; without O_NONBLOCK, opening it would hang.
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
     const file = await open(path, flags).catch((cause: unknown) => {
       throw new Fault(400, `the archive ${quote(path)} cannot be opened (${systemCode(cause)})`, { cause });
@@ -66,14 +66,14 @@ export class Archive implements AsyncDisposable {
     await this.#file.close();
   }
 
-  /** From its beginning, each time. `visit` reads of an entry what it wants; the rest of it is passed over. */
+  /** Reads from the beginning on each call. `visit` may read only a part of an entry; the rest is skipped. */
   async each(maxBytes: number, visit: (entry: ArchiveEntry) => Promise<void>): Promise<void> {
     const entries = extract();
     const bounded = bound(maxBytes);
     const source = this.#bytes.bind(this);
     const fed = this.#isGzip ? pipeline(source, createGunzip(), bounded, entries) : pipeline(source, bounded, entries);
     try {
-      // The reader below meets the same failure.
+      // The loop below reports the same failure.
       fed.catch(() => undefined);
       for await (const entry of entries) {
         await visit({ header: entry.header as EntryHeader, content: entry as AsyncIterable<Uint8Array> });
@@ -97,7 +97,7 @@ export class Archive implements AsyncDisposable {
   }
 }
 
-/** Passes bytes on, so many at most, and wants the empty block that every whole archive ends with. */
+/** Passes on at most `maxBytes`, and requires the empty block that ends every complete archive. */
 function bound(maxBytes: number) {
   return async function* (source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     let total = 0;

@@ -1,38 +1,38 @@
 /**
- * What becomes of each entry of an archive, settled before anything is written: where it goes below the target, or why
- * the whole archive is refused. Names are the client's, relative to its context.
+ * Decides for each entry of an archive, before anything is written, where it goes below the target or why the whole
+ * archive is refused. Names come from the client and are relative to its build context.
  */
 import { NAME_MAX_BYTES, PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { type EntryHeader, refused } from "./archive.ts";
 
-/** What is unpacked for a template: entries, the bytes of their names together, folders inside each other. */
+/** Limits of an archive for a template: entries, total bytes of names, nesting depth of folders. */
 export const UNPACK_ENTRIES_MAX = 300_000;
 const UNPACK_NAMES_MAX_BYTES = 64 * 1024 * 1024;
 export const UNPACK_DEPTH_MAX = 256;
 
-/** What begins a pattern in a part of a path, for every client that matches patterns. */
+/** What marks a path part as a pattern for any client that matches patterns. */
 const PATTERN = /[*?[\]{}]|[@!+]\(/;
-/** How GNU tar names what it has left out holes of. */
+/** Folder name that GNU tar uses for sparse files. */
 const SPARSE_FOLDER = /^GNUSparseFile\.\d+$/;
 
 export type Placed =
   | { kind: "folder"; path: string[] }
   | { kind: "file"; path: string[]; bytes: number }
   | { kind: "symlink"; path: string[]; target: string }
-  /** Another name of a file that came before. */
+  /** A hard link to an earlier file. */
   | { kind: "link"; path: string[]; of: string[] };
 
 export class CopyPlan {
-  /** What every entry lies below, or is. */
+  /** The path that every entry must equal or lie below. */
   readonly #base: string[];
   readonly #isPattern: boolean;
   readonly #kinds = new Map<string, Placed["kind"]>();
-  /** Of the entry that the source names, if it is not a folder. */
+  /** Name of the entry that the source names, if it is not a folder. */
   #single: string | undefined;
   #entries = 0;
   #nameBytes = 0;
-  /** Of all files together. */
+  /** Total size of all files. */
   bytes = 0;
 
   constructor(readonly source: string) {
@@ -43,7 +43,7 @@ export class CopyPlan {
     this.#base = this.#isPattern ? parts.slice(0, pattern) : parts;
   }
 
-  /** Looks at an entry for the first time. */
+  /** Checks and records an entry in the first pass. */
   add(header: EntryHeader): void {
     if (++this.#entries > UNPACK_ENTRIES_MAX) throw refused(`it has more than ${UNPACK_ENTRIES_MAX} entries`);
     const placed = this.place(header);
@@ -56,7 +56,7 @@ export class CopyPlan {
     if (placed.kind === "link" && this.#kinds.get(placed.of.join("/")) !== "file") {
       throw refused(`${quote(header.name)} is a hard link to ${quote(header.linkname ?? "")}, no file before it`);
     }
-    // A link to a file is as good as the file, for links that follow.
+    // A hard link counts as a file, so that later links may refer to it.
     this.#note(path, placed.kind === "link" ? "file" : placed.kind, header.name);
     for (let depth = placed.path.length - 1; depth >= 0; depth--) {
       if (this.#note(placed.path.slice(0, depth).join("/"), "folder", header.name)) break;
@@ -65,10 +65,12 @@ export class CopyPlan {
     if (placed.path.length === 0 && placed.kind !== "folder") this.#single = this.#base.at(-1) ?? "";
   }
 
-  /** When all entries are known: the name of the one file there is to copy; undefined: it is a folder's contents. */
+  /**
+   * Valid once all entries were added: the name of the only file to copy, or undefined for the contents of a folder.
+   */
   get single(): string | undefined {
     if (this.#single !== undefined) return this.#single;
-    // What a pattern is below is a folder; the only match is what is left.
+    // The folder above a pattern is not a match itself, so it is left out.
     const [only, ...others] = [...this.#kinds].filter(([path]) => path !== "").slice(0, 2);
     const isOneMatch = this.#isPattern && others.length === 0 && only?.[1] !== "folder";
     return isOneMatch ? only?.[0] : undefined;
@@ -79,7 +81,7 @@ export class CopyPlan {
     throw refused(`there is no ${quote(this.source)} in it`);
   }
 
-  /** Below the target; undefined for a folder that only leads to the source. */
+  /** The place below the target; undefined for a folder that only leads to the source. */
   place(header: EntryHeader): Placed | undefined {
     const name = demandName(header.name);
     const path = this.#belowBase(name, header);
@@ -117,7 +119,10 @@ export class CopyPlan {
     throw refused(`${quote(header.name)} is not part of ${quote(this.source)}`);
   }
 
-  /** Whether it was known. One name is one kind of thing: who swaps them wants to be led elsewhere. */
+  /**
+   * Returns whether the path was known. A path must keep its kind: an archive that changes it may try to redirect later
+   * entries through a link.
+   */
   #note(path: string, kind: Placed["kind"], name: string): boolean {
     const known = this.#kinds.get(path);
     if (known === kind) return true;
@@ -133,7 +138,7 @@ const KINDS: Record<string, string> = {
   fifo: "a named pipe, which cannot be copied",
 };
 
-/** Without its empty parts; "." means nothing. */
+/** Splits a path, without empty parts and ".". */
 function partsOf(path: string): string[] {
   return path.split("/").filter((part) => part !== "" && part !== ".");
 }
@@ -142,7 +147,7 @@ function demandName(name: string): string[] {
   if (name === "") throw refused("an entry has no name");
   if (name.startsWith("/")) throw refused(`${quote(name)} is an absolute path`);
   if (name.includes("\0")) throw refused(`${quote(name)} holds a zero byte`);
-  // What the reader puts in place of bytes that are no text: two names could become one.
+  // The tar reader substitutes this character for invalid UTF-8, so two different names could become the same.
   if (name.includes("\ufffd")) throw refused(`${quote(name)} is not UTF-8`);
   if (Buffer.byteLength(name) > PATH_MAX_BYTES) throw refused(`${quote(name)} is longer than ${PATH_MAX_BYTES} bytes`);
   const parts = partsOf(name);

@@ -1,6 +1,6 @@
 /**
- * Folders held open while things are put into them. A name is looked up in the folder that is held and never followed
- * if it is a link, so whoever swaps names at the same moment leads nobody elsewhere.
+ * Keeps folders open by descriptor while files are written into them. Names are looked up relative to the open folder
+ * and symbolic links are never followed, so a process that swaps names meanwhile cannot redirect a write.
  */
 import { closeSync, constants, fchmodSync, fchownSync, lstatSync, mkdirSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -9,7 +9,7 @@ import { systemCode } from "../system/rpc-fault.ts";
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
 
-/** Whose new folders and files become, and with which rights. */
+/** Owner of new folders and files. */
 export interface Ownership {
   uid: number;
   gid: number;
@@ -19,7 +19,7 @@ export class HeldFolders implements Disposable {
   readonly #names: string[] = [];
   readonly #held: number[] = [];
 
-  /** `root` is followed wherever it leads. */
+  /** Symbolic links in `root` are followed. */
   constructor(
     readonly root: string,
     readonly owner: Ownership,
@@ -31,19 +31,19 @@ export class HeldFolders implements Disposable {
     for (const fd of this.#held) closeSync(fd);
   }
 
-  /** A path of `name` in the folder `parts` below the root, good until the next call. Makes what is missing of it. */
+  /** Path of `name` in the folder `parts` below the root, valid until the next call. Creates missing folders. */
   pathOf(parts: readonly string[], name: string): string {
     this.enter(parts);
     return this.#inside(name);
   }
 
-  /** A folder that stays open while others are entered. */
+  /** Keeps one folder open while others are entered. */
   hold(parts: readonly string[]): Disposable & { pathOf(name: string): string } {
     const fd = openSync(this.pathOf(parts, "."), O_RDONLY | O_DIRECTORY);
     return { pathOf: (name) => `/proc/self/fd/${fd}/${name}`, [Symbol.dispose]: () => closeSync(fd) };
   }
 
-  /** Answers whether the folder is new. */
+  /** Returns whether the folder is new. */
   enter(parts: readonly string[], mode = 0o755): boolean {
     let shared = 0;
     while (shared < this.#names.length && this.#names[shared] === parts[shared]) shared++;
@@ -86,7 +86,7 @@ export class HeldFolders implements Disposable {
     return `/proc/self/fd/${this.#held.at(-1)}/${name}`;
   }
 
-  /** For people: where it is, without the way through our descriptors. */
+  /** The readable path for messages, without /proc/self/fd. */
   nameOf(name: string): string {
     return [this.root === "/" ? "" : this.root, ...this.#names, name].join("/");
   }

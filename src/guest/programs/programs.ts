@@ -1,12 +1,13 @@
 /**
- * Programs of the guest's binary, which the host starts inside a sandbox like any process: see guest-programs.ts of the
- * contract. Each is loaded when it runs: the daemon, which is the same binary, carries none of it in memory.
+ * Programs inside the guest binary that the host runs in a sandbox while it builds a template (contract:
+ * guest-programs.ts). Each is loaded when it runs, so the daemon, which is the same binary, holds none of them in
+ * memory.
  */
 import { Fault } from "../../contract/fault.ts";
 import { GUEST_MOUNT, type GuestProgramName } from "../../contract/runtime/guest-programs.ts";
 import { boundedMessage, quote } from "../system/quote.ts";
 
-/** Answers the lines for stdout. */
+/** Returns the lines for stdout. */
 type Program = (request: never) => Promise<string[]> | string[];
 
 const PROGRAMS: Record<GuestProgramName, () => Promise<Program>> = {
@@ -15,10 +16,10 @@ const PROGRAMS: Record<GuestProgramName, () => Promise<Program>> = {
   "add-user": async () => (await import("./add-user.ts")).addUser,
 };
 
-/** They write the accounts and the network's files of whatever root they run in. */
+/** Programs that overwrite account and network files of the root they run in. */
 const MAKES_ACCOUNTS: ReadonlySet<string> = new Set<GuestProgramName>(["provision", "add-user"]);
 
-/** Answers the exit status. */
+/** Returns the exit status. */
 export async function runProgram(name: string, request: string): Promise<number> {
   try {
     if (!Object.hasOwn(PROGRAMS, name)) throw new Fault(400, `there is no program ${quote(name)} in the guest`);
@@ -33,7 +34,7 @@ export async function runProgram(name: string, request: string): Promise<number>
   }
 }
 
-/** On a machine that is nobody's sandbox, its own would be gone. */
+/** Outside a sandbox these programs would overwrite the machine's own files. */
 function demandSandbox(): void {
   if (process.execPath.startsWith(`${GUEST_MOUNT}/`)) return;
   throw new Fault(500, `this runs in a sandbox alone, where the guest is below ${GUEST_MOUNT}`);

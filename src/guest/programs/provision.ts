@@ -1,6 +1,6 @@
 /**
- * Makes the root filesystem of any image what clients are promised: the account they use, the network's files, places
- * that everybody may write to. What the image has of it stays; all of it can be done again.
+ * Program provision: adds to the root filesystem of any image what clients rely on: the user account, the network files
+ * and world-writable folders. Existing parts of the image stay, and running it again is safe.
  */
 import {
   appendFileSync,
@@ -21,7 +21,7 @@ import { AccountFiles } from "./account-files.ts";
 import { ensureAccount, shell } from "./add-user.ts";
 import { allowSudo } from "./sudo.ts";
 
-/** Folders below /usr/local that are opened to everybody. */
+/** Maximum number of folders below /usr/local that become world-writable. */
 const OPENED_FOLDERS_MAX = 100_000;
 
 const BASH = "/bin/bash";
@@ -44,8 +44,9 @@ export async function provision(request: ProvisionRequest): Promise<string[]> {
 }
 
 /**
- * Clients run every command by this name. Where there is only another shell, that one runs it; a link would not do,
- * because busybox goes by the name that it is called by. Where there is none at all, a command says so.
+ * SDKs run every command with /bin/bash. In an image that only has another shell, a script passes commands to that
+ * shell. A link would not work, because busybox acts by the name it is called with. In an image without any shell,
+ * commands fail with a message that says so.
  */
 function lendBash(): void {
   const found = shell();
@@ -55,7 +56,7 @@ function lendBash(): void {
 }
 
 function writeNetworkFiles({ hostname, address, nameserver }: ProvisionRequest): void {
-  // Often a link into a resolver that does not run here.
+  // Often a link to a resolver that does not run in the sandbox.
   replace("/etc/resolv.conf", `nameserver ${nameserver}\n`);
   replace("/etc/hostname", `${hostname}\n`);
   const known = existsSync("/etc/hosts") ? readFileSync("/etc/hosts", "utf8") : "";
@@ -68,7 +69,7 @@ function writeNetworkFiles({ hostname, address, nameserver }: ProvisionRequest):
 }
 
 function writeMachineFiles({ build }: ProvisionRequest): void {
-  // Each sandbox gets its own; an image must carry none.
+  // Each sandbox gets its own machine id, so an image must not carry one.
   replace("/etc/machine-id", "");
   rmSync("/var/lib/dbus/machine-id", { force: true });
   if (build !== null) replace("/.e2b", buildFile(build));
@@ -81,7 +82,9 @@ function makeOpen(folder: string, mode: number): void {
   chmodSync(folder, mode);
 }
 
-/** Folders alone: a file that is touched is stored once more, and whoever may write its folder can replace it. */
+/**
+ * Changes folders only: changing a file would store it again, and write access to the folder suffices to replace it.
+ */
 function openFolders(root: string): void {
   const pending = [root];
   let left = OPENED_FOLDERS_MAX;
@@ -94,7 +97,7 @@ function openFolders(root: string): void {
   }
 }
 
-/** Renamed into place: whatever is there, also a link to elsewhere, is replaced and not written through. */
+/** Renames into place, so that an existing link is replaced and not written through. */
 function replace(path: string, text: string): void {
   writeFileSync(`${path}.sandlot-new`, text, { mode: 0o644 });
   renameSync(`${path}.sandlot-new`, path);

@@ -1,4 +1,4 @@
-/** Where a path of a request leads inside the sandbox, and whose things there become. */
+/** Resolves paths, owners and modes of a COPY request inside the sandbox. */
 import { lstatSync, realpathSync, statSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { PATH_MAX_BYTES } from "../limits.ts";
@@ -7,13 +7,13 @@ import { systemCode } from "../system/rpc-fault.ts";
 import { type Account, Accounts } from "../users/accounts.ts";
 import type { Ownership } from "./held-folders.ts";
 
-/** A folder that exists, links of the image followed, and what has to be made below it. */
+/** An existing folder, with symbolic links of the image resolved, and the folders to create below it. */
 export interface Place {
   root: string;
   missing: string[];
 }
 
-/** An absolute path without "." and "..", which mean what they mean in a text: links have no part in it. */
+/** Makes a path absolute and resolves "." and ".." lexically, without following links. */
 export function absolutePath(path: string, workdir: string): string {
   if (path.includes("\0") || Buffer.byteLength(path) > PATH_MAX_BYTES) {
     throw new Fault(400, `${quote(path)} cannot be a path`);
@@ -26,7 +26,7 @@ export function absolutePath(path: string, workdir: string): string {
   return `/${parts.join("/")}`;
 }
 
-/** Where links of the image lead is followed, as far as the path exists. */
+/** Follows symbolic links of the image as far as the path exists. */
 export function resolvePlace(path: string): Place {
   const parts = path.split("/").filter((part) => part !== "");
   for (let there = parts.length; ; there--) {
@@ -58,7 +58,7 @@ export function demandAccount(name: string, accounts = new Accounts()): Account 
   return account;
 }
 
-/** `name`, `name:group` or numbers. A name alone stands for its group as well. */
+/** Accepts `name`, `name:group` or numbers. A name alone also selects the group of that name. */
 export function ownershipOf(owner: string | null, user: string, accounts = new Accounts()): Ownership {
   if (owner === null || owner === "") {
     const { uid, gid } = demandAccount(user, accounts);
@@ -89,7 +89,7 @@ function numeric(text: string): number | undefined {
   return id;
 }
 
-/** Octal, as chmod takes it. */
+/** Octal, like chmod. */
 export function parseMode(mode: string | null): number | undefined {
   if (mode === null || mode === "") return undefined;
   if (!/^[0-7]{1,5}$/.test(mode) || Number.parseInt(mode, 8) > 0o7777) {

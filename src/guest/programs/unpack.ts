@@ -1,6 +1,6 @@
 /**
- * COPY: puts an uploaded archive where a template wants it. The archive is read twice. The first time nothing is
- * written: an archive that is refused has changed nothing.
+ * Program unpack (COPY in a Dockerfile): extracts an uploaded archive to its target. It reads the archive twice and
+ * writes nothing during the first pass, so a refused archive changes nothing.
  */
 import {
   closeSync,
@@ -36,11 +36,11 @@ import {
   resolvePlace,
 } from "./target-paths.ts";
 
-/** How often a place is cleared for a file when somebody else puts something there at the same moment. */
+/** Attempts to clear a path when another process keeps creating something there. */
 const UNPACK_TRIES_MAX = 3;
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
-/** Of what an archive says, no rights to become somebody else: those are for who asks for them by a mode. */
+/** Mode bits taken from the archive. Setuid and setgid are left out; they need an explicit mode. */
 const RIGHTS = 0o777;
 
 export async function unpack(request: UnpackRequest): Promise<string[]> {
@@ -83,11 +83,11 @@ async function copyOut(archive: Archive, request: UnpackRequest): Promise<void> 
   });
 }
 
-/** Of one file: in the folder that is named, under its own name; or under the name that is asked for. */
+/** Place of a single file: inside the target folder under its own name, or at the target name itself. */
 function singlePlace(target: string, ownName: string | undefined): Place {
   const place = ownName === undefined ? resolvePlace(target) : resolvePlace(`${target}/${ownName}`);
   if (place.missing.length > 0) return place;
-  // It exists, and is replaced: the folder that it lies in is what is held.
+  // The file exists and is replaced, so the folder to hold open is its parent.
   const at = place.root.lastIndexOf("/");
   return { root: place.root.slice(0, at) || "/", missing: [place.root.slice(at + 1)] };
 }
@@ -110,7 +110,7 @@ async function put(
 ): Promise<void> {
   const rights = mode ?? header.mode & RIGHTS;
   if (placed.kind === "folder") {
-    // A folder that was there keeps its owner and its rights.
+    // An existing folder keeps its owner and mode.
     folders.enter(placed.path, mode === undefined ? rights : enterable(rights));
     return;
   }
@@ -146,12 +146,12 @@ function linkFrom(folders: HeldFolders, { path, of }: { path: string[]; of: stri
   inFreePlace(to, where, () => linkSync(from.pathOf(of.at(-1) ?? ""), to));
 }
 
-/** Whoever may read a folder may enter it. */
+/** Adds the execute bit for every class that has the read bit. */
 function enterable(mode: number): number {
   return mode | ((mode & 0o444) >> 2);
 }
 
-/** Takes away what is there, unless it is a folder: a file is replaced, a link is not followed. */
+/** Removes an existing file or link first, so that nothing is written through a link. A folder is an error. */
 function inFreePlace<Made>(path: string, where: string, make: () => Made): Made {
   for (let tries = 1; ; tries++) {
     try {

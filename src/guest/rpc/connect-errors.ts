@@ -1,4 +1,4 @@
-/** The one place where an error of a service becomes an error of the Connect protocol. */
+/** The only place where a service's error becomes a Connect error. */
 import { Code, ConnectError } from "@connectrpc/connect";
 import { Fault } from "../../contract/fault.ts";
 import { logError } from "../system/log.ts";
@@ -18,7 +18,7 @@ const CODES: Record<RpcCode, Code> = {
   unauthenticated: Code.Unauthenticated,
 };
 
-/** The details of an unforeseen error go to the log, not to the caller. */
+/** Details of an unexpected error go to the log, not to the caller. */
 export function toConnectError(thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
   const told = (message: string, code: RpcCode) => new ConnectError(message, CODES[code], undefined, undefined, thrown);

@@ -1,4 +1,4 @@
-/** Envelopes of the Connect protocol around JSON. */
+/** Connect envelopes around JSON. */
 
 const HEAD_BYTES = 5;
 export const END_OF_STREAM_FLAG = 0x02;

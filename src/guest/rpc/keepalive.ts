@@ -1,4 +1,4 @@
-/** How often a stream without news says that it is still there. */
+/** Interval of keepalive messages on a silent stream. */
 
 export const KEEPALIVE_DEFAULT_SECONDS = 90;
 const KEEPALIVE_MAX_SECONDS = 86_400;

@@ -1,6 +1,6 @@
 /**
- * Carries Connect calls between Bun's Request and Response and the protocol handlers of @connectrpc/connect. What the
- * calls mean is in the services; nothing here knows one method from another.
+ * Connects Bun's Request and Response to the handlers of @connectrpc/connect. The services define the calls; this file
+ * does not distinguish methods.
  */
 import {
   Code,
@@ -32,7 +32,7 @@ const TIMEOUT_HEADER = "connect-timeout-ms";
 const BINARY_STREAM = "application/connect+proto";
 const STREAM_TYPE = /^application\/connect\+(json|proto)\b/i;
 
-/** The user on whose behalf a call is made; looked up only when a method asks for it. */
+/** The user of a call, looked up only when a method needs it. */
 type UserLookup = () => Account;
 
 const userKey = createContextKey<UserLookup>(
@@ -48,7 +48,7 @@ export function callUser(context: HandlerContext): Account {
 
 const shortcutKey = createContextKey<Shortcut | undefined>(undefined, { description: "the way past the library" });
 
-/** For envelopes of a stream that a service makes itself. */
+/** For services that encode the envelopes of a stream themselves. */
 export function callShortcut(context: HandlerContext): Shortcut | undefined {
   return context.values.get(shortcutKey);
 }
@@ -56,7 +56,7 @@ export function callShortcut(context: HandlerContext): Shortcut | undefined {
 export interface RpcRoutes {
   has(path: string): boolean;
   handle(request: Request, url: URL, user: UserLookup): Promise<Response>;
-  /** A refusal from before the call, in the form that this kind of request expects. */
+  /** The response for a request rejected before the call, in the form its content type requires. */
   refusal(request: Request, thrown: unknown): Response;
 }
 
@@ -91,7 +91,7 @@ async function carry(request: Request, url: URL, handler: UniversalHandler, user
   const gone = new AbortController();
   const { signal } = request;
   signal.addEventListener("abort", () => gone.abort(signal.reason));
-  // It may have gone while this part of the guest was loaded.
+  // The client may have disconnected while this part of the guest was loaded.
   if (signal.aborted) gone.abort(signal.reason);
   const shortcut = new Shortcut();
   const answer = await handler({
@@ -107,7 +107,7 @@ async function carry(request: Request, url: URL, handler: UniversalHandler, user
   return toResponse(await retoldErrors(answer), handler, gone, shortcut);
 }
 
-/** Timers hold 31 bits; a longer time limit than 24 days is cut to that instead of firing at once. */
+/** Timers hold 31 bits: a timeout above 24 days is reduced to that instead of firing at once. */
 function withBoundedTimeout(headers: Headers): Headers {
   const text = headers.get(TIMEOUT_HEADER);
   if (text === null || !/^\d{10}$/.test(text) || Number(text) <= INT32_MAX) return headers;
@@ -133,7 +133,7 @@ function demandKnownVersion(headers: Headers): void {
 
 const convertErrors: Interceptor = (next) => async (request) => {
   try {
-    // A call whose time is over before it began must not have an effect.
+    // A call whose deadline has passed must have no effect.
     request.signal.throwIfAborted();
     const answer = await next(request);
     return answer.stream ? { ...answer, message: withConvertedErrors(answer.message) } : answer;
@@ -175,7 +175,7 @@ function toStream(
   shortcut: Shortcut,
 ): ReadableStream<Uint8Array> {
   const next = shortcut.joined(messages[Symbol.asyncIterator]());
-  // Each piece is made only when the socket asks for it, so a slow client holds the source back.
+  // Pieces are produced only when the socket asks for them, so a slow client holds the source back.
   return new ReadableStream<Uint8Array>(
     {
       pull(controller) {

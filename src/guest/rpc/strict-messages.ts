@@ -1,7 +1,6 @@
 /**
- * Where the protocol library is too lenient with what clients send, or blames the wrong side: text that is not UTF-8,
- * JSON that takes a hundred times its size in memory, envelopes with flags that nobody knows, binary messages that
- * cannot be read.
+ * Stricter checks where the protocol library is too lenient or blames the wrong side: text that is not UTF-8, JSON that
+ * takes a hundred times its size in memory, envelopes with unknown flags, unreadable binary messages.
  */
 import { Code, ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, type UniversalServerResponse } from "@connectrpc/connect/protocol";
@@ -10,7 +9,7 @@ import { MESSAGE_MAX_CHARS } from "../limits.ts";
 import { boundedMessage } from "../system/quote.ts";
 import { END_OF_STREAM_FLAG, endOfStream } from "./envelopes.ts";
 
-/** Outside of its strings a JSON message takes many times its size in memory once it is parsed. */
+/** Maximum bytes of a JSON message outside its strings: parsed, they take many times their size in memory. */
 export const GUEST_JSON_STRUCTURE_MAX_BYTES = 4 * 1024 * 1024;
 
 const ENVELOPE_HEAD_BYTES = 5;
@@ -24,8 +23,8 @@ const CLOSING: readonly (number | undefined)[] = [0x5d, 0x7d];
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Options of the library's JSON reader. Without this, broken text is mended, and a call works on another path than it
- * was given.
+ * Options of the library's JSON reader. Without them, invalid UTF-8 is replaced, and a call acts on another path than
+ * the client's.
  */
 export const strictJson = {
   ignoreUnknownFields: true,
@@ -38,8 +37,8 @@ export const strictJson = {
 };
 
 /**
- * Strings may be as long as a message; what is around them may be neither deep nor long. Whether it is JSON is not
- * asked here.
+ * Limits depth and length of JSON outside its strings; strings may be as long as a message. Does not check whether it
+ * is valid JSON.
  */
 function demandModestStructure(json: Buffer): void {
   let depth = 0;
@@ -70,7 +69,7 @@ function endOfString(json: Buffer, start: number): number {
   return json.length;
 }
 
-/** Passes a request's envelopes on as they come, and stops at one whose flags have no meaning. */
+/** Passes a request's envelopes on as they arrive, and stops at unknown flags. */
 export async function* knownEnvelopes(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const head = new Uint8Array(ENVELOPE_HEAD_BYTES);
   let headBytes = 0;
@@ -101,15 +100,15 @@ function demandKnownFlags(flags: number): void {
 const UNREADABLE = /^parse binary: /;
 const MISTAKEN = "the message cannot be read: ";
 
-/** An error as the protocol library writes it. */
+/** An error in the library's wire form. */
 interface WireError {
   code?: string;
   message?: string;
 }
 
 /**
- * The library's own errors, put right: a binary message that cannot be read is its sender's mistake, as it is in JSON,
- * and what is repeated of a request is bounded.
+ * Corrects the library's own errors: an unreadable binary message is the client's mistake, as in JSON, and repeated
+ * parts of a request are bounded.
  */
 export async function retoldErrors(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
   if (answer.body === undefined) return answer;
@@ -137,7 +136,7 @@ async function* retoldAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerato
   }
 }
 
-/** A short text that is not about a binary message is passed on as it came. */
+/** Short texts that are not about a binary message pass unchanged. */
 function needsRetelling(told: string): boolean {
   return told.length > MESSAGE_MAX_CHARS || told.includes('"parse binary: ');
 }

@@ -1,19 +1,18 @@
 /**
- * The metadata of a file: its extended attributes under `user.e2b.`, which clients see without that prefix. Writing
- * goes through an open file, so that it cannot end up at whatever else takes the file's name; reading never follows a
- * link.
+ * File metadata: extended attributes under `user.e2b.`, shown to clients without that prefix. Writes go through an open
+ * file, so that they cannot hit another file that takes its name; reads never follow a link.
  */
 import { FFIType, ptr } from "bun:ffi";
 import { callResult, cString, onFirstUse, SystemError } from "../../base/c-library.ts";
 import { logError } from "./log.ts";
 
-/** Programs may have put more at a file than an upload can; what is beyond this is not shown. */
+/** Maximum metadata shown. Programs may store more than an upload can. */
 const ENTRY_METADATA_MAX_BYTES = 64 * 1024;
 
 export const METADATA_PREFIX = "user.e2b.";
 export type Metadata = Readonly<Record<string, string>>;
 
-/** The kernel's own bounds of a list of names and of one value: what fits in here is never cut. */
+/** The kernel's limits for a list of names and for one value, so a buffer of this size never truncates. */
 const KERNEL_MAX_BYTES = 64 * 1024;
 const UNSUPPORTED = new Set(["EOPNOTSUPP", "ENOTSUP", "ENOSYS"]);
 
@@ -26,10 +25,10 @@ const library = onFirstUse({
   lgetxattr: { args: ["ptr", "ptr", "ptr", "usize"], returns: FFIType.i64_fast },
 });
 
-/** Full names, one character for each byte since nothing says that they are UTF-8, and values. */
+/** Full names, with one character per byte because they need not be UTF-8, and values. */
 type Attributes = Map<string, Uint8Array>;
 
-/** One buffer for all calls: each is over before the next begins. */
+/** Shared by all calls: each completes before the next begins. */
 let shared: Uint8Array<ArrayBuffer> | undefined;
 
 function buffer(): Uint8Array<ArrayBuffer> {
@@ -37,13 +36,13 @@ function buffer(): Uint8Array<ArrayBuffer> {
   return shared;
 }
 
-/** How one place is asked: by its path, or through an open file. */
+/** Reads attributes by path or through an open file. */
 interface Reader {
   list(into: Uint8Array): number;
   get(name: Uint8Array, into: Uint8Array): number;
 }
 
-/** What is kept at a regular file or directory. Metadata is an extra: where none can be read, there is none. */
+/** Metadata of a regular file or directory. If it cannot be read, the result is empty. */
 export function readMetadata(path: string): Metadata {
   const reader = readerOf(path);
   const names = listNames(reader);
@@ -57,8 +56,8 @@ export function readMetadata(path: string): Metadata {
 }
 
 /**
- * Makes this the complete set of an open file. Returns false when the file system keeps no attributes; throws the
- * system's error, with the earlier set in place again, when it has no room for them.
+ * Replaces all metadata of an open file. Returns false if the file system stores no attributes. If there is no room,
+ * restores the earlier set and throws the system's error.
  */
 export function replaceMetadata(fd: number, metadata: Metadata): boolean {
   const reader = readerOf(fd);
@@ -68,7 +67,7 @@ export function replaceMetadata(fd: number, metadata: Metadata): boolean {
   const wanted: Attributes = new Map(
     Object.entries(metadata).map(([key, value]) => [METADATA_PREFIX + key, Buffer.from(value)]),
   );
-  // Removed first: the new set may need the room of the old one.
+  // Removes first, because the new set may need the room of the old one.
   const failure = removeAll(fd, names) ?? setAll(fd, wanted);
   if (failure === undefined) return true;
   putBack(fd, earlier, wanted);
@@ -115,7 +114,7 @@ function readValues(reader: Reader, names: readonly string[]): Attributes {
   let total = 0;
   for (const name of names) {
     const size = callResult("reading an extended attribute", () => reader.get(cString(name, "latin1"), into));
-    // Somebody removed it since it was listed.
+    // Removed by another process since it was listed.
     if (size instanceof SystemError) continue;
     total += name.length + size;
     if (total > ENTRY_METADATA_MAX_BYTES) break;
@@ -150,7 +149,7 @@ function utf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    // Not text, so nothing that a client could be shown.
+    // Values that are not text cannot be shown to clients.
     return undefined;
   }
 }

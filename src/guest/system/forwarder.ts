@@ -1,6 +1,6 @@
 /**
- * Services that listen on a loopback address only cannot be reached from outside of the sandbox. A forwarder listens on
- * the sandbox's network address and carries bytes to such a service, both ways, with backpressure and half-close.
+ * Forwarders for services that listen on loopback only and are unreachable from outside the sandbox. A forwarder
+ * listens on the sandbox's network address and carries bytes both ways, with backpressure and half-close.
  */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
@@ -14,7 +14,7 @@ const FORWARD_PROBE_MS = 1_000;
 const FORWARD_IDLE_MS = 60_000;
 
 const LOOPBACK_ADDRESSES = ["127.0.0.1", "::1"];
-/** Connections of which one side went away. */
+/** Errors of a connection that one side closed. */
 const USUAL_ERRORS: readonly string[] = ["ECONNREFUSED", "ECONNRESET", "EPIPE"];
 
 export class Forwarders {
@@ -25,7 +25,7 @@ export class Forwarders {
     this.#idleMs = idleMs;
   }
 
-  /** The outside port that leads to a loopback port, or undefined when nothing listens there. */
+  /** The outside port for a loopback port, or undefined if nothing listens there. */
   async open(port: number): Promise<number | undefined> {
     const address = await findListener(port);
     if (address === undefined) return undefined;
@@ -58,7 +58,7 @@ class Forwarder {
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client));
     this.#server.listen(0, "0.0.0.0");
     this.#listening = once(this.#server, "listening");
-    // Whoever waits for it is told.
+    // Callers of leadTo receive the error themselves.
     this.#listening.catch(() => this.#close());
   }
 
@@ -87,7 +87,7 @@ class Forwarder {
         if (!USUAL_ERRORS.includes(systemCode(error))) logError("a forwarded connection broke", error);
         other.destroy();
       });
-      // What the other side has not taken yet is still written.
+      // Data that the other side has not taken yet is still written.
       side.on("close", () => other.destroySoon());
     }
     client.on("close", () => {
@@ -120,7 +120,7 @@ async function accepts(host: string, port: number): Promise<boolean> {
     await once(socket, "connect", { signal: AbortSignal.timeout(FORWARD_PROBE_MS) });
     return true;
   } catch {
-    // Refused, unreachable, no such address family, too late: nobody listens there, which is the answer.
+    // Refused, unreachable, no such address family or too late: nothing listens there.
     return false;
   } finally {
     socket.on("error", () => undefined).destroy();

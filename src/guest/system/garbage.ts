@@ -1,20 +1,20 @@
 /**
- * Bytes that pass through leave garbage, and JavaScript's collector is in no hurry while the machine has memory left.
- * Inside of a small sandbox the guest's garbage is the user's memory, so it is freed by hand where that is safe, and
- * collected after every so many bytes where it is not.
+ * Garbage collection of the guest. Bytes that pass through leave garbage, and JavaScript's collector waits while the
+ * machine has free memory. In a small sandbox that memory is the user's, so the guest frees buffers explicitly where
+ * that is safe, and otherwise collects after a fixed number of bytes.
  */
 
-/** Bytes carried between two collections of the guest's garbage. */
+/** Bytes carried between two garbage collections. */
 const GARBAGE_MAX_BYTES = 16 * 1024 * 1024;
-/** What requests leave is collected after so long. */
+/** Delay before garbage of requests is collected. */
 export const GARBAGE_WAITS_MS = 30_000;
-/** A smaller piece is not worth the work of freeing it by hand. */
+/** Smaller pieces are not worth freeing explicitly. */
 const DISCARDED_PIECE_MIN_BYTES = 16 * 1024;
 
 let sinceLastCollection = 0;
 let isDue = false;
 
-/** For what a request leaves. Where none comes, nothing is collected: an idle guest does nothing at all. */
+/** Schedules a collection after a request. Without requests nothing is scheduled, so an idle guest does no work. */
 export function collectLater(): void {
   if (isDue) return;
   isDue = true;
@@ -32,8 +32,8 @@ export function noteGarbage(bytes: number): void {
 }
 
 /**
- * For a piece of a body that nobody reads any more: its memory is free at once, and it is empty afterwards. A piece of
- * a larger buffer is left to the collector, for somebody else may hold another part.
+ * Frees the memory of a piece that is no longer read; the piece is empty afterwards. A piece of a larger buffer is left
+ * to the collector, because other code may hold another part.
  */
 export function discard(piece: Uint8Array): void {
   const { buffer, length } = piece;

@@ -1,12 +1,12 @@
 /**
- * Random values from the kernel, each time. What runs in this process has random numbers in stock, and all copies of
- * the process, made from one checkpoint, have the same.
+ * Random values read from the kernel each time. The process's own generator keeps a buffered state, which would be the
+ * same in all copies restored from one checkpoint.
  */
 import { closeSync, openSync, readSync } from "node:fs";
 
 const BYTES = "/dev/urandom";
 
-/** Of version 4. Not every kernel has them ready made. */
+/** UUID version 4, built here because not every kernel provides UUIDs. */
 export function kernelUuid(): string {
   const hex = kernelBytes(16).toHex();
   const variant = (8 + (Number.parseInt(hex.charAt(16), 16) % 4)).toString(16);

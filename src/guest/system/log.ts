@@ -1,9 +1,10 @@
 /**
- * The guest's log: one JSON object per line on stderr, sparse. Never pass a secret or a file's content as a field.
+ * The guest's log: one JSON object per line on stderr, used sparingly. Never pass a secret or a file's content as a
+ * field.
  */
 let mirror: ((level: "error" | "info", message: string) => void) | undefined;
 
-/** What is logged is also told to `listener`, without its details: those are for whoever runs the machine. */
+/** Also sends each message to `listener`, without details, which are for the operator only. */
 export function mirrorLog(listener: typeof mirror): void {
   mirror = listener;
 }
@@ -22,7 +23,7 @@ function writeLine(line: Record<string, string | number>): void {
   process.stderr.write(`${JSON.stringify({ timestamp: new Date().toISOString(), logger: "guest", ...line })}\n`);
 }
 
-/** The text of whatever was thrown, with the causes that led to it. */
+/** The text of a thrown value, with its cause. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return String(thrown);
   const own = thrown.stack ?? thrown.message;

@@ -1,10 +1,10 @@
 /**
- * How much of its share the sandbox uses. The cgroup's own counters come first (version 2, then 1); /proc, which tells
- * of the whole machine, is the fallback for a guest outside of any cgroup.
+ * Resource use of the sandbox. The cgroup's counters come first (version 2, then 1); /proc, which covers the whole
+ * machine, is the fallback outside a cgroup.
  *
- * Memory is cut in two. The cache is what the kernel keeps of files on disks and drops when the room is needed. Used is
- * all the rest that is charged to the sandbox: memory of processes, of the kernel on their behalf, and of files in
- * tmpfs, which are counted among the cached by the kernel but cannot be dropped.
+ * Memory is split in two. Cache is disk-file data that the kernel drops when it needs room. Used is everything else
+ * charged to the sandbox: memory of processes, of the kernel on their behalf, and of tmpfs files, which the kernel
+ * counts as cached but cannot drop.
  */
 import { readFileSync, type StatsFs, statfs } from "node:fs";
 import type { MemoryUse } from "../../contract/runtime/meminfo.ts";
@@ -13,7 +13,7 @@ import { wholeNumber } from "./whole-number.ts";
 
 const MIB = 1024 * 1024;
 
-/** Where the counters are; tests have folders of their own. */
+/** Locations of the counters; tests use other folders. */
 const SYSTEM: MetricsFolders = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
 
 interface MetricsFolders {
@@ -41,7 +41,7 @@ export class Meter {
   readonly #nowMs: () => number;
   #lastCpu: { usedMs: number; atMs: number };
 
-  /** What the host gave the sandbox; where it says nothing, the cgroup's limit or the machine's size is taken. */
+  /** The host's values, or by default the cgroup's limit or the machine's size. */
   constructor(
     cpuCount: number | undefined,
     memoryMb: number | undefined,
@@ -77,7 +77,7 @@ export class Meter {
   }
 
   /**
-   * Over all processors, since the previous reading; counters that were set back (a sandbox that was restored) count as
+   * Percentage over all processors since the previous reading. Counters that went back (a restored sandbox) count as
    * idle.
    */
   #cpuPercent(): number {
@@ -89,7 +89,7 @@ export class Meter {
   }
 }
 
-/** By the callback: the module of promises would be loaded by every boot, for a request that few make. */
+/** Uses the callback form: the promises module would be loaded at every boot for a rare request. */
 function diskUse(path: string): Promise<StatsFs> {
   return new Promise((resolve, reject) => {
     statfs(path, (error, use) => (error === null || error === undefined ? resolve(use) : reject(error)));
@@ -118,7 +118,7 @@ function procCpuUsedMs(stat = "cpu"): number {
   return (user + nice + system + irq + softirq) * tickMs;
 }
 
-/** In a sandbox /proc/meminfo is a file that root there can make huge; nobody needs to look at it then. */
+/** Root in a sandbox can make /proc/meminfo huge, so it is read only if needed. */
 function readMemory({ cgroup, proc }: MetricsFolders, configuredTotal: number | undefined): MemoryUse {
   const charged = chargedMemory(cgroup);
   if (charged === undefined) return machineMemory(readIfThere(`${proc}/meminfo`) ?? "", configuredTotal);
@@ -160,18 +160,18 @@ function chargedMemory(cgroup: string): ChargedMemory | undefined {
   if (v1 === undefined) return undefined;
   const stat = readIfThere(`${cgroup}/memory/memory.stat`);
   const limit = numberIn(`${cgroup}/memory/memory.limit_in_bytes`);
-  // The total_ counters include the cgroups below, as the usage does.
+  // The total_ counters include child cgroups, like the usage.
   const file = counter(stat, "total_cache") ?? counter(stat, "cache") ?? 0;
   const shmem = counter(stat, "total_shmem") ?? counter(stat, "shmem") ?? 0;
   return { current: v1, file, shmem, limit };
 }
 
-/** Of a file with one number in it. */
+/** The number in a file that holds nothing else. */
 function numberIn(path: string): number | undefined {
   return wholeNumber(readIfThere(path)?.trimEnd());
 }
 
-/** Of a file with a name and a number in each line. */
+/** A counter in text with a name and a number per line. */
 function counter(text: string | undefined, name: string): number | undefined {
   const lines = `\n${text ?? ""}`;
   const at = lines.indexOf(`\n${name} `);

@@ -1,10 +1,10 @@
-/** The table of mounts, as the kernel shows it to this program. */
+/** The kernel's mount table for this process. */
 import { readFile } from "node:fs/promises";
 
 interface Mount {
-  /** Absolute path of where it is. */
+  /** Absolute path of the mount point. */
   point: string;
-  /** The name of its file system, such as `ext4`. */
+  /** Name of the file system, such as `ext4`. */
   type: string;
 }
 
@@ -21,7 +21,7 @@ export function parseMounts(text: string): Mount[] {
   });
 }
 
-/** Spaces and the like are written as octal numbers. */
+/** The kernel writes spaces and similar characters as octal numbers. */
 function unescaped(point: string): string {
   return point.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }

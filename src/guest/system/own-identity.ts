@@ -1,4 +1,4 @@
-/** A copy of another sandbox is a machine of its own: programs that tell machines apart by this file must see two. */
+/** Gives a copy of a sandbox its own machine id, because programs tell machines apart by /etc/machine-id. */
 import { renameSync, writeFileSync } from "node:fs";
 import { kernelUuid } from "./kernel-random.ts";
 import { logNotice } from "./log.ts";
@@ -6,7 +6,7 @@ import { systemCode } from "./rpc-fault.ts";
 
 export function takeOwnIdentity(etc = "/etc"): void {
   try {
-    // Renamed into place: whatever is there now, also a link to elsewhere, is replaced and not written through.
+    // Renames into place, so that an existing link is replaced and not written through.
     writeFileSync(`${etc}/machine-id.new`, `${kernelUuid().replaceAll("-", "")}\n`, { mode: 0o444 });
     renameSync(`${etc}/machine-id.new`, `${etc}/machine-id`);
   } catch (thrown) {

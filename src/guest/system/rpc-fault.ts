@@ -1,7 +1,6 @@
 /**
- * Faults that carry an error code of the Connect protocol. Services throw what `refuse` builds; how that looks on the
- * wire is the business of rpc/connect-errors.ts. Nothing of the protocol's library is needed here, for every part of
- * the guest uses this, also those that run before any call.
+ * Faults with Connect error codes. Services throw the result of `refuse`; rpc/connect-errors.ts converts it for the
+ * wire. This file does not import the protocol library, because parts of the guest use it before any call.
  */
 import { Fault } from "../../contract/fault.ts";
 
@@ -29,12 +28,12 @@ export function refuse(code: RpcCode, message: string, cause?: unknown): Fault {
   return new Fault(STATUSES[code], message, { errorCode: code, cause });
 }
 
-/** The client broke the connection off in the middle: nobody is left to answer and nothing is wrong here. */
+/** Whether the client aborted the connection: no response is needed, and nothing failed in the guest. */
 export function isAbort(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === "AbortError";
 }
 
-/** The system's error code (`ENOENT`), or an empty string for errors that are not the system's. */
+/** The system's error code (`ENOENT`), or an empty string for other errors. */
 export function systemCode(thrown: unknown): string {
   return thrown instanceof Error && "code" in thrown && typeof thrown.code === "string" ? thrown.code : "";
 }

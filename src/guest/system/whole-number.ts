@@ -1,6 +1,6 @@
-/** Numbers in texts of the kernel and the host. */
+/** Parses numbers in texts from the kernel and the host. */
 
-/** Of digits alone, up to as many as given; undefined for anything else, such as nothing or "max". */
+/** Accepts only digits, at most `digitsMax`; undefined for anything else, such as nothing or "max". */
 export function wholeNumber(text: string | undefined, digitsMax = 20): number | undefined {
   return text !== undefined && text.length <= digitsMax && /^[0-9]+$/.test(text) ? Number(text) : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The same calls in either encoding of the Connect protocol, with JSON on the test's side in both: a suite that is
- * written once runs over both, and a difference between them is a failure.
+ * Makes the same calls in either encoding of the Connect protocol, with JSON on the test's side: a suite written once
+ * runs over both, and a difference between them is a failure.
  */
 import { create, fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
 import { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
@@ -10,7 +10,7 @@ import { envelopeOf, frames, type RunningGuest, type StreamedEvent } from "./run
 export const ENCODINGS = ["json", "binary"] as const;
 export type Encoding = (typeof ENCODINGS)[number];
 
-/** What tests of services talk to. */
+/** The part of a running guest that service tests use. */
 export type Speaker = Pick<RunningGuest, "call" | "stream">;
 
 export function speaking(guest: RunningGuest, encoding: Encoding): Speaker {
@@ -25,7 +25,7 @@ export function describeMethod(name: string) {
   return method;
 }
 
-/** A message given as JSON, as the payload of a request. */
+/** Encodes a JSON message as the payload of a request. */
 export function encode(name: string, message: JsonValue, encoding: Encoding): Uint8Array<ArrayBuffer> {
   if (encoding === "json") return new Uint8Array(Buffer.from(JSON.stringify(message)));
   const { input } = describeMethod(name);

@@ -1,4 +1,4 @@
-/** One guest for all tests of a file; it goes with the last of them. */
+/** One guest for all tests of a file; it ends after the last of them. */
 import { afterAll, beforeEach } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
 import { RunningGuest } from "./running-guest.ts";
@@ -9,7 +9,7 @@ export async function guestOfFile(env: Record<string, string> = {}): Promise<Run
   return guest;
 }
 
-/** A folder that is empty when a test begins. */
+/** A folder that is empty at the start of each test. */
 export function emptyFolderOf(guest: RunningGuest): string {
   const folder = `${guest.folder}/case`;
   beforeEach(() => {

@@ -1,10 +1,8 @@
-/**
- * What tests of processes do all the time: start one, follow it to its end, feed it, kill it.
- */
+/** Common steps of process tests: start a process, follow it to its end, send input, kill it. */
 import type { Speaker } from "./encodings.ts";
 import type { StreamedEvent } from "./running-guest.ts";
 
-/** All that a stream told, put together. */
+/** Everything that a stream reported, joined. */
 interface Told {
   pid: number;
   stdout: string;
@@ -25,7 +23,7 @@ export class ProcessCalls {
     return follow(this.#guest.stream("process.Process/Start", message, headers));
   }
 
-  /** Starts a process and leaves what it tells after its pid in `rest`. */
+  /** Starts a process; `rest` holds the events after its pid. */
   async start(message: unknown, headers: Record<string, string> = {}) {
     const rest = this.#guest.stream("process.Process/Start", message, headers);
     return { pid: await nextPid(rest), rest };
@@ -82,7 +80,7 @@ export async function nextPid(events: AsyncGenerator<StreamedEvent>): Promise<nu
   return json.event.start.pid;
 }
 
-/** The text of the next event, which must be output of that kind. */
+/** The text of the next event, which must be output of the given kind. */
 export async function nextText(
   events: AsyncGenerator<StreamedEvent>,
   kind: "stdout" | "stderr" | "pty",

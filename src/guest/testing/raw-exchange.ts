@@ -1,20 +1,18 @@
-/**
- * Bytes as given on a connection of their own, and whatever comes back: for requests that no HTTP client would send.
- */
+/** Sends raw bytes on their own connection and reads the response, for requests that no HTTP client would send. */
 export interface RawAnswer {
-  /** 0 when the guest answered nothing. */
+  /** 0 if the guest sent no response. */
   status: number;
   head: string;
   body: Buffer;
-  /** The guest closed the connection; otherwise the test stopped waiting. */
+  /** Whether the guest closed the connection; otherwise the test stopped waiting. */
   closed: boolean;
 }
 
 export interface RawOptions {
-  /** Says that no more will come, and still listens. */
+  /** Half-closes the connection after sending and keeps reading. */
   halfClose?: boolean;
   withinMs?: number;
-  /** Asked when the time is over, and waited for: what is slow just then gets the time that it needs. */
+  /** Called and awaited when the time is over, to give a slow guest the time it needs. */
   lastly?: () => Promise<unknown>;
 }
 
@@ -79,7 +77,7 @@ function unchunked(body: Buffer): Buffer {
   return Buffer.concat(pieces);
 }
 
-/** A request with the given head lines, closed after its answer. */
+/** A request with the given headers that closes the connection after its response. */
 export function rawRequest(path: string, headers: Record<string, string>, body: Uint8Array | string): Buffer {
   const payload = Buffer.from(body);
   const lines = Object.entries({

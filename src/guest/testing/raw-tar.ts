@@ -1,4 +1,4 @@
-/** Tar archives made by hand, so that they can say what no honest program would write. */
+/** Builds tar archives byte by byte, including ones that no ordinary program would write. */
 
 const BLOCK_BYTES = 512;
 const NUL = 0;
@@ -9,7 +9,7 @@ export interface RawEntry {
   type?: string;
   linkname?: string;
   content?: string | Uint8Array;
-  /** What the header says, whatever the content has. */
+  /** The size in the header, independent of the content. */
   size?: number | string;
   mode?: number;
   prefix?: string;
@@ -27,7 +27,7 @@ export const symlink = (name: string, linkname: string): RawEntry => ({ name, ty
 export const hardlink = (name: string, linkname: string): RawEntry => ({ name, type: "1", linkname });
 export const special = (name: string, type: string): RawEntry => ({ name, type });
 
-/** A pax header for the entry that follows: `g` for all that follow. */
+/** A pax header for the next entry, or with `g` for all that follow. */
 export function pax(values: Record<string, string>, type = "x"): RawEntry {
   const records = Object.entries(values).map(([key, value]) => {
     const rest = ` ${key}=${value}\n`;

@@ -1,7 +1,4 @@
-/**
- * Requests as they should not be: good ones, damaged by a generator of random numbers. The same seed gives the same
- * requests.
- */
+/** Valid requests damaged at random. The same seed gives the same requests. */
 export interface PlainRequest {
   method: string;
   path: string;
@@ -9,7 +6,7 @@ export interface PlainRequest {
   body: Uint8Array;
 }
 
-/** Numbers from 0 up to, not including, `below`; the sequence is a function of the seed (mulberry32). */
+/** Numbers from 0 up to, not including, `below`; the sequence depends on the seed alone (mulberry32). */
 export class Dice {
   #state: number;
 
@@ -107,10 +104,7 @@ function damagedHeaders(headers: PlainRequest["headers"], dice: Dice): PlainRequ
   }
 }
 
-/**
- * One of the requests, damaged in its body, its headers or anywhere, as the bytes to send. Often its length is told
- * rightly.
- */
+/** A request damaged in its body, its headers or anywhere, as bytes to send. Its Content-Length is often correct. */
 export function mutate(request: PlainRequest, dice: Dice): Buffer {
   const body = dice.roll(3) > 0 ? damaged(request.body, dice) : request.body;
   const headers = dice.roll(3) === 0 ? damagedHeaders(request.headers, dice) : request.headers;

@@ -1,6 +1,6 @@
 /**
- * A real guest for tests: the daemon as a child process on a free port with its own state folder, and the few ways
- * tests talk to it. Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
+ * A real guest for tests: the daemon as a child process on a free port with its own state folder, and ways to call it.
+ * Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
  */
 import { writeFileSync } from "node:fs";
 import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
@@ -32,7 +32,7 @@ export interface StreamedEvent {
 export class RunningGuest implements AsyncDisposable {
   readonly folder: string;
   readonly port: number;
-  /** What the daemon has logged so far. */
+  /** The daemon's log so far. */
   log = "";
   #child: Bun.Subprocess<"ignore", "pipe", "pipe">;
 
@@ -47,7 +47,7 @@ export class RunningGuest implements AsyncDisposable {
     return RunningGuest.#startIn(await mkdtemp(`${tmpdir()}/sandlot-guest-`), env, []);
   }
 
-  /** A guest that can harm nobody, whatever it is asked to do: for requests that nobody has read before. */
+  /** A guest without privileges, which can do no harm, for randomly generated requests. */
   static async startHarmless(): Promise<RunningGuest> {
     const folder = await mkdtemp(`${tmpdir()}/sandlot-guest-`);
     await chown(folder, NOBODY, NOBODY);
@@ -70,7 +70,7 @@ export class RunningGuest implements AsyncDisposable {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Kills the daemon and starts another one on the same port and state, as the sandbox's init would. */
+  /** Kills the daemon and starts another one with the same port and state, like the sandbox's init. */
   async respawn(signal: NodeJS.Signals = "SIGKILL"): Promise<number | null> {
     this.#child.kill(signal);
     await this.#child.exited;
@@ -81,7 +81,7 @@ export class RunningGuest implements AsyncDisposable {
     return exitCode;
   }
 
-  /** Ends the guest and what it started. */
+  /** Ends the guest and its processes. */
   async [Symbol.asyncDispose](): Promise<void> {
     Bun.spawnSync(["pkill", "--signal", "KILL", "--parent", String(this.#child.pid)]);
     this.#child.kill("SIGKILL");
@@ -226,7 +226,7 @@ function spawnGuest(folder: string, port: number, env: Record<string, string>, t
   });
 }
 
-/** As the host shows it to a guest. */
+/** Writes the secret file in the host's format. */
 function secretFile(folder: string): string {
   const path = `${folder}/secret`;
   writeFileSync(path, SECRET);
@@ -239,7 +239,7 @@ async function accepts(port: number): Promise<boolean> {
     socket.end();
     return true;
   } catch {
-    // Not yet: the caller asks again.
+    // Not yet: the caller tries again.
     return false;
   }
 }

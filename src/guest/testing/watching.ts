@@ -1,6 +1,6 @@
 /**
- * What tests of watching do all the time: open a stream or a polling watcher on a real daemon, let things happen, and
- * read everything up to a mark, which is a file made afterwards: the kernel tells things in their order.
+ * Common steps of watching tests: open a stream or a polling watcher on a real daemon, change files, and read all
+ * events up to a mark. The mark is a file created afterwards: the kernel reports events in order.
  */
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,12 +30,12 @@ interface WatchMessage {
 const MARK = "~mark";
 const LISTENS_WITHIN_MS = 30_000;
 
-/** `CREATE a/b`, for reading. */
+/** Readable form, such as `CREATE a/b`. */
 export function shown({ name, type }: ToldEvent): string {
   return `${type.replace("EVENT_TYPE_", "")} ${name}`;
 }
 
-/** A watch through the stream. Leaving it closes the connection. */
+/** A watch through the stream. Disposing of it closes the connection. */
 export class StreamedWatch implements AsyncDisposable {
   readonly #folder: string;
   readonly #messages: AsyncGenerator<StreamedEvent>;
@@ -59,14 +59,14 @@ export class StreamedWatch implements AsyncDisposable {
     return step.value.json as WatchMessage;
   }
 
-  /** The next event, however many keepalives come before it. */
+  /** The next event, after any number of keepalives. */
   async nextEvent(): Promise<ToldEvent | undefined> {
     let message = await this.next();
     while (message.keepalive !== undefined) message = await this.next();
     return message.filesystem;
   }
 
-  /** Everything that was told until now. */
+  /** All events reported so far. */
   async events(): Promise<ToldEvent[]> {
     const told: ToldEvent[] = [];
     mark(this.#folder);
@@ -76,7 +76,7 @@ export class StreamedWatch implements AsyncDisposable {
       if (message.filesystem?.name === MARK) break;
       if (message.filesystem !== undefined) told.push(message.filesystem);
     }
-    // Later marks must be new files, and this one's other events are not to be taken for theirs.
+    // Removes the mark, so that a later mark is a new file and events of this one are not taken for it.
     await this.#skipTo("REMOVE");
     return told;
   }
@@ -97,7 +97,7 @@ export class StreamedWatch implements AsyncDisposable {
   }
 }
 
-/** Everything that has happened until now. */
+/** All events so far. */
 export async function pollEvents(guest: RunningGuest, watcherId: string): Promise<ToldEvent[]> {
   const answer = await guest.call("filesystem.Filesystem/GetWatcherEvents", { watcherId });
   if (answer.status !== 200) throw new Error(`polling answered ${answer.status}: ${await answer.text()}`);
@@ -112,7 +112,7 @@ export async function createWatcher(guest: RunningGuest, request: WatchRequest):
   return watcherId;
 }
 
-/** How many directories the daemon has under watch in each of its inotify instances. */
+/** Number of watched directories in each inotify instance of the daemon. */
 export function kernelWatches(pid: number): number[] {
   return readdirSync(`/proc/${pid}/fdinfo`).flatMap((fd) => {
     const text = readUnlessClosed(`/proc/${pid}/fdinfo/${fd}`);
@@ -134,7 +134,7 @@ function mark(folder: string): void {
   put(`${folder}/${MARK}`);
 }
 
-/** Makes a file, with one write or none: node:fs has no function that promises how often it writes. */
+/** Creates a file with one write or none: node:fs has no function with a fixed number of writes. */
 export function put(path: string, content = ""): void {
   const fd = openSync(path, "wx");
   try {
@@ -144,7 +144,7 @@ export function put(path: string, content = ""): void {
   }
 }
 
-/** A daemon started through another command, which gives it a world of its own: other limits, other mounts. */
+/** A daemon started through another command that gives it other limits or mounts. */
 export class WrappedGuest implements AsyncDisposable {
   readonly folder: string;
   readonly #child: Bun.Subprocess<"ignore", "ignore", "inherit">;
@@ -205,7 +205,7 @@ export class WrappedGuest implements AsyncDisposable {
     try {
       return (await fetch(`${this.#url}/health`)).status === 204;
     } catch {
-      // Not yet: the caller asks again.
+      // Not yet: the caller tries again.
       return false;
     }
   }

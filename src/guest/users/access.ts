@@ -1,6 +1,6 @@
 /**
- * Who may ask, and as which user. Secrets are compared to their end: the time it takes says nothing about how much of a
- * guess was right, nor which of several tokens it was compared with.
+ * Access tokens and user names of requests. Secrets are compared in constant time: the duration reveals neither how
+ * much of a guess was right nor which token matched.
  */
 import { Fault } from "../../contract/fault.ts";
 import { quote } from "../system/quote.ts";
@@ -10,21 +10,21 @@ import type { Account, Accounts } from "./accounts.ts";
 export const ACCESS_TOKEN_HEADER = "x-access-token";
 
 /**
- * Compares with every candidate, also after a match. How long a secret is, is no secret. Not by digests: the first one
- * takes this engine as long as all else that a boot asks.
+ * Compares with every candidate, even after a match. The length of a secret is not secret. Digests are not used: the
+ * first digest in this engine takes as long as the rest of a boot.
  */
 export function matchesAny(given: string, candidates: readonly string[]): boolean {
   let matched = false;
   for (const candidate of candidates) {
     let difference = given.length ^ candidate.length;
-    // Past its end, a guess has no characters: that is 0 for `^`.
+    // charCodeAt past the end is NaN, which `^` treats as 0.
     for (let at = 0; at < candidate.length; at++) difference |= given.charCodeAt(at) ^ candidate.charCodeAt(at);
     matched = difference === 0 || matched;
   }
   return matched;
 }
 
-/** Without any installed token the runtime is open. */
+/** Without any installed token, every request is allowed. */
 export function demandToken(headers: Headers, tokens: readonly string[]): void {
   if (tokens.length === 0) return;
   const given = headers.get(ACCESS_TOKEN_HEADER);
@@ -34,7 +34,7 @@ export function demandToken(headers: Headers, tokens: readonly string[]): void {
   if (!matchesAny(given, tokens)) throw new Fault(401, "the access token in X-Access-Token is not valid here");
 }
 
-/** The name in a Basic authorization header. Other schemes name no user; the password part is ignored. */
+/** The user name in a Basic authorization header. Other schemes name no user; the password is ignored. */
 export function basicUserName(headers: Headers): string | undefined {
   const encoded = /^basic +([A-Za-z0-9+/=_-]+) *$/i.exec(headers.get("authorization") ?? "")?.[1];
   if (encoded === undefined) return undefined;
@@ -46,7 +46,7 @@ export function basicUserName(headers: Headers): string | undefined {
 export function demandUser(accounts: Accounts, name: string): Account {
   const account = accounts.find(name);
   if (account === undefined) {
-    // Clients compare with this text, which is the original's.
+    // Clients compare this text with the text of the original E2B runtime.
     throw refuse("unauthenticated", `invalid username: ${quote(name, "'")}`);
   }
   return account;

@@ -1,6 +1,6 @@
 /**
- * The sandbox's users and groups, parsed from its own /etc/passwd and /etc/group. No libc name service is asked: the
- * image may be of any distribution or of none. Files are read again only when they changed.
+ * Users and groups of the sandbox, parsed from its /etc/passwd and /etc/group. libc's name service is not used, because
+ * the image may be of any distribution or none. Files are read again only after a change.
  */
 import { readFileSync, statSync } from "node:fs";
 import { systemCode } from "../system/rpc-fault.ts";
@@ -12,7 +12,7 @@ export interface Account {
   uid: number;
   gid: number;
   home: string;
-  /** Every group of the user, the primary one included. */
+  /** All groups of the user, including the primary one. */
   groups: number[];
 }
 
@@ -22,7 +22,7 @@ interface Group {
   members: string[];
 }
 
-/** A parsed text file, parsed anew when the file's identity, size or time of change differ. */
+/** A text file that is parsed again when its identity, size or change time differs. */
 class ParsedFile<T> {
   readonly #path: string;
   readonly #parse: (text: string) => T;
@@ -70,7 +70,7 @@ export class Accounts {
     return { ...entry, groups: [...new Set([entry.gid, ...extra.map((group) => group.gid)])] };
   }
 
-  /** The name of a user id, or the number itself when nobody has it. */
+  /** The name of a user id, or the number itself if it has no account. */
   userName(uid: number): string {
     return this.#passwd.read().find((entry) => entry.uid === uid)?.name ?? String(uid);
   }
@@ -84,7 +84,7 @@ export class Accounts {
   }
 }
 
-/** Root exists in every sandbox, also in an image without a passwd file. */
+/** Root exists in every sandbox, even in an image without a passwd file. */
 function builtIn(name: string): Omit<Account, "groups"> | undefined {
   return name === "root" ? { name, uid: 0, gid: 0, home: "/root" } : undefined;
 }
@@ -111,7 +111,7 @@ function records(text: string): string[][] {
     .map((line) => line.split(":"));
 }
 
-/** The kernel has ids of 32 bits, of which the last means none: a larger one would be cut to another user's. */
+/** Kernel ids have 32 bits and the last value means none; a larger number would wrap to another user's id. */
 function parseId(text: string | undefined): number | undefined {
   const id = text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : NO_ID;
   return id < NO_ID ? id : undefined;

@@ -1,6 +1,6 @@
 /**
- * The variables a process in the sandbox sees. Nothing of the guest's own environment but PATH is passed on, so its
- * secret and settings cannot leak. Later entries win: user's basics, sandbox-wide, per process.
+ * Environment variables of a process in the sandbox. Of the guest's own environment only PATH is passed on, so its
+ * secret and settings cannot leak. Later entries win: the user's basics, sandbox-wide, per process.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
@@ -9,7 +9,7 @@ import type { Account } from "./accounts.ts";
 
 export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** Variables every sandbox has. They win over the ones its creator chose. */
+/** Variables of every sandbox. They override variables that the creator of the sandbox chose. */
 function internalVariables(settings: GuestSettings): Record<string, string> {
   return { E2B_SANDBOX: "true", E2B_SANDBOX_ID: settings.sandboxId, E2B_TEMPLATE_ID: settings.templateId };
 }
@@ -34,7 +34,7 @@ export function processVariables(
   };
 }
 
-/** Writes the internal variables where programs outside of our process tree look for them. */
+/** Writes the internal variables to files, for programs outside the guest's process tree. */
 export function publishInternalVariables(settings: GuestSettings, folder: string): void {
   try {
     mkdirSync(folder, { recursive: true });
@@ -42,7 +42,7 @@ export function publishInternalVariables(settings: GuestSettings, folder: string
       writeFileSync(`${folder}/.${name}`, value);
     }
   } catch (thrown) {
-    // An image with a read-only /run still works; only these copies are missing.
+    // An image with a read-only /run still works; only these files are missing.
     logError("could not publish the sandbox's variables", thrown, { folder });
   }
 }

@@ -1,16 +1,16 @@
 /**
- * Signed file links: a URL that opens one file for one operation without the access token. The signature covers the
- * query values as they were given, not what they resolve to.
+ * Signed file links: a URL that allows one operation on one file without the access token. The signature covers the
+ * query values as given, not the resolved path.
  */
 import { Fault } from "../../contract/fault.ts";
 import { type FileOperation, fileSignature } from "../../contract/runtime/file-signature.ts";
 import { quote } from "../system/quote.ts";
 import { ACCESS_TOKEN_HEADER, demandToken, matchesAny } from "./access.ts";
 
-/** What let a request in: nothing was asked for, a token, or the signature of a link. */
+/** How a request was admitted: no token required, by a token, or by a signed link. */
 export type Opening = "open" | "token" | "signature";
 
-/** The token header decides when it is there; only without it may a signature open the file. */
+/** A token header takes precedence; the signature counts only without it. */
 export function demandFileAccess(
   headers: Headers,
   query: URLSearchParams,

@@ -1,6 +1,6 @@
 /**
- * How a path given by a client becomes an absolute one. The rules are the same for calls, file transfers and working
- * directories; note that a relative path starts at the user's home and never at the default working directory.
+ * Turns a client's path into an absolute one, by the same rules for calls, file transfers and working directories. A
+ * relative path starts at the user's home, never at the default working directory.
  */
 import { join } from "node:path";
 import { NAME_MAX_BYTES, PATH_MAX_BYTES } from "../limits.ts";
@@ -8,7 +8,7 @@ import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import type { Account } from "./accounts.ts";
 
-/** `field` is what the client calls the path. */
+/** `field` is the client's name for this path, used in messages. */
 export function resolvePath(given: string, account: Account, defaultWorkdir: string, field = "path"): string {
   const path = given === "" ? defaultWorkdir : given;
   if (path.includes("\0")) throw refuse("invalid_argument", `${field} contains a NUL byte: ${quote(path)}`);
@@ -28,9 +28,8 @@ function expandHome(path: string, account: Account): string {
 }
 
 /**
- * For a path at which something is to be made. Asked before anything is done: the kernel says no only when it gets to
- * the long name, and by then its parents are made. (A path that is only looked at needs no such question: nothing is
- * there.)
+ * Checks a path that is about to be created, before any change: the kernel would fail only at the long name, after its
+ * parents were created. Lookups need no check, because no such file can exist.
  */
 export function demandNameable(path: string): void {
   const length = Buffer.byteLength(path);

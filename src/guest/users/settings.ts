@@ -1,7 +1,7 @@
 /**
- * What the host told this guest. The settings are kept in a file that only root reads, so that a guest that was started
- * again knows them before the host speaks to it. When they are there but cannot be read, nobody knows who may enter:
- * the guest stays closed until the host has spoken.
+ * Settings that the host sent to this guest, stored in a file that only root can read, so that a restarted guest has
+ * them at once. If the file is damaged, the valid tokens are unknown and the guest rejects all requests until the host
+ * configures it again.
  */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
@@ -11,7 +11,7 @@ import { systemCode } from "../system/rpc-fault.ts";
 
 export class SettingsKeeper {
   readonly #folder: string;
-  /** Undefined: they were damaged. */
+  /** Undefined if the file was damaged. */
   #current: GuestSettings | undefined;
 
   constructor(folder: string) {
@@ -19,7 +19,7 @@ export class SettingsKeeper {
     this.#current = readKept(folder);
   }
 
-  /** Fault 503 when nobody knows them. */
+  /** Throws Fault 503 if the settings are lost. */
   get current(): GuestSettings {
     if (this.#current !== undefined) return this.#current;
     throw new Fault(
@@ -35,12 +35,12 @@ export class SettingsKeeper {
     return this.#current === undefined;
   }
 
-  /** Empty before the sandbox is somebody's, and while nobody knows. */
+  /** Empty before the sandbox is assigned, and while the settings are lost. */
   get sandboxId(): string {
     return this.#current?.sandboxId ?? "";
   }
 
-  /** Kept before used: an answer to the host means that a restart will not lose them. */
+  /** Stores the settings before using them: a response to the host means that they survive a restart. */
   replace(settings: GuestSettings): void {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     chmodSync(this.#folder, 0o700);
@@ -55,9 +55,9 @@ function readKept(folder: string): GuestSettings | undefined {
   try {
     return parseSettings(JSON.parse(readFileSync(`${folder}/settings.json`, "utf8")));
   } catch (thrown) {
-    // A sandbox that starts for the first time has none.
+    // On first start there is no file.
     if (systemCode(thrown) === "ENOENT") return SETTINGS_OF_NOBODY;
-    // What a parser says about them is not logged: it may quote the file, and the file holds tokens.
+    // The parser's message is not logged: it may quote the file, which holds tokens.
     logNotice("the kept settings are unusable; closed until the host configures", {
       folder,
       reason: systemCode(thrown) || "they are damaged",

@@ -1,19 +1,19 @@
 /**
- * Events between the kernel and a client that takes them when it likes. Nothing can hold back what happens to files, so
- * a full buffer ends the watching; what it holds counts against a budget that all buffers of the daemon share.
+ * Buffers events between the kernel and a client. File changes cannot be held back, so a full buffer ends the watch.
+ * The bytes held count against a budget that all buffers of the daemon share.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../../contract/fault.ts";
 import { EventType, type FilesystemEventSchema } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 
-/** Events that a client has not taken yet: of one watcher, and of all together. */
+/** Events not yet taken by clients: of one watcher, and of all watchers together. */
 export const WATCHER_BUFFER_MAX_BYTES = 16 * 1024 * 1024;
 const WATCHERS_BUFFERS_MAX_BYTES = 64 * 1024 * 1024;
-/** Counted for each event, and for its entry, besides their texts. */
+/** Cost of each event, and of its entry, besides their texts. */
 const WATCHER_EVENT_OVERHEAD_BYTES = 256;
 const WATCHER_ENTRY_OVERHEAD_BYTES = 1024;
-/** Events on their way from a watcher's buffer to its stream. */
+/** Events taken from a buffer at a time by its stream. */
 const WATCHER_TAKE_EVENTS = 64;
 
 export type FilesystemEventInit = MessageInitShape<typeof FilesystemEventSchema> & { name: string; type: EventType };
@@ -50,7 +50,7 @@ export class EventBuffer {
     this.#maxBytes = maxBytes;
   }
 
-  /** Throws when the buffer is full; then it holds nothing any more. */
+  /** Throws if the buffer is full, and drops its events. */
   add(event: FilesystemEventInit): void {
     if (this.#closed || this.#failure !== undefined) return;
     const last = this.#events.at(-1);
@@ -70,21 +70,20 @@ export class EventBuffer {
     );
   }
 
-  /** Everything waiting is still handed out to a stream before the failure. */
+  /** A stream still delivers all waiting events before the failure. */
   fail(failure: Fault): void {
     this.#failure ??= failure;
     this.#wakeTaker?.();
   }
 
-  /** Everything waiting, at once. Throws after a failure, every time. */
+  /** Takes all waiting events. After a failure, every call throws. */
   takeAll(): FilesystemEventInit[] {
     if (this.#failure !== undefined) throw this.#failure;
     return this.#empty();
   }
 
   /**
-   * Some of what is waiting; "idle" when nothing came in time; "closed" at the end. Throws the failure when nothing is
-   * left.
+   * Takes some waiting events; "idle" if none came in time; "closed" at the end. Throws the failure once none are left.
    */
   async take(withinMs: number): Promise<FilesystemEventInit[] | "idle" | "closed"> {
     if (this.#events.length === 0 && this.#failure === undefined && !this.#closed) await this.#wait(withinMs);
@@ -111,7 +110,7 @@ export class EventBuffer {
     }
   }
 
-  /** Few at a time: what is taken is no longer counted, but a client may be slow with it. */
+  /** Takes few at a time: taken events no longer count, but a slow client may still hold them in memory. */
   #takeSome(): FilesystemEventInit[] {
     const taken = this.#events.splice(0, WATCHER_TAKE_EVENTS);
     this.#count(-taken.reduce((sum, event) => sum + cost(event), 0));
@@ -131,7 +130,7 @@ export class EventBuffer {
   }
 }
 
-/** As in the kernel's own queue: a file that is written again and again waits as one event. */
+/** Merges like the kernel's own queue: repeated writes to a file wait as one event. */
 function repeats(last: FilesystemEventInit, next: FilesystemEventInit): boolean {
   const mayMerge = next.type === EventType.WRITE || next.type === EventType.CHMOD;
   return mayMerge && last.name === next.name && last.type === next.type;

@@ -1,10 +1,8 @@
-/**
- * What an inotify event is called on the wire.
- */
+/** Maps inotify events to event types of the wire. */
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { IN } from "./inotify.ts";
 
-/** One kernel event may say several things; they are told in this order. */
+/** One kernel event may have several meanings; they are reported in this order. */
 const KINDS: readonly (readonly [bits: number, type: EventType])[] = [
   [IN.CREATE | IN.MOVED_TO, EventType.CREATE],
   [IN.MOVED_FROM | IN.MOVE_SELF, EventType.RENAME],
@@ -17,7 +15,7 @@ export function eventTypes(mask: number): EventType[] {
   return KINDS.filter(([bits]) => (mask & bits) !== 0).map(([, type]) => type);
 }
 
-/** After one of these there may be something to look at. */
+/** Whether a file may exist after an event of this type. */
 export function leavesEntry(type: EventType): boolean {
   return type === EventType.CREATE || type === EventType.WRITE || type === EventType.CHMOD;
 }

@@ -1,6 +1,6 @@
 /**
- * Turns what the kernel says into what the wire says, and keeps the tree true on the way: directories that appear are
- * put under watch, those that are renamed keep it under their new name, those that leave lose it.
+ * Translates kernel events to wire events and keeps the watched tree current: new directories are watched, renamed ones
+ * keep their watch under the new name, and directories that leave lose it.
  */
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { refuse } from "../../system/rpc-fault.ts";
@@ -21,13 +21,13 @@ const DISAPPEARED = IN.DELETE | IN.MOVED_FROM;
 export class EventTranslator {
   readonly #inotify: Inotify;
   readonly #tree: WatchedTree;
-  /** Absent when only one directory is watched. */
+  /** Absent if only one directory is watched. */
   readonly #surveyor: Surveyor | undefined;
-  /** Names that a look into a directory has told already, though the kernel may be about to tell them, too. */
+  /** Names already reported by a survey, which the kernel may report again. */
   readonly #announced = new Map<WatchedDirectory, Set<string>>();
-  /** Directories whose announced names need not be remembered once the mark in the queue is reached. */
+  /** Directories whose announced names can be dropped once this mark in the queue is reached. */
   readonly #fences = new Map<number, Set<WatchedDirectory>>();
-  /** Where to look again: something was renamed there, or above, of which the kernel has not told yet. */
+  /** Places to survey again: the kernel has yet to report a rename there or above. */
   readonly #unsettled = new Map<WatchedDirectory, Set<string>>();
 
   constructor(inotify: Inotify, tree: WatchedTree, surveyor: Surveyor | undefined) {
@@ -36,7 +36,7 @@ export class EventTranslator {
     this.#surveyor = surveyor;
   }
 
-  /** Adds to `notices`. What was added before it throws is still true. */
+  /** Adds to `notices`. If it throws, notices added before remain valid. */
   async tell(events: readonly InotifyEvent[], notices: Notice[]): Promise<void> {
     for (const event of events) {
       if ((event.mask & IN.Q_OVERFLOW) !== 0) throw overflow();
@@ -55,12 +55,12 @@ export class EventTranslator {
     if (directory !== undefined) this.#tree.forget(directory);
   }
 
-  /** Of directories below the root their parents tell. */
+  /** Directories below the root are reported by their parents. */
   #tellOfItself(directory: WatchedDirectory, mask: number, notices: Notice[]): void {
     const hasMoved = (mask & IN.MOVE_SELF) !== 0;
     if (directory === this.#tree.root) {
       for (const type of eventTypes(mask)) notices.push({ name: ".", type });
-      // Whoever asked for this path has nothing there any more.
+      // The watched path no longer exists.
       if (hasMoved) this.#release(this.#tree.forget(directory));
     } else if (hasMoved) {
       this.#release(this.#tree.settle(directory));
@@ -82,7 +82,7 @@ export class EventTranslator {
     if ((mask & APPEARED) !== 0) await this.#explore(this.#surveyor, { directory, name }, notices);
   }
 
-  /** More has been told now: places that were not to be reached may be, unless that is still to come. */
+  /** Surveys unsettled places again: new events may have made them reachable, unless more are still to come. */
   async #settle(surveyor: Surveyor, notices: Notice[]): Promise<void> {
     const unsettled = [...this.#unsettled];
     this.#unsettled.clear();
@@ -93,9 +93,8 @@ export class EventTranslator {
   }
 
   /**
-   * Tells what is already inside of a directory that has appeared. The kernel may have the same names in its queue:
-   * they are passed over up to a mark put there now. Nobody has heard of them before the mark, so nobody misses
-   * anything.
+   * Reports what a new directory already contains. The kernel may have the same names in its queue; they are skipped up
+   * to a mark placed there now. The client learns them here first, so it misses nothing.
    */
   async #explore(surveyor: Surveyor, place: Place, notices: Notice[]): Promise<void> {
     const { discoveries, unsettled } = await surveyor.survey(place);

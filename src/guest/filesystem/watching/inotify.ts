@@ -1,6 +1,6 @@
 /**
- * The kernel's own news of directories: the three inotify calls that Bun has no function for, and the layout of what a
- * descriptor of theirs delivers. A wrong descriptor number is not caught by anybody, so it never leaves this file.
+ * The three inotify calls that Bun has no function for, and the layout of the events. A wrong descriptor number would
+ * go unnoticed, so the descriptor never leaves this file.
  */
 import { closeSync } from "node:fs";
 import { callResult, cString, onFirstUse, SystemError } from "../../../base/c-library.ts";
@@ -9,7 +9,7 @@ const IN_CLOEXEC = 0o2000000;
 const IN_NONBLOCK = 0o4000;
 const HEAD_BYTES = 16;
 
-/** The bits of an event, as in <sys/inotify.h>. */
+/** Event bits, as in <sys/inotify.h>. */
 export const IN = {
   MODIFY: 0x2,
   ATTRIB: 0x4,
@@ -37,15 +37,15 @@ const DIRECTORY_MASK =
   IN.MOVE_SELF |
   IN.ONLYDIR;
 
-/** A file, and only directories are watched: it is never one of them. It exists as long as this program runs. */
+/** A regular file, so it is never one of the watched directories. It exists as long as this program runs. */
 const FENCE_FILE = "/proc/self/exe";
 
 export interface InotifyEvent {
   wd: number;
   mask: number;
-  /** The same for the two halves of one rename. */
+  /** Equal for the two halves of one rename. */
   cookie: number;
-  /** Empty when the event is about the watched directory itself. */
+  /** Empty if the event is about the watched directory itself. */
   name: string;
 }
 
@@ -55,14 +55,14 @@ const library = onFirstUse({
   inotify_rm_watch: { args: ["int", "int"], returns: "int" },
 });
 
-/** Throws the system's error (`ENOSPC`), as functions of node:fs do. */
+/** Throws the system's error (`ENOSPC`), like node:fs. */
 function demand(name: string, call: () => number): number {
   const result = callResult(name, call);
   if (result instanceof SystemError) throw result;
   return result;
 }
 
-/** One inotify instance. After `close` it does nothing any more. */
+/** One inotify instance. After `close` it does nothing. */
 export class Inotify {
   readonly #fd: number;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
@@ -70,28 +70,28 @@ export class Inotify {
 
   constructor() {
     this.#fd = demand("inotify_init1", () => library().inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-    // Bun polls a duplicate of the descriptor in its event loop; no thread waits in a read.
+    // Bun polls a duplicate of the descriptor in its event loop, so no thread blocks in a read.
     this.#reader = Bun.file(this.#fd).stream().getReader();
   }
 
-  /** Watches a directory. The same directory again, by whatever path, gives the same number. */
+  /** Watches a directory. The same directory by another path gets the same number. */
   add(path: string): number {
     return this.#add(path, DIRECTORY_MASK);
   }
 
-  /** The kernel has already dropped the watches of directories that were deleted, so a refusal is no failure. */
+  /** An error is ignored: the kernel has already dropped the watches of deleted directories. */
   remove(wd: number): void {
     if (!this.#closed) library().inotify_rm_watch(this.#fd, wd);
   }
 
-  /** Puts a mark into the queue behind all that happened until now: an IGNORED event with the returned number. */
+  /** Places a mark in the queue after all events so far: an IGNORED event with the returned number. */
   fence(): number {
     const wd = this.#add(FENCE_FILE, IN.DELETE_SELF);
     this.remove(wd);
     return wd;
   }
 
-  /** What happened, as much at a time as the kernel had queued. Ends after `close`. */
+  /** Batches of events, each as large as the kernel's queue at that time. Ends after `close`. */
   async *batches(): AsyncGenerator<InotifyEvent[]> {
     for (;;) {
       const { done, value } = await this.#reader.read();
@@ -100,7 +100,7 @@ export class Inotify {
     }
   }
 
-  /** Ends a pending read, too. Safe to call more than once. */
+  /** Also ends a pending read. Safe to call more than once. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

@@ -1,13 +1,13 @@
 /**
- * File systems that cannot be watched: changes made elsewhere on a network file system are never told, and pseudo file
- * systems such as /proc tell nothing at all.
+ * File systems that cannot be watched: network file systems do not report remote changes, and pseudo file systems such
+ * as /proc report nothing.
  */
 import { realpath, statfs } from "node:fs/promises";
 import { readMounts } from "../../system/mount-table.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 
-/** By the type that statfs tells. */
+/** By the type that statfs returns. */
 const NETWORK_TYPES: ReadonlyMap<number, string> = new Map([
   [0x6969, "NFS"],
   [0xff534d42, "CIFS"],
@@ -16,12 +16,12 @@ const NETWORK_TYPES: ReadonlyMap<number, string> = new Map([
   [0x65735546, "FUSE"],
 ]);
 
-/** By the name in the table of mounts. */
+/** By the name in the mount table. */
 const NETWORK_NAME = /^(?:nfs4?|cifs|smb3|smbfs|fuse|fuseblk|fuse\..+)$/;
 const PSEUDO_NAME =
   /^(?:proc|sysfs|cgroup2?|devpts|mqueue|debugfs|tracefs|securityfs|bpf|configfs|pstore|binfmt_misc)$/;
 
-/** The name of a network file system's type, undefined for all others. */
+/** The name of a network file system's type; undefined for all others. */
 export function networkTypeName(type: number): string | undefined {
   return NETWORK_TYPES.get(type >>> 0);
 }
@@ -36,10 +36,7 @@ export async function refuseNetworkMount(path: string): Promise<void> {
   );
 }
 
-/**
- * Mount points below a directory that are left out when it is watched with all below it, as paths that begin with
- * `base`.
- */
+/** Mount points below a directory that a recursive watch skips, as paths that begin with `base`. */
 export async function mountsLeftOut(base: string, withNetwork: boolean): Promise<Set<string>> {
   const real = withSlash(await realpath(base));
   const points = (await readMounts())

@@ -1,7 +1,7 @@
 /**
- * Puts directories under watch together with all below them. Each is opened first, then watched and looked into through
- * the open descriptor, so that a rename of it or of a directory above it in the meantime makes no difference. The watch
- * comes before the look: what appears later is told by the kernel, what appeared earlier is seen.
+ * Watches directories recursively. Each directory is opened first, then watched and listed through the open descriptor,
+ * so that a concurrent rename of it or of a parent makes no difference. The watch precedes the listing: the kernel
+ * reports later changes, and the listing shows earlier ones.
  */
 import { constants } from "node:fs";
 import { type FileHandle, open, readdir } from "node:fs/promises";
@@ -11,22 +11,22 @@ import type { Inotify } from "./inotify.ts";
 import type { Place, WatchedDirectory, WatchedTree } from "./watched-tree.ts";
 
 const WATCHED_DIRECTORIES_MAX = 65_536;
-/** While a new directory is looked into, each level above it is held open. */
+/** Maximum depth. Every level above a new directory stays open while it is surveyed. */
 const WATCH_DEPTH_MAX = 256;
-/** Found in a directory that has appeared. As many events fill the buffer of a watcher. */
+/** Maximum files found in a new directory. As many events fill the buffer of a watcher. */
 const WATCH_DISCOVERIES_MAX = 65_536;
 
-/** The root may be given as a link; below it links are not followed. */
+/** The root may be a link; links below it are not followed. */
 const ROOT_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
 const OPEN_FLAGS = ROOT_FLAGS | constants.O_NOFOLLOW;
-/** Deleted, moved away, or replaced by something that is no directory. */
+/** Deleted, moved away, or replaced by something else than a directory. */
 const GONE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ELOOP"]);
 const FORBIDDEN: ReadonlySet<string> = new Set(["EACCES", "EPERM"]);
 
 interface Findings {
-  /** What was not known before, parents first. */
+  /** New places, parents first. */
   discoveries: Place[];
-  /** Where to look again once the kernel has told more: a rename happened that it has not told yet. */
+  /** Places to survey again after more kernel events: a rename there was not reported yet. */
   unsettled: Place[];
 }
 
@@ -42,7 +42,7 @@ export class Surveyor {
     this.#base = base.endsWith("/") ? base : `${base}/`;
   }
 
-  /** Watches everything that is below the root, except below the given absolute paths. */
+  /** Watches everything below the root, except below the given absolute paths. */
   async surveyAll(skipped: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     await using root = await open(this.#base, ROOT_FLAGS);
     await this.#lookInto(root, this.#tree.root, 0, {
@@ -56,7 +56,7 @@ export class Surveyor {
   }
 
   /**
-   * A directory is said to be at this place. If it was not watched before, it is from now on, with all that is in it.
+   * Surveys the place of a new directory. If it is not yet watched, it and everything below it are watched from now on.
    */
   async survey({ directory, name }: Place): Promise<Findings> {
     const findings: Findings = { discoveries: [], unsettled: [] };
@@ -75,14 +75,14 @@ export class Surveyor {
     if (parent !== undefined) {
       await this.#enter(parent, { directory, name }, 0, visit);
     } else if (directory !== this.#tree.root) {
-      // If even the root is elsewhere, one above it was renamed, and of that the kernel never tells.
+      // If the root itself moved, a directory above it was renamed, which the kernel never reports.
       await using root = await this.#open(this.#tree.root);
       if (root !== undefined) visit.unsettled({ directory, name });
     }
     return findings;
   }
 
-  /** Undefined when the directory is not where it is thought to be. */
+  /** Undefined if the directory is no longer at its known path. */
   async #open(directory: WatchedDirectory): Promise<FileHandle | undefined> {
     const flags = directory === this.#tree.root ? ROOT_FLAGS : OPEN_FLAGS;
     const handle = await openUnlessGone(this.#pathOf(directory), flags);
@@ -95,7 +95,7 @@ export class Surveyor {
     return this.#base + this.#tree.pathOf(directory, name);
   }
 
-  /** The kernel knows its directories: a known one gets the number it has. */
+  /** The kernel identifies directories: a watched one returns its existing number. */
   async #is(handle: FileHandle, directory: WatchedDirectory): Promise<boolean> {
     const wd = await this.#add(handle);
     if (wd !== undefined && this.#tree.find(wd) === undefined) this.#inotify.remove(wd);
@@ -144,14 +144,14 @@ export class Surveyor {
   }
 }
 
-/** What to do with each entry of a directory that is looked into. */
+/** Callbacks for the entries of a surveyed directory. */
 interface Visit {
   admits(place: Place): boolean;
   found(place: Place): void;
   unsettled(place: Place): void;
 }
 
-/** The open directory itself, whatever it is called by now. */
+/** Path of the open directory itself, whatever its current name. */
 function pathOf(handle: FileHandle): string {
   return `/proc/self/fd/${handle.fd}`;
 }
@@ -160,7 +160,7 @@ function openUnlessGone(path: string, flags = OPEN_FLAGS): Promise<FileHandle | 
   return unlessGone(() => open(path, flags));
 }
 
-/** What is gone need not be watched; what may not be watched is left out, with a word to the log. */
+/** Missing directories are skipped; forbidden ones are skipped and logged. */
 async function unlessGone<T>(step: () => Promise<T>): Promise<T | undefined> {
   try {
     return await step();

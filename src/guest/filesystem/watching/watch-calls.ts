@@ -1,6 +1,4 @@
-/**
- * The four calls of the wire that watch directories: one stream, and three for clients that ask now and then.
- */
+/** The four RPC calls for watching directories: one stream, and three calls for polling clients. */
 import { setImmediate } from "node:timers/promises";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { Fault } from "../../../contract/fault.ts";
@@ -15,7 +13,7 @@ type WatchCalls = Required<
   Pick<ServiceImpl<typeof Filesystem>, "watchDir" | "createWatcher" | "getWatcherEvents" | "removeWatcher">
 >;
 
-/** `resolve` gives the absolute path of a call; some clients do not know entries and get events without. */
+/** `resolve` returns the absolute path of a call. Clients without support for entries get events without them. */
 export function watchCalls(
   watchers: Watchers,
   resolve: (path: string, context: HandlerContext) => string,
@@ -31,8 +29,8 @@ export function watchCalls(
     async *watchDir(request, context) {
       const path = resolve(request.path, context);
       const watch = await watchers.open(path, optionsOf(request, context), context.signal);
-      // A client that goes while it owes us a read never resumes this generator, so its leaving alone must release the
-      // watch.
+      // A client that disconnects while a write is pending never resumes this generator, so the abort event must
+      // release the watch.
       const hangUp = () => void watchers.close(watch);
       context.signal.addEventListener("abort", hangUp);
       try {
@@ -40,8 +38,7 @@ export function watchCalls(
         yield { event: { case: "start", value: {} } };
         const quietMs = keepaliveMs(context.requestHeader);
         for (;;) {
-          // Sending could go on without a pause as long as the client reads; what the kernel has to tell must not wait
-          // for that.
+          // Yields to the event loop: sending could otherwise continue without a pause and delay reading kernel events.
           await setImmediate();
           const next = await watch.events.take(quietMs);
           if (next === "closed") break;
@@ -61,7 +58,7 @@ export function watchCalls(
     },
 
     async getWatcherEvents(request, context) {
-      // The kernel queues an event before the system call that caused it returns; the daemon reads the queue later.
+      // The kernel queues an event before the causing system call returns; the daemon reads the queue later.
       await watchers.polled(request.watcherId).catchUp();
       const events = takeAll(watchers, request.watcherId);
       return { events: knowsEntries(context) ? events : events.map(({ name, type }) => ({ name, type })) };
@@ -74,7 +71,10 @@ export function watchCalls(
   };
 }
 
-/** Whoever asks now and then must not take a failed watcher for a passing shortage: every failure is internal. */
+/**
+ * Reports every failure as internal, so that a polling client does not mistake a failed watcher for a temporary
+ * shortage.
+ */
 function takeAll(watchers: Watchers, id: string): FilesystemEventInit[] {
   const { events } = watchers.polled(id);
   try {

@@ -1,6 +1,6 @@
 /**
- * One directory under watch, alone or with all below it: reads the kernel's news until it is closed or fails, and keeps
- * the events for whoever takes them.
+ * One watched directory, alone or recursive: reads kernel events until it is closed or fails, and buffers them for the
+ * client.
  */
 import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";
@@ -19,7 +19,7 @@ import { mountsLeftOut, refuseNetworkMount } from "./mounts.ts";
 import { Surveyor } from "./surveyor.ts";
 import { WatchedTree } from "./watched-tree.ts";
 
-/** How long `GetWatcherEvents` waits for events that the kernel has queued and the daemon has not read yet. */
+/** How long `GetWatcherEvents` waits for events that the kernel has queued and the daemon has not read. */
 const WATCHER_CATCH_UP_MS = 2_000;
 
 export interface WatchOptions {
@@ -45,7 +45,7 @@ export class Watch {
     this.#accounts = accounts;
   }
 
-  /** Settles when every directory is under watch. `signal` ends the attempt, not the watch. */
+  /** Settles when every directory is watched. `signal` aborts the attempt, not the watch. */
   static async open(
     base: string,
     options: WatchOptions,
@@ -72,8 +72,7 @@ export class Watch {
   }
 
   /**
-   * Settles when `events` holds everything that happened before this call, or when the watch has ended, at the latest
-   * after `withinMs`.
+   * Settles when `events` holds everything that happened before this call, when the watch ends, or after `withinMs`.
    */
   async catchUp(withinMs = WATCHER_CATCH_UP_MS): Promise<void> {
     const mark = this.#mark();
@@ -89,14 +88,14 @@ export class Watch {
     }
   }
 
-  /** Lets go of everything in the kernel. Safe to call more than once. */
+  /** Releases all kernel resources. Safe to call more than once. */
   async close(): Promise<void> {
     this.#closed = true;
     this.events.close();
     await this.#end();
   }
 
-  /** Undefined when the watch has ended, or when the kernel has no room for another mark. */
+  /** Undefined if the watch has ended or the kernel has no room for another mark. */
   #mark(): number | undefined {
     if (this.#ended) return undefined;
     try {
@@ -142,7 +141,7 @@ export class Watch {
     }
   }
 
-  /** What is now at the places of which the notices tell. */
+  /** Current entries for the names in the notices. */
   async #entries(notices: readonly Notice[]): Promise<Map<string, Entry>> {
     const entries = new Map<string, Entry>();
     const accounts = this.#accounts;
@@ -161,7 +160,7 @@ async function entryUnlessGone(path: string, accounts: Accounts): Promise<Entry 
   try {
     return await readEntry(path, accounts);
   } catch (thrown) {
-    // Gone again, or not to be read: the event is told without it.
+    // Deleted again or unreadable: the event is sent without its entry.
     if (systemCode(thrown) === "") logError("an entry could not be described", thrown);
     return undefined;
   }
@@ -186,7 +185,7 @@ const EXHAUSTED: ReadonlyMap<string, string> = new Map([
   ["ENOMEM", "the kernel has no memory left for another watch"],
 ]);
 
-/** The system's refusals in words; everything else as it is. */
+/** Translates system errors to faults; returns everything else unchanged. */
 function foreseen(thrown: unknown, base: string): unknown {
   const code = systemCode(thrown);
   if (code === "" || thrown instanceof Fault) return thrown;

@@ -1,35 +1,34 @@
 /**
- * Which directories are watched, and where each of them is now. The kernel tells of a directory by its number, which
- * stays the same wherever the directory is moved; a directory here knows only its parent and its own name, so moving it
- * moves all below it.
+ * The watched directories and their current locations. The kernel identifies a directory by a number that survives
+ * moves. Each directory here stores only its parent and its own name, so moving it moves everything below it.
  */
 export interface WatchedDirectory {
   readonly wd: number;
   readonly children: Map<string, WatchedDirectory>;
   parent: WatchedDirectory | undefined;
   name: string;
-  /** The cookie of a rename of which only the first half was told. */
+  /** The cookie of a rename whose second half is still missing. */
   leaving: number | undefined;
 }
 
-/** Something in a directory: a place in the tree. */
+/** A name in a directory of the tree. */
 export interface Place {
   directory: WatchedDirectory;
   name: string;
 }
 
-/** What became of a directory that was found at some place. */
+/** Result of placing a directory in the tree. */
 interface Placement {
   directory: WatchedDirectory;
   isNew: boolean;
-  /** Where another look is needed to know who is there. */
+  /** A place to survey again, because its occupant is unknown. */
   unsettled: Place | undefined;
 }
 
 export class WatchedTree {
   readonly root: WatchedDirectory;
   readonly #byNumber = new Map<number, WatchedDirectory>();
-  /** By cookie. */
+  /** Directories in the middle of a rename, by cookie. */
   readonly #leaving = new Map<number, WatchedDirectory>();
 
   constructor(rootNumber: number) {
@@ -44,32 +43,32 @@ export class WatchedTree {
     return this.#byNumber.get(wd);
   }
 
-  /** The path from the root, of the directory or of something in it. The root itself is `.`. */
+  /** Path from the root, of the directory or of a name in it. The root itself is `.`. */
   pathOf(directory: WatchedDirectory, name?: string): string {
     const names = name === undefined ? [] : [name];
     for (let at = directory; at.parent !== undefined; at = at.parent) names.unshift(at.name);
     return names.length === 0 ? "." : names.join("/");
   }
 
-  /** A watched directory is now known to be at this place, new or from elsewhere. */
+  /** Records that a watched directory is at this place, whether new or moved. */
   place(wd: number, parent: WatchedDirectory, name: string): Placement {
     const directory = this.#byNumber.get(wd);
     if (directory === undefined)
       return { directory: this.#create(wd, parent, name), isNew: true, unsettled: undefined };
     const displaced = parent.children.get(name);
     if (displaced === directory || directory === this.root) return { directory, isNew: false, unsettled: undefined };
-    // Into itself: the news of an ancestor's move is still to come.
+    // Below itself: the event of an ancestor's move is still to come.
     if (this.#isWithin(parent, directory)) {
       return { directory, isNew: false, unsettled: { directory: parent, name } };
     }
     const left = { directory: directory.parent ?? this.root, name: directory.name };
     this.#detach(directory);
     this.#attach(directory, parent, name);
-    // Two may have changed places: who is where this one was?
+    // Two directories may have been exchanged, so the former place must be surveyed.
     return { directory, isNew: false, unsettled: displaced === undefined ? undefined : left };
   }
 
-  /** The first half of a rename. The directory answers to its old name until the other half, or `settle`, is told. */
+  /** First half of a rename. The directory keeps its old name until `arrive` or `settle`. */
   leave(parent: WatchedDirectory, name: string, cookie: number): void {
     const directory = parent.children.get(name);
     if (directory === undefined) return;
@@ -78,21 +77,21 @@ export class WatchedTree {
     this.#leaving.set(cookie, directory);
   }
 
-  /** The second half of a rename. */
+  /** Second half of a rename. */
   arrive(cookie: number, parent: WatchedDirectory, name: string): void {
     const directory = this.#leaving.get(cookie);
     if (directory !== undefined) this.place(directory.wd, parent, name);
   }
 
   /**
-   * The kernel ends each rename with a word to the directory itself. One that is still leaving by then has left the
-   * tree: it is forgotten with all below it. Returns their numbers.
+   * The kernel ends each rename with an event for the directory itself. A directory still leaving at that point has
+   * left the tree and is forgotten with everything below it. Returns their numbers.
    */
   settle(directory: WatchedDirectory): number[] {
     return directory.leaving === undefined ? [] : this.forget(directory);
   }
 
-  /** Returns the numbers of the directory and all below it. */
+  /** Returns the numbers of the directory and everything below it. */
   forget(directory: WatchedDirectory): number[] {
     this.#detach(directory);
     const forgotten: number[] = [];

@@ -1,12 +1,13 @@
 /**
- * Watching directories. This folder tells clients what happens to files, from the kernel's inotify and nothing else: no
- * timers, no helper processes, no second look at what was not announced.
+ * Watches directories. This folder reports file events from the kernel's inotify and nothing else: it uses no timers,
+ * no helper processes, and never polls for changes that the kernel did not announce.
  *
- *   inotify.ts       the kernel's calls          watched-tree.ts   which directory is where
- *   surveyor.ts      directories put under watch event-translator.ts  kernel events become events of the wire
- *   event-buffer.ts  until the client takes them watch.ts          one watch     watch-calls.ts   the calls of clients
+ *   inotify.ts       kernel calls                  watched-tree.ts      the location of each directory
+ *   surveyor.ts      watches directories           event-translator.ts  kernel events to wire events
+ *   event-buffer.ts  events waiting for a client   watch.ts             one watch
+ *   watch-calls.ts   RPC calls
  *
- * This file counts all watches, and keeps those that live on between calls.
+ * This file counts all watches and keeps those that live between calls.
  */
 import { kernelBytes } from "../../system/kernel-random.ts";
 import { quote } from "../../system/quote.ts";
@@ -15,7 +16,7 @@ import type { Accounts } from "../../users/accounts.ts";
 import { BufferBudget, EventBuffer } from "./event-buffer.ts";
 import { Watch, type WatchOptions } from "./watch.ts";
 
-/** Each has an inotify instance of its own. The first bounds streams and polling watchers together. */
+/** Each watcher has its own inotify instance. WATCHERS_MAX bounds streams and polling watchers together. */
 export const WATCHERS_MAX = 256;
 export const POLLING_WATCHERS_MAX = 128;
 
@@ -27,7 +28,7 @@ export class Watchers {
   readonly #budget = new BufferBudget();
   readonly #open = new Set<Watch>();
   readonly #polled = new Map<string, Watch>();
-  /** Watches that are being made, and those of them that will be polled. */
+  /** Watches being opened, and how many of them will be polled. */
   #openSoon = 0;
   #polledSoon = 0;
 
@@ -35,7 +36,7 @@ export class Watchers {
     this.#accounts = accounts;
   }
 
-  /** Whoever opens a watch hands it to `close` in the end. */
+  /** The caller must pass the watch to `close`. */
   async open(path: string, options: WatchOptions, signal: AbortSignal): Promise<Watch> {
     if (this.#open.size + this.#openSoon >= WATCHERS_MAX) {
       throw refuse("resource_exhausted", `a sandbox has at most ${WATCHERS_MAX} watchers at a time; stop one first`);
@@ -56,7 +57,7 @@ export class Watchers {
     await watch.close();
   }
 
-  /** A watch that lives until it is removed. Returns its id. */
+  /** Opens a watch that lives until it is removed. Returns its id. */
   async openPolled(path: string, options: WatchOptions, signal: AbortSignal): Promise<string> {
     if (this.#polled.size + this.#polledSoon >= POLLING_WATCHERS_MAX) {
       throw refuse(
@@ -88,7 +89,7 @@ export class Watchers {
 }
 
 function newId(): string {
-  // 252 is the largest multiple of the alphabet's size in a byte: letters are equally likely.
+  // 252 is the largest multiple of the alphabet's size within a byte, so all letters are equally likely.
   const letters: string[] = [];
   while (letters.length < ID_LENGTH) {
     const usable = kernelBytes(ID_LENGTH).filter((byte) => byte < 252);
