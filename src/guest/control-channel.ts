@@ -126,8 +126,8 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
   if (known !== "" && fresh.sandboxId !== known) takeOwnIdentity();
   settings.replace(fresh);
   publishInternalVariables(fresh, variablesFolder);
-  // A resumed sandbox has a new memory file with stale figures, so write it now. A booting sandbox has one as well, but
-  // no process can read it yet, and the first process start updates it.
+  // A resumed sandbox has a new memory file without valid figures, so write it now. A booting sandbox has one as well,
+  // but no process can read it yet, and the first process start updates it.
   if (known !== "") meminfoFile.write();
   if (fresh.sandboxId !== "") collectLater();
   return new Response(null, { status: 204 });
@@ -135,7 +135,7 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
 
 /**
  * Process memory may still hold every secret the guest ever received, even after it was overwritten. Before the memory
- * becomes part of a template, a new process replaces this one. The sandbox keeps its id, by which a copy recognizes
+ * becomes part of a template, a new process replaces this one. The sandbox keeps its id, by which a copy recognises
  * that it is a copy.
  */
 function renew(controlled: Controlled): Promise<Response> {

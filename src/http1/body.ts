@@ -1,6 +1,6 @@
 /**
- * Where a body ends in the bytes of a connection: by its length, by its chunks, or with the connection. The same for
- * requests and responses.
+ * Finds the end of a body in the bytes of a connection: by length, by chunks, or with the connection. Used for requests
+ * and responses alike.
  */
 import {
   CARRIAGE_RETURN,
@@ -16,24 +16,26 @@ import {
   TAB,
 } from "./bytes.ts";
 
-/** Reads one body. */
 export interface Body {
   /** Returns the part of the bytes to pass on; may overwrite them. Throws if they break the framing. */
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer>;
   readonly ended: boolean;
   /** Number of bytes at the end of the last piece that follow the body. */
   readonly surplus: number;
-  /** Number of bytes at the end of the last piece that were left for another call, because enough was done for one. */
+  /**
+   * Number of bytes at the end of the last piece left for another call, because one call reads a limited number of
+   * chunks.
+   */
   readonly untaken?: number;
-  /** Only the end of the connection ends it. */
+  /** Set if only the end of the connection ends the body. */
   readonly endsWithConnection?: true;
   /** Number of content bytes still to come, if known. */
   readonly left?: number;
-  /** So many of them were moved by the kernel. */
+  /** The kernel moved this many of the content bytes. */
   skip?(bytes: number): void;
-  /** The same for a chunked body: bytes left of the current chunk. */
+  /** Bytes left of the current chunk of a chunked body. */
   readonly chunkLeft?: number;
-  /** The kernel moved the current chunk, and maybe more; the next bytes are the line end of the last one. */
+  /** The kernel moved the current chunk, and possibly more; the next bytes are the line end of the last one. */
   skipChunks?(): void;
 }
 
@@ -43,7 +45,7 @@ export const CHUNK_TRAILERS_MAX = 64;
 const SIZE_DIGITS_MAX = 8;
 const MOVED_BY_HAND_MAX_BYTES = 32;
 
-/** Refused as trailers: they come too late to be judged, and another reader might apply them. */
+/** Refused as trailers: they arrive too late to be checked, and another reader might apply them. */
 const NEVER_TRAILERS: ReadonlySet<string> = new Set([
   "host",
   "content-length",
@@ -52,7 +54,7 @@ const NEVER_TRAILERS: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** What the next byte of a chunked body is part of. */
+/** The part of a chunked body that the next byte belongs to. */
 const State = {
   SizeStart: 0,
   Size: 1,
@@ -113,15 +115,15 @@ export class BodyUntilClose implements Body {
 interface ChunkRules {
   /** `take` returns the bytes with their chunk lines, for a relay that does not rewrite them. */
   keepsLines?: boolean;
-  /** For requests that are relayed unchanged: not all servers read extensions in the same way. */
+  /** For requests relayed unchanged: servers differ in how they read extensions. */
   refusesExtensions?: boolean;
-  /** Chunks read by one call; the rest of the bytes is `untaken`. Unlimited unless given. */
+  /** Maximum chunks read by one call; the rest of the bytes is `untaken`. Unlimited by default. */
   chunksAtOnce?: number;
 }
 
 /**
- * A chunked body, read byte by byte without any allocation for a chunk. The content is moved together within the bytes
- * that arrived. Extensions are skipped. Trailers must be well-formed, and are dropped with the lines.
+ * A chunked body, read byte by byte without an allocation per chunk. Content is moved together within the arrived
+ * bytes. Extensions are skipped. Trailers must be well-formed and are dropped with the chunk lines.
  */
 export class ChunkedBody implements Body {
   readonly #keepsLines: boolean;
@@ -178,7 +180,7 @@ export class ChunkedBody implements Body {
         at += 2;
         continue;
       }
-      // Nearly all sizes stand alone on their line and arrive complete; the others are read byte by byte.
+      // Nearly all sizes stand alone on their line and arrive complete; others are read byte by byte.
       let size = 0;
       let digits = 0;
       if (state === State.SizeStart) {
@@ -203,7 +205,7 @@ export class ChunkedBody implements Body {
     return bytes.subarray(0, keepsLines ? at : gathered);
   }
 
-  /** Of anything but content. */
+  /** Takes a byte outside the content. */
   #takeByte(byte: number): void {
     switch (this.#state) {
       case State.ContentCr:
@@ -241,7 +243,7 @@ export class ChunkedBody implements Body {
     }
   }
 
-  /** Behind a chunk's size, or of a trailer. */
+  /** Takes a byte after a chunk's size, or of a trailer. */
   #takeRestOfLine(byte: number): void {
     if (++this.#lineBytes > CHUNK_LINE_MAX_BYTES) throw new Error("the body has too long a line");
     switch (this.#state) {
@@ -304,8 +306,8 @@ export class ChunkedBody implements Body {
 export const CHUNK_LINES_MAX_BYTES = 2 + SIZE_DIGITS_MAX + 2;
 
 /**
- * Where the next chunk ends, seen from the end of the content before it: the line end, the size line and the content.
- * 0: `ChunkedBody` has to read on, because it is the last chunk, has an extension or is malformed. Undefined: more
+ * Where the next chunk ends, counted from the end of the previous content: line end, size line and content. 0:
+ * `ChunkedBody` must read on, because the chunk is the last one, has an extension or is malformed. Undefined: more
  * bytes are needed.
  */
 export function chunkAhead(bytes: Buffer): number | undefined {
@@ -328,7 +330,7 @@ function hex(bytes: Buffer, at: number): number {
   return at < bytes.length ? (HEX_DIGITS[bytes[at] as number] as number) : NO_DIGIT;
 }
 
-/** Like `copyWithin`, without its call for the few bytes of a tiny chunk. */
+/** Like `copyWithin`, but without the cost of its call for a tiny chunk. */
 function move(bytes: Buffer<ArrayBuffer>, from: number, count: number, to: number): void {
   if (from === to) return;
   if (count > MOVED_BY_HAND_MAX_BYTES) bytes.copyWithin(to, from, from + count);

@@ -8,9 +8,9 @@ export const COLON = 0x3a;
 export const SEMICOLON = 0x3b;
 export const DELETE = 0x7f;
 
-/** For each byte 1 or 0: whether it may be in a header name or a method. */
+/** 1 for bytes allowed in a header name or a method, else 0. */
 export const IN_TOKEN = bytesLike(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]$/);
-/** Whether it may be in a header value: visible, a blank, or above ASCII. No control characters, CR or LF. */
+/** 1 for bytes allowed in a header value: visible, blank, or above ASCII. No control characters, CR or LF. */
 export const IN_VALUE = bytesLike(/^[\t\x20-\x7e\x80-\xff]$/);
 
 /** The value of a hexadecimal digit; `NO_DIGIT` for all other bytes. */

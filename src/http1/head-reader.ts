@@ -1,7 +1,8 @@
 /**
- * The HTTP/1.1 reader of this project, used wherever bytes of HTTP/1.1 are read: by the edge (clients and services),
- * the egress relay and the host's calls to guests. Request smuggling needs two readers that disagree, so there is one,
- * and it refuses any message that another implementation could read differently.
+ * The HTTP/1.1 reader of this project, used wherever HTTP/1.1 bytes are read: by the edge (clients and services), the
+ * egress relay and the host's calls to guests. Request smuggling needs two readers that disagree, so there is only one,
+ * and it refuses any message that another implementation could read differently. This folder never opens a connection
+ * and never decides where a message goes.
  *
  *   head-reader    heads, line by line as bytes arrive      request-head    request line, Host, body length
  *   header-lines   the headers that were read               response-head   status line, body length
@@ -16,7 +17,7 @@ import { HeaderLines, headerName } from "./header-lines.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
-/** Why a head is refused, with the status that a server responds with. */
+/** A refused head, with the status for the response. */
 export class BadHead extends Error {
   constructor(
     readonly status: 400 | 431 | 501 | 505,
@@ -28,16 +29,16 @@ export class BadHead extends Error {
 
 export interface HeadBounds {
   maxBytes: number;
-  /** Header lines; unlimited unless given. */
+  /** Maximum header lines; unlimited by default. */
   maxLines?: number;
   /** Skips empty lines before the head: old clients send one after a body. */
   skipsEmptyLines?: boolean;
 }
 
-/** A kind of message: how its first line is read, and what is checked at the end of its head. */
+/** A kind of message: parses its first line and checks its complete head. */
 export interface MessageKind<First, Head> {
   name: "request" | "response";
-  /** Lines may end with a bare LF (RFC 9112, 2.2): small services written by hand send that. */
+  /** Whether lines may end with a bare LF (RFC 9112, 2.2), as small hand-written services send them. */
   allowsBareLineFeeds: boolean;
   /** Throws `BadHead`, as does `head`. */
   first(line: string): First;
@@ -61,12 +62,12 @@ const GATHERED_MIN_BYTES = 1024;
 export class HeadReader<First, Head> {
   readonly #kind: MessageKind<First, Head>;
   readonly #bounds: HeadBounds;
-  /** Holds what has arrived; longer than `#length` while it grows. */
+  /** Bytes that have arrived; longer than `#length` while it grows. */
   #store = NOTHING;
   #length = 0;
-  /** Where the head begins, behind skipped lines. */
+  /** Start of the head, after skipped lines. */
   #start = 0;
-  /** Where the first line begins that has not been parsed. */
+  /** Start of the first line not parsed yet. */
   #at = 0;
   #first: First | undefined;
   #headers = new HeaderLines();
@@ -85,7 +86,9 @@ export class HeadReader<First, Head> {
     return this.#store.subarray(0, this.#length);
   }
 
-  /** Undefined: the head is not complete. Afterwards the reader is ready for the next head. Throws `BadHead`. */
+  /**
+   * Returns undefined while the head is incomplete. Afterwards the reader is ready for the next head. Throws `BadHead`.
+   */
   take(piece: Bytes): FoundHead<Head> | undefined {
     const searched = this.#length;
     const bytes = this.#gather(piece);
@@ -134,14 +137,14 @@ export class HeadReader<First, Head> {
     this.#start = this.#at;
   }
 
-  /** Another protocol, such as TLS, is refused at its first byte. */
+  /** Refuses another protocol, such as TLS, at its first byte. */
   #mayBegin(bytes: Bytes): boolean {
     const byte = bytes[this.#at];
     const isEmptyLine = byte === CARRIAGE_RETURN && this.#bounds.skipsEmptyLines === true;
     return byte === undefined || IN_TOKEN[byte] === 1 || (isEmptyLine && bytes.length === this.#at + 1);
   }
 
-  /** Behind the last complete line of the head, as far as it has arrived. Searches no byte twice. */
+  /** Position after the last complete line of the head that has arrived. Searches no byte twice. */
   #linesEnd(bytes: Bytes, piece: Bytes, searched: number): number {
     const from = Math.max(this.#start, searched - END.length + 1);
     let end = -1;
@@ -159,7 +162,7 @@ export class HeadReader<First, Head> {
     return last < 0 ? this.#at : Math.max(this.#at, searched + last + 1);
   }
 
-  /** Parses the lines up to `to`, which is behind a line feed. Returns where the head ends, if it does. */
+  /** Parses the lines up to `to`, which follows a line feed. Returns the end of the head, if it is there. */
   #takeLines(bytes: Bytes, to: number): number | undefined {
     if (this.#at === to) return undefined;
     if (this.#first === undefined) this.#takeFirst(bytes);
@@ -200,13 +203,15 @@ export class HeadReader<First, Head> {
     this.#at = lineFeed + 1;
   }
 
-  /** Behind the line end at this place; -1 if there is none. */
+  /** Position after the line end at `at`; -1 if there is none. */
   #lineEnd(bytes: Bytes, at: number): number {
     if (bytes[at] === CARRIAGE_RETURN && bytes[at + 1] === LINE_FEED) return at + 2;
     return this.#kind.allowsBareLineFeeds && bytes[at] === LINE_FEED ? at + 1 : -1;
   }
 
-  /** A malformed line that also exceeds the bound is too long, because its end might not have been awaited. */
+  /**
+   * Reports a malformed line beyond the bound as too long, so that the result does not depend on how the bytes arrive.
+   */
   #bad(bytes: Bytes, problem: string): BadHead {
     const lineFeed = bytes.indexOf(LINE_FEED, this.#at);
     if (lineFeed >= this.#bounds.maxBytes) return this.#tooLong();
@@ -219,8 +224,8 @@ export class HeadReader<First, Head> {
 }
 
 /**
- * The length of the body as the headers tell it; "chunked"; or "untold". Two statements about it are refused, whether
- * they agree or not: the next reader might take the other one (RFC 9112, 6.3).
+ * The body length given by the headers, "chunked", or "untold". Two statements are refused even if they agree: the next
+ * reader might use the other one (RFC 9112, 6.3).
  */
 export function toldLength(
   headers: HeaderLines,
@@ -239,7 +244,7 @@ export function toldLength(
   return Number(length);
 }
 
-/** More than any file has, and exact as a number. */
+/** At most 15 digits, exact as a number. */
 const LENGTH = /^\d{1,15}$/;
 
 function isBlank(byte: number | undefined): boolean {

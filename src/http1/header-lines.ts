@@ -1,11 +1,11 @@
 /**
- * The header lines of one message in the order they came: names in lower case, values byte for byte (latin1). Cheaper
- * than `Headers`, and lines with the same name stay separate.
+ * Header lines of one message in order: names in lower case, values byte for byte (latin1). Cheaper than `Headers`, and
+ * lines with the same name stay separate.
  */
 
 /** The part of `Headers` that `HeaderLines` also has. */
 export interface ReadHeaders {
-  /** The joined values of all lines with that name; null: there is none. */
+  /** The joined values of all lines with this name; null if there are none. */
   get(name: string): string | null;
   has(name: string): boolean;
 }
@@ -45,7 +45,7 @@ export class HeaderLines implements ReadHeaders {
     return count;
   }
 
-  /** A copy without that name, or with `instead` as its only value. */
+  /** A copy without this name, or with `instead` as its only value. */
   without(name: string, instead?: string): HeaderLines {
     const lines = new HeaderLines();
     this.forEach((value, own) => {
@@ -59,7 +59,7 @@ export class HeaderLines implements ReadHeaders {
     for (let at = 0; at < this.#names.length; at += 1) each(this.#values[at] ?? "", this.#names[at] ?? "");
   }
 
-  /** As they are written in HTTP/1.1. */
+  /** The lines in HTTP/1.1 form. */
   get text(): string {
     let text = "";
     for (let at = 0; at < this.#names.length; at += 1) text += `${this.#names[at]}: ${this.#values[at]}\r\n`;
@@ -74,12 +74,11 @@ export function isToken(text: string): boolean {
   return TOKEN.test(text);
 }
 
-/** The name in lower case. */
 export function headerName(written: string): string {
   return KNOWN.get(written) ?? written.toLowerCase();
 }
 
-/** Common names as they are usually written: a lookup is cheaper than `toLowerCase`. */
+/** Common names in their usual spelling: a lookup is cheaper than `toLowerCase`. */
 const KNOWN: ReadonlyMap<string, string> = new Map(
   [
     ["Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Cache-Control", "Connection", "Content-Length"],

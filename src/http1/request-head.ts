@@ -1,24 +1,24 @@
-/** Heads of requests. Lines end with CR LF only, there is one Host, and the body's length is told once. */
+/** Request heads. Lines must end with CR LF, there is one Host, and the body's length is given once. */
 import { BadHead, type HeadBounds, HeadReader, type MessageKind, toldLength } from "./head-reader.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 export interface RequestHead {
   method: string;
-  /** As it was sent. */
+  /** The target as sent. */
   target: string;
   minorVersion: 0 | 1;
   headers: HeaderLines;
   /** Length of the body. 0: there is none; undefined: it is chunked. */
   bodyBytes: number | undefined;
-  /** The connection may be used for another request. */
+  /** Whether the connection may be used for another request. */
   isKept: boolean;
-  /** The client waits for 100 Continue before it sends the body. */
+  /** Whether the client waits for 100 Continue before it sends the body. */
   awaitsContinue: boolean;
 }
 
 type RequestLine = Pick<RequestHead, "method" | "target" | "minorVersion">;
 
-// Single spaces between the three parts. Callers check the target where they use it.
+// Single spaces separate the three parts. Callers check the target where they use it.
 const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~\x80-\xff]+) HTTP\/1\.([01])$/;
 const OTHER_VERSION = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32} [!-~\x80-\xff]+ HTTP\/\d(?:\.\d)?$/;
 const CLOSES = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/;
@@ -47,7 +47,7 @@ const REQUEST: MessageKind<RequestLine, RequestHead> = {
       minorVersion,
       headers,
       bodyBytes,
-      // A connection of HTTP/1.0 is closed after its response, whatever the client asks for.
+      // An HTTP/1.0 connection is closed after its response, whatever the client asks for.
       isKept: minorVersion === 1 && !(connection !== undefined && CLOSES.test(connection)),
       awaitsContinue: minorVersion === 1 && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue",
     };

@@ -1,6 +1,6 @@
 /**
- * Heads of responses. Lines may end with a bare LF, as those of small services do: no reader takes a response for two
- * because of that, and a head that is forwarded to a client of the edge is written anew.
+ * Response heads. Lines may end with a bare LF, as small services send them: no reader takes one response for two
+ * because of that, and a head forwarded to a client of the edge is written anew.
  */
 import { BadHead, type HeadBounds, HeadReader, type MessageKind, toldLength } from "./head-reader.ts";
 import type { HeaderLines } from "./header-lines.ts";

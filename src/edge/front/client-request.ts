@@ -1,85 +1,82 @@
-/** One request of a client and its answer, over whichever protocol it came. Bytes pass by calls, without streams. */
+/** One client request and its response, independent of the protocol. Bytes pass through calls, without streams. */
 import type { HeaderLines } from "../../http1/header-lines.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 
 export interface ClientRequest {
   readonly method: string;
-  /** As it was sent. */
+  /** The target as sent. */
   readonly target: string;
   readonly headers: HeaderLines;
-  /** The address of who sent it. */
+  /** The client's address. */
   readonly peer: string;
-  /** It came by TLS. */
+  /** Whether it came over TLS. */
   readonly isSecure: boolean;
-  /** Of its body. 0: there is none; undefined: it ends when it ends. */
+  /** Length of the body. 0: there is none; undefined: unknown until it ends. */
   readonly bodyBytes: number | undefined;
 
-  /** Called once if the client leaves, or breaks its body off, before it has its whole answer. */
+  /** Called once if the client disconnects, or breaks its body off, before it has the whole response. */
   onGone: (() => void) | undefined;
   readonly isGone: boolean;
-  /** Called once when it is over, however that came: answered, left, or the tunnel that it became is closed. */
+  /** Called once when the request is over: responded to, aborted, or its tunnel closed. */
   onOver: (() => void) | undefined;
-  /** The same as a signal, for who needs one. */
+  /** Aborted when `onGone` is called. */
   readonly signal: AbortSignal;
 
-  /** What it has not taken of its answer counts as held by these. Absent: it is bounded in another way. */
+  /** Charges the unsent part of the response to this budget. Absent if another mechanism bounds it. */
   chargeTo?(held: HeldBytes): void;
 
-  /** From now on the body comes to the sink. What comes before is held back. */
+  /** Sends the body to the sink from now on. Until then it is held back. */
   sendBodyTo(sink: BodySink): void;
   /**
-   * Lets somebody else take the rest of the body from the connection, who is told its descriptor and how many bytes
-   * they are. False, or absent: it comes to the sink as before.
+   * Lets another reader take the rest of the body from the connection, given its descriptor and the number of bytes.
+   * False or absent: the body continues to go to the sink.
    */
   divertBody?(take: (descriptor: number, bytes: number) => boolean): boolean;
-  /** So many of them were taken. The body has ended with that, or comes to the sink again. */
+  /** Reports how many bytes the other reader took. The body has then ended, or continues to the sink. */
   bodyDiverted?(bytes: number): void;
-  /** Holds the body back, and lets it go on. */
+  /** Pauses the body; `releaseBody` resumes it. */
   holdBody(): void;
   releaseBody(): void;
 
   /**
-   * Begins the answer. The headers are those that the client gets; they tell the length of the body, if it is known.
-   * `first` is what is here of the body already, so that it goes with the head.
+   * Begins the response. The headers go to the client as they are, with the body's length if it is known. `first` is
+   * the part of the body that is already available, sent together with the head.
    */
   answer(head: AnswerLines, body: AnswerBody, first?: Buffer<ArrayBuffer>): void;
-  /**
-   * False: the client does not keep up, and `onDrained` is called when it has. The bytes are the connection's from now
-   * on.
-   */
+  /** Takes ownership of the bytes. False: the client does not keep up, and `onDrained` is called once it does. */
   write(bytes: Buffer<ArrayBuffer>): boolean;
   onDrained: (() => void) | undefined;
   /**
-   * The connection's descriptor, if what follows of the answer may be sent there past this: it has a known length, and
-   * all that was written is on its way. Undefined, or absent: it may not.
+   * The connection's descriptor if the rest of the response may be written to it directly: its length is known and
+   * everything written so far was sent. Undefined or absent otherwise.
    */
   readonly answerDescriptor?: number | undefined;
   /**
-   * Begins a chunk of so many bytes that may be sent there past this, and behind it any number of others; what is
-   * written to this instead is the chunk's, too. Answers with the connection's descriptor. Undefined, or absent: it
-   * may not, for the answer is not in chunks, or not all that was written is on its way.
+   * Begins a chunk of this many bytes that may be written to the connection directly, followed by any number of other
+   * chunks. Bytes passed to `write` meanwhile belong to this chunk. Returns the connection's descriptor; undefined or
+   * absent if the response is not chunked or unsent bytes remain.
    */
   divertChunk?(bytes: number): number | undefined;
-  /** It was sent whole, and so were others behind it, if any. */
+  /** The chunk was sent completely, and so were any others after it. */
   chunksDiverted?(): void;
-  /** The answer is whole. */
+  /** Completes the response. */
   end(): void;
-  /** The answer cannot become whole, and the client must not take what it has for that. */
+  /** Aborts the response so that the client cannot mistake it for complete. */
   cut(): void;
-  /** Makes the connection a tunnel, with this as its answer. Absent: the protocol has no such thing. */
+  /** Turns the connection into a tunnel, with this head as response. Absent if the protocol has no tunnels. */
   tunnel?(head: AnswerLines): ClientTunnel;
 }
 
 export interface BodySink {
-  /** A piece of the content. It is the sink's from now on. */
+  /** A piece of the content, owned by the sink from now on. */
   piece(bytes: Buffer<ArrayBuffer>): void;
-  /** All of it has come. */
+  /** The whole body has arrived. */
   ended(): void;
 }
 
 /**
- * There can be none, as for HEAD, whatever the headers say; or it is the first piece and no more; or it is written, and
- * then ended. Only the last is followed by anything.
+ * "none": no body, as for HEAD, whatever the headers say. "whole": the first piece is the whole body. "follows": the
+ * body is written in pieces and then ended.
  */
 export type AnswerBody = "none" | "whole" | "follows";
 
@@ -89,16 +86,16 @@ export interface AnswerLines {
   headers: HeaderLines;
 }
 
-/** Bytes in both directions, no longer anybody's HTTP. */
+/** Raw bytes in both directions, without HTTP. */
 export interface ClientTunnel {
   onData: (bytes: Buffer<ArrayBuffer>) => void;
   onDrained: () => void;
   onClosed: () => void;
-  /** False: as with an answer. */
+  /** False: the client does not keep up, and `onDrained` is called once it does. */
   write(bytes: Buffer<ArrayBuffer>): boolean;
   pause(): void;
   resume(): void;
-  /** Sends what waits, then closes. */
+  /** Sends waiting bytes, then closes. */
   end(): void;
   cut(): void;
 }

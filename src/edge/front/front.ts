@@ -1,6 +1,7 @@
 /**
- * Where clients connect: a listener that reads HTTP/1.1 itself, and with TLS HTTP/2 as well. Bun's own server would
- * drop bodies of GET and HEAD unseen, and makes objects of every request that most of them have no use for.
+ * The edge's listener for clients: HTTP/1.1 through the project's own reader, and HTTP/2 with TLS. Bun's own server
+ * drops bodies of GET and HEAD and creates objects per request that most requests do not need. This folder never
+ * decides where a request goes; it passes each one to its handler.
  */
 import type { Socket, SocketHandler, TCPSocketListener, TLSOptions } from "bun";
 import { EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MS } from "../limits.ts";
@@ -10,7 +11,7 @@ import { Http2Connection } from "./http2-connection.ts";
 import { Http2Sessions } from "./http2-sessions.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
 
-/** So often connections are looked at for both. */
+/** Interval of the check for idle connections and late request heads. */
 const EDGE_IDLE_LOOK_EVERY_MS = 2_000;
 
 interface FrontOptions {
@@ -18,13 +19,13 @@ interface FrontOptions {
   port: number;
   tls?: { cert: string; key: string };
   reusePort?: boolean;
-  /** How long a connection may be silent between two requests, if not for the usual time. */
+  /** Idle timeout between two requests; EDGE_IDLE_MS by default. */
   idleMs?: number;
-  /** Answers the request; must not throw. */
+  /** Handles the request; must not throw. */
   handle(request: ClientRequest): void;
 }
 
-/** As Bun wants them: each with its length before it. */
+/** ALPN protocols as Bun expects them: each preceded by its length. */
 const PROTOCOLS = Buffer.from("\x02h2\x08http/1.1", "latin1");
 const HTTP2 = "h2";
 const LOOPBACK = /^(?:127\.\d+\.\d+\.\d+|::1)$/;
@@ -40,14 +41,14 @@ export class Front implements Http1Owner {
   readonly idleMs: number;
   isStopping = false;
 
-  /** Throws when it cannot listen. */
+  /** Throws if it cannot listen. */
   constructor({ hostname, port, tls, reusePort = false, idleMs = EDGE_IDLE_MS, handle }: FrontOptions) {
     this.handle = handle;
     this.idleMs = idleMs;
     this.isSecure = tls !== undefined;
     this.#http2 = new Http2Sessions(handle);
     const options = { hostname, port, reusePort, socket: this.#handler() };
-    // Bun knows the protocols, its types do not.
+    // Bun supports ALPNProtocols, but its types do not list it.
     const withTls = { ...tls, ALPNProtocols: PROTOCOLS } as TLSOptions;
     this.#listener = Bun.listen<Connection>(tls === undefined ? options : Object.assign(options, { tls: withTls }));
     this.#looking = setInterval(() => this.#look(), EDGE_IDLE_LOOK_EVERY_MS);
@@ -58,24 +59,24 @@ export class Front implements Http1Owner {
     return this.#listener.port;
   }
 
-  /** Of the listener. */
+  /** The listener's descriptor. */
   get descriptor(): number | undefined {
     return descriptorOf(this.#listener);
   }
 
-  /** Only programs of this machine can connect to it. */
+  /** Whether only programs on this machine can connect. */
   get isLocal(): boolean {
     return LOOPBACK.test(this.#listener.hostname);
   }
 
-  /** Requests that are being answered, and tunnels. */
+  /** Number of requests in progress and open tunnels. */
   get pendingRequests(): number {
     let pending = this.#http2.pending;
     for (const { http1 } of this.#connections) if (http1?.isBusy === true) pending += 1;
     return pending;
   }
 
-  /** Takes no more connections. Resolves when there are none any more; unless `force`, what has begun is finished. */
+  /** Stops accepting connections. Resolves when none are left; requests in progress finish first unless `force`. */
   async stop(force: boolean): Promise<void> {
     this.isStopping = true;
     this.#listener.stop();
@@ -101,7 +102,7 @@ export class Front implements Http1Owner {
         if (!isDone) socket.terminate();
         else if (data.http1 === undefined && data.http2 === undefined) this.#speak(socket);
       },
-      // Its own copy: what a socket hands out is never shared memory, though its type leaves that open.
+      // A socket hands out its own copy, never shared memory, although the type allows that.
       data: ({ data }, bytes) => data.data(bytes as Buffer<ArrayBuffer>),
       drain: ({ data }) => data.drained(),
       close: ({ data }) => {
@@ -113,7 +114,7 @@ export class Front implements Http1Owner {
     };
   }
 
-  /** TLS is there, and with it what the client wants to speak. */
+  /** Chooses the protocol after the TLS handshake. */
   #speak(socket: Socket<Connection>): void {
     if (socket.alpnProtocol !== HTTP2) {
       socket.data.http1 = new Http1Connection(socket, this);
@@ -136,7 +137,7 @@ export class Front implements Http1Owner {
   }
 }
 
-/** Neither of the two: it has not been said yet what is spoken. */
+/** Has neither protocol until the TLS handshake has chosen one. */
 class Connection {
   http1: Http1Connection | undefined;
   http2: Http2Connection | undefined;

@@ -1,8 +1,6 @@
-/** Where clients connect, wherever that is: in this process for tests, in processes of its own for a server. */
+/** Starts listeners for clients: in this process for tests, in separate processes for a server. */
 export interface Fronts {
-  /**
-   * Resolves when clients can connect. Where two with TLS share a port, new connections come to the later one.
-   */
+  /** Resolves when clients can connect. If two listeners with TLS share a port, new connections go to the later one. */
   begin(settings: FrontSettings): Promise<Listening>;
 }
 
@@ -10,13 +8,13 @@ export interface FrontSettings {
   hostname: string;
   port: number;
   tls?: { cert: string; key: string };
-  /** How long a connection may be silent between two requests. */
+  /** Idle timeout between two requests. */
   idleMs: number;
 }
 
 export interface Listening {
-  /** Whether a request is being answered, or a tunnel open. */
+  /** Whether any request is in progress or any tunnel is open. */
   carriesAnything(): Promise<boolean>;
-  /** Takes no more connections. Resolves when there are none; unless `force`, what has begun is finished. */
+  /** Stops accepting connections. Resolves when none are left; requests in progress finish first unless `force`. */
   stop(force: boolean): Promise<void>;
 }

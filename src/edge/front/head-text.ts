@@ -1,12 +1,12 @@
-/** A head as text, which has one letter for each byte, and what it is sent with. */
+/** Writes HTTP/1.1 heads as latin1 text, with one character per byte. */
 import type { AnswerLines } from "./client-request.ts";
 
-/** Status and headers, without the empty line behind them. */
+/** Status line and headers, without the final empty line. */
 export function headText({ status, statusText, headers }: AnswerLines): string {
   return `HTTP/1.1 ${status} ${statusText}\r\n${headers.text}`;
 }
 
-/** Text and the bytes behind it, in one buffer. The text has one letter for each byte. */
+/** Joins latin1 text and the bytes after it in one buffer. */
 export function joined(text: string, bytes: Buffer): Buffer<ArrayBuffer> {
   const both = Buffer.allocUnsafe(text.length + bytes.length);
   both.write(text, "latin1");

@@ -1,7 +1,6 @@
 /**
- * A client's connection that speaks HTTP/1.1: one request after the other, each answered before the next is looked at.
- * What comes early is kept, and the client held back. A connection that leaves any doubt about where a request ends is
- * closed.
+ * A client connection over HTTP/1.1: one request after the other, each completed before the next is read. Early bytes
+ * are kept, and the client is held back. A connection is closed whenever the end of a request is in doubt.
  */
 import type { Socket } from "bun";
 import { BadHead } from "../../http1/head-reader.ts";
@@ -21,16 +20,16 @@ import { Reading } from "./reading.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
 
-/** Of what comes behind a request that is still being answered; above it, the client is held back. */
+/** Maximum bytes kept from behind a request in progress; above it, the client is held back. */
 export const EDGE_EARLY_MAX_BYTES = 64 * 1024;
-/** The same of a connection that ends: bytes are dropped unread, then left with the kernel until the client leaves. */
+/** Maximum bytes discarded while a connection ends; above it, bytes stay in the kernel until the client disconnects. */
 const EDGE_UNWANTED_BYTES_MAX = 16 * 1024 * 1024;
 
-/** Whose connection it is. */
+/** The listener that owns the connection. */
 export interface Http1Owner {
   handle(request: ClientRequest): void;
   readonly isSecure: boolean;
-  /** How long a connection may be silent between two requests. */
+  /** Idle timeout between two requests. */
   readonly idleMs: number;
   readonly isStopping: boolean;
 }
@@ -50,14 +49,17 @@ export class Http1Connection implements RequestConnection {
   readonly #unsent = new UnsentBytes();
   readonly #reading = new Reading(this);
   readonly #head = new RequestHeadReader(HEAD_BOUNDS);
-  /** What came behind the request that is being answered. */
+  /** Bytes that arrived after the current request. */
   #early: Bytes | undefined;
   #request: Http1Request | undefined;
   #tunnel: Tunnel | undefined;
   #deadlineMs: number;
-  /** Of what comes while it ends. */
+  /** Bytes discarded while the connection ends. */
   #unwantedBytes = 0;
-  /** Nothing more is sent: it closes when the client has what waits, or takes too long for that. */
+  /**
+   * Set when nothing more will be sent: the connection closes once the client has taken the waiting bytes, or on
+   * timeout.
+   */
   #ending: "end" | "linger" | undefined;
   #closed = false;
 
@@ -65,7 +67,7 @@ export class Http1Connection implements RequestConnection {
     this.#socket = socket;
     this.#owner = owner;
     this.#deadlineMs = performance.now() + this.#owner.idleMs;
-    // One that vanishes within a stream that is silent would be held for ever.
+    // Detects a client that vanished during a silent stream; without keepalive its connection would stay forever.
     socket.setKeepAlive(true, EDGE_KEEPALIVE_MS);
   }
 
@@ -85,7 +87,7 @@ export class Http1Connection implements RequestConnection {
     return this.#unsent.isEmpty;
   }
 
-  /** A request is being answered, or the connection is a tunnel. */
+  /** Whether a request is in progress or the connection is a tunnel. */
   get isBusy(): boolean {
     return this.#request !== undefined || this.#tunnel !== undefined;
   }
@@ -94,12 +96,12 @@ export class Http1Connection implements RequestConnection {
     return this.#closed;
   }
 
-  /** Cuts the connection if it has taken too long for what it is at. */
+  /** Closes the connection if its current step has timed out. */
   look(nowMs: number): void {
     if (nowMs > this.#deadlineMs) this.cut();
   }
 
-  /** No more requests; what is being answered is finished. */
+  /** Accepts no more requests; a request in progress is finished. */
   finish(): void {
     if (this.#ending !== undefined) this.hurry();
     else if (!this.isBusy) this.#close("end");
@@ -182,7 +184,7 @@ export class Http1Connection implements RequestConnection {
     return early;
   }
 
-  /** A copy, since the body's piece is somebody else's by then. */
+  /** Copies the bytes, because the body's piece is owned and freed by its sink. */
   keepBehind(bytes: Bytes): void {
     this.#keepEarly(Buffer.from(bytes));
   }
@@ -204,14 +206,14 @@ export class Http1Connection implements RequestConnection {
     this.#deadlineMs = performance.now() + this.#owner.idleMs;
     this.#reading.beginAnew();
     if (this.#unsent.isEmpty) this.#unsent.chargeTo(OWN_HELD_BYTES);
-    // Who takes no answers is asked for no more requests.
+    // A client that does not read responses gets no further requests served.
     if (this.#unsent.isFull) {
       this.pause();
       return;
     }
     this.resume();
     const early = this.takeEarly();
-    // Not at once: of many small requests in a row, each would stand on the last.
+    // Deferred, so that many small pipelined requests do not nest on the stack.
     if (early !== undefined) queueMicrotask(() => this.take(early));
   }
 
@@ -256,7 +258,7 @@ export class Http1Connection implements RequestConnection {
     }
   }
 
-  /** From its first byte on: one that comes byte by byte has no more time than any other. */
+  /** Starts at the first byte, so that a head sent byte by byte gets no extra time. */
   #awaitHead(): void {
     this.#deadlineMs = performance.now() + EDGE_REQUEST_HEAD_MS;
   }
@@ -270,14 +272,16 @@ export class Http1Connection implements RequestConnection {
   #close(how: "end" | "linger"): void {
     if (this.#closed || this.#ending !== undefined) return;
     this.#ending = how;
-    // Who wants no further request takes the answer to the last one no faster than others do.
+    // A client that sends no further request may still need time to read the last response.
     const mayTakeLong = how === "end" && !this.#owner.isStopping;
     this.#deadlineMs = performance.now() + (mayTakeLong ? this.#owner.idleMs : EDGE_CLOSE_MS);
     this.resume();
     if (this.#unsent.isEmpty) this.#leave();
   }
 
-  /** One whose bytes have not all been read would be reset by the kernel, and the client lose what it was answered. */
+  /**
+   * Lingers if input is unread: otherwise the kernel would reset the connection and the client would lose its response.
+   */
   #leave(): void {
     this.#deadlineMs = performance.now() + EDGE_CLOSE_MS;
     if (this.#ending === "linger") this.#socket.shutdown();

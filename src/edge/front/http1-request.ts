@@ -1,4 +1,4 @@
-/** One request over HTTP/1.1 and its answer. */
+/** One HTTP/1.1 request and its response. */
 import { type Body, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import type { RequestHead } from "../../http1/request-head.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
@@ -6,7 +6,7 @@ import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } f
 import { headText, joined } from "./head-text.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 
-/** Of a body that nobody wants, read on so that its client sees the answer; one that is longer ends its connection. */
+/** How much of an unwanted body is read so that the client sees the response; a longer body ends the connection. */
 export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
 
 type Bytes = Buffer<ArrayBuffer>;
@@ -14,31 +14,31 @@ type Bytes = Buffer<ArrayBuffer>;
 const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";
 const LAST_CHUNK = "0\r\n\r\n";
 
-/** What a request needs of its connection. */
+/** The part of a connection that a request uses. */
 export interface RequestConnection {
   readonly peer: string;
   readonly isSecure: boolean;
-  /** Undefined: bytes may not go there past this. */
+  /** Undefined if bytes must not be written to the connection directly. */
   readonly descriptor: number | undefined;
-  /** All that was sent is on its way. */
+  /** Whether everything written so far was sent. */
   readonly hasSentAll: boolean;
-  /** False: the client does not keep up. */
+  /** Returns false if the client does not keep up. */
   send(bytes: Bytes): boolean;
   pause(): void;
   resume(): void;
   cut(): void;
   chargeTo(held: HeldBytes): void;
-  /** What was received and is too much for one turn: it is received again in another. */
+  /** Gives back received bytes that are too much for one turn; they arrive again in another. */
   later(bytes: Bytes): void;
-  /** What has come of the body already. */
+  /** Takes the part of the body that has already arrived. */
   takeEarly(): Bytes | undefined;
-  /** What came behind the body. */
+  /** Keeps bytes that arrived after the body. */
   keepBehind(bytes: Bytes): void;
-  /** Nobody wants the rest of the body, which has little time to come. */
+  /** Shortens the deadline: the rest of the body is unwanted. */
   hurry(): void;
-  /** It is over, answered and read to its end, or else the connection is. */
+  /** The request is over. The connection ends too, unless it is kept and the body was read to its end. */
   requestOver(isKept: boolean, isRead: boolean): void;
-  /** `closed` is called when it is. */
+  /** `closed` is called when the tunnel closes. */
   tunnel(head: AnswerLines, closed: () => void): ClientTunnel;
 }
 
@@ -49,19 +49,19 @@ export class Http1Request implements ClientRequest {
   readonly bodyBytes: number | undefined;
   readonly #connection: RequestConnection;
   readonly #head: RequestHead;
-  /** Undefined: there is no body, or it has been read to its end. */
+  /** Undefined if there is no body or it has been read to its end. */
   #framing: Body | undefined;
   #sink: BodySink | undefined;
-  /** Of the answer. */
+  /** State of the response. */
   #state: "awaited" | "begun" | "over" = "awaited";
   #inChunks = false;
   #chunksBegun = false;
-  /** Of a chunk that was begun, if it is not sent past this. */
+  /** Bytes left of a chunk that was begun, unless they are written directly. */
   #chunkLeft = 0;
-  /** The end of the connection is the end of the answer. */
+  /** Whether the end of the connection ends the response. */
   #untilClose = false;
   #isDiverted = false;
-  /** Of the body, since the answer is over. */
+  /** Bytes of the body read since the response was completed. */
   #unwantedBytes = 0;
   #abort: AbortController | undefined;
   onGone: (() => void) | undefined;
@@ -94,7 +94,7 @@ export class Http1Request implements ClientRequest {
     return this.#abort.signal;
   }
 
-  /** What arrives is for `received`. */
+  /** Whether arriving bytes go to `received`. */
   get takesBody(): boolean {
     return this.#sink !== undefined && this.#framing !== undefined;
   }
@@ -133,7 +133,7 @@ export class Http1Request implements ClientRequest {
   divertBody(take: (descriptor: number, bytes: number) => boolean): boolean {
     const left = this.#framing?.left ?? 0;
     const { descriptor } = this.#connection;
-    // One of which the rest would be read on when nobody wants it must be counted to its end.
+    // Only bodies too long to be discarded: a discarded body must be counted to its end.
     const isLong = left >= EDGE_SPLICED_MIN_BYTES && (this.bodyBytes ?? 0) > EDGE_UNWANTED_BODY_MAX_BYTES;
     if (!isLong || descriptor === undefined || this.#isDiverted || !take(descriptor, left)) return false;
     this.#isDiverted = true;
@@ -166,7 +166,7 @@ export class Http1Request implements ClientRequest {
     const framing = this.#framing;
     if (framing === undefined) return;
     if (this.#isDiverted) {
-      // Two that read from one connection: nobody knows in which order.
+      // Two readers on one connection: the order of the bytes is unknown.
       this.#connection.cut();
       return;
     }
@@ -174,7 +174,7 @@ export class Http1Request implements ClientRequest {
     try {
       content = framing.take(bytes);
     } catch {
-      // Nobody knows where the next request would begin.
+      // The start of the next request is unknown.
       this.#connection.cut();
       return;
     }
@@ -189,7 +189,7 @@ export class Http1Request implements ClientRequest {
       }
     }
     if (untaken > 0) {
-      // A copy, since the sink frees what it gets, and the rest is in the same buffer.
+      // Copied, because the sink frees its buffer, which also holds the rest.
       content = Buffer.from(content);
       this.#connection.later(bytes.subarray(bytes.length - untaken));
     }
@@ -227,7 +227,10 @@ export class Http1Request implements ClientRequest {
     return this.#sendBoth(this.#chunkStart(bytes.length), bytes);
   }
 
-  /** Of a chunk that was begun before its bytes were there. Copied, since what is sent is the connection's. */
+  /**
+   * Continues a chunk that was begun before its bytes were available. The parts are copied, because the connection owns
+   * each buffer it sends.
+   */
   #continueChunk(bytes: Bytes): boolean {
     const left = this.#chunkLeft;
     this.#chunkLeft = Math.max(left - bytes.length, 0);
@@ -242,7 +245,7 @@ export class Http1Request implements ClientRequest {
     this.#state = "over";
     this.onOver?.();
     if (this.#inChunks) this.#connection.send(Buffer.from(`${this.#chunksBegun ? "\r\n" : ""}${LAST_CHUNK}`));
-    // A service may answer before we have heard that it got the last of the body.
+    // A service may respond before the edge learns that the service received the whole body.
     if (!this.#isDiverted) this.#leaveConnection();
   }
 
@@ -267,7 +270,7 @@ export class Http1Request implements ClientRequest {
     return this.#connection.tunnel(head, () => this.onOver?.());
   }
 
-  /** The connection has ended. */
+  /** Called when the connection has ended. */
   leave(): void {
     if (this.#state === "over") return;
     this.isGone = true;
@@ -276,13 +279,15 @@ export class Http1Request implements ClientRequest {
     this.#abort?.abort();
   }
 
-  /** Who waits to be told to continue may send the body or not: what comes next would be a guess. */
+  /**
+   * A client that awaits 100 Continue may or may not send the body, so the meaning of the next bytes would be a guess.
+   */
   #mayKeep(): boolean {
     const isUnasked = this.#head.awaitsContinue && this.#sink === undefined;
     return this.#head.isKept && !this.#untilClose && !isUnasked;
   }
 
-  /** The rest of a body that nobody wants is read if it is short; one in chunks until it turns out not to be. */
+  /** The rest of an unwanted body is read if it is short; a chunked one until it exceeds the limit. */
   #mayDiscard(): boolean {
     return this.#mayKeep() && (this.bodyBytes ?? 0) <= EDGE_UNWANTED_BODY_MAX_BYTES;
   }
@@ -303,14 +308,14 @@ export class Http1Request implements ClientRequest {
     else this.#sendHead(text, body);
   }
 
-  /** Small pieces go with what stands before them. */
+  /** Sends small pieces in one buffer with the text before them. */
   #sendBoth(before: string, bytes: Bytes): boolean {
     if (bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) return this.#connection.send(joined(before, bytes));
     this.#connection.send(Buffer.from(before, "latin1"));
     return this.#connection.send(bytes);
   }
 
-  /** The end of a chunk goes with the start of the next, for a piece sent is a call of the kernel. */
+  /** Joins the end of a chunk with the start of the next, because every send is a system call. */
   #chunkStart(bytes: number): string {
     const end = this.#chunksBegun ? "\r\n" : "";
     this.#chunksBegun = true;

@@ -1,6 +1,6 @@
 /**
- * A client's HTTP/2 connection: the socket as the library wants it, and the bodies of requests and answers, which go
- * past the library. Windows are counted accordingly: the library counts none of the DATA that it does not see.
+ * A client's HTTP/2 connection: adapts the socket to Node's HTTP/2 library and carries the bodies of requests and
+ * responses past it. Flow-control windows are counted here, because the library does not see that DATA.
  */
 import { Duplex } from "node:stream";
 import type { Socket } from "bun";
@@ -25,7 +25,7 @@ import {
 } from "./http2-frames.ts";
 import { Reading } from "./reading.ts";
 
-/** Of one connection, in one turn: each takes some microseconds, whatever it carries. */
+/** Maximum frames of one connection per turn: each takes some microseconds, whatever it carries. */
 export const EDGE_HTTP2_FRAMES_AT_ONCE_MAX = 64;
 
 type Bytes = Buffer<ArrayBuffer>;
@@ -33,35 +33,35 @@ type Bytes = Buffer<ArrayBuffer>;
 /** A request on the connection. */
 export interface Http2Carried {
   readonly id: number;
-  /** Of the body of the request, as far as it has come and nobody has taken it. */
+  /** Bytes of the request body that have arrived and were not taken. */
   readonly untakenBytes: number;
-  /** Its sandbox has used up its share of what this process holds for all. */
+  /** Whether the request's sandbox has used up its share of held bytes. */
   readonly isSpent: boolean;
-  /** Ends the request, so that nothing is kept of it. */
+  /** Ends the request and drops everything held for it. */
   refuseBody(): void;
-  /** DATA of so many bytes comes. False: its body has ended. */
+  /** A DATA frame of this size arrives. Returns false if the body has ended. */
   bodyComes(bytes: number): boolean;
   bodyCame(content: Bytes): void;
-  /** True: the library is to know. */
+  /** Returns true if the library must be told. */
   bodyEnded(): boolean;
-  /** What the client takes of the answer, besides its initial window. */
+  /** The client's window for the response, relative to the initial window. */
   window: number;
-  /** There is room to send more of the answer. */
+  /** Called when there is room to send more of the response. */
   flush(): void;
 }
 
 /** RFC 9113, 6.9.2. */
 const INITIAL_WINDOW = 65_535;
 const WINDOW_MAX = 2 ** 31 - 1;
-/** Its own window is opened anew when so much of it is used up, or with that of a stream, if that comes first. */
+/** The connection's window is reopened after this many bytes, or earlier together with a stream's window. */
 const WINDOW_STEP_BYTES = (EDGE_HTTP2_WINDOW_BYTES * 5) / 8;
-/** Frames of an answer are put together here, for one write. All connections share it: what is not sent is copied. */
+/** Buffer for joining response frames into one write, shared by all connections: unsent bytes are copied. */
 const FRAMES_AT_ONCE = 8;
 const SENDING = Buffer.alloc(FRAMES_AT_ONCE * (FRAME_HEAD_BYTES + FRAME_MAX_BYTES));
 
 export class Http2Connection extends Duplex implements FrameTaker {
   readonly #socket: Socket<unknown>;
-  /** Not sent yet, and who is to be told when it is. */
+  /** Unsent bytes, with the callback for when they are sent. */
   #unsent: { bytes: Buffer; sent?: (failure?: Error) => void }[] = [];
   readonly #frames = new Http2Frames(this);
   readonly #reading = new Reading({
@@ -72,13 +72,13 @@ export class Http2Connection extends Duplex implements FrameTaker {
   #isPaused = false;
   #isClosed = false;
   readonly #requests = new Map<number, Http2Carried>();
-  /** Whose answers wait for a window or for the socket, in turns. */
+  /** Requests whose responses wait for a window or the socket, in turn. */
   readonly #waiting = new Set<Http2Carried>();
   #window = INITIAL_WINDOW;
   #initialWindow = INITIAL_WINDOW;
-  /** DATA that came since the client was last told that it may send more. */
+  /** Bytes of DATA since the last window update. */
   #receivedBytes = 0;
-  /** Since when the connection is not read because of bodies of which nothing is taken. */
+  /** Since when reading is paused because no body is being taken. */
   #stuckSinceMs: number | undefined;
   #heardMs = performance.now();
 
@@ -86,7 +86,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     super();
     this.#socket = socket;
     socket.setKeepAlive(true, EDGE_KEEPALIVE_MS);
-    // Whoever owns the stream hears of the close that follows.
+    // The owner of the stream sees the close event that follows.
     this.on("error", () => undefined);
   }
 
@@ -106,13 +106,13 @@ export class Http2Connection extends Duplex implements FrameTaker {
     this.bodyTaken();
   }
 
-  /** A service took something of a body. */
+  /** A service took a part of a body. */
   bodyTaken(): void {
     this.#stuckSinceMs = undefined;
     this.#readOn();
   }
 
-  /** The client may send so much more of the body of this stream, and as much of all as has come. */
+  /** Reopens the stream's window by this much, and the connection's by everything received. */
   open(stream: number, bytes: number): void {
     const frames = stream === 0 ? [] : [windowUpdate(stream, bytes)];
     if (this.#receivedBytes > 0) frames.push(windowUpdate(0, this.#receivedBytes));
@@ -121,8 +121,8 @@ export class Http2Connection extends Duplex implements FrameTaker {
   }
 
   /**
-   * Sends what the client and the socket take of an answer, and tells how much that was. `flush` is called when there
-   * is room for more.
+   * Sends as much of a response as the windows and the socket take; returns the number of bytes. `flush` is called when
+   * there is room for more.
    */
   send(request: Http2Carried, bytes: Bytes): number {
     let sent = 0;
@@ -138,7 +138,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     return sent;
   }
 
-  /** None while something else waits to be sent: that is before it. */
+  /** Sends nothing while earlier bytes wait. */
   #sendFrames(stream: number, bytes: Bytes): number {
     const isCorked = this.writableCorked > 0 && bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES;
     if (this.#isClosed || this.#unsent.length > 0 || (this.writableLength > 0 && !isCorked)) return 0;
@@ -159,9 +159,9 @@ export class Http2Connection extends Duplex implements FrameTaker {
     return at;
   }
 
-  /** Ends the largest bodies if nothing was taken of any for too long. */
+  /** Ends the largest bodies if none was taken for too long. */
   lookForStuck(nowMs: number): void {
-    // Others may have left room since.
+    // Other connections may have released budget since.
     this.#readOn();
     if (!this.#isPaused || this.#untakenBytes < this.#untakenMaxBytes) return;
     this.#stuckSinceMs ??= nowMs;
@@ -189,7 +189,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     return EDGE_HTTP2_UNTAKEN_MAX_BYTES;
   }
 
-  /** Nothing is asked for on it, and has not been since then. Null: something is. */
+  /** Since when the connection has had no requests; null while it has some. */
   get silentSinceMs(): number | null {
     return this.#requests.size > 0 ? null : this.#heardMs;
   }
@@ -199,7 +199,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     this.#reading.data(bytes);
   }
 
-  /** No more frames than take a moment; the others come in another turn. */
+  /** Reads a bounded number of frames; the rest waits for another turn. */
   #take(bytes: Bytes): void {
     if (this.#isClosed) return;
     const rest = this.#frames.take(bytes, EDGE_HTTP2_FRAMES_AT_ONCE_MAX);
@@ -235,7 +235,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     if (request === undefined) this.#window += bytes;
     else request.window += bytes;
     const window = request === undefined ? this.#window : this.#initialWindow + request.window;
-    // RFC 9113, 6.9.1. The library would not know of what it did not count.
+    // RFC 9113, 6.9.1. Checked here, because the library does not count these bytes.
     if (window > WINDOW_MAX) this.cut();
     else if (request === undefined && wasClosed) this.#flushAnswers();
     else if (request !== undefined && this.#waiting.delete(request)) request.flush();
@@ -256,7 +256,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     this.#readOn();
   }
 
-  /** Who has sent something is the last the next time. */
+  /** Requests that have sent something go to the end of the queue. */
   #flushAnswers(): void {
     for (const request of [...this.#waiting]) {
       if (this.#window <= 0 || this.#unsent.length > 0) return;
@@ -265,7 +265,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     }
   }
 
-  /** Heads of answers wait for no window: who takes none is asked for nothing more. */
+  /** Response heads are not flow-controlled: a client that reads none gets no further requests served. */
   get #isFull(): boolean {
     return this.writableLength >= EDGE_ANSWER_WAITING_MAX_BYTES || this.#untakenBytes >= this.#untakenMaxBytes;
   }
@@ -287,7 +287,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
   }
 
   override _read(): void {
-    // What comes is passed to the library at once.
+    // Incoming bytes are passed to the library at once.
   }
 
   override _write(bytes: Buffer, _encoding: string, sent: (failure?: Error) => void): void {
@@ -312,7 +312,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
     done(failure);
   }
 
-  /** False: the rest waits for `drained`, before all that waits already. */
+  /** Returns false if the rest waits for `drained`, ahead of other waiting bytes. */
   #write(bytes: Buffer, sent?: (failure?: Error) => void): boolean {
     const count = this.#isClosed ? -1 : this.#socket.write(bytes);
     const isSent = count === bytes.length;

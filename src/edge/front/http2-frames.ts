@@ -1,15 +1,14 @@
 /**
- * Reads the frames that an HTTP/2 client sends. The content of DATA frames goes past the library, which would copy each
- * frame into an object of its own; what a client is ready to take of answers is counted here for the same reason. All
- * other frames go to the library as they are.
+ * Reads the frames of an HTTP/2 client. DATA content bypasses the library, which would copy each frame into an object.
+ * Window updates are counted here for the same reason. All other frames go to the library unchanged.
  */
 
 type Bytes = Buffer<ArrayBuffer>;
 
-/** What a client sends before its first frame (RFC 9113, 3.4). */
+/** The client's connection preface (RFC 9113, 3.4). */
 const PREFACE_BYTES = 24;
 export const FRAME_HEAD_BYTES = 9;
-/** RFC 9113, 6.5.2: we announce no other, and a client may not ask for less. */
+/** RFC 9113, 6.5.2: the edge announces no other maximum, and a client cannot require a smaller one. */
 export const FRAME_MAX_BYTES = 16_384;
 export const [DATA, WINDOW_UPDATE] = [0, 8] as const;
 const SETTINGS = 4;
@@ -21,36 +20,36 @@ const INITIAL_WINDOW_SIZE = 4;
 const STREAM_MASK = 0x7fffffff;
 
 export interface FrameTaker {
-  /** Frames for the library, or parts of them, in order. They are its only until the call returns. */
+  /** Frames or parts of frames for the library, in order. The bytes are valid only during the call. */
   pass(bytes: Bytes): void;
-  /** A DATA frame begins that counts as so many bytes of the client's windows. False: it is the library's. */
+  /** A DATA frame begins that counts this much against the client's windows. False: pass it to the library. */
   takesData(stream: number, bytes: number): boolean;
-  /** Content of DATA frames. Nobody else holds any part of its buffer. */
+  /** Content of DATA frames. The receiver owns the whole buffer. */
   data(stream: number, content: Bytes): void;
-  /** The last DATA frame has come. True: the library gets an empty one in its place. */
+  /** The last DATA frame has arrived. True: the library gets an empty one in its place. */
   dataEnded(stream: number): boolean;
-  /** The client takes so much more, of one stream or of all (0). False: the frame is the library's. */
+  /** The client opens the window of one stream or of the connection (0). False: pass the frame to the library. */
   windowOpened(stream: number, bytes: number): boolean;
-  /** So much the client takes of a stream before it opens the stream's window. */
+  /** The client sets the initial window of streams. */
   initialWindow(bytes: number): void;
 }
 
 export class Http2Frames {
   readonly #taker: FrameTaker;
-  /** Of the frame that is being read. */
+  /** Bytes left of the current frame. */
   #left = PREFACE_BYTES;
-  /** Its stream, if its content is taken here. */
+  /** The stream of the current frame, if its content is read here. */
   #stream: number | undefined;
   #padding = 0;
   #isLast = false;
-  /** The beginning of a frame of which too little has come to know what it is. */
+  /** The beginning of a frame that cannot be identified yet. */
   #begun: Bytes | undefined;
 
   constructor(taker: FrameTaker) {
     this.#taker = taker;
   }
 
-  /** Reads so many frames of the bytes that come next, and gives back what is behind them. */
+  /** Reads at most `most` frames and returns the bytes after them. */
   take(arrived: Bytes, most: number): Bytes | undefined {
     const bytes = this.#begun === undefined ? arrived : Buffer.concat([this.#begun, arrived]);
     this.#begun = undefined;
@@ -87,14 +86,14 @@ export class Http2Frames {
     return end;
   }
 
-  /** Where its content begins, or undefined when more of it must be there to say what it is. */
+  /** Where the frame's content begins, or undefined if more bytes are needed to identify it. */
   #takeHead(reading: Gathering, at: number): number | undefined {
     const { bytes } = reading;
     if (bytes.length < at + FRAME_HEAD_BYTES) return undefined;
     const [length, kind, flags = 0] = [bytes.readUIntBE(at, 3), bytes[at + 3], bytes[at + 4]];
     const stream = bytes.readUInt32BE(at + 5) & STREAM_MASK;
     const content = at + FRAME_HEAD_BYTES;
-    // The library ends the connection because of it.
+    // The library ends the connection because of an oversized frame.
     const isTooLong = length > FRAME_MAX_BYTES;
     const isCounted = kind === WINDOW_UPDATE || (kind === SETTINGS && (flags & ACKNOWLEDGED) === 0);
     if (!isTooLong && isCounted) {
@@ -111,7 +110,7 @@ export class Http2Frames {
     if (isTooLong || kind !== DATA) return content;
     const padding = isPadded ? (bytes[content] ?? 0) + 1 : 0;
     if (padding > length || (isPadded && length === 0)) return content;
-    // What comes before it may be what opens its stream.
+    // Passed first, because earlier frames may open this stream.
     reading.pass(at);
     if (!this.#taker.takesData(stream, length)) return content;
     [this.#stream, this.#isLast] = [stream, (flags & END_STREAM) !== 0];
@@ -122,7 +121,7 @@ export class Http2Frames {
     return first;
   }
 
-  /** True: the library need not see it. */
+  /** Returns true if the library need not see the frame. */
   #count(kind: number, stream: number, content: Bytes): boolean {
     if (kind === WINDOW_UPDATE) {
       const bytes = content.length === 4 ? content.readUInt32BE(0) & STREAM_MASK : 0;
@@ -135,11 +134,11 @@ export class Http2Frames {
   }
 }
 
-/** Content of one stream that came in the same bytes is moved together, in place: frames' heads stand between. */
+/** Moves content of one stream within the arrived bytes together, in place, over the frame heads in between. */
 class Gathering {
   readonly bytes: Bytes;
   readonly #taker: FrameTaker;
-  /** From here on, nothing was passed to the library yet. */
+  /** Start of the bytes not yet passed to the library. */
   #unpassed = 0;
   #stream = 0;
   #from = 0;
@@ -160,7 +159,7 @@ class Gathering {
     this.#to += to - from;
   }
 
-  /** The library gets what is before this. */
+  /** Passes the bytes before this position to the library. */
   pass(to: number): void {
     if (to <= this.#unpassed) return;
     this.#deliver(false);
@@ -169,7 +168,7 @@ class Gathering {
     this.#taker.pass(this.bytes.subarray(from, to));
   }
 
-  /** It does not get what is before this. */
+  /** Skips the bytes before this position. */
   skip(to: number): void {
     this.#unpassed = to;
   }
@@ -184,7 +183,7 @@ class Gathering {
     this.#deliver(at === this.bytes.length);
   }
 
-  /** Without a copy only if the rest of the buffer is not needed any more. */
+  /** Copies unless the rest of the buffer is no longer needed. */
   #deliver(isAll: boolean): void {
     const [stream, from, to] = [this.#stream, this.#from, this.#to];
     this.#stream = 0;

@@ -1,10 +1,10 @@
 /**
- * The head of a request of HTTP/2, read as strictly as one of HTTP/1.1: its headers become lines of HTTP/1.1 behind us,
- * and must not be read in another way there.
+ * Parses the head of an HTTP/2 request as strictly as one of HTTP/1.1: its headers become HTTP/1.1 lines for the
+ * service and must not be read differently there.
  */
 import { HeaderLines, isToken } from "../../http1/header-lines.ts";
 
-/** They are about one connection, and HTTP/2 has its own ways for what they say (RFC 9113, 8.2.2). */
+/** Connection-specific headers, which HTTP/2 forbids (RFC 9113, 8.2.2). */
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
@@ -24,7 +24,7 @@ export interface Http2Head {
   bodyBytes: number | undefined;
 }
 
-/** Undefined: it is malformed, or can be read in two ways. `raw` are names and values in turns. */
+/** Undefined if the head is malformed or ambiguous. `raw` holds names and values alternately. */
 export function headOf(raw: readonly string[], hasEnded: boolean): Http2Head | undefined {
   const pseudo = new Map<string, string>();
   const headers = new HeaderLines();
@@ -50,7 +50,7 @@ export function headOf(raw: readonly string[], hasEnded: boolean): Http2Head | u
   return bodyBytes === "unclear" ? undefined : { method, target, headers, bodyBytes };
 }
 
-/** As HTTP/1.1 has it: one Host. Of two that differ, nobody could say which is meant. */
+/** Requires one Host, as HTTP/1.1 does. Two different ones would be ambiguous. */
 function withHost(headers: HeaderLines, authority: string | undefined): boolean {
   const hosts = headers.count("host");
   if (hosts > 1 || (authority === undefined && hosts === 0)) return false;

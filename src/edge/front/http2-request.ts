@@ -1,4 +1,4 @@
-/** One request over HTTP/2, a stream of its own, and its answer. Bodies go past the library that has the stream. */
+/** One HTTP/2 request (a stream) and its response. Bodies bypass the library that owns the stream. */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import {
   EDGE_ANSWER_PIECE_OVERHEAD_BYTES,
@@ -13,7 +13,7 @@ import { UnsentBytes } from "./unsent-bytes.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
-/** The client is told that it may send more of a body when so much of it was taken. */
+/** The stream's window is reopened after this many bytes of the body were taken. */
 const WINDOW_STEP_BYTES = EDGE_HTTP2_WINDOW_BYTES / 2;
 
 export class Http2Request implements ClientRequest, Http2Carried {
@@ -26,17 +26,17 @@ export class Http2Request implements ClientRequest, Http2Carried {
   window = 0;
   readonly #stream: ServerHttp2Stream;
   readonly #connection: Http2Connection;
-  /** Of the body: what has come and nobody has taken, and what is missing of its announced length. */
+  /** Pieces of the body that have arrived and were not taken. */
   #untaken: Bytes[] = [];
   #untakenBytes = 0;
-  /** Whose share both bodies count towards, as far as they wait here. */
+  /** The budget that waiting bytes of both bodies are charged to. */
   #held: HeldBytes = OWN_HELD_BYTES;
   #left: number | undefined;
-  /** Since the client was last told that it may send more. */
+  /** Bytes received since the last window update. */
   #takenBytes = 0;
   #sink: BodySink | undefined;
   #isHeld = false;
-  /** No DATA comes any more; and: all that came before was seen. */
+  /** #hasAll: no more DATA comes. #isWhole: everything before that was seen. */
   #hasAll: boolean;
   #isWhole = false;
   readonly #unsent = new UnsentBytes();
@@ -60,7 +60,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#left = head.bodyBytes;
     this.#hasAll = hasEnded;
     stream.on("end", () => {
-      // A stream that the client reset, or whose connection broke, "ends", too. Its close follows.
+      // A stream that was reset, or whose connection broke, also emits "end". Its close event follows.
       if (!this.#isBroken) this.#cameWhole();
     });
     stream.resume();
@@ -70,7 +70,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     return this.#connection.remoteAddress;
   }
 
-  /** What is here of its body, and what waits for the service if that does not keep up. */
+  /** Bytes held here, plus those that wait for a service that does not keep up. */
   get untakenBytes(): number {
     return this.#untakenBytes + (this.#isHeld ? EDGE_REQUEST_WAITING_MAX_BYTES : 0);
   }
@@ -94,12 +94,12 @@ export class Http2Request implements ClientRequest, Http2Carried {
   bodyComes(bytes: number): boolean {
     if (this.#hasAll || this.#stream.closed) return false;
     this.#takenBytes += bytes;
-    // More than it was told that it may send.
+    // The client exceeded its window.
     if (this.#takenBytes > EDGE_HTTP2_WINDOW_BYTES) this.#reset(constants.NGHTTP2_FLOW_CONTROL_ERROR);
     return true;
   }
 
-  /** A body that is not as long as announced ends the stream: behind us it would end in another place. */
+  /** A body of another length than announced ends the stream: the service would see it end at another place. */
   bodyCame(content: Bytes): void {
     if (this.#isBroken || this.#stream.closed) return;
     if (this.#left !== undefined) this.#left -= content.length;
@@ -112,7 +112,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#handOn();
   }
 
-  /** The library would miss the bytes that it did not see, if their number was announced. */
+  /** If the length was announced, the library must not see the end: it would miss the bytes that bypassed it. */
   bodyEnded(): boolean {
     this.#hasAll = true;
     if (this.bodyBytes === undefined || this.bodyBytes === 0) return true;
@@ -127,7 +127,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     else this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
   }
 
-  /** To the service, as long as that takes it. */
+  /** Passes pieces to the service as long as it takes them. */
   #handOn(): void {
     const sink = this.#sink;
     if (sink === undefined || this.#isBroken) return;
@@ -186,17 +186,17 @@ export class Http2Request implements ClientRequest, Http2Carried {
       else lines[name] = Array.isArray(before) ? [...before, value] : [String(before), value];
     });
     const hasNone = body === "none" || (body === "whole" && (first?.length ?? 0) === 0);
-    // A short answer is one piece.
+    // Corked, so that a short response is sent in one write.
     this.#connection.cork();
     try {
       this.#stream.respond(lines, { endStream: hasNone });
-      // The library sends what it has: the head has to be before the body.
+      // Makes the library send the head now, before the body.
       this.#connection.emit("drain");
       if (hasNone) this.#over();
       else if (first !== undefined && first.length > 0) this.write(first);
       if (body === "whole") this.end();
     } catch {
-      // HTTP/1.1 has letters in headers that HTTP/2 has not.
+      // HTTP/1.1 allows characters in headers that HTTP/2 does not.
       this.cut();
     } finally {
       this.#connection.uncork();
@@ -226,7 +226,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#reset(constants.NGHTTP2_INTERNAL_ERROR);
   }
 
-  /** The stream is closed. */
+  /** Called when the stream is closed. */
   leave(): void {
     this.#unsent.drop();
     this.#untaken = [];
@@ -238,7 +238,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#abort?.abort();
   }
 
-  /** A client that has its answer need not send the rest of its body (RFC 9113, 8.1). */
+  /** A client that has its response need not send the rest of its body (RFC 9113, 8.1). */
   #over(): void {
     this.#state = "over";
     this.onOver?.();
@@ -251,7 +251,10 @@ export class Http2Request implements ClientRequest, Http2Carried {
     return destroyed || aborted || (rstCode ?? constants.NGHTTP2_NO_ERROR) !== constants.NGHTTP2_NO_ERROR;
   }
 
-  /** Bun's `close` ends the stream before it resets it: the client would take a part of the answer for all of it. */
+  /**
+   * Bun's `close` ends the stream before it resets it, so the client would take a partial response for complete.
+   * Replacing `end` prevents that.
+   */
   #reset(code: number): void {
     const stream = this.#stream;
     if (stream.closed) return;

@@ -1,6 +1,6 @@
 /**
- * Clients that speak HTTP/2. Node's interface to it does the frames; each stream is a request like those of HTTP/1.1,
- * checked as strictly, since its headers become lines of HTTP/1.1 behind us.
+ * HTTP/2 sessions of clients. Node's HTTP/2 module handles the frames. Each stream becomes a request like those of
+ * HTTP/1.1 and is checked as strictly, because its headers become HTTP/1.1 lines for the service.
  */
 import { constants, createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import { EDGE_HTTP2_WINDOW_BYTES, EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES } from "../limits.ts";
@@ -9,16 +9,16 @@ import type { Http2Connection } from "./http2-connection.ts";
 import { headOf } from "./http2-head.ts";
 import { Http2Request } from "./http2-request.ts";
 
-/** Requests at once on one connection of HTTP/2. */
+/** Maximum concurrent requests on one HTTP/2 connection. */
 const EDGE_HTTP2_STREAMS_MAX = 256;
 
-/** No DATA follows. */
+/** Flag: no DATA follows. */
 const END_STREAM = 1;
 
 export class Http2Sessions {
   readonly #server: Http2Server;
   readonly #sessions = new Map<ServerHttp2Session, Http2Connection | undefined>();
-  /** Whose session is the next that begins. */
+  /** The connection of the session that begins next. */
   #beginning: Http2Connection | undefined;
   readonly #requests = new Set<Http2Request>();
   readonly #handle: (request: ClientRequest) => void;
@@ -56,13 +56,13 @@ export class Http2Sessions {
     this.#beginning = undefined;
   }
 
-  /** No more requests; what is being answered is finished. */
+  /** Accepts no more requests; requests in progress are finished. */
   finish(): void {
     for (const session of this.#sessions.keys()) session.close();
   }
 
   #begun(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
-    // Nobody else may throw because of it.
+    // Without a listener, an error event would throw.
     stream.on("error", () => undefined);
     const hasEnded = (flags & END_STREAM) !== 0;
     const head = headOf(raw, hasEnded);

@@ -1,20 +1,20 @@
 /**
- * Reads a connection. Its owner may hold it back. Long bodies of all connections share each turn of the event loop:
- * when they have had their time, what else has come waits for the next turn, first come, first served, and those
- * connections are not read meanwhile. So a flood of bytes slows itself down, and holds up short requests no longer.
+ * Reads a connection, which its owner may pause. Long bodies of all connections share each turn of the event loop: when
+ * their time is used up, further bytes wait for the next turn, first come, first served, and those connections are not
+ * read meanwhile. A flood of bytes thus slows itself down without delaying short requests.
  */
 
-/** So long all long pieces together may hold up a turn of the event loop; the others wait for the next one. */
+/** Time that all long bodies together may use per turn of the event loop. */
 export const EDGE_TURN_MS = 1;
-/** A request, and an answer, waits for no turn until so much of it has come. */
+/** A request or response up to this size never waits for a turn. */
 export const EDGE_SHORT_BODY_MAX_BYTES = 64 * 1024;
 
 type Bytes = Buffer<ArrayBuffer>;
 
 interface ReadConnection {
-  /** The bytes are for who reads; they may be given back with `later`. */
+  /** Takes the bytes; the owner may give some back with `later`. */
   take(bytes: Bytes): void;
-  /** Of the socket itself. */
+  /** Pauses the socket itself. */
   stopReading(): void;
   goOnReading(): void;
 }
@@ -36,7 +36,7 @@ export class Reading {
     this.#connection = connection;
   }
 
-  /** The owner wants nothing more for now. */
+  /** Pauses reading until `release`. */
   hold(): void {
     this.#isHeld = true;
     this.#stop();
@@ -48,39 +48,39 @@ export class Reading {
     else this.#goOn();
   }
 
-  /** Something arrived. */
+  /** Called with bytes from the socket. */
   data(bytes: Bytes): void {
     if (this.#late !== undefined) this.#late = Buffer.concat([this.#late, bytes]);
     else if (this.#bytes >= EDGE_SHORT_BODY_MAX_BYTES && spentMs >= EDGE_TURN_MS) this.later(bytes);
     else this.#take(bytes);
   }
 
-  /** Another request begins: it is short until it turns out to be long. */
+  /** Another request begins, which counts as short at first. */
   beginAnew(): void {
     this.#bytes = 0;
   }
 
-  /** What was taken and is too much for one turn comes again in another. */
+  /** Takes back bytes that are too much for one turn; they are delivered in another. */
   later(bytes: Bytes): void {
     this.#late = this.#late === undefined ? bytes : Buffer.concat([bytes, this.#late]);
     this.#stop();
     if (!this.#isHeld) this.#wait();
   }
 
-  /** The connection is closed: `over` is called behind what it has sent. */
+  /** The connection is closed: `over` is called after the remaining bytes were delivered. */
   end(over: () => void): void {
     this.#isStopped = false;
     if (this.#late === undefined) over();
     else this.#over = over;
   }
 
-  /** Nobody wants what waits. */
+  /** Drops all waiting bytes. */
   drop(): void {
     this.#late = undefined;
     this.#over = undefined;
   }
 
-  /** Its turn has come. */
+  /** Called when its turn has come. */
   turn(): void {
     this.#isWaiting = false;
     const late = this.#late;

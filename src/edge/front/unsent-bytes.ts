@@ -1,9 +1,9 @@
-/** What a client has not taken yet. It says when there is too much of it, and when there is room again. */
+/** Bytes that a client has not taken yet. Reports when they are too many and when there is room again. */
 import { EDGE_ANSWER_PIECE_OVERHEAD_BYTES, EDGE_ANSWER_WAITING_MAX_BYTES } from "../limits.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { releaseBufferOf } from "./release-piece.ts";
 
-/** A socket, or what stands before one: it takes as much as it can now, and tells how much that was. */
+/** A socket or a stage before one: takes as many bytes as it can and returns their number. */
 interface Written {
   write(bytes: Buffer<ArrayBuffer>): number;
 }
@@ -18,19 +18,22 @@ export class UnsentBytes {
     return this.#pieces.length === 0;
   }
 
-  /** Nothing more for now: `flush` tells when there is room again. */
+  /** Whether to stop sending; `flush` reports when there is room again. */
   get isFull(): boolean {
     return this.#isFull;
   }
 
-  /** From now on it counts as held by these. */
+  /** Charges the bytes to this budget from now on. */
   chargeTo(held: HeldBytes): void {
     this.#held.add(-this.#cost);
     this.#held = held;
     held.add(this.#cost);
   }
 
-  /** Sends the bytes, or as much as can be; nobody else may hold any part of their buffer. False: no more for now. */
+  /**
+   * Sends as many bytes as possible and keeps the rest; no other code may hold any part of their buffer. False: send no
+   * more for now.
+   */
   send(socket: Written, bytes: Buffer<ArrayBuffer>): boolean {
     if (this.#pieces.length > 0) this.#keep(bytes);
     else {
@@ -41,7 +44,7 @@ export class UnsentBytes {
     return !this.#isFull;
   }
 
-  /** The client takes more. True: there is room again where there was none. */
+  /** Called when the client takes more. True: there is room again after `isFull`. */
   flush(socket: Written): boolean {
     for (;;) {
       const next = this.#pieces[0];
@@ -61,7 +64,7 @@ export class UnsentBytes {
     return true;
   }
 
-  /** The client is gone. */
+  /** Called when the client is gone. */
   drop(): void {
     this.#pieces.length = 0;
     this.#costs(-this.#cost);

@@ -1,7 +1,7 @@
 /**
  * A process on pipes. They are real pipes owned by the process's user: Bun's own are sockets, which a program cannot
  * open as /dev/stdout. Output is read only as fast as listeners take it, so a full pipe blocks the process. Input is
- * written in slices, each of which waits until the pipe has taken it.
+ * written in slices; each slice waits until the pipe has taken the one before.
  */
 import { closeSync, existsSync, fchownSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";

@@ -7,7 +7,7 @@ import { resizePipe } from "./system-calls.ts";
 
 /** Output counts as flowing after this many consecutive reads without a wait. */
 export const OUTPUT_FLOWS_AFTER_READS = 16;
-/** The same threshold for output that has flowed before. */
+/** Output that has flowed before counts as flowing again after this many reads. */
 export const OUTPUT_FLOWS_AGAIN_AFTER_READS = 4;
 /** Size of a large pipe, and how many processes may have one: a quarter of a user's pipe quota. */
 const PIPE_LARGE_BYTES = 1024 * 1024;

@@ -1,5 +1,5 @@
 /**
- * Quotes a client's text in messages, bounded to what a reader needs to recognize it. Every message that repeats client
+ * Quotes a client's text in messages, bounded to what a reader needs to recognise it. Every message that repeats client
  * input uses this file.
  */
 import { MESSAGE_MAX_CHARS } from "../limits.ts";

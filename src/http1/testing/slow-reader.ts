@@ -1,11 +1,11 @@
-/** HTTP/1.1 read in the plainest way, from one text that has arrived completely. The model for the fuzz test. */
+/** A simple HTTP/1.1 parser of one complete text, the model for the fuzz test. */
 import { CHUNK_LINE_MAX_BYTES, CHUNK_TRAILERS_MAX } from "../body.ts";
 
 export interface SlowMessage {
   first: string;
   headers: [name: string, value: string][];
   content: string;
-  /** The body as it came, and what follows it. */
+  /** The body as received; `rest` is the text after it. */
   raw: string;
   rest: string;
 }
@@ -17,7 +17,7 @@ const FIRST = {
 const FIELD = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/;
 const NEVER_TRAILERS = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
 
-/** Undefined: it is refused, or not complete. */
+/** Undefined if the message is refused or incomplete. */
 export function slowMessage(text: string, kind: "request" | "response", maxBytes: number): SlowMessage | undefined {
   const [, head = "", behind = ""] =
     (kind === "request" ? /^(.*?\r\n)\r\n(.*)$/s : /^(.*?\n)\r?\n(.*)$/s).exec(text) ?? [];
@@ -42,14 +42,14 @@ export function slowMessage(text: string, kind: "request" | "response", maxBytes
     const body = slowChunks(behind);
     return body && { first, headers, ...body };
   }
-  // Without a length, the body of a response is not complete before the connection ends.
+  // Without a length, a response body is complete only when the connection ends.
   const length = lengths[0] ?? (kind === "request" ? "0" : "");
   if (!/^\d{1,15}$/.test(length) || behind.length < Number(length)) return undefined;
   const content = behind.slice(0, Number(length));
   return { first, headers, content, raw: content, rest: behind.slice(content.length) };
 }
 
-/** Undefined when the chunks are not complete and in order. */
+/** Undefined if the chunks are malformed or incomplete. */
 function slowChunks(text: string): Pick<SlowMessage, "content" | "raw" | "rest"> | undefined {
   let content = "";
   for (let rest = text; ; ) {
@@ -69,11 +69,11 @@ function slowChunks(text: string): Pick<SlowMessage, "content" | "raw" | "rest">
   }
 }
 
-/** What is behind the trailers and their empty line. */
+/** The text after the trailers and their empty line. */
 function slowTrailers(text: string): string | undefined {
   const lines = text.split("\r\n");
   const count = lines.indexOf("");
-  // The last of them has no end.
+  // The last line has no line end.
   if (count < 0 || count === lines.length - 1 || count > CHUNK_TRAILERS_MAX) return undefined;
   const trailers = lines.slice(0, count);
   const isField = (line: string) => {
