@@ -129,14 +129,14 @@ describe("a url is refused", () => {
     ["", "http or https"],
     ["https://user@a.example/", "user name or password"],
     ["https://:pw@a.example/", "user name or password"],
-    ["http://127.0.0.1/", "inside"],
-    ["http://0x7f.1/", "inside"],
-    ["http://2130706433/", "inside"],
-    ["http://0177.0.0.1/", "inside"],
-    ["http://[::1]:80/", "inside"],
-    ["http://[::ffff:10.0.0.1]/", "inside"],
-    ["http://198.18.0.5:49983/", "inside"],
-    ["http://169.254.169.254/latest/meta-data", "inside"],
+    ["http://127.0.0.1/", "private address"],
+    ["http://0x7f.1/", "private address"],
+    ["http://2130706433/", "private address"],
+    ["http://0177.0.0.1/", "private address"],
+    ["http://[::1]:80/", "private address"],
+    ["http://[::ffff:10.0.0.1]/", "private address"],
+    ["http://198.18.0.5:49983/", "private address"],
+    ["http://169.254.169.254/latest/meta-data", "private address"],
   ])("%s: %s", (url, why) => {
     expect(() => checkedUrl(url, false)).toThrow(why);
   });
