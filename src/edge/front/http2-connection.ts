@@ -53,9 +53,13 @@ export interface Http2Carried {
 /** RFC 9113, 6.9.2. */
 const INITIAL_WINDOW = 65_535;
 const WINDOW_MAX = 2 ** 31 - 1;
-/** The connection's window is reopened after this many bytes, or earlier together with a stream's window. */
-const WINDOW_STEP_BYTES = (EDGE_HTTP2_WINDOW_BYTES * 5) / 8;
-/** Buffer for joining response frames into one write, shared by all connections: unsent bytes are copied. */
+/**
+ * The connection's window is opened again when so much of it is used up, or with that of a stream, if that comes first.
+ * The library counts DATA of closed streams by itself and opens the window after half of it. Both steps together must
+ * be less than the window: otherwise a client could wait for an update that never comes.
+ */
+const WINDOW_STEP_BYTES = (EDGE_HTTP2_WINDOW_BYTES * 3) / 8;
+/** Frames of an answer are put together here, for one write. All connections share it: what is not sent is copied. */
 const FRAMES_AT_ONCE = 8;
 const SENDING = Buffer.alloc(FRAMES_AT_ONCE * (FRAME_HEAD_BYTES + FRAME_MAX_BYTES));
 
@@ -243,8 +247,11 @@ export class Http2Connection extends Duplex implements FrameTaker {
   }
 
   initialWindow(bytes: number): void {
+    const isWider = bytes > this.#initialWindow;
     this.#initialWindow = bytes;
-    this.#flushAnswers();
+    // RFC 9113, 6.9.2.
+    for (const { window } of this.#requests.values()) if (bytes + window > WINDOW_MAX) this.cut();
+    if (isWider) this.#flushAnswers();
   }
 
   drained(): void {

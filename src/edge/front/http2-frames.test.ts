@@ -7,8 +7,8 @@ import { type FrameTaker, Http2Frames } from "./http2-frames.ts";
 type Bytes = Buffer<ArrayBuffer>;
 
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-const [DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE] = [0, 1, 4, 6, 8];
-const [END_STREAM, PADDED] = [1, 8];
+const [DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION] = [0, 1, 4, 6, 8, 9];
+const [END_STREAM, END_HEADERS, PADDED] = [1, 4, 8];
 /** DATA of these streams is taken. */
 const TAKEN = [1, 3];
 
@@ -90,6 +90,25 @@ test.each([
 ])("a DATA frame that %s is the library's to refuse", (_what, broken) => {
   const seen = read(Buffer.concat([PREFACE, broken]), 64, 50);
   expect([seen.bodies.size, seen.library.length]).toEqual([0, PREFACE.length + broken.length]);
+});
+
+test.each([
+  ["DATA", frame(DATA, 0, 1, Buffer.from("a"))],
+  ["WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 1, number(9))],
+  ["SETTINGS", frame(SETTINGS, 0, 0, Buffer.from([0, 4, 0, 0, 1, 2]))],
+])("a frame of %s inside a header block is the library's to refuse, and is taken behind it", (_what, inside) => {
+  const begun = [PREFACE, frame(HEADERS, 0, 3, Buffer.from("he")), inside];
+  const ended = frame(CONTINUATION, END_HEADERS, 3, Buffer.from("ad"));
+  const seen = read(Buffer.concat([...begun, ended, frame(DATA, 0, 1, Buffer.from("b"))]), 64, 50);
+  expect([seen.bodies, seen.windows]).toEqual([new Map([[1, "b"]]), []]);
+  expect(seen.library).toBe(Buffer.concat([...begun, ended]).toString("latin1"));
+});
+
+// Each makes all waiting answers look at their window: 64 such frames and 250 answers held up others for 1.3 s.
+test("of many initial windows in one frame the last counts", () => {
+  const settings = Array.from({ length: 2700 }, (_, at) => Buffer.from([0, 4, 0, 0, at >> 8, at & 255]));
+  const seen = read(Buffer.concat([PREFACE, frame(SETTINGS, 0, 0, Buffer.concat(settings))]), 64, 20_000);
+  expect(seen.windows).toEqual(["all=2699"]);
 });
 
 test("no more frames are read at once than there may be", () => {

@@ -11,8 +11,9 @@ export const FRAME_HEAD_BYTES = 9;
 /** RFC 9113, 6.5.2: the edge announces no other maximum, and a client cannot require a smaller one. */
 export const FRAME_MAX_BYTES = 16_384;
 export const [DATA, WINDOW_UPDATE] = [0, 8] as const;
-const SETTINGS = 4;
+const [HEADERS, SETTINGS, CONTINUATION] = [1, 4, 9];
 const END_STREAM = 1;
+const END_HEADERS = 4;
 const ACKNOWLEDGED = 1;
 const PADDED = 8;
 const SETTING_BYTES = 6;
@@ -42,7 +43,9 @@ export class Http2Frames {
   #stream: number | undefined;
   #padding = 0;
   #isLast = false;
-  /** The beginning of a frame that cannot be identified yet. */
+  /** A header block has begun, and its last frame has not come. */
+  #isInHeaders = false;
+  /** The beginning of a frame of which too little has come to know what it is. */
   #begun: Bytes | undefined;
 
   constructor(taker: FrameTaker) {
@@ -93,10 +96,10 @@ export class Http2Frames {
     const [length, kind, flags = 0] = [bytes.readUIntBE(at, 3), bytes[at + 3], bytes[at + 4]];
     const stream = bytes.readUInt32BE(at + 5) & STREAM_MASK;
     const content = at + FRAME_HEAD_BYTES;
-    // The library ends the connection because of an oversized frame.
-    const isTooLong = length > FRAME_MAX_BYTES;
+    // The library ends the connection because of it: no other frame may be inside a header block (RFC 9113, 6.10).
+    const isRefused = length > FRAME_MAX_BYTES || this.#isInHeaders;
     const isCounted = kind === WINDOW_UPDATE || (kind === SETTINGS && (flags & ACKNOWLEDGED) === 0);
-    if (!isTooLong && isCounted) {
+    if (!isRefused && isCounted) {
       if (bytes.length < content + length) return undefined;
       reading.pass(at);
       if (this.#count(kind, stream, bytes.subarray(content, content + length))) {
@@ -107,7 +110,8 @@ export class Http2Frames {
     const isPadded = kind === DATA && (flags & PADDED) !== 0;
     if (isPadded && length > 0 && bytes.length === content) return undefined;
     this.#left = length;
-    if (isTooLong || kind !== DATA) return content;
+    if (kind === HEADERS || kind === CONTINUATION) this.#isInHeaders = (flags & END_HEADERS) === 0;
+    if (isRefused || kind !== DATA) return content;
     const padding = isPadded ? (bytes[content] ?? 0) + 1 : 0;
     if (padding > length || (isPadded && length === 0)) return content;
     // Passed first, because earlier frames may open this stream.
@@ -127,9 +131,12 @@ export class Http2Frames {
       const bytes = content.length === 4 ? content.readUInt32BE(0) & STREAM_MASK : 0;
       return bytes > 0 && this.#taker.windowOpened(stream, bytes);
     }
+    // The last one counts. A frame has room for thousands, and each would make all waiting answers look at their window.
+    let window: number | undefined;
     for (let at = 0; at + SETTING_BYTES <= content.length; at += SETTING_BYTES) {
-      if (content.readUInt16BE(at) === INITIAL_WINDOW_SIZE) this.#taker.initialWindow(content.readUInt32BE(at + 2));
+      if (content.readUInt16BE(at) === INITIAL_WINDOW_SIZE) window = content.readUInt32BE(at + 2);
     }
+    if (window !== undefined) this.#taker.initialWindow(window);
     return false;
   }
 }
