@@ -241,6 +241,27 @@ test("over HTTP/2 each request has the peer's address, and is counted while it i
   await left;
 });
 
+test("over HTTP/2 a client is told to continue when the handler wants the body, and not before", async () => {
+  const asked = Promise.withResolvers<ClientRequest>();
+  const secure = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: asked.resolve });
+  const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
+  const head = { ":method": "POST", ":path": "/c", expect: "100-continue", "content-length": "3" };
+  const stream = session.request(head, { endStream: false });
+  const told: string[] = [];
+  stream.on("continue", () => {
+    told.push("continue");
+    stream.end("abc");
+  });
+  const answered = text(stream);
+  const request = await asked.promise;
+  told.push("wanted");
+  echo(request);
+  expect(await answered).toBe("/c abc");
+  expect(told).toEqual(["wanted", "continue"]);
+  session.destroy();
+  await secure.stop(true);
+});
+
 describe("a connection that takes its time", () => {
   /** One whose socket only remembers that it was cut, and takes so much at a time. */
   function connection(

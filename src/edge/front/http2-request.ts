@@ -88,7 +88,14 @@ export class Http2Request implements ClientRequest, Http2Carried {
   sendBodyTo(sink: BodySink): void {
     if (this.bodyBytes === 0) return;
     this.#sink = sink;
+    if (this.#awaitsContinue) this.#stream.additionalHeaders({ ":status": constants.HTTP_STATUS_CONTINUE });
     this.#handOn();
+  }
+
+  /** The client waits to be told to send its body (RFC 9110, 10.1.1). */
+  get #awaitsContinue(): boolean {
+    if (this.#hasAll || this.#untakenBytes > 0 || this.#state !== "awaited" || this.#stream.closed) return false;
+    return this.headers.get("expect")?.toLowerCase() === "100-continue";
   }
 
   bodyComes(bytes: number): boolean {
