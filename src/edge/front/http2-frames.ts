@@ -131,7 +131,7 @@ export class Http2Frames {
       const bytes = content.length === 4 ? content.readUInt32BE(0) & STREAM_MASK : 0;
       return bytes > 0 && this.#taker.windowOpened(stream, bytes);
     }
-    // The last one counts. A frame has room for thousands, and each would make all waiting answers look at their window.
+    // Only the last counts: a frame has room for thousands, and each would make all waiting answers try to send.
     let window: number | undefined;
     for (let at = 0; at + SETTING_BYTES <= content.length; at += SETTING_BYTES) {
       if (content.readUInt16BE(at) === INITIAL_WINDOW_SIZE) window = content.readUInt32BE(at + 2);
