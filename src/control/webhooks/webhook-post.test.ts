@@ -176,7 +176,9 @@ describe("the guard", () => {
     await expect(webhookPost({ allowInside: false })(message(`http://localhost:${port}/`))).rejects.toThrow(
       "leads inside",
     );
-    await expect(webhookPost({ allowInside: false })(message(`http://127.0.0.1:${port}/`))).rejects.toThrow("private address");
+    await expect(webhookPost({ allowInside: false })(message(`http://127.0.0.1:${port}/`))).rejects.toThrow(
+      "private address",
+    );
     expect(heard).toEqual([]);
   });
 
