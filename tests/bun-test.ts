@@ -141,7 +141,7 @@ export class FailureReader {
   }
 }
 
-/** Nothing, unless root asks for a project that everybody may read. */
+/** The command prefix that drops root's rights; empty unless root runs the tests of a project readable to all users. */
 function commandOfNobody(home: string): string[] {
   if (process.getuid?.() !== 0 || Bun.which("setpriv") === null) return [];
   const drop = ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, "--clear-groups"];

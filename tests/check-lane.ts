@@ -1,4 +1,4 @@
-/** The lane `check`: side by side in several processes, as nobody where root asks, and with one Postgres for all. */
+/** The lane `check`: several processes side by side, as the user nobody if root runs it, with one shared Postgres. */
 import { postgresPrograms, SHARED_POSTGRES, startPostgres } from "../src/store/testing/postgres.ts";
 import { bunTest, type Outcome, type Way, WORKERS } from "./bun-test.ts";
 import { filesOfLane } from "./lanes.ts";

@@ -84,7 +84,7 @@ export function filesWithTimedTests(files: readonly string[]): string[] {
   });
 }
 
-/** Nothing of a file that is not there: rules of this house are tested on imports that nobody has. */
+/** The imports of a file; empty for a missing file, because the tests of the conventions use made-up imports. */
 function specifiersIn(path: string): string[] {
   if (!existsSync(join(PROJECT, path))) return [];
   return importsOf(readText(path)).map(({ specifier }) => specifier);

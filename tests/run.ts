@@ -146,7 +146,7 @@ function settingsOfServer(env: Record<string, string | undefined>): Record<strin
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("SANDLOT_TEST_")));
 }
 
-/** For all tests of this run; whoever names one gets that one. */
+/** Draws one seed for all tests of this run, unless the environment names one. */
 function drawSeed(): void {
   process.env.SANDLOT_TEST_SEED ??= String(crypto.getRandomValues(new Uint32Array(1))[0]);
   console.error(`SANDLOT_TEST_SEED=${process.env.SANDLOT_TEST_SEED}`);

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { Gate } from "./gate.ts";
 
-/** Who got in, in order; each leaves when told to. */
+/** Visitors admitted by the gate, in order; each leaves on request. */
 class Visitors {
   readonly order: string[] = [];
   readonly #places = new Map<string, Disposable>();

@@ -1,4 +1,4 @@
-/** Steps are recorded with what they are within, and only when somebody asked for it. */
+/** A step is recorded with its parent step, and only while a recording is active. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { beginStep, isRecording, noteUse, recordSteps, type Step, step, stepsOf } from "./steps.ts";
 

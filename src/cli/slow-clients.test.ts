@@ -37,7 +37,7 @@ afterAll(async () => {
 
 const givenUp = Promise.withResolvers<void>();
 
-/** An answer without an end; `givenUp` when nobody is to get it any more. */
+/** An endless response; resolves `givenUp` when the server cancels it. */
 function endless(): Response {
   const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(new Uint8Array(1024 * 1024));
   return new Response(new ReadableStream({ pull, cancel: () => givenUp.resolve() }, { highWaterMark: 0 }));

@@ -207,7 +207,7 @@ test("who connects while certificates change is never turned away", async () => 
       answered[caller] = (answered[caller] ?? 0) + 1;
     }
   });
-  /** Nobody's connection is from before: each has made another one since. */
+  /** Resolves when every caller has opened a new connection, so that none predates this call. */
   const more = async () => {
     const before = [...answered];
     await untilTrue(() => !answered.some((count, caller) => count < (before[caller] ?? 0) + 2));

@@ -93,7 +93,7 @@ test("every route of the document is walked", () => {
   expect(all.toSorted()).toEqual(described.toSorted());
 });
 
-/** Names of which only some are another's: who has a template asks for another's build of it. */
+/** Mixed names, only some of them foreign: the owner of a template asks for another team's build of it. */
 function mixtures(): [foreign: Named, none: Named][] {
   const parts: (keyof Named)[][] = [["buildID"], ["hash"], ["templateID"], ["snapshotID"], ["alias"]];
   return [

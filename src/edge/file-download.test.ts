@@ -8,7 +8,7 @@ import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { EdgeUnderTest, hostOf, SANDBOX } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
-/** What sockets and queues on the way may hold of a download that nobody takes. */
+/** Upper bound for the bytes that sockets and queues hold of a download that the client does not read. */
 const HELD_MAX_BYTES = 32 * MIB;
 /** A loopback address of this process's own, since the guest's port is one and the same in every sandbox. */
 const ADDRESS = `127.83.${(process.pid >> 8) & 255}.${process.pid & 255}`;

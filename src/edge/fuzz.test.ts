@@ -1,4 +1,4 @@
-/** Parsers of the edge: of what clients write about whom they mean, and of what a sandbox answers. */
+/** Fuzzes the parsers of the edge: sandbox names in client requests, and responses of sandboxes. */
 import { expect } from "bun:test";
 import { isIP } from "node:net";
 import { fuzzText } from "../base/testing/fuzz.ts";

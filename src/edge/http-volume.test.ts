@@ -7,7 +7,7 @@ const MIB = 1024 * 1024;
 const VOLUME_BYTES = 256 * MIB;
 const GROWTH_MAX_BYTES = 32 * MIB;
 const PIECE = Buffer.alloc(64 * 1024, "sandlot ");
-/** What sockets and streams on the way may hold of a body that nobody takes. */
+/** Upper bound for the bytes that sockets and streams hold of a body that the receiver does not read. */
 const HELD_MAX_BYTES = 32 * MIB;
 const PIECES = VOLUME_BYTES / PIECE.length;
 

@@ -1,4 +1,4 @@
-/** Which bodies of a sandbox are handed to who moves them; what becomes of them there is tested with that. */
+/** Which bodies of a sandbox the edge hands to the splicer; the splicer's own tests cover what happens there. */
 import { afterAll, describe, expect, test } from "bun:test";
 import net from "node:net";
 import type { Socket } from "bun";

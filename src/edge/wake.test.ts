@@ -165,7 +165,7 @@ describe("a refusal to wake", () => {
   });
 
   test("is asked for again and again no more than a few times", async () => {
-    // Woken each time, but never to be found again, and nobody listens.
+    // Each wake succeeds, but the sandbox is never found again and nothing listens on its port.
     edge.wake = async (_id, request) => {
       asked.push(request);
       return { woken: true };

@@ -211,7 +211,7 @@ function open(guest: string, data: DataFolder): GuestFolders {
   return GuestFolders.open(cache, guest, data, clock);
 }
 
-/** Nobody needs anything. */
+/** By default no guest folder is in use. */
 function uses(some: Partial<GuestUses> = {}): GuestUses {
   return { own: async () => [], others: () => [], letGo: () => Promise.resolve(), ...some };
 }

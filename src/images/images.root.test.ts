@@ -188,7 +188,7 @@ describe("the files of a tenant", () => {
     expect([facts("dir").uid, facts("dir").gid, facts("dir").mode & 0o7777]).toEqual([12, 34, 0o7777]);
     expect(facts("set").mode & 0o7777).toBe(0o6755);
     expect(readFileSync(join(folder, "outside"), "utf8")).toBe("untouched");
-    // The tenant's files are nobody else's.
+    // Only root may read the tenant's files.
     expect(lstatSync(disks.imagesFolder).mode & 0o777).toBe(0o700);
   });
 
@@ -208,7 +208,7 @@ describe("the files of a tenant", () => {
     const added = images.add("above", { parent: "below", disk: disks.imageOf(disk) }).finally(() => {
       isOver = true;
     });
-    // Whenever somebody else has a turn, and no longer than needed: who looks keeps the disk from being let go.
+    // Looks at every turn of the event loop, and no longer than needed: looking keeps the disk from being released.
     for (; !isOver && written < 100; await setImmediate()) written = countIn(upper);
     await added;
     expect(written).toBeWithin(100, links);
@@ -264,7 +264,7 @@ test("a server that is killed while it copies leaves nothing that goes on, and n
   const program = join(import.meta.dir, "../host/testing/add-image-program.ts");
   const argv = [process.execPath, program, cache, join(folder, "data"), "killed", many];
   const layer = join(disks.imagesFolder, "killed.unfinished/layer");
-  // On a busy machine it may be done before anybody has seen it at work: then once more.
+  // On a busy machine the work may end before the test sees it: try again.
   for (let isKilled = false; !isKilled; ) {
     await images.remove("killed");
     const server = Bun.spawn(argv, { stdout: "ignore", stderr: "inherit" });
@@ -273,7 +273,7 @@ test("a server that is killed while it copies leaves nothing that goes on, and n
     expect(await server.exited).not.toBe(1);
     isKilled = !images.has("killed");
   }
-  // Whoever would still write into it would be in the way of its removal.
+  // A process that still wrote into the folder would block its removal.
   await Images.open(cache, disks, clock);
   expect(readdirSync(disks.imagesFolder)).toEqual([]);
   expect(mountPoints().filter((point) => point.startsWith(disks.imagesFolder))).toEqual([]);

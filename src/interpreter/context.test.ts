@@ -53,7 +53,7 @@ describe("executions in one context", () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait");
     const others: Awaited<ReturnType<typeof begin>>[] = [];
-    // One by one: each has a connection of its own, and which of them is read first is nobody's promise.
+    // One by one: each has its own connection, and the order in which the server reads them is not defined.
     for (const code of ["say a", "say b", "say c"]) others.push(await begin(server, code));
     expect(server.kernels[0]?.cells).toEqual(["wait"]);
     server.kernels[0]?.interrupt();

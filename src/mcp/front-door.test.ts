@@ -1,4 +1,4 @@
-/** Who gets in, and what becomes of requests that belong to no session. */
+/** Access to the gateway, and responses to requests that belong to no session. */
 import { expect, test } from "bun:test";
 import { SESSIONS_MAX } from "./front-door.ts";
 import { gatewayOfFile, rawSession, stub } from "./testing/gateway-of-file.ts";

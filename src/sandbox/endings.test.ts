@@ -1,4 +1,4 @@
-/** When many sandboxes end at once, a few do at a time, and one that takes long keeps nobody out. */
+/** When many sandboxes end at once, a few end at a time, and a slow one blocks no other. */
 import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Who is looked at. What counts as an offence: socket-queues.root.test.ts. */
+/** Which sandboxes the queue watch looks at. What counts as an offence: socket-queues.root.test.ts. */
 import { expect, test } from "bun:test";
 import { QUEUE_LOOK_TURN, QUEUED_PER_SANDBOX_MAX_BYTES, QueueWatch } from "./queue-watch.ts";
 import { RunningSandboxes } from "./running-sandboxes.ts";
@@ -8,7 +8,7 @@ function record(id: string): SandboxRecord {
   return { id, pid: process.pid, pidStartTicks: 0, slot: 7, controlSecret: "secret" } as unknown as SandboxRecord;
 }
 
-// Seen before: one that was being paused by then was ended when its pause failed, and nobody was told.
+// Seen before: a sandbox that was being paused by then was ended silently when its pause failed.
 test("one that is taken out while the others are looked at is left alone, and looked at when it is back", async () => {
   const running = new RunningSandboxes("/run/sandboxes", { address: () => "198.18.0.7" });
   const last = `i${QUEUE_LOOK_TURN}`;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { offenceOf, QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "./queue-watch.ts";
 import { kernelBytes, queuedIn } from "./socket-queues.ts";
 
-/** Messages of no known type to the kernel, each of which it acknowledges; nobody reads that. */
+/** Sends messages of unknown type to the kernel, which acknowledges each; the acknowledgements stay unread. */
 const FLOOD = `
 import socket, struct, sys
 held = []

@@ -1,4 +1,4 @@
-/** What a failed start is to whoever asked; failed-starts.test.ts in tests/functional/host starts real ones. */
+/** The error that a caller gets for a failed start; failed-starts.test.ts in tests/functional/host starts real ones. */
 import { expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { startFault } from "./start-fault.ts";

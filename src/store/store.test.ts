@@ -151,7 +151,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         ),
       );
       const winners = answers.filter((row) => row !== undefined);
-      // A kill may still leave its request with whoever began to pause.
+      // A kill may still leave its request with the pause that won.
       expect(winners.map(({ state }) => state)).toEqual(winners.length === 1 ? ["killing"] : ["pausing", "pausing"]);
       expect(winners.length).toBeLessThanOrEqual(2);
     });

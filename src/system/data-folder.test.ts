@@ -12,7 +12,7 @@ const PROGRAM = `
   console.log(new DataFolder(path).tag);
 `;
 
-// Seen before: a server with a tag that is not the one in its folder, so that nobody finds what it has made.
+// Seen before: a server whose tag differs from the one in its folder, so that what it makes is never found again.
 test("those who come to a new folder at the same moment know it by one tag", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const path = mkdtempSync(join(tmpdir(), "data-folder-"));

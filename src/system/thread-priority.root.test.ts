@@ -1,4 +1,4 @@
-/** Who is put first, and that nobody else is. */
+/** Which threads get the higher priority, and that no others do. */
 import { expect, test } from "bun:test";
 import { getPriority } from "node:os";
 import { answerFirst } from "./thread-priority.ts";

@@ -125,7 +125,7 @@ class BuildStorm {
     return "done";
   }
 
-  /** As whoever keeps the books does: a checkpoint goes with the last template that begins with it. */
+  /** As the server does: a checkpoint is removed with the last template that starts from it. */
   async #replace(slot: number, template: Template | undefined): Promise<void> {
     const before = this.templates[slot]?.checkpoint ?? null;
     this.templates[slot] = template;

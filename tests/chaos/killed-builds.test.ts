@@ -141,7 +141,7 @@ class Scene {
       unfinished: ["images", "checkpoints", "layers", "results"].flatMap(namesIn).filter((name) => !WHOLE.test(name)),
     });
     const wanted = { images: ready, checkpoints: ready, unfinished: [] };
-    // What nobody names is collected beside all else.
+    // Unreferenced images and checkpoints are collected in the background.
     const isSo = async () => Bun.deepEquals(look(), wanted);
     await until("the rest is collected", isSo).catch(() => undefined);
     const found = { ...look(), ...(await settledCensus(dataFolder, NOTHING)) };

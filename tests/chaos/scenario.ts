@@ -21,7 +21,7 @@ export interface Scenario {
   after: { ms: number } | { share: number };
 }
 
-/** How long CRIU works when nobody disturbs it. */
+/** Durations of an undisturbed CRIU dump and restore. */
 interface Pace {
   dumpMs: number;
   restoreMs: number;
@@ -51,7 +51,7 @@ export async function newHero(stage: Stage): Promise<Hero> {
 
 interface Outcome {
   answer: Answer | undefined;
-  /** False: the operation was over before the moment came, or there was nobody to kill. */
+  /** False: the operation ended before the moment came, or there was no process to kill. */
   struck: boolean;
   faults: string[];
   /** The hero lives and can go on. */
@@ -107,9 +107,8 @@ export async function play(stage: Stage, hero: Hero, pace: Pace, scenario: Scena
 }
 
 /**
- * CRIU that is killed while it works inside a process takes that process with it (criu.ts), and it gives up in the same
- * way when another process is killed under its hands. Nothing can be done about it from outside; but whoever asked has
- * to be told, and in these words.
+ * CRIU that is killed while it works inside a process takes that process with it (criu.ts). It also gives up when
+ * another process is killed during its work. The host cannot prevent this, but it must tell the caller, in these words.
  */
 function toldLoss(answer: Answer | undefined): "sandbox" | "process" | undefined {
   if (answer?.status === 404) return "sandbox";
@@ -187,7 +186,7 @@ function promised(operation: Operation, answer: Answer | undefined): string[] {
   return answer.body.flatMap((entry: { sandbox?: { sandboxID: string } }) => entry.sandbox?.sandboxID ?? []);
 }
 
-/** A machine with too much to do answers late; who has lost the program gets no answer however often he asks. */
+/** Retries, because an overloaded machine answers late; a lost program never answers, however often it is asked. */
 async function patientTestimony(stage: Stage, id: string): ReturnType<typeof testimony> {
   let said: Awaited<ReturnType<typeof testimony>>;
   const hasSpoken = async () => {

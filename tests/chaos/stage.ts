@@ -14,7 +14,7 @@ const ASK_MS = 60_000;
 /** What came of a request; undefined when the server was gone before it answered. */
 export interface Answer {
   status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: whoever asks knows what the route answers.
+  // biome-ignore lint/suspicious/noExplicitAny: the caller knows the response of the route.
   body: any;
 }
 

@@ -1,11 +1,11 @@
 /**
  * The storm of src/control/storm.test.ts on the real machine: clients fight over a few sandboxes through HTTP, timeouts
- * end, and each sandbox holds a word in memory that must come back with it. The same model judges every change, act and
- * answer; nothing on the machine fails in it, so neither may the host. It has been seen to find a kill that does not
- * wait for who has the sandbox in hand, planted in the store.
+ * end, and each sandbox holds a word in memory that must survive. The same model judges every change, act and response.
+ * Nothing on the machine fails here, so the host may not fail either. A bug planted in the store, a kill that does not
+ * wait for the operation in progress, was found by this test.
  *
- * SANDLOT_TEST_SEED chooses what clients do (not how it falls out: the machine has its own mind); SANDLOT_TEST_LONG=1
- * lets it blow for minutes.
+ * SANDLOT_TEST_SEED chooses what clients do, but not the outcome, which depends on timing. SANDLOT_TEST_LONG=1 extends
+ * the storm to minutes.
  */
 import { describe, expect, test } from "bun:test";
 import { SEED } from "../../src/base/testing/seed.ts";
@@ -178,7 +178,7 @@ class Storm {
     if (reply.status !== 201) this.model.faults.push(`create answered ${reply.status}`);
     else {
       const id: string = reply.body.sandboxID;
-      // It may come to its end while this is done; who connects for a second more does not put that off.
+      // The sandbox may end during this; connecting for one more second does not postpone its end.
       const word = await plantWitness(this.#reachable, id, 1_000).catch(() => undefined);
       if (word !== undefined) this.#words.set(id, word);
       const other = this.#slots[slot];
@@ -220,7 +220,7 @@ class Storm {
     ).catch((error) => this.model.faults.push(String(error)));
   }
 
-  // biome-ignore lint/suspicious/noExplicitAny: whoever asks knows what the route answers.
+  // biome-ignore lint/suspicious/noExplicitAny: the caller knows the response of the route.
   async #send(method: string, path: string, body: unknown): Promise<{ status: number; body: any }> {
     const response = await fetch(`${this.#server.url}${path}`, {
       method,

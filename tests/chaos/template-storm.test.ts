@@ -24,7 +24,7 @@ const CLIENTS = 5;
 const CALM_MS = 100;
 const SANDBOXES = 5;
 const NAMES = ["one", "two", "three"];
-/** Who meets a deletion is told so, in one of these ways. */
+/** Error messages of an operation that races with a deletion. */
 const GONE = /does not exist|no finished build|was deleted|only one that waits|not on this machine/;
 const NEWER_OR_GONE = new RegExp(`newer build|${GONE.source}`);
 const WORDS = "cat /home/user/word-*";
@@ -44,7 +44,7 @@ interface Inhabited {
   templateId: string;
   /** What it finds in its image. */
   words: string;
-  /** Somebody does something with it that no other may disturb. */
+  /** An operation that must not be disturbed uses this sandbox. */
   isTaken: boolean;
 }
 
@@ -187,7 +187,7 @@ class BuildStorm {
     this.#count("create");
   }
 
-  /** What was ready before somebody asked, and is not deleted, must be there for him. */
+  /** A build that was ready before the request, and is not deleted, must be available to it. */
   #demandGone(name: string, askedAt: number, refusal: string): void {
     const owed = this.#builds.find(
       (build) =>

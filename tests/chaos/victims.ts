@@ -24,7 +24,7 @@ function find(stage: Stage, victim: Exclude<Victim, "server">): number[] {
         commandOf(pid).includes(`--root /run/sandlot/${stage.tag}/${victim}`),
       );
     case "criu":
-      // CRIU itself, not what it has forked: whoever kills it by its name or for its memory leaves those.
+      // CRIU itself, not its children: a kill by name or for memory leaves those alive.
       return (
         stage
           .cgroups()

@@ -1,7 +1,6 @@
 /**
- * A program in a sandbox that holds a word in its memory and nowhere else, and keeps it in a file, and an open
- * connection. Who asks it learns whether this is still the very process, whether the disk is still the disk, and
- * whether the connection works.
+ * A program in a sandbox that holds a word in its memory and nowhere else, and keeps a file and an open connection. Its
+ * answer shows whether this is still the same process, whether the disk is intact, and whether the connection works.
  */
 import { Sandbox } from "e2b";
 import type { TestServer } from "../support/server.ts";

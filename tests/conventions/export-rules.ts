@@ -1,6 +1,4 @@
-/**
- * Which exports are used, and by whom. An export is a promise to other files; one that no other file takes up is none.
- */
+/** Checks which exports are used, and by which files. An export that no other file imports is a fault. */
 import { dirname, join, normalize } from "node:path/posix";
 import { isTestCode } from "./import-rules.ts";
 import type { SourceFile } from "./source-files.ts";
@@ -57,7 +55,7 @@ function exportsOf(files: readonly SourceFile[]): Export[] {
   });
 }
 
-/** For each file and each name in it, who imports that. */
+/** For each file and each name in it, the files that import that name. */
 function importersOf(files: readonly SourceFile[]): Map<string, string[]> {
   const importers = new Map<string, string[]>();
   for (const { path, text } of files) {

@@ -16,7 +16,7 @@ interface Import {
   typeOnly: boolean;
 }
 
-/** At the top of the project; nobody commits these. */
+/** Top-level folders that are never committed. */
 const NOT_COMMITTED: ReadonlySet<string> = new Set(["node_modules", ".git", "dist"]);
 const GENERATED = "src/contract/runtime/wire/";
 

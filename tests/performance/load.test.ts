@@ -95,7 +95,7 @@ function flows(of: readonly string[]): string[] {
   return lines.filter((line) => of.includes(/ src=(\S+) /.exec(line)?.[1] ?? ""));
 }
 
-/** Cgroups that nobody sees any more and the kernel still has; on the whole machine. */
+/** Cgroups of the whole machine that are removed but still held by the kernel. */
 function deadCgroups(): number {
   const known = Number(/^memory\s+\d+\s+(\d+)/m.exec(readFileSync("/proc/cgroups", "utf8"))?.[1] ?? 0);
   const shown = execFileSync("find", ["/sys/fs/cgroup/memory", "-type", "d"], { maxBuffer: 1 << 24 });

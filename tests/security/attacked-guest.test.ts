@@ -24,7 +24,7 @@ const server = serverOfFile("attacked-guest", { SANDLOT_READY: "0" });
 const newSandbox = () => Sandbox.create({ ...server().options, timeoutMs: 600_000 });
 const asRoot = async (sandbox: Sandbox, script: string) =>
   (await sandbox.commands.run(script, { user: "root", timeoutMs: 20_000 })).stdout.trim();
-/** Whoever starts root's commands is the guest. */
+/** The guest is the parent of root's commands. */
 const guestPid = (sandbox: Sandbox) => asRoot(sandbox, "echo $PPID");
 
 /**
@@ -73,7 +73,7 @@ async function watchHealth(sandbox: Sandbox): Promise<number[]> {
   return asked.map(({ lateMs }) => lateMs).filter((ms) => ms > ANSWER_MAX_MS);
 }
 
-/** What the machine would have to read from its disk again, as after a start; what somebody holds stays in memory. */
+/** Drops the guest's pages from the page cache, as after a machine start; pages that a process has mapped stay. */
 function forgetGuestPages(): void {
   const folder = guestFolder(new Toolbox(process.env.SANDLOT_CACHE ?? "/var/cache/sandlot"));
   for (const part of ["bin", "lib"]) {
@@ -96,8 +96,8 @@ async function hasEnded(sandbox: Sandbox): Promise<boolean> {
 }
 
 /**
- * The attack, and afterwards the sandbox works again, with the same guest. Whatever came of it, it goes: who tries
- * again has no other attack beside its own.
+ * Runs the attack; afterwards the sandbox works again, with the same guest. The sandbox is always removed, so that a
+ * retry meets no other attack.
  */
 function attacked(name: string, attack: (sandbox: Sandbox) => Promise<void>): void {
   timed(
@@ -135,7 +135,7 @@ attacked("a fork bomb", async (sandbox) => {
 
 // Seen to fail with startFault() without its table: invalid_argument, with the words of posix_spawn.
 attacked("a fork bomb of root's: commands are refused for what they are refused for", async (sandbox) => {
-  // Its children live as long as it does: they wait for the end of a pipe that nobody but their parent holds open.
+  // The children live as long as their parent: they wait for the end of a pipe that only the parent holds open.
   const script =
     "import os, time\nr, w = os.pipe()\nwhile True:\n try:\n  if os.fork() == 0: os.close(w); os.read(r, 1); os._exit(0)\n except OSError: time.sleep(0.01)";
   await sandbox.files.write("/tmp/bomb.py", script);

@@ -39,7 +39,7 @@ interface Given {
   query?: string;
 }
 
-/** How the sandbox answers who asks for a file, and who asks for a port, with these. */
+/** The sandbox's responses to a request for a file and a request for a port, with these tokens. */
 async function answersOf({ sandboxID }: Pick<Opened, "sandboxID">, { token, traffic, query = "" }: Given) {
   const ask = async (port: number, target: string) => {
     const headers = {
@@ -52,7 +52,7 @@ async function answersOf({ sandboxID }: Pick<Opened, "sandboxID">, { token, traf
 }
 
 const CLOSED = { file: 401, port: 403 };
-/** Nobody listens on the port, and who may reach it is told so. */
+/** The port has no listener, and a caller with access is told so. */
 const OPEN = { file: 200, port: 502 };
 
 let one: Opened;

@@ -108,7 +108,7 @@ test("what would take long to write, or could not be, is refused at once and goe
     const { status, message } = await pause(sandbox);
     expect(message).toMatch(reason);
     expect(status).toBe(422);
-    // Whoever is killed is gone in its own time.
+    // A killed process takes a moment to disappear.
     await sandbox.commands.run("sudo pkill -KILL -x python3; while pgrep -x python3; do sleep 0.02; done");
   }
   expect(await pause(sandbox)).toMatchObject({ status: 204 });

@@ -1,4 +1,4 @@
-/** What a hostile sandbox tries with a volume: against the machine, against who looks into it, against neighbours. */
+/** Attacks of a hostile sandbox through a volume: on the machine, on readers of its content, on neighbours. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { statSync } from "node:fs";
 import { join } from "node:path";

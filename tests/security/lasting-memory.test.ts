@@ -1,6 +1,6 @@
 /**
- * Memory that stays when the process that took it is gone: files in memory, and segments, queues and semaphores of
- * System V. There is never so much of it that nobody but the guest is left to end.
+ * Memory that outlives the process that took it: files in memory, and segments, queues and semaphores of System V. It
+ * is bounded, so that the kernel never has only the guest left to kill.
  */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
@@ -12,7 +12,7 @@ const LIFE = { timeoutMs: 600_000 };
 const WITHIN_MS = 90_000;
 const server = sharedServer();
 
-/** As root, who may write to each of these. Tells what it got of each. */
+/** Runs as root, which may write to each of these. Prints what it got of each. */
 const TAKE_ALL = `
 import ctypes, json, os
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,7 @@
 /**
- * A server that is open to other machines: every socket that it or a process of its own listens on is a loopback
- * address, the gateway of its sandboxes, which no other machine reaches, or the listener with TLS; and that one answers
- * nobody who does not prove who he is.
+ * A server that is open to other machines: every listening socket of the server and its processes is on a loopback
+ * address, on the gateway of its sandboxes, which no other machine reaches, or is the TLS listener. The TLS listener
+ * rejects unauthenticated requests.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";

@@ -109,7 +109,7 @@ export function holdNetworkWalls(server: () => TestServer, make: () => Promise<C
     const names = Array.from({ length: 20 }, () => `name ${OUTSIDE_NAME} 0`);
     const [found] = await Promise.all([reached(neighbour, names), open.commands.run("python3 /tmp/leave.py")]);
     expect(found).toEqual(names);
-    // What comes back to nobody is no business of the log: a sandbox must not be able to fill it.
+    // Replies without a recipient are not logged: a sandbox must not be able to fill the log.
     expect(server().output()).not.toContain("ECONNREFUSED");
   });
 

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 const host = () => `${PORT}-${sandbox.sandboxId}.anything.test`;
-/** For whoever takes it for a request: its host is no sandbox's, so the edge never sends it there. */
+/** A smuggled request. No sandbox has its host, so the edge never sends it itself. */
 const HIDDEN = "GET /hidden HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 /** All that comes back until the server closes, or is quiet. */
@@ -170,7 +170,7 @@ describe("a sandbox is named by nothing but its name", () => {
     const answers = await exchange(
       `GET /odd HTTP/1.1\r\nHost: ${Buffer.from(target).toString("latin1")}\r\nConnection: close\r\n\r\n`,
     );
-    // Whoever is reached is the sandbox that is named, or nobody.
+    // A request reaches the named sandbox or none.
     if (/^HTTP\/1\.1 200 /.test(answers)) expect(name).toContain(`${PORT}-ID`);
     expect((await seen()).filter((line) => line !== "GET /odd")).toEqual([]);
   });

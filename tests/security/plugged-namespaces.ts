@@ -34,7 +34,7 @@ sys.stdin.read()
 
 /** Remembers what it is told. Its process has the user of a relay: from others sandboxes get no answer. */
 class ToyRelay implements ConnectionRelay {
-  /** Of nobody on the machine. */
+  /** A uid that no user of the machine has. */
   static readonly UID = 64_321;
   readonly uid = ToyRelay.UID;
   readonly told = new Map<string, EgressPolicy | null>();

@@ -18,7 +18,7 @@ test(
   "connections to the outside are bounded, and the neighbour has its own",
   async () => {
     const connect = `python3 -c 'import socket; socket.create_connection(("${OUTSIDE}", 80), 20); print("connected")'`;
-    // Whom nobody answers is remembered by the kernel for two minutes, also when the socket is gone.
+    // The kernel remembers an unanswered flow for two minutes, even after its socket is gone.
     const flows = [
       "import errno, itertools, socket",
       "for port in itertools.count(1024):",

@@ -279,7 +279,7 @@ test("none is in what the server says", () => {
 });
 
 test("none is in an answer, an error, a log of a sandbox or of a build, or a list", () => {
-  // Who may read a sandbox is told its tokens.
+  // A caller that may read a sandbox receives its tokens.
   const { runtimeToken: _, forksToken: __, ...secrets } = { ...given, ...made };
   const leaks = answers.flatMap((answer) => secretsIn(answer, secrets).map((name) => [name, answer]));
   expect(leaks).toEqual([]);

@@ -70,7 +70,7 @@ describe("the network of sandboxes behind runsc: one that was booted, one resume
 });
 
 async function untilGuestIsNew(sandbox: Sandbox): Promise<void> {
-  // Whoever starts root's commands is the guest.
+  // The guest is the parent of root's commands.
   const guest = async () => (await sandbox.commands.run("echo $PPID", { user: "root" })).stdout;
   const first = await guest().catch(() => "");
   const deadline = performance.now() + GUEST_ENDS_WITHIN_MS;

@@ -26,7 +26,7 @@ async function newSandbox(how: string): Promise<Sandbox> {
 const python = (sandbox: Sandbox, program: string) =>
   sandbox.commands.run(`python3 -c '${program}'`, { timeoutMs: 60_000 }).then(({ stdout }) => stdout.trim());
 
-/** Each fills one socket with what nobody reads, as far as the kernel lets it. */
+/** Each program fills one socket with unread data, as far as the kernel allows. */
 const FILL = {
   // Messages of no known type, each of which the kernel answers.
   netlink: `

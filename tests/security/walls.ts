@@ -87,7 +87,7 @@ export function holdWalls({ wall, life, server, sandbox }: Attacked): void {
     expect(outcomes.filter((outcome) => outcome !== "refused" && !outcome.endsWith("e2b.local\n"))).toEqual([]);
   });
 
-  // Behind runsc nobody becomes somebody else.
+  // Behind runsc no process changes its user.
   test.if(wall === "crun")("set-uid programs work inside, so sudo does", async () => {
     expect((await sandbox().commands.run("sudo id -u")).stdout).toBe("0\n");
     expect((await sandbox().commands.run("grep NoNewPrivs /proc/self/status")).stdout).toContain("0");

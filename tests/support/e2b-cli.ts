@@ -22,7 +22,7 @@ interface Cli {
   sandbox(args: string[], input?: string | Uint8Array): Promise<CliAnswer>;
   /** `e2b template …` in the same way; in this folder if one is given. */
   template(args: string[], folder?: string): Promise<CliAnswer>;
-  /** `e2b sandbox …` as a command line and variables, for whoever runs it in another way. */
+  /** `e2b sandbox …` as a command line and variables, for callers that run it in another way. */
   command(args: string[]): { argv: string[]; env: Record<string, string> };
 }
 

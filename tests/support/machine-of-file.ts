@@ -61,7 +61,7 @@ export class MachineOfFile {
   async teardown(options: { keepData: boolean }): Promise<void> {
     // There may be none: it could not be opened.
     await (this.machine as Machine | undefined)?.close();
-    // Also if a sandbox still runs on it; whoever ends that finds the device again.
+    // Also if a sandbox still runs on it; teardown, which ends the sandbox, finds the device again.
     await attempt(["umount", "--lazy", `${this.dataFolder}/disks`]);
     await teardown(this.data, CACHE, options);
   }

@@ -4,9 +4,7 @@ import { ask, startPython } from "./inside.ts";
 
 export const SERVICE_PORT = 4567;
 
-/**
- * Runs `setup` once, and `answer`, the body of a Python function, each time that somebody asks. Gives its first answer.
- */
+/** Runs `setup` once, and `answer`, the body of a Python function, for each request. Returns its first answer. */
 export async function startService(machine: Machine, id: string, setup: string, answer: string): Promise<string> {
   const program = `
 import ctypes, os, signal, socket, threading, time

@@ -1,4 +1,4 @@
-/** A sandbox of base that waits in the ready pool of a machine, for whoever asks next. */
+/** A sandbox of the template base that waits in a machine's ready pool. */
 import { readdirSync } from "node:fs";
 import { type MachineOfFile, request } from "./machine-of-file.ts";
 import { until } from "./until.ts";

@@ -19,8 +19,8 @@ export function serverOfFile(name: string, settings: Record<string, string> = {}
 }
 
 /**
- * Data folders for servers that a test starts and stops itself; with the file's last test they are torn down. Who asks
- * for a name again, as a test that is tried again does, gets another folder: a server may still run in the first.
+ * Data folders for servers that a test starts and stops itself, torn down after the file's last test. The same name
+ * gets another folder the next time, as in a retried test: a server may still run in the first.
  */
 export function foldersOfFile(): (name: string) => string {
   const folders: string[] = [];

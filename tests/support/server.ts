@@ -32,7 +32,7 @@ export interface TestServer {
   crash(): Promise<void>;
 }
 
-/** Nobody else's: files that run side by side are in different processes, and may have taken the same name. */
+/** A data folder unique to this process: files that run side by side may use the same name. */
 export function newDataFolder(name: string): string {
   return join(TEST_ROOT, String(process.env.SANDLOT_TEST_RUN ?? process.pid), `${process.pid}-${name}`);
 }

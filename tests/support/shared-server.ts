@@ -70,7 +70,7 @@ async function endAllOn(server: TestServer): Promise<void> {
   for (const id of templates) {
     const headers = { "X-API-Key": server.apiKey };
     const { status } = await fetch(`${server.url}/templates/${id}`, { method: "DELETE", headers });
-    // 404: whoever deleted it and did not wait for the answer was heard in the end.
+    // 404: an earlier deletion, whose response the test did not await, was carried out.
     if (status !== 204 && status !== 404)
       throw new Error(`template ${id} cannot be deleted from the shared server: ${status}`);
   }

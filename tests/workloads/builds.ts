@@ -17,7 +17,7 @@ END
 printf 'program: main.o part1.o part2.o part3.o\\n\\tcc -o $@ $^\\nCFLAGS=-O2\\n' > Makefile
 `;
 
-/** Lets a clone have the first part of what it asked for, and the rest when somebody writes to the pipe. */
+/** Sends the first part of a clone, and the rest when a process writes to the pipe. */
 const HALTING_UPLOAD = `#!/bin/bash
 git-upload-pack "$@" | { dd bs=64k count=20 status=none; touch /tmp/half-way; read < /tmp/go-on; cat; }
 `;

@@ -45,7 +45,7 @@ export class Conversation {
     return this.#handle?.pid ?? 0;
   }
 
-  /** Connects to the same process again. What it said while nobody listened is not heard. */
+  /** Connects to the same process again. Output from the time in between is lost. */
   async reconnect(sandbox: Sandbox): Promise<void> {
     this.sandbox = sandbox;
     this.#follow(
@@ -55,7 +55,7 @@ export class Conversation {
     );
   }
 
-  /** A pause breaks the connection; that alone is nobody's failure. */
+  /** A pause breaks the connection; that alone is no failure. */
   #follow(handle: CommandHandle): void {
     this.#handle = handle;
     const end = () => {

@@ -17,7 +17,7 @@ for line in sys.stdin:
         print("<%s>" % type(error).__name__)
 `;
 
-/** Waits for something to read, and notes in a file what came: nobody listens when it does. */
+/** Waits for something to read and records it in a file, because no client listens at that moment. */
 const WAITING_CLIENT = `
 import os, socket
 connection = socket.create_connection(("${OUTSIDE}", 80))

@@ -57,7 +57,7 @@ export const shells: Workload[] = [
     fate: "kept",
     async play(stage) {
       const [asleep, paused, before] = [7, 3, 2];
-      // It tells whoever asks, for nobody may listen in the moment in which it wakes.
+      // The process answers on request, because no client may listen at the moment it wakes.
       const sleeper = await stage.python(
         `import sys, time; began = time.monotonic(), time.time(); print('<asleep>'); time.sleep(${asleep})\n` +
           "slept = time.monotonic() - began[0], time.time() - began[1]\nfor line in sys.stdin: print('<%f %f>' % slept)",

@@ -1,4 +1,4 @@
-/** An image that is here already and that nobody else needs: whoever asked for it finds it, whatever is collected. */
+/** A caller that asked for an image already on disk still finds it, even if a collection runs meanwhile. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

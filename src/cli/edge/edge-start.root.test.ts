@@ -219,7 +219,7 @@ test(
       const refused = await edge.fetch(service.port);
       expect([refused.status, await refused.text()]).toEqual([502, expect.stringContaining("was not found")]);
     }
-    // Nobody was told of it since.
+    // No process has been told of the address since; a second leave still succeeds.
     await edge.processes.leave("127.0.0.1");
   },
   TEST_MS,
@@ -274,7 +274,7 @@ test.each([1, PROCESSES])(
         answered[caller] = (answered[caller] ?? 0) + 1;
       }
     });
-    /** Nobody's connection is from before: each has made another one since. */
+    /** Resolves when every caller has opened a new connection, so that none predates this call. */
     const more = async () => {
       const before = [...answered];
       await until("all callers called", () => answered.every((count, at) => count >= (before[at] ?? 0) + 2));

@@ -11,7 +11,7 @@ import { StartedEdge } from "../testing/started-edge.ts";
 
 const MIB = 1024 * 1024;
 const LONG_BYTES = 24 * MIB;
-/** More than may be on the way anywhere, of what is sent to somebody who takes nothing. */
+/** Upper bound for the bytes in transit to a receiver that reads nothing. */
 const HELD_MAX_BYTES = 64 * MIB;
 const TEST_MS = 120_000;
 const LAST_CHUNK = Buffer.from("\r\n0\r\n\r\n");

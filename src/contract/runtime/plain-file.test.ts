@@ -1,4 +1,4 @@
-/** A description that was written as data and linked again is the library's own, in all that anybody reads of it. */
+/** A description written as data and linked again equals the library's own in every property that is read. */
 import { describe, expect, test } from "bun:test";
 import { create, type DescFile, fromBinary, fromJson, toBinary, toJson } from "@bufbuild/protobuf";
 import { file_google_protobuf_any, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";

@@ -1,4 +1,4 @@
-/** How many requests somebody may send, and what he is told when there are more. */
+/** Request rate limits of a caller, and the response when it exceeds them. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ManualClock } from "../../base/testing/manual-clock.ts";
 import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS } from "../limits.ts";

@@ -311,7 +311,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         await f.create({ timeout: 3600 });
         await whileStuck(() => f.posted.length === 1);
         f.receive = async () => 200;
-        // Nobody waits for the one under way, and nobody hears how it went.
+        // The server does not wait for the delivery under way and ignores its result.
         await f.restart();
         stuck.resolve(200);
         await settle();

@@ -52,7 +52,7 @@ test("of what has passed nothing is kept", async () => {
   const long = new ReadableStream<Uint8Array>(
     {
       pull(controller) {
-        // Memory that nobody has written to is none.
+        // A page that was never written to uses no memory.
         controller.enqueue(new Uint8Array(MIB).fill(isFirst ? 0 : 1));
         isFirst = false;
       },

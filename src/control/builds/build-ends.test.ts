@@ -1,4 +1,4 @@
-/** What ends a build before its time, and who waits for whom. */
+/** What ends a build early, and which builds wait for each other. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import { HOUSEKEEPING_EVERY_MS } from "../templates/housekeeping.ts";

@@ -1,4 +1,4 @@
-/** Templates that come with the server: built when somebody asks, one build for all who do. */
+/** Built-in templates: built on first request, with one build shared by all callers. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { BuildOutcome, BuildRequest } from "../../contract/internal/host.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
@@ -9,7 +9,7 @@ import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
 import { builtinBuild } from "./builtin-request.ts";
 
 let version = "v1";
-/** From the cache, by whoever has a disk that is full. */
+/** Images that an operator with a full disk removed from the cache. */
 const removed = new Set<string>();
 const DEFINITION: BuiltinDefinition = {
   id: "sandlotpocket0000000",

@@ -1,4 +1,4 @@
-/** Dockerfiles of whoever may build. */
+/** Fuzzes the parser of Dockerfiles, which any caller with build rights can send. */
 import { expect } from "bun:test";
 import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { parse } from "../testing/dockerfiles.ts";

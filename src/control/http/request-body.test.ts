@@ -1,4 +1,4 @@
-/** What a JSON body may cost, whoever sends it: bytes, values, levels, time, memory. */
+/** Bounds of a JSON body from any sender: bytes, values, levels, time, memory. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { fuzzText } from "../../base/testing/fuzz.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -44,7 +44,7 @@ function slowBody(path: string, apiKey = f.apiKey, announced?: number) {
     get isAnswered() {
       return status !== 0;
     },
-    /** Resolves when it is taken; rejects when nobody wants it. */
+    /** Resolves when the reader has taken the piece or has given up. */
     send: (piece: string | Uint8Array) =>
       writer.write(typeof piece === "string" ? new TextEncoder().encode(piece) : piece).catch(() => undefined),
     end: () => writer.close().catch(() => undefined),

@@ -101,7 +101,7 @@ describe("at its end", () => {
     const { body, headers } = await f.call("GET", "/v2/sandboxes?state=running,paused&limit=100");
     expect([body.length, headers.get("x-total-running")]).toEqual([100, "0"]);
     expect(new Set(body.map(({ state }) => state))).toEqual(new Set(["paused"]));
-    // One that somebody waits for goes before the others.
+    // A pause that a caller waits for goes before the others.
     const last = (await f.store.sandboxes.inState("pausing")).at(-1)?.id ?? "";
     const connecting = f.call("POST", `/v2/sandboxes/${last}/connect`);
     held.resolve();

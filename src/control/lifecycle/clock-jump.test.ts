@@ -1,6 +1,6 @@
 /**
- * Somebody sets the wall clock of the machine while sandboxes run. Ends are times of day, so they move with it; nothing
- * else may.
+ * The machine's wall clock is set while sandboxes run. End times are times of day, so they move with it; nothing else
+ * may.
  */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { EXPIRY_SLEEP_MAX_MS } from "../limits.ts";

@@ -1,4 +1,4 @@
-/** Sandboxes that not everybody reaches: the traffic token, who is told it, and what the edge is told. */
+/** Private sandboxes: the traffic token, the callers that receive it, and the access rules sent to the edge. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { WakeRequest } from "../../contract/internal/directory.ts";
 import type { ForkAnswer } from "../../contract/management/fork.ts";

@@ -1,4 +1,4 @@
-/** How many sandboxes a team runs at once: who is counted, and what happens to those who do not fit. */
+/** The team's limit of running sandboxes: which sandboxes count, and what happens to those above the limit. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";

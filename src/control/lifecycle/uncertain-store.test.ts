@@ -72,7 +72,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.host.destroyed).toEqual([id]);
     });
 
-    // Seen to fail: who waited for it waited on, and what was wanted killed was not.
+    // Seen to fail: callers waiting for the resume waited on, and the requested kill did not happen.
     test.each([true, false])("a resume that fails, of one that somebody wants killed: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
@@ -123,7 +123,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.find(id)?.isOpen).toBe(isKilled ? undefined : true);
     });
 
-    // Seen to fail: nobody could reach it any more, nor pause it, until the next start.
+    // Seen to fail: the sandbox could not be reached or paused until the next start.
     test("a pause that fails", async () => {
       await using f = await opened();
       const id = await f.create();
@@ -203,7 +203,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect([await f.store.sandboxes.byId(id), f.eventsOf(id).at(-1)]).toEqual([undefined, "killed"]);
     });
 
-    // Seen to fail: nobody could do anything with it until the next start.
+    // Seen to fail: every operation on the sandbox was refused until the next start.
     test.each([
       ["beginPause", "pause", "running"],
       ["beginSnapshot", "snapshots", "running"],

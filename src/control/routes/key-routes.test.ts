@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => f[Symbol.asyncDispose]());
 
-/** A user with an access token, who calls for a team. */
+/** A user with an access token that acts for a team. */
 interface Member {
   userId: string;
   token: string;

@@ -1,4 +1,4 @@
-/** Who tries ids of templates does not learn which of them other teams have. */
+/** A caller that guesses template ids does not learn which ones other teams have. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { Template } from "../../store/templates.ts";
 import { createAccessToken } from "../access/keys.ts";

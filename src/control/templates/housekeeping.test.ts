@@ -1,4 +1,4 @@
-/** What templates leave behind goes, and what somebody needs stays. */
+/** Housekeeping removes what templates leave behind and keeps everything still in use. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";

@@ -1,4 +1,4 @@
-/** Tokens of volumes: whoever changes one has none. */
+/** Fuzzes volume tokens: a changed token is invalid. */
 import { expect } from "bun:test";
 import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { VolumeTokens } from "./volume-tokens.ts";

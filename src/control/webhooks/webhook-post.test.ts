@@ -34,7 +34,7 @@ function receiver(answer: (request: Request) => Response | Promise<Response>, tl
   return { port: server.port, heard };
 }
 
-/** Says exactly this to whoever connects. */
+/** A server that says exactly this on every connection. */
 async function speaker(say: (socket: Socket) => void): Promise<number> {
   const server: Server = createServer((socket) => {
     socket.on("error", () => undefined);

@@ -1,4 +1,4 @@
-/** Chunks that are begun for somebody else to send, and what becomes of them when nobody does. */
+/** Chunks begun here and sent by another writer, and what happens to them when that writer sends nothing. */
 import { expect, test } from "bun:test";
 import { ChunkedBody } from "../../http1/body.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";

@@ -61,7 +61,7 @@ describe("when nobody listens on the port", () => {
     expect(await (await answered).text()).toBe(String(body.length));
   });
 
-  // Seen to fail: the time was up, and nobody had looked since.
+  // Seen to fail: the time was up without another look at the port.
   test("a service that starts while the sandbox is asked for longer than that gets the request", async () => {
     const port = await closedPort();
     let service: ReturnType<typeof echoingLength> | undefined;
@@ -176,7 +176,7 @@ describe("when the host is not the sandbox's own, as a relay's", () => {
 });
 
 test("the runtime port is waited for, and never asked for a way around", async () => {
-  // On a port of the test's own: that of every sandbox is one that the kernel hands out here to whoever asks for any.
+  // A port of the test's own: the kernel can hand out the usual runtime port to any process here.
   const runtimePort = await closedPort();
   edge.place({ runtimePort });
   const answered = edge.fetch(RUNTIME_PORT, "/health");

@@ -90,7 +90,7 @@ describe("a request to a port of a private sandbox", () => {
     });
     const socket = edge.websocket(chat.port ?? 0, "/", RIGHT);
     expect(await next(socket)).toBe("welcome");
-    // Another token for the same run: who is in stays in.
+    // Another token for the same run: open connections stay open.
     edge.access = { ...edge.access, trafficToken: "other" };
     edge.place({ runtimePort: service.port });
     expect((await edge.fetch(service.port, "/", { headers: RIGHT })).status).toBe(403);

@@ -177,7 +177,7 @@ test("one that is stopped is over, with both connections as they were", async ()
   to.near.write(" and more");
   await until("more has come", () => to.got().toString() === "begun and more");
   expect(from.isClosed()).toBe(false);
-  // When it is over, it is nobody's business what has these numbers.
+  // After the end, the splicer must not touch these descriptor numbers: other files may have them.
   splicing.cut();
   expect(from.isClosed()).toBe(false);
 });

@@ -66,7 +66,7 @@ export function openOutside(
   return outside;
 }
 
-/** A server that answers whatever comes with bytes, for as long as somebody takes them. */
+/** A server that answers everything with bytes for as long as the client reads them. */
 export function openSource(address: string, port: number): Outside & { sentBytes(): number } {
   const piece = Buffer.alloc(64 * 1024, "x");
   let sent = 0;

@@ -1,4 +1,4 @@
-/** Composing that fails half-way, or takes long: nothing is lost, nothing is left behind, and nobody else waits. */
+/** A compose that fails half-way or takes long loses nothing, leaves nothing behind and delays no other request. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import {
   appendFileSync,
@@ -144,7 +144,7 @@ describe("while the parts are copied,", () => {
 
 test("a client that goes away leaves no temporary file behind", async () => {
   const temporary = () => readdirSync(folder).filter((name) => /^whole\.e2b-compose\.[0-9a-f-]{36}\.tmp$/.test(name));
-  // If it was answered before anybody had seen it at work, nothing was broken off: then once more.
+  // If the response came before the test saw the compose at work, nothing was interrupted: try again.
   for (let isAnswered = true; isAnswered; ) {
     rmSync(`${folder}/whole`, { force: true });
     const { paths } = writeParts(2, 128);

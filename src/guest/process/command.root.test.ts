@@ -72,7 +72,7 @@ describe("a directory to start in", () => {
     } catch (thrown) {
       return thrown instanceof Error ? thrown.message : thrown;
     } finally {
-      // With our own rights again: nobody else may remove it.
+      // With root's rights again: the account may not remove the folder.
       rmSync(folder, { recursive: true });
     }
   }
@@ -83,7 +83,7 @@ describe("a directory to start in", () => {
     ["700", "closed/open", [1]],
     ["700", "link", [1]],
     ["710", "closed", [1]],
-    // As the kernel has it: who is of the group is not one of the others.
+    // As in the kernel: for a member of the group, the rights of others do not apply.
     ["701", "closed", [1, GROUP]],
   ])("of mode %s is closed: %s", (mode, below, groups) => {
     expect(enter(mode, groups, below)).toMatch(/cannot be entered by "x" \(EACCES\)/);

@@ -1,6 +1,6 @@
 /**
- * Who hears what of a process, and what a slow listener costs: the queue alone, a process with injected bounds, a real
- * daemon.
+ * Which listeners receive which events of a process, and what a slow listener costs: the queue alone, a process with
+ * injected bounds, a real daemon.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -88,7 +88,7 @@ describe("a listener", () => {
     const taking = listener.take(QUIET_MS).then((event) => {
       ended = event;
     });
-    // Seen to fail with a finish() that wakes who waits for another event: it was told that nothing comes.
+    // Seen to fail with a finish() that wakes a reader waiting for another event: it was told that nothing more comes.
     listener.finish(end);
     await Bun.sleep(0);
     expect(ended).toBeUndefined();
@@ -184,7 +184,7 @@ describe("the listeners of one process", () => {
     ],
   ] as const;
 
-  // Seen to fail with a publish() that asks nobody to wait.
+  // Seen to fail with a publish() that never asks the process to wait.
   test.each(carriers)("hold the process back on %s while one is slow, and lose nothing", async (_, carrier) => {
     const bounds = { bufferBytes: 100_000, stalledMs: 60_000 };
     const bytes = 4_000_000;

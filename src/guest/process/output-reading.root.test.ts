@@ -106,7 +106,7 @@ test.each([
   expect(turns).toBeGreaterThan(pieces / 4);
 });
 
-// Seen to fail with a reader that goes on: who reads a pipe together with others may wait for ever.
+// Seen to fail with a reader that goes on: a reader of a shared pipe may wait forever.
 test("what others read, too, is left to Bun", async () => {
   const readHere = { before: 0, after: 0 };
   let isShared = false;

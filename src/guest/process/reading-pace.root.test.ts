@@ -49,7 +49,7 @@ test("output that comes now and then does not flow, also after much that came wi
   expect(pipe.flowsAfter(1, { waitMs: OUTPUT_GATHER_MS })).toBe(false);
 });
 
-// Seen to fail with a pace that begins anew at each wait: a busy machine makes everybody wait now and then.
+// Seen to fail with a pace that starts over at each wait: on a busy machine every reader waits now and then.
 test("one wait among many reads without one changes nothing", () => {
   using pipe = new Pipe();
   pipe.flowsAfter(3 * OUTPUT_FLOWS_AFTER_READS);

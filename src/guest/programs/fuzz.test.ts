@@ -1,4 +1,4 @@
-/** Archives of whoever may upload one. */
+/** Fuzzes the reader of archives, which any caller with upload rights can send. */
 import { afterAll, expect } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ const BLOCK = 512;
 const CHECKSUM_AT = 148;
 const MAGIC_AT = 257;
 
-/** Headers as whoever means harm would write them: with a checksum that is right. */
+/** Headers as an attacker writes them: with a correct checksum. */
 function withChecksums(bytes: Buffer): Buffer {
   const whole = Buffer.from(bytes);
   for (let at = 0; at + BLOCK <= whole.length; at += BLOCK) {

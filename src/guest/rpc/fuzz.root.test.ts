@@ -1,6 +1,6 @@
 /**
- * Thousands of damaged requests to a real daemon. None may stop it, hold it up, fill its memory, or be answered with an
- * error that nobody foresaw. SANDLOT_TEST_SEED chooses the damage.
+ * Sends thousands of damaged requests to a real daemon. None may stop it, block it, fill its memory or cause an
+ * unforeseen error. SANDLOT_TEST_SEED chooses the damage.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
@@ -86,8 +86,8 @@ function corpus(watcherId: string): PlainRequest[] {
 }
 
 // Seen to fail with a daemon that ends on what is thrown in a timer (pid), with an Update that reads a size where none
-// was given (unforeseen), with events read of a watcher that nobody knows (unforeseen), and with half a megabyte kept
-// of each call (memory).
+// was given (unforeseen), with events read of an unknown watcher (unforeseen), and with half a megabyte kept of each
+// call (memory).
 test(`${REQUESTS} damaged requests leave the daemon as it was (SANDLOT_TEST_SEED=${SEED})`, async () => {
   const dice = new Dice(SEED);
   const requests = corpus(watcher);

@@ -10,7 +10,7 @@ const port = () => (service.address() as { port: number }).port;
 
 async function listenOn(host: string): Promise<void> {
   service = createServer({ allowHalfOpen: true }, (socket) => {
-    // The guest looks whether somebody is there by connecting and leaving again.
+    // The guest checks for a listener by connecting and disconnecting at once.
     socket.on("error", () => socket.destroy());
     onConnection(socket);
   });

@@ -1,6 +1,5 @@
 /**
- * What a sandbox shows as its memory: numbers that agree with each other, written in place, before whoever looks can
- * look.
+ * The memory figures that a sandbox shows: consistent with each other, and written in place before a reader can look.
  */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Settings that cannot be read: the guest does not know who may enter, so nobody may until the host has configured it
- * again. And those that a guest finds where the host shows it its secret.
+ * Unreadable settings: the guest does not know its access rules, so it rejects every request until the host has
+ * configured it again. Also the settings that a guest finds where the host shows it its secret.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

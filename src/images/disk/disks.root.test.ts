@@ -49,7 +49,7 @@ test.each([true, false])("a copy has what was on the disk; blocks are shared: %p
     await mounts.do({ kind: "tmpfs", target: join(second, "left"), options: "size=1m" });
     await copy.release([join(second, "left")]);
     expect(["root", "disk", "besides", "left"].filter((name) => isMountPoint(join(second, name)))).toEqual([]);
-    // What somebody else has mounted there stays, until it is released as well.
+    // A mount made by another component stays until the disk is released as well.
     mkdirSync(join(first, "volume"));
     await mounts.do({ kind: "tmpfs", target: join(first, "volume"), options: "size=1m" });
     await original.release([]);

@@ -64,7 +64,7 @@ export async function callText(client: Client, name: string, args: Record<string
   return content.map((part) => (part.type === "text" ? part.text : part.type)).join();
 }
 
-/** A session of nobody's library: what it does not read stays unread. */
+/** A session without a client library: what the test does not read stays unread. */
 export async function rawSession({ url, headers }: TestGateway) {
   const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "1" } };
   const body = JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params });

@@ -11,7 +11,7 @@ import { MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 const folder = mkdtempSync(join(tmpdir(), "sandlot-checkpoints-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-// Seen to fail: EBUSY, for whoever removed a checkpoint of which a sandbox was just being made.
+// Seen to fail: removing a checkpoint during its restore ended with EBUSY.
 test("a checkpoint that is removed while it is being restored goes when that is over", async () => {
   const checkpoints = new Checkpoints(join(folder, "all"));
   const { memory, path } = checkpoints.begin("one");

@@ -45,7 +45,7 @@ test("a sandbox that ended is not waited for", async () => {
   await expect(guest.ready(() => false)).rejects.toThrow("the sandbox ended while it was starting");
 });
 
-// It is another sandbox that is needed, at once; nobody is to come again later.
+// The caller needs another sandbox at once, not a later retry.
 test("settings that nobody takes are not a wait that ran out", async () => {
   const refused = new GuestClient(ADDRESS, "secret").configure(settings);
   await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });

@@ -41,7 +41,7 @@ async function guest(say: (socket: Socket, request: string) => void) {
   return { port: (server.address() as { port: number }).port, requests, sockets };
 }
 
-/** Whoever is told, and answers as control does. */
+/** The recipient of journal lines; acknowledges them as control does. */
 class Reader {
   readonly lines: LogLine[] = [];
   position: string | null = null;
@@ -184,7 +184,7 @@ describe("an honest guest", () => {
     await untilTrue(() => told.length !== 1);
     expect(told[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
     journals.hear("i1", `${JOURNAL}:2`);
-    // An answer that nobody waits for is nothing.
+    // An acknowledgement without a waiting journal has no effect.
     journals.hear("i1", `${JOURNAL}:2`);
     journals.putOff("i2");
   });

@@ -1,4 +1,4 @@
-/** Who is told what, in which order; tests/security/egress/rules.test.ts sends packets. */
+/** Which component receives which egress rules, in which order; tests/security/egress/rules.test.ts sends packets. */
 import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";

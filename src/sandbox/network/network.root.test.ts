@@ -57,7 +57,7 @@ test("a slot whose way could not be opened is given back all the same", async ()
   expect(network.takeFor(network.address(slot), "one")).toBe(slot);
 });
 
-// Seen before: such a slot was nobody's until the next start.
+// Seen before: such a slot stayed unusable until the next start.
 test("a slot whose rules cannot be removed is nobody else's before they are", async () => {
   const [slot, free] = [network.take(), network.freeSlots];
   await network.grant(slot, [way]);
@@ -160,7 +160,7 @@ test("connections of a slot are forgotten when it is given back", async () => {
   });
 });
 
-// Seen to fail: who was connected with a sandbox that was paused and resumed was not told that it had hung up.
+// Seen to fail: peers of a sandbox that was paused and resumed were not told that it had hung up.
 test("those of a sandbox that comes back are kept for it, and for nobody else", async () => {
   await withFlow(async (slot, flows) => {
     await network.free(slot, "one");

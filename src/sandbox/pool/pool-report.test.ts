@@ -28,7 +28,7 @@ test("the first is written at once, of those that follow the last, and none is l
   await pass();
   reports.note(hits(4));
   expect(written()).toBe(4);
-  // Somebody sets the clock back.
+  // The clock is set back.
   clock.jump(-3_600_000);
   reports.note(hits(5));
   await pass();

@@ -231,7 +231,7 @@ while True: swap(-100, b"real", -100, b"link", 2)
     try {
       await untilTrue(() => existsSync(join(tree, "begun")));
       const seen = new Set<string>();
-      // Whoever changes their places may not get a turn for so long.
+      // The process that swaps the two files may not get a turn for so long.
       for (let round = 0; round < 100 || (!seen.has("mine") && round < 10_000); round++) {
         seen.add(await text("/real/secret").catch(({ status }) => String(status)));
         await write("/real/secret", "mine", { force: true }).catch(() => undefined);

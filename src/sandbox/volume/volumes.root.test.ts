@@ -20,7 +20,7 @@ async function made(name: string): Promise<string> {
   return name;
 }
 
-/** As a server that is killed: nobody lets go of anything. */
+/** Simulates a killed server: nothing is released. */
 async function forgotten(): Promise<void> {
   f.mounts.close();
   await f.open();

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { mountFailure, mountFault } from "./mount-job.ts";
 
-/** What is thrown on the worker's thread, as whoever asked gets it. */
+/** An error thrown on the worker's thread, as the caller receives it. */
 function carried(thrown: unknown): Fault {
   return mountFault(structuredClone(mountFailure(1, thrown)));
 }
@@ -22,7 +22,7 @@ test("no free device says when to come again", () => {
   });
 });
 
-// A path of the machine is for its log, not for whoever asked for a sandbox.
+// A path of the machine belongs in its log, not in the response to a create.
 test("a shortage says so, and names no path", () => {
   const short = Object.assign(new Error("EMFILE: too many open files, open '/var/lib/disk.img'"), { code: "EMFILE" });
   const fault = carried(short);

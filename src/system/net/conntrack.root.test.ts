@@ -10,7 +10,7 @@ const [MINE, OTHERS] = ["127.77.0.1", "127.77.0.2"];
 const PORT = 4444;
 
 beforeAll(async () => {
-  // The kernel notes flows only where somebody asks for them.
+  // The kernel tracks flows only where a rule asks for them.
   const chain = "chain out {\ntype filter hook output priority 0;\nct state new counter\n}";
   const rules = `table inet ${TABLE} {\n${chain}\n}\n`;
   await run(["nft", "-f", "-"], { stdin: rules });

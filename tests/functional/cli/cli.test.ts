@@ -155,7 +155,7 @@ describe("connect", () => {
     await terminal.read(/Terminal connecting to sandbox/);
     terminal.type("echo sum-$((40 + 2)) $(whoami) $(stty size)\n");
     await terminal.read(/sum-42 user 33 101/);
-    // The program itself says that it is there, so that it is the one who gets what is typed next.
+    // The program itself reports its start, so that it receives what is typed next.
     terminal.type("sh -c 'echo asleep-$((1 + 1)); exec sleep 300'\n");
     await terminal.read(/asleep-2/);
     terminal.type("\u0003");

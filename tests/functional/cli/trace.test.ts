@@ -45,7 +45,7 @@ describe("the steps of", () => {
     pause: ["host: pause", "CRIU dump", "fsync of the checkpoint", "clear away"],
     resume: ["host: resume", "disk: a copy", "CRIU restore", "guest: until it has its settings"],
   };
-  // What is booted for somebody has their settings with the first question.
+  // A sandbox booted for a caller receives its settings with the first request.
   test("create have no second question to the guest", () => {
     expect(tables[TRACED.indexOf("create")]).not.toContain(" guest: settings ");
   });

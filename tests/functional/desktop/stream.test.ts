@@ -95,8 +95,8 @@ async function open(url: string): Promise<Page> {
 }
 
 /**
- * A browser gives up all that it fetches when an address of the machine comes or goes, as with every server that
- * another test starts. Whoever sees such a page loads it again.
+ * A browser aborts all fetches when a network address of the machine comes or goes, as with every server that another
+ * test starts. A user would reload such a page.
  */
 async function anewIfInterrupted(page: Page): Promise<void> {
   const told = toldBy.get(page) ?? [];

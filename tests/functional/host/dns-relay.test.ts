@@ -1,6 +1,6 @@
 /**
- * The DNS relay passes on what the resolver said to who asked, and nothing else; and only what who asks may ask for.
- * Sandboxes are addresses of the loopback network here; the resolver is one of ours that remembers what it heard.
+ * The DNS relay passes on only the resolver's answers, only to the sandbox that asked, and only for names it may ask
+ * for. Sandboxes are addresses of the loopback network here; the resolver is a test server that records what it heard.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Server, type Socket } from "node:net";
@@ -62,7 +62,7 @@ beforeAll(async () => {
     socket: {
       data: (socket, query, port, address) =>
         void resolve(query).then((answer) => {
-          // From nobody who was asked, and to another question: neither may pass.
+          // One answer from an address that was not asked, and one to another question: neither may pass.
           socket.send(
             Buffer.concat([Buffer.from([answer[0] ?? 0, ~(answer[1] ?? 0) & 255]), answer.subarray(2)]),
             port,

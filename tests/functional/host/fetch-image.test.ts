@@ -200,7 +200,7 @@ describe("an image of a registry", () => {
     await push(inside.url, "team/alpine", "3", alpine);
     demandReady((await fetched(`${PRIVATE}:5000/team/alpine:3`)).outcome);
     expect(await failure("172.16.5.6:5000/team/alpine:3")).toContain("cannot be reached");
-    // Whoever may fetch from one port of an address may not do so from the others.
+    // Permission to fetch from one port of an address does not extend to its other ports.
     expect(await failure(`${PRIVATE}:80/team/alpine:3`)).toContain("cannot be reached");
   });
 });

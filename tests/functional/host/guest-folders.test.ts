@@ -1,4 +1,4 @@
-/** A guest of an earlier version, on a real machine: it stays for who needs it, and goes after that. */
+/** A guest of an earlier version on a real machine: it stays while a sandbox needs it, then it is removed. */
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, utimesSync } from "node:fs";
 import { basename, dirname, join } from "node:path";

@@ -335,7 +335,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     const { id } = await host.create({ ...request, kind: { ...kind, image: demandReady(outcome).image } });
     expect(heard.endpoints.has(id)).toBe(true);
     await host.destroy(id);
-    // Of the build's own sandboxes nobody was told.
+    // The build's own sandboxes were not announced.
     const told = heard.events.flatMap((event) => (event.kind === "reachable" ? [event.id] : []));
     expect(told).toEqual([id]);
   });
@@ -365,7 +365,7 @@ describe("the machine alone", () => {
       ruledSlots: 4,
       crunRecords: 4,
     });
-    // Eight namespaces each, shared with nobody.
+    // Eight namespaces each, none of them shared.
     expect(now.namespaces).toBe(4 * 8);
     // The host's own view holds no mount of a running sandbox.
     expect(now.mounts).toBe(0);

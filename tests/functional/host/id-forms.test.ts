@@ -62,7 +62,7 @@ def look():
 const held = (text: string, seen: boolean) =>
   `['still here', '${text}', b'x', ${seen ? "True" : "False"}, [1000, 1000, 1000, 0, 1000, 1000, 1000, 1000, 1000], 5]`;
 
-/** What such a process holds is there after a pause and in a copy, and so is who owns it. */
+/** The contents and the owner of such a process survive a pause, and reach a copy. */
 async function expectHeld(id: string, image: string, checkpoint: string): Promise<void> {
   await here.machine.pause(id, checkpoint, { memory: true });
   await here.machine.resume({ ...requestOf(image), id, checkpoint, memory: true });

@@ -1,4 +1,4 @@
-/** Who may look at what a server keeps: root, whatever umask the server was started with; and CRIU what it must. */
+/** Only root may read a server's files, whatever the server's umask; CRIU may read what it must. */
 import { describe, expect, test } from "bun:test";
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -34,7 +34,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Everything in a data folder that anybody but root could use, were there a way in. */
+/** Everything in a data folder that a user other than root could use if there were a way in. */
 function openIn(server: TestServer): Record<string, string[]> {
   const open: Record<string, Set<string>> = {};
   for (const { path, mode, group } of below(server, server.dataFolder)) {

@@ -1,4 +1,4 @@
-/** What is in a template's memory of whoever built it: nothing that its guest was told. */
+/** A template's memory holds nothing that its guest was told by the team that built it. */
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 const here = new MachineOfFile("renewed-guest");
 const PORT = 8123;
 
-/** Writes a line for each that it answers: to somebody who is gone, that would be the end of it. */
+/** Writes a line per request; without a reader of its output, that write would end it. */
 const SERVER = `
 import socket, sys
 server = socket.create_server(("0.0.0.0", ${PORT}))
@@ -108,7 +108,7 @@ test("a renewed guest has forgotten all, what was started goes on, and copies wo
   expect(await shell(here.data, copy.id, "cat /etc/machine-id")).not.toBe(
     await shell(here.data, id, "cat /etc/machine-id"),
   );
-  // What reads in the guest's place goes with who writes.
+  // The process that reads in the guest's place ends with the writer.
   await shell(here.data, copy.id, "pkill -f create_serve[r]; while pgrep -f 'busybox ca[t]'; do sleep 0.02; done");
   for (const each of [id, copy.id]) await here.machine.destroy(each);
   for (const name of ["before", "renewed"]) await here.machine.removeCheckpoint(name);

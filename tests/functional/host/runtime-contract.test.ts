@@ -65,7 +65,7 @@ const walls: Record<Wall, WallUnderTest> = {
   runsc: {
     open: () => RunscRuntime.open(toolbox.runsc, data),
     hasBegun: async (id) => (await runsc(["ps", id])).includes("init"),
-    // It is the third process, and listens a moment after it is there. Nobody can see that from outside.
+    // The guest is the third process and listens a moment after it appears, which is invisible from outside.
     listens: async (id) => (await runsc(["ps", id])).includes("guest"),
     goesOn: async (id) => JSON.parse(await runsc(["state", id])).status === "running",
   },

@@ -85,7 +85,7 @@ import os
 print(os.getxattr("/data/kept", "user.colour"), os.getxattr("/data/set-id", "security.capability").hex())`;
     expect(await read(`python3 -c '${attributes}'`)).toBe("b'blue' 0100000200040000000000000000000000000000");
     const as = (user: number) => `setpriv --reuid ${user} --clear-groups`;
-    // A program that may bind low ports, whoever starts it.
+    // A program that may bind low ports, whichever user starts it.
     expect(await read(`${as(1000)} /data/capable CapEff /proc/self/status`)).toBe("CapEff:\t0000000000000400");
     expect(await read(`${as(1000)} grep CapEff /proc/self/status`)).toBe("CapEff:\t0000000000000000");
     expect(await read(`${as(1001)} /data/set-id; ${as(1001)} python3 -c 'import os; os.stat("/data/set-id")'`)).toBe(
@@ -156,7 +156,7 @@ describe("two sandboxes of one image", () => {
       await startService(here.machine, id, "open('/large', 'rb').read()", "return 'read'");
       grown.push((await cacheOf(id)) - before);
     }
-    // The kernel puts a page down to who read it first.
+    // The kernel charges a page to its first reader.
     expect(grown[0]).toBeGreaterThan(60 * MIB);
     expect(grown[1]).toBeLessThan(20 * MIB);
     for (const { id } of both) await here.machine.destroy(id);

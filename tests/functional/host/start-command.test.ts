@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const { dataFolder } of [here, hurried]) expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
 });
 
-/** Answers what it drew when it was started, and who, where and with what it runs. */
+/** Answers with the random value it drew at its start, and its user, folder and environment. */
 const SERVICE = `import getpass, os, socket, sys
 drawn = os.urandom(8).hex()
 exec(os.environ.get("HOLD", ""))

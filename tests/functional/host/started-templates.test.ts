@@ -1,6 +1,6 @@
 /**
- * A public template with a started server, in the hands of three teams: each sandbox has what was started, a machine of
- * its own, and nothing of anybody else. At last its memory does not fit the machine any more.
+ * A public template with a started server, used by three teams: each sandbox has the started server, a machine of its
+ * own, and nothing of another team. At last its memory no longer fits the machine.
  */
 import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -72,7 +72,7 @@ async function drawnBy(sandbox: Sandbox, code: string, language: string): Promis
   return drawn(await sandbox.runCode(code, { language }));
 }
 
-/** By a kernel that runs in the snapshot as well, for whoever asks for it. */
+/** Draws in a new context, whose kernel already runs in the snapshot. */
 async function drawnInNewContext(sandbox: Sandbox, code: string, language: string): Promise<Drawn> {
   return drawn(await sandbox.runCode(code, { context: await sandbox.createCodeContext({ language }) }));
 }

@@ -1,4 +1,4 @@
-/** Kernels run before anybody asks: neither the first code of a sandbox nor a new context waits for one to start. */
+/** Kernels start ahead of demand: neither the first code of a sandbox nor a new context waits for one. */
 import { expect } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { timed } from "../../../src/base/testing/timed.ts";

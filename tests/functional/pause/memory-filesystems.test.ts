@@ -76,7 +76,7 @@ test.each([
   expect(await root(copy, "echo new > /dev/shm/new && cat /dev/shm/new")).toBe("new\n");
 });
 
-/** Nobody listens on it; tar keeps no such file. */
+/** A socket without a listener, left out because tar keeps no sockets. */
 const socketless = (text: string) => text.replace(/^\/run\/left\.sock.*\n/m, "");
 /** Each restore may have other ids of the machine. */
 const ofAnyRange = (text: string) => text.replace(/[ug]id=\d+/g, "id");

@@ -1,6 +1,6 @@
 /**
- * Pauses when the disk is full or cannot be written to, and every operation while somebody else holds the store's lock:
- * the sandbox runs on, whoever asked is told why, and once the trouble is over everything works again.
+ * Pauses with a full or unwritable disk, and every operation while another process holds the store's lock: the sandbox
+ * runs on, the caller is told why, and everything works again once the trouble is over.
  */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";

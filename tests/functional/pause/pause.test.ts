@@ -129,7 +129,7 @@ test("a resume mints a new token, and those of before stay valid", async () => {
   await sandbox.kill();
 });
 
-// Seen to fail without openMemoryAgain(): the file belonged to nobody (65534).
+// Seen to fail without openMemoryAgain(): the file belonged to the user nobody (65534).
 test("a guest that has tried another's rights is still its own after a resume, and starts each command once", async () => {
   const sandbox = await Sandbox.create(server().options);
   // Its own start may be in the midst of it.

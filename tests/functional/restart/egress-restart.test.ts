@@ -1,7 +1,7 @@
 /**
- * Rules of sandboxes over the end of the server: they hold while nobody is there, and the next server has them all.
+ * Egress rules across a server restart: they hold while no server runs, and the next server knows them all.
  *
- * Seen to fail: with a server that takes sandboxes back as if there were no rules for them.
+ * Seen to fail: with a server that adopts sandboxes as if they had no rules.
  */
 import { expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";

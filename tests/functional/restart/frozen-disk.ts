@@ -1,6 +1,6 @@
 /**
- * A disk of a sandbox that answers nothing for a while, as a broken one does: whoever writes to it stands in the kernel
- * until it is let go, and not even SIGKILL ends him before that.
+ * A frozen disk of a sandbox, which behaves like a broken one: a process that writes to it blocks in the kernel until
+ * the disk is thawed, and not even SIGKILL ends it before that.
  */
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";

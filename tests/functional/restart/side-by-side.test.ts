@@ -1,6 +1,5 @@
 /**
- * Starting, stopping and taking down: quick the second time, one server to a data folder, and nobody touches the
- * other's.
+ * Starting, stopping and teardown: quick the second time, one server per data folder, and no server touches another's.
  */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Ends a server whose sandboxes still run, where its disks are mounted in the mount namespace of whoever ends it. */
+/** Tears down a server whose sandboxes still run, with its disks mounted in the mount namespace of the teardown. */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { attempt } from "../../../src/system/command.ts";

@@ -63,8 +63,8 @@ async function healthMs({ sandboxId }: Sandbox): Promise<number> {
 }
 
 /**
- * Composes, asks for the sandbox's health all the while, and gives by how much the answers were later than those of
- * another sandbox to whom the machine is as busy, the latest first.
+ * Composes files and polls the sandbox's health meanwhile. Returns how much later the responses came than those of
+ * another sandbox on the same busy machine, the latest first.
  */
 async function healthWhileComposing(parts: string[], destination: string): Promise<number[]> {
   const other = await Sandbox.create(server().options);

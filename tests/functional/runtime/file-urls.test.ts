@@ -1,4 +1,4 @@
-/** Links to files: who has the link may read or write that one file, as long as the link lasts. */
+/** Signed links to files: a link allows reading or writing that one file until it expires. */
 import { beforeAll, expect, test } from "bun:test";
 import { getSignature, Sandbox } from "e2b";
 import { serverOfFile } from "../../support/server-of-file.ts";
@@ -183,7 +183,7 @@ test("a link to a paused sandbox finds nobody there, however often, and works ag
   await other.files.write("shared.txt", "of another");
   const link = await other.downloadUrl("shared.txt");
   await other.pause();
-  // More often than somebody may guess.
+  // More often than a client may guess tokens.
   for (let times = 0; times < 35; times++) expect((await followAsItStands(link)).status).toBe(502);
   await other.connect();
   expect(await (await followAsItStands(link)).text()).toBe("of another");

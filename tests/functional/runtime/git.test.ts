@@ -10,7 +10,7 @@ const server = sharedServer();
 const BARE = "/home/user/shared.git";
 const OURS = "/home/user/ours";
 const THEIRS = "/home/user/their copy";
-/** A web server that wants to know who asks, and knows nobody. */
+/** A web server that demands a password and accepts none. */
 const DEMANDS_PASSWORD = `
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Keeper(BaseHTTPRequestHandler):

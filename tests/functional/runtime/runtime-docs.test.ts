@@ -1,4 +1,4 @@
-/** docs/runtime.md, line by line: a reader who copies what the page says gets what the page says. */
+/** docs/runtime.md, line by line: commands copied from the page do what the page says. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -42,7 +42,7 @@ async function open(options: { cwd?: string; user?: string; envs?: Record<string
   const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: screen.show, ...options });
   // Only a shell answers the sum, so that the echo of the question is not taken for the answer.
   await type(terminal, "PS1='> '; bind 'set enable-bracketed-paste off'; echo ready-$((40 + 2))\n");
-  // With its prompt the shell reads keys one by one. Before, the kernel keeps an end of input for whoever reads lines.
+  // Once it prompts, the shell reads single keys. Before that, the kernel keeps an end of input for a line reader.
   await screen.read(/ready-42\r\n> /);
   return { terminal, screen };
 }
@@ -87,7 +87,7 @@ test("it has the asked size, and a new one when that changes, which programs are
 
 test("control-C interrupts the program, not the shell", async () => {
   const { terminal, screen } = await open();
-  // The program itself says that it is there, so that it is the one who is interrupted.
+  // The program itself reports its start, so that it receives the interrupt.
   await type(terminal, "sh -c 'echo asleep-$((1 + 1)); exec sleep 300'\n");
   await screen.read(/asleep-2\r\n/);
   await type(terminal, "\u0003");

@@ -1,6 +1,6 @@
 /**
- * One host name for each port of each sandbox, with TLS: clients know the domain, a key and whom to trust, and nothing
- * else. On the one port that needs no number in a URL, so no other test may listen there.
+ * One host name for each port of each sandbox, with TLS: clients know only the domain, a key and the certificate
+ * authority. Uses the default port, the only one that URLs may omit, so no other test may listen there.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

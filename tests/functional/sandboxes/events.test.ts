@@ -10,7 +10,7 @@ const CREATED = "sandbox.lifecycle.created";
 const KILLED = "sandbox.lifecycle.killed";
 const SECRET = "between the two of us";
 
-/** Sends to whoever is inside: its receivers are on this machine. */
+/** Sends webhooks to private addresses: the receivers are on this machine. */
 const trusting = serverOfFile("events-inside", { SANDLOT_WEBHOOKS_INSIDE: "allow" });
 const server = serverOfFile("events");
 const folderNamed = foldersOfFile();

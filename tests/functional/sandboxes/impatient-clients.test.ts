@@ -18,8 +18,8 @@ const create = (options = {}) => Sandbox.create({ ...server().options, timeoutMs
 const stateOf = async (sandbox: Sandbox) => (await sandbox.getInfo()).state;
 
 /**
- * Asks, leaves, and waits for `done`. On a busy machine somebody so impatient may leave before anything is sent, and
- * asks again.
+ * Sends a request, disconnects, and waits for `done`. On a busy machine the client may time out before it has sent
+ * anything; then it tries again.
  */
 async function askAndLeave(ask: () => Promise<unknown>, done: () => Promise<unknown>): Promise<void> {
   for (let tries = 0; tries < TRIES; tries++) {

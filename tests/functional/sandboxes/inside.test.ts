@@ -195,7 +195,7 @@ test("processes have the usual niceness, after a start of the guest, too, and th
   await own.commands.run("kill -9 $PPID", { user: "root" }).catch(() => undefined);
   await until("the guest is back", () => own.isRunning());
   expect(await look()).toBe("-15");
-  // Nobody inside can take what the guest has, or more.
+  // No process inside can take the guest's priority, or a higher one.
   const asRoot = async (script: string) => (await own.commands.run(script, { user: "root" })).stdout;
   expect(await asRoot("nice -n -1 nice 2>/dev/null")).toBe("0\n");
   expect(await asRoot("chrt --fifo 1 true 2>&1 || echo refused")).toContain("refused");

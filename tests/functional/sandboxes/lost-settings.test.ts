@@ -1,4 +1,4 @@
-/** A guest whose settings were damaged opens to nobody, and its server tells it them again by itself. */
+/** A guest with damaged settings rejects every request until its server sends the settings again by itself. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startServer, type TestServer } from "../../support/server.ts";

@@ -51,7 +51,7 @@ describe("a private sandbox", () => {
     ] as [Record<string, string>, string][]) {
       const refused = await ask(sandbox, WEB, "/echo", { headers: given });
       expect([refused.status, await refused.text()]).toEqual([403, JSON.stringify({ sandboxId, message, code: 403 })]);
-      // A port that nobody listens on is no different: nobody learns what runs inside.
+      // A port without a listener gets the same response, so that callers do not learn what runs inside.
       expect((await ask(sandbox, 8999, "/", { headers: given })).status).toBe(403);
     }
     const page = await ask(sandbox, WEB, "/", {

@@ -1,4 +1,4 @@
-/** Sandboxes that are ready before anybody asks, as clients and the operator notice them. */
+/** The ready pool, as clients and the operator notice it. */
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ async function killAll(sandboxes: readonly Sandbox[]): Promise<void> {
   await Promise.all(sandboxes.map((sandbox) => sandbox.kill()));
 }
 
-/** Those that are nobody's. */
+/** Sandboxes that no client has taken. */
 function waiting(taken: readonly Sandbox[] = [], { sandboxesFolder } = data()): string[] {
   const ids = new Set(taken.map(({ sandboxId }) => sandboxId));
   return readdirSync(sandboxesFolder).filter((id) => !ids.has(id));
@@ -89,7 +89,7 @@ test("what runs in a snapshot stands still in the ready pool and goes on in the 
   const first = await steps();
   await until("it goes on", async () => (await steps()) > first);
   await killAll([...taken, sandbox]);
-  // Nobody can ask for it any more: what was kept of it goes.
+  // The snapshot can no longer be asked for, so its ready sandboxes go.
   await Sandbox.deleteSnapshot(snapshotId, server().options);
   await until("its own are gone", () => waiting().length === 1 && total("target") === 1, FILLED_MS);
 });

@@ -34,7 +34,7 @@ async function end(sandboxID: string): Promise<number> {
   return Date.parse((body as { endAt: string }).endAt);
 }
 
-/** Status of the runtime's process list for somebody who shows `token`. */
+/** Status of the runtime's process list for a request with `token`. */
 async function runtimeStatus(sandboxID: string, token?: string): Promise<number> {
   const answer = await fetch(`${server().url}/process.Process/List`, {
     method: "POST",
@@ -60,7 +60,10 @@ async function expectEnd(sandboxID: string, seconds: number, act: () => Promise<
   expect(endAt).toBeLessThanOrEqual(after + seconds * 1000);
 }
 
-/** Who asks a tenth of a second from now, or later, does not find it. A slow answer to an earlier question is none. */
+/**
+ * A request sent a tenth of a second from now, or later, does not find the sandbox. A slow response to an earlier
+ * request does not count.
+ */
 async function expectGoneAtOnce(sandboxID: string): Promise<void> {
   const began = performance.now();
   for (;;) {

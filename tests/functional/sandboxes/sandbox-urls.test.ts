@@ -82,7 +82,7 @@ test("a target arrives as it was written", async () => {
   expect(JSON.parse(body).url).toBe(target);
 });
 
-// The server's HTTP parser resolves these before anybody sees them; what is checked is then also what is forwarded.
+// The server's HTTP parser resolves these first, so the path that is checked is also the path that is forwarded.
 test.each([
   ["/a/./b", "/a/b"],
   ["/a/../b", "/b"],

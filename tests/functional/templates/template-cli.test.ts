@@ -45,7 +45,7 @@ describe("e2b template", () => {
     ]);
     expect([json.exitCode, shown.exitCode]).toEqual([0, 0]);
     expect(shown.stdout).toContain("listed");
-    // What comes with Sandlot is there for everybody.
+    // Every team sees the built-in templates.
     expect(shown.stdout).toMatch(/Public.*code-interpreter-v1/);
   });
 

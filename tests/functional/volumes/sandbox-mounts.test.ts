@@ -1,4 +1,4 @@
-/** Volumes in sandboxes, through the official client: mounted, shared, kept, and not deleted under anybody's feet. */
+/** Volumes in sandboxes, through the official client: mounted, shared, kept, and not deleted while in use. */
 import { describe, expect, test } from "bun:test";
 import { Sandbox, Volume } from "e2b";
 import { untilTrue } from "../../../src/base/testing/until.ts";

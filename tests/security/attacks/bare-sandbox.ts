@@ -86,7 +86,7 @@ export class BareSandbox implements AsyncDisposable {
     chownSync(program, HOST_ID_FIRST, HOST_ID_FIRST);
   }
 
-  /** Not that of the machine's other sandboxes: whoever gets in could change it. */
+  /** A guest folder of its own, because an attacker that escapes could change the one other sandboxes use. */
   #emptyGuest(): string {
     const folder = join(this.#folder, "guest");
     for (const name of ["bin", "sys", ...HIDDEN_IN_PROC.map((hidden) => `empty/${hidden}`)]) {

@@ -1,6 +1,6 @@
 /**
- * Images whose maker has put links where a sandbox has its own mounts, devices and hidden files: whoever makes the
- * walls must not be led elsewhere by them, neither to the machine's files nor to none (CVE-2025-31133, -52565, -52881).
+ * Images with malicious links where a sandbox has its own mounts, devices and hidden files: the isolation runtime must
+ * not follow them, neither to the machine's files nor to nothing (CVE-2025-31133, -52565, -52881).
  */
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

@@ -82,7 +82,7 @@ export function holdAgainstSwaps({ server, volumes, volume, sandbox, rounds }: A
 
   test("opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it", async () => {
     await root("echo file > /v/file && mkfifo /v/pipe");
-    // Would be let go by whoever opens the other end.
+    // A reader blocked on the pipe would be released by a process that opens the other end.
     const open = "for n in 1 2; do echo x > /v/$(ls -F /v | grep -o '.*|' | tr -d '|'); done";
     const seen = new Set<string>();
     await whileSwapping("file", "pipe", async () => {

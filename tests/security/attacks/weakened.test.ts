@@ -23,7 +23,7 @@ const NEEDS: Record<string, string> = {
   "more open files than a process may have": "CAP_SYS_RESOURCE",
 };
 
-/** A socket without a file, for whoever sees the machine's network, and a folder that a process holds open. */
+/** A socket without a file, reachable from the machine's network, and a folder that a process holds open. */
 const door = createServer();
 const held = openSync("/", "r");
 const sandbox = new BareSandbox("weakened");

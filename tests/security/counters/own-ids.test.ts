@@ -43,7 +43,7 @@ elif os.read(reader, 1):
 time.sleep(600)
 `;
 
-/** What somebody gets who asks for little. */
+/** The resources that a process with modest needs gets. */
 const MODEST = `
 import array, ctypes, fcntl, os, resource, signal, socket
 libc = ctypes.CDLL(None)

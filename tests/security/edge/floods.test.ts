@@ -63,7 +63,7 @@ async function keyOfAnotherTeam(): Promise<string> {
   }
 }
 
-/** A request of somebody else, over a connection of its own: how long it took. */
+/** Duration of another client's request, over a connection of its own. */
 async function ask(): Promise<number> {
   const beganMs = performance.now();
   const headers = { "X-API-Key": server().apiKey, connection: "close" };

@@ -140,7 +140,10 @@ describe("names that are not allowed", () => {
     }
   });
 
-  /** What cannot be known without breaking TLS: whom a request inside is for. It still goes to the allowed address. */
+  /**
+   * A limit of the relay: without breaking TLS it cannot know the host of a request inside. The request still goes to
+   * the allowed address.
+   */
   test("behind an allowed name lead no further than to its address", async () => {
     const told = await exchange(sandbox, [
       { address: OTHER_SITE, name: "allowed.test", hosts: ["other.test"] },

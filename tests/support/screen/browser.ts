@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from "bun:test";
 import { type BrowserContext, chromium } from "playwright-core";
 
 const START_MS = 60_000;
-/** It runs as root, on a machine without a graphics card, and has nobody to call. */
+/** The browser runs as root, on a machine without a graphics card, and makes no calls of its own. */
 const FLAGS = [
   "--no-sandbox",
   "--disable-gpu",

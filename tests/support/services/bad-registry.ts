@@ -43,7 +43,7 @@ function endless(): ReadableStream<Uint8Array> {
   return new ReadableStream({ pull: (controller) => controller.enqueue(chunk) });
 }
 
-/** Who has asked for what, so that a test sees what was fetched. */
+/** The requests received, so that a test sees what was fetched. */
 let asked: string[] = [];
 
 Bun.serve({
@@ -59,7 +59,7 @@ Bun.serve({
     }
     const [, how = "", what = "", which = ""] = /^\/v2\/([^/]+)\/(manifests|blobs)\/(.+)$/.exec(pathname) ?? [];
     asked.push(`${what} ${which} ${request.headers.get("authorization") ?? "nobody"}`);
-    // Clients ask here first whether they have to say who they are.
+    // Clients ask here first whether they have to authenticate.
     const isOpen = how !== "" && !how.startsWith("private");
     if (!isOpen && request.headers.get("authorization") !== `Basic ${btoa("reader:sesame")}`) {
       return new Response("", { status: 401, headers: { "www-authenticate": 'Basic realm="here"' } });

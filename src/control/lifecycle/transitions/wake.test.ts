@@ -1,4 +1,4 @@
-/** Traffic to a paused sandbox: who may wake it, once, and what becomes of those who may not. */
+/** Traffic to a paused sandbox: which requests wake it, only once, and what happens to requests that may not. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../../contract/fault.ts";
 import type { Wake, WakeRequest } from "../../../contract/internal/directory.ts";

@@ -104,7 +104,7 @@ describe("the end of a stream", () => {
   test(
     "comes at once when the kernel has lost events",
     async () => {
-      // Seen to fail: with the overflow event passed over, the stream goes on and nobody knows.
+      // Seen to fail: with the overflow event ignored, the stream goes on and clients do not notice the loss.
       await using told = await StreamedWatch.open(guest, { path: home });
       const watcherId = await createWatcher(guest, { path: home });
       const queue = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));

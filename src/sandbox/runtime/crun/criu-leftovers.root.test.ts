@@ -1,4 +1,4 @@
-/** What a killed CRIU leaves in the folder of the machine that everybody may write to. */
+/** What a killed CRIU leaves in the machine's world-writable folder. */
 import { expect, test } from "bun:test";
 import {
   chownSync,

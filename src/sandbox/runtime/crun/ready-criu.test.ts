@@ -1,4 +1,4 @@
-/** One CRIU ahead of who needs it. */
+/** One CRIU process is started ahead of demand. */
 import { expect, test } from "bun:test";
 import type { CriuProcess } from "./criu-process.ts";
 import { ReadyCriu } from "./ready-criu.ts";

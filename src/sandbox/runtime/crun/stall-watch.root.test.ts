@@ -22,7 +22,7 @@ async function withSleeper(use: (cgroup: string, goThere: () => void) => Promise
   }
 }
 
-// Seen to fail with a watch that takes who is not there yet for one that stands still.
+// Seen to fail with a watch that takes a process that has not arrived yet for a stalled one.
 test("who is not there yet does not stand still, and who sleeps there does", async () => {
   await withSleeper(async (cgroup, goThere) => {
     let stalls = 0;

@@ -93,7 +93,7 @@ test("an image without any is not written again", async () => {
   expect(statSync(path).mtimeMs).toBe(1_000);
 });
 
-// Seen to fail: all of them were taken apart before anybody else had a turn, which for a million takes a while.
+// Seen to fail: all timers were parsed in one turn of the event loop, which for a million takes a while.
 test("others have their turns while there are many to look at", async () => {
   const many = 20_000;
   image(

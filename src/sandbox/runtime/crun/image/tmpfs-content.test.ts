@@ -46,7 +46,7 @@ const mount = (device: number, options: string, at = "/run") =>
   ]);
 const archiveOf = (device: number) => join(images, `tmpfs-dev-${device}.tar.gz.img`);
 
-/** As CRIU has tar write it, with root as the owner of all, whoever runs the tests. */
+/** The archive as CRIU has tar write it, with root as the owner of every file, whichever user runs the tests. */
 function archive(device: number, from: string): void {
   const options = [
     "--owner=0",
