@@ -1,4 +1,4 @@
-/** Runs files with `bun test`, shows its report as it comes, and tells what came of it. */
+/** Runs test files with `bun test`, streams its report, and returns the outcome. */
 import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";

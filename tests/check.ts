@@ -1,6 +1,6 @@
 /**
- * `npm run check`: lint, types, house rules and every test that needs neither root nor images, for the minute before a
- * commit. Nothing here holds a bound of time, so that it may run beside other work.
+ * `npm run check`: lint, types, conventions and every test that needs neither root nor images, for the minute before a
+ * commit. None of these tests has a time bound, so that it can run beside other work.
  */
 import { hasPassed, type Outcome } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";

@@ -1,15 +1,15 @@
 /**
- * Which tests run where and how; the place and the name of a file say it:
+ * Which tests run where and how, by the path of the file:
  *
- *   tests/performance/                  performance  how much the machine carries: last, alone, one after the other
+ *   tests/performance/                  performance  capacity of the machine: last, alone, one after the other
  *   tests/functional/, tests/workloads/ sandboxes    uses sandboxes as clients do, side by side; needs root
- *   tests/chaos/, tests/security/egress/ sandboxes   likewise: floods nothing, and looks at its own sandboxes alone
- *   other folders of tests/, but house  machine      attacks, or looks at the whole machine: one after the other; root
+ *   tests/chaos/, tests/security/egress/ sandboxes   likewise: floods nothing, and looks only at its own sandboxes
+ *   other tests/, but tests/conventions/ machine     attacks, or looks at the whole machine: one after the other; root
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
  *
- * A test that holds a bound of time is made with `timed` (src/base/testing/timed.ts). Where files run side by side it
- * is left out, and played with the lane `performance`; elsewhere nothing runs beside it anyway.
+ * A test with a time bound is made with `timed` (src/base/testing/timed.ts). Lanes that run files side by side skip it,
+ * and the lane `performance` runs it; in the other lanes nothing runs beside it anyway.
  */
 import { existsSync } from "node:fs";
 import { dirname, join, relative } from "node:path";

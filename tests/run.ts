@@ -1,8 +1,8 @@
 /**
- * `npm test`: runs every test, lane after lane (tests/lanes.ts). What needs root also has what is missing set up first,
- * is cleaned up after runs that were killed, and runs inside the outer network. Arguments are parts of paths, or
- * options of `bun test`: then tests of a bound of time run where they stand. The last line counts what passed and
- * failed.
+ * `npm test`: runs every test, lane after lane (tests/lanes.ts). For lanes that need root it first sets up what is
+ * missing and cleans up after killed runs, and it runs them inside the outer network. Arguments are parts of paths, or
+ * options of `bun test`; with arguments, tests with a time bound run in their own lane. The last line counts passed and
+ * failed tests.
  */
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";

@@ -1,6 +1,5 @@
 /**
- * The end of a run: what failed, what took longest, how long all of it took, and on the last line how many passed and
- * failed.
+ * The summary of a run: failures, slowest files, duration, and on the last line the numbers of passed and failed tests.
  */
 import type { Outcome } from "./bun-test.ts";
 

@@ -1,6 +1,6 @@
 /**
  * How long each test file took in the last whole run on this machine. Lanes that run files side by side start the
- * longest first, because a long file that starts last runs on alone. Without a record, the order is any.
+ * longest first, because a long file that starts last runs on alone. Without a record, the order is arbitrary.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";

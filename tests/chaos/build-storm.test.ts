@@ -1,10 +1,10 @@
 /**
- * Builds, creates, deletions and collections at the same time on the real machine, a few templates between them. A
- * model knows which template there is: its sandboxes have its word, a build fails only when it is cancelled, and a
- * create only when its template was replaced or deleted meanwhile. At the end nothing is left. It has been seen to find
- * layers that are written without waiting for others of the same key, planted in layers.ts.
+ * Concurrent builds, creates, deletions and collections of a few templates on the real machine. A model tracks which
+ * template exists: its sandboxes have its word, a build fails only when cancelled, and a create fails only when its
+ * template was replaced or deleted meanwhile. At the end nothing is left. A bug planted in layers.ts, writing layers
+ * without waiting for others of the same key, was found by this test.
  *
- * SANDLOT_TEST_SEED chooses what is done; SANDLOT_TEST_LONG=1 lets it blow for minutes.
+ * SANDLOT_TEST_SEED chooses the operations; SANDLOT_TEST_LONG=1 extends the storm to minutes.
  */
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";

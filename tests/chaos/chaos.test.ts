@@ -1,13 +1,12 @@
 /**
- * Chaos: the server, crun, CRIU and the guest are killed with SIGKILL at every step of what happens to a sandbox.
- * Afterwards it runs or can be resumed, is the very same, and nothing is left over. The one exception is told to the
- * caller: a process in which CRIU works at the moment in which it, or that process, is killed, goes with it
- * (docs/pause.md).
+ * Chaos: SIGKILL ends the server, crun, CRIU or the guest at every step of a sandbox's life. Afterwards the sandbox
+ * runs or can be resumed, is unchanged, and nothing is left over. The one exception is reported to the caller: if CRIU,
+ * or a process in which CRIU works at that moment, is killed, that process is lost (docs/pause.md).
  *
- * Each run kills every victim once in every operation, at a moment that SANDLOT_TEST_SEED chooses; SANDLOT_TEST_LONG=1
- * plays everything, SANDLOT_TEST_CHAOS_ONLY all that has these words in its title, and SANDLOT_TEST_CHAOS_TOLD=1 tells
- * how each went. It has found a resume that never ended after CRIU was killed, another after the guest was, and a
- * snapshot that kept silent about a process that was lost with CRIU.
+ * Each run kills every victim once in every operation, at a moment that SANDLOT_TEST_SEED chooses. SANDLOT_TEST_LONG=1
+ * plays all scenarios, SANDLOT_TEST_CHAOS_ONLY those with these words in their title, and SANDLOT_TEST_CHAOS_TOLD=1
+ * prints how each went. These tests found a resume that never ended after CRIU was killed, another after the guest was
+ * killed, and a snapshot that did not report a process lost with CRIU.
  */
 import { describe, expect, test } from "bun:test";
 import { SEED } from "../../src/base/testing/seed.ts";

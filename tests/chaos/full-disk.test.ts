@@ -1,4 +1,4 @@
-/** The store on a disk that is full to its last byte: what has happened to sandboxes is still written down. */
+/** The store on a completely full disk still records changes of sandboxes. */
 import { describe, expect, test } from "bun:test";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";

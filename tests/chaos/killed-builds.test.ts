@@ -1,6 +1,6 @@
 /**
- * The server is killed with SIGKILL in every phase of a build. The next one says so of the build, has nothing left of
- * it but its layers, and builds the same template with them.
+ * SIGKILL ends the server in every phase of a build. The next server reports the build as failed, keeps only its
+ * layers, and builds the same template with them.
  *
  * Each run plays a sample that SANDLOT_TEST_SEED chooses; SANDLOT_TEST_LONG=1 plays every phase at several moments.
  */

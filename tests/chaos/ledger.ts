@@ -1,4 +1,4 @@
-/** What ledger.py must hold after so many steps, worked out a second time. */
+/** A second implementation of ledger.py: the state it must hold after a number of steps. */
 import { createHash } from "node:crypto";
 
 export const LEDGER_PORT = 4998;

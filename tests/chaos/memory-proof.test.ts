@@ -1,10 +1,9 @@
 /**
- * A program that keeps changing 16 MiB of memory, a file that it has mapped and another that it writes goes through
- * pause and resume again and again, and through forks. Each time all of it is compared, byte for byte, with what it
- * must be.
+ * A program that keeps changing 16 MiB of memory, a mapped file and a written file goes through pauses, resumes and
+ * forks. Each time all of it is compared byte for byte with the expected content.
  *
- * SANDLOT_TEST_LONG=1 goes through 1 000 cycles. It has been seen to fail, in its first cycle, when the disk was
- * flushed before the processes stood still instead of after (checkpointing.ts): memory was right, both files were not.
+ * SANDLOT_TEST_LONG=1 runs 1 000 cycles. Seen to fail in the first cycle when the disk was flushed before the processes
+ * were frozen instead of after (checkpointing.ts): memory was right, both files were not.
  */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";

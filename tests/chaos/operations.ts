@@ -1,4 +1,4 @@
-/** What a scenario interrupts, step by step as it can be seen from outside. */
+/** The operations that a scenario interrupts, and their steps as visible from outside. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { freezerOf } from "../../src/system/cgroup/freezer.ts";

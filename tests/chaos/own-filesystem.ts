@@ -1,4 +1,4 @@
-/** A small filesystem in a file, for a data folder that a test fills to the last byte. */
+/** A small filesystem in a file, for a data folder that a test fills completely. */
 import { mkdirSync, statfsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";

@@ -1,4 +1,4 @@
-/** One thing that goes wrong at one moment: played on a stage, and judged afterwards. */
+/** One failure at one moment: plays it on a stage and judges the result. */
 import { Sandbox } from "e2b";
 import { census, NOTHING } from "../support/census.ts";
 import { until } from "../support/until.ts";

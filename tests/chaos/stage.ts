@@ -1,7 +1,4 @@
-/**
- * A real server that is killed and started again on the same data folder, and what can be seen of its work from
- * outside.
- */
+/** A real server that is killed and restarted on the same data folder, and its state as visible from outside. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ANY_INTERFACE } from "../../src/sandbox/network/slot-chains.ts";

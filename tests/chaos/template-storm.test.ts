@@ -1,8 +1,7 @@
 /**
- * Clients build, create, visit, copy, pause, kill and delete on the real machine, in an order that a seed decides, and
- * images are collected all the while. A model knows what is there to start from, and what each sandbox must find in its
- * image: a word of each build that it lies on. In the end nothing is left: no image, no checkpoint, no build under way,
- * nothing of a sandbox.
+ * Clients build, create, visit, copy, pause, kill and delete on the real machine, in an order that a seed decides,
+ * while images are collected. A model knows which templates exist and what each sandbox must find in its image: a word
+ * of each build below it. At the end nothing is left: no image, checkpoint, running build or part of a sandbox.
  */
 import { expect, test } from "bun:test";
 import { Sandbox, Template } from "e2b";

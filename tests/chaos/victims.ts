@@ -1,4 +1,4 @@
-/** Processes that a scenario kills: only ever those of its own server. */
+/** The processes that a scenario kills: only those of its own server. */
 import { readdirSync, readFileSync } from "node:fs";
 import { isWaitingCriu } from "../support/waiting-criu.ts";
 import type { Stage } from "./stage.ts";

@@ -1,7 +1,4 @@
-/**
- * docs/architecture.md has the folders and directions that the import rules have, so that a newcomer can trust its
- * tables.
- */
+/** The tables of docs/architecture.md list the same folders and import directions as the import rules. */
 import { describe, expect, test } from "bun:test";
 import { MAY_IMPORT } from "./import-rules.ts";
 import { tableRows } from "./markdown.ts";

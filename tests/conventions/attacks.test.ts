@@ -1,4 +1,4 @@
-/** The list of attacks, the tests that it names and the table in docs/security.md say the same. */
+/** The list of attacks, the tests it names and the table in docs/security.md agree. */
 import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** How rows are judged and chosen; and that the documentation has the same rows. */
+/** How benchmark rows are judged and chosen, and that the documentation lists the same rows. */
 import { describe, expect, test } from "bun:test";
 import { EnvelopeCounter } from "../../bench/clients/start-stream.ts";
 import { figuresOf } from "../../bench/figures/report.ts";

@@ -1,4 +1,4 @@
-/** One list of closed ranges: the firewall, the webhooks and the documentation have the same. */
+/** The firewall, the webhooks and the documentation have the same list of closed address ranges. */
 import { expect, test } from "bun:test";
 import { CLOSED_RANGES } from "../../src/contract/address-plan.ts";
 import { CLOSED_IPV4, CLOSED_IPV6 } from "../../src/contract/closed-ranges.ts";

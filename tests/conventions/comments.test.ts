@@ -1,4 +1,4 @@
-/** Comments keep to the width that the formatter keeps code to: it leaves comments as they are. */
+/** Comments keep to the line width of code, which the formatter does not enforce for them. */
 import { expect, test } from "bun:test";
 import { benchFiles, readText, type SourceFile, sourceFiles, testFiles } from "./source-files.ts";
 

@@ -1,4 +1,4 @@
-/** docs/decisions: one page for each decision, all of one form, and an index that has every one of them. */
+/** docs/decisions: one page per decision, all in the same form, and a complete index. */
 import { expect, test } from "bun:test";
 import { tableRows } from "./markdown.ts";
 import { projectFiles, readText } from "./source-files.ts";

@@ -1,4 +1,4 @@
-/** What the documentation says is what the code does. */
+/** The documentation agrees with the code. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { basename, dirname, join, normalize } from "node:path/posix";

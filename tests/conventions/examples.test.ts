@@ -1,4 +1,4 @@
-/** Every program of `examples` is listed there, and run by a test. */
+/** Every program in `examples` is listed there and run by a test. */
 import { expect, test } from "bun:test";
 import { links, tableRows } from "./markdown.ts";
 import { projectFiles, readText, testFiles } from "./source-files.ts";

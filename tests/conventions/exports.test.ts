@@ -1,4 +1,4 @@
-/** Nothing is exported that no other file imports, and nothing is kept alive by its test alone. */
+/** Every export is imported by another file, and not by its test alone. */
 import { describe, expect, test } from "bun:test";
 import { exportsForTestsOnly, unusedExports } from "./export-rules.ts";
 import { benchFiles, sourceFiles, testFiles } from "./source-files.ts";

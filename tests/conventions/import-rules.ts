@@ -1,6 +1,6 @@
 /**
- * Which module may import which. docs/architecture.md shows the same table. A file that breaks it is in the wrong
- * module.
+ * The import rules: which module may import which. docs/architecture.md shows the same table. A file that breaks a rule
+ * is in the wrong module.
  */
 import { dirname, join, normalize } from "node:path/posix";
 import { importsOf, type SourceFile } from "./source-files.ts";

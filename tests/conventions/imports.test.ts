@@ -1,4 +1,4 @@
-/** The directions of imports between modules, and the shape of source files. */
+/** Import directions between modules, and the form of source files. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { basename, join } from "node:path";

@@ -1,4 +1,4 @@
-/** For each limit of docs/limits.md the test that reaches it: the file, and the words by which it is found there. */
+/** For each limit in docs/limits.md, the test that reaches it: the file, and the words that identify the test. */
 
 export const REACHED_BY: Readonly<Record<string, readonly [file: string, test: string]>> = {
   processors: [

@@ -1,4 +1,4 @@
-/** Writes the table of docs/limits.md anew: `npm run limits`. The words around it are written by hand. */
+/** `npm run limits`: regenerates the table in docs/limits.md. The text around it is written by hand. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { limitTable } from "../../src/cli/limit-table.ts";

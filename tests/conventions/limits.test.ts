@@ -1,4 +1,4 @@
-/** docs/limits.md is made from the code, and each of its limits is reached by a test. */
+/** docs/limits.md is generated from the code, and a test reaches each of its limits. */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";

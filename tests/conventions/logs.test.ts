@@ -1,4 +1,4 @@
-/** What a server says has one form (src/base/log.ts). Only what people run in a terminal prints. */
+/** Server logs have one format (src/base/log.ts). Only programs that people run in a terminal print. */
 import { expect, test } from "bun:test";
 import { isTestCode } from "./import-rules.ts";
 import { sourceFiles } from "./source-files.ts";

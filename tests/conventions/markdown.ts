@@ -1,4 +1,4 @@
-/** As much of Markdown as the documentation's tests need: tables, links, headings, and code apart from prose. */
+/** The subset of Markdown that the documentation tests need: tables, links, headings, and code apart from prose. */
 
 type TableRow = Readonly<Record<string, string>>;
 

@@ -1,4 +1,4 @@
-/** docs/pause.md says what a pause keeps; each of its rows is a test, and each test is a row. */
+/** docs/pause.md lists what a pause keeps; each row is a test, and each test is a row. */
 import { expect, test } from "bun:test";
 import { availableParallelism } from "node:os";
 import { CHECKPOINTS_AT_ONCE_MAX } from "../../src/sandbox/checkpointing.ts";

@@ -1,6 +1,6 @@
 /**
- * The guest, and the gateway of MCP, are copied while they run: random numbers that they have in stock would be the
- * same in every copy.
+ * The guest and the MCP gateway are copied while they run, so they must not keep random numbers in stock: every copy
+ * would have the same ones.
  */
 import { expect, test } from "bun:test";
 import { isTestCode } from "./import-rules.ts";

@@ -1,4 +1,4 @@
-/** The project's files as the house rules see them: paths from the project folder, text, and what the code imports. */
+/** The project's files for the conventions tests: paths from the project folder, text, and imports. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 

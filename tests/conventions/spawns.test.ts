@@ -1,4 +1,4 @@
-/** What the server's environment holds is the operator's: no program that it starts inherits it. */
+/** No program that the server starts inherits its environment, which belongs to the operator. */
 import { expect, test } from "bun:test";
 import { isTestCode } from "./import-rules.ts";
 import { sourceFiles } from "./source-files.ts";

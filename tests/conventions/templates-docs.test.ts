@@ -1,4 +1,4 @@
-/** docs/templates.md has the bounds of the code, its types of steps, and what becomes of each instruction. */
+/** docs/templates.md lists the code's limits and step types, and how each instruction is treated. */
 import { expect, test } from "bun:test";
 import { BUILD_READY_DEFAULT_MS, LAYERS_KEPT_MS, LAYERS_MAX_BYTES } from "../../src/builder/open-builds.ts";
 import { READY_MAX } from "../../src/cli/limits.ts";

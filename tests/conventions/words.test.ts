@@ -1,4 +1,4 @@
-/** Words that were replaced by plain ones of the trade, so that they do not come back. */
+/** Keeps out words that were replaced by trade terms. */
 import { expect, test } from "bun:test";
 import { benchFiles, projectFiles, sourceFiles, testFiles } from "./source-files.ts";
 

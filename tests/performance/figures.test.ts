@@ -1,7 +1,7 @@
 /**
- * That nothing has become twice as slow: some rows of the benchmark, with few rounds, held against bounds that are
- * about twice of what was measured when they were written down. Ratios to a floor of the same run depend little on the
- * machine, but noise meets them too: what misses its bound is measured again before it counts.
+ * Detects rows that became twice as slow: some rows of the benchmark, with few rounds, against bounds of about twice
+ * the measured values. Ratios to a floor of the same run depend little on the machine, but are noisy too: a row that
+ * misses its bound is measured again before it counts.
  */
 import { expect } from "bun:test";
 import { readFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * More sandboxes than Bun lets a process have requests under way by default (256): the server holds a connection to
- * each.
+ * More sandboxes than the 256 concurrent requests that Bun allows a process by default: the server holds a connection
+ * to each.
  */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";

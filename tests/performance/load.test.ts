@@ -1,6 +1,6 @@
 /**
- * Many sandboxes under light work of all kinds, without a leak; and what one of them costs the others that uses all it
- * may. `SANDLOT_TEST_LONG=1` plays it with 300 sandboxes for ten minutes, otherwise it is a sample of seconds.
+ * Many sandboxes under light work of all kinds, without a leak, and the cost to others of one sandbox that uses all it
+ * may. `SANDLOT_TEST_LONG=1` runs 300 sandboxes for ten minutes; the default is a sample of seconds.
  */
 import { expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";

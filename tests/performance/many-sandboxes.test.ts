@@ -1,4 +1,4 @@
-/** Fifty sandboxes at once: each is its own, works, and goes, with nothing left behind. */
+/** Fifty sandboxes at once: each is separate, works, and ends with nothing left behind. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { census, NOTHING, settledCensus } from "../support/census.ts";

@@ -1,4 +1,4 @@
-/** Streams are held open for minutes. However many there are, a new request must not wait for one of them to end. */
+/** Many streams stay open for minutes; a new request must not wait for one of them to end. */
 import { afterAll, expect } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Sandbox } from "e2b";

@@ -1,6 +1,6 @@
 /**
- * One life of many sandboxes on one machine: made, asked, found again after the server was killed, and ended in the
- * same second. `SANDLOT_TEST_LONG=1` plays it with a thousand and holds it to bounds, otherwise with a few.
+ * One life of many sandboxes on one machine: created, used, adopted after the server was killed, and ended in the same
+ * second. `SANDLOT_TEST_LONG=1` runs a thousand against bounds; the default is a few.
  */
 import { expect, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -1,4 +1,4 @@
-/** ADD of a URL in a Dockerfile is fetched by the build's own sandbox: it leads nowhere that a sandbox may not go. */
+/** The build's own sandbox fetches the URLs of ADD in a Dockerfile, so they reach only what a sandbox may reach. */
 import { expect, test } from "bun:test";
 import { CLOSED_EXAMPLES, OUTSIDE } from "../../src/host/testing/outer-network.ts";
 import { newMark, timesSeen } from "../support/egress/probing.ts";

@@ -1,6 +1,6 @@
 /**
- * The guest beside processes that take everything a sandbox has: it answers through the edge all the while, it is not
- * the one to die, root can end the attack from inside, and then all is as before.
+ * The guest beside processes that take all resources of a sandbox: it keeps answering through the edge, the kernel does
+ * not kill it, and root can end the attack from inside, after which everything works as before.
  */
 import { beforeAll, expect } from "bun:test";
 import { readdirSync } from "node:fs";

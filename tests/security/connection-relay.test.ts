@@ -1,4 +1,4 @@
-/** Connections of network namespaces in the place of sandboxes, over firewall, relay and the internet of the tests. */
+/** Connections of network namespaces, in place of sandboxes, through firewall, relay and the tests' internet. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { stderrLog } from "../../src/base/log.ts";
 import type { EgressPolicy } from "../../src/contract/internal/host.ts";

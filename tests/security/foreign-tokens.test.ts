@@ -1,6 +1,6 @@
 /**
- * What opens one sandbox opens no other: not its neighbour, not a copy that was made of it, not the one that is made
- * after it. Tokens of the runtime, traffic tokens and signed links, each through the real edge.
+ * A sandbox's credentials open no other sandbox: not its neighbour, not a copy of it, not the one made after it.
+ * Runtime tokens, traffic tokens and signed links, each through the real edge.
  */
 import { beforeAll, expect, test } from "bun:test";
 import { fileSignature } from "../../src/contract/runtime/file-signature.ts";

@@ -1,5 +1,5 @@
 /**
- * Root in a sandbox can put anything in the guest's place. The server must not trust it, wait for it, or grow by it.
+ * Root in a sandbox can replace the guest with any program. The server must not trust it, wait for it, or grow by it.
  */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

@@ -1,7 +1,4 @@
-/**
- * Code inside that does not want to be paused, or wants more of the machine by it, gets neither anywhere nor at
- * anything.
- */
+/** Hostile code that tries to prevent its pause, or to gain access to the machine through it, fails at both. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startListening } from "../support/listening.ts";

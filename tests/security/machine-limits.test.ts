@@ -1,4 +1,4 @@
-/** What the kernel counts for the whole machine: one sandbox cannot use up what the others need of it. */
+/** Kernel limits of the whole machine: one sandbox cannot use up the others' share. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The walls of the network around sandboxes that were booted. */
+/** The network isolation of booted sandboxes. */
 import { Sandbox } from "e2b";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { holdNetworkWalls } from "./network-walls.ts";

@@ -1,6 +1,6 @@
 /**
- * What a sandbox reaches: the outside when it may, and never this machine, its neighbours or private networks. Every
- * closed address is first shown to answer: silence must come from the wall.
+ * What a sandbox reaches: the internet if allowed, and never this machine, its neighbours or private networks. Every
+ * closed address is first shown to answer, so that silence comes from the firewall.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

@@ -1,6 +1,7 @@
 /**
- * Requests that two readers may understand differently, sent byte for byte to the server's own listener: to a service
- * in a sandbox, and to the management interface. The service sees one request or none, never what was hidden in one.
+ * Request smuggling: requests that two parsers may read differently, sent byte for byte to the server's own listener,
+ * for a service in a sandbox and for the management interface. The service sees one request or none, never a hidden
+ * one.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";

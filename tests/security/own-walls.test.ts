@@ -1,7 +1,7 @@
 /**
- * Runtimes that a process makes for itself: each is there after a pause as before, or cannot be made. Seen before: of a
- * process without the store bypass, with tagged addresses, or without the time stamp counter nothing of it was left
- * after a resume; one with memory that is never both written and run ended the tool that writes it, twice.
+ * Restrictions that a process sets for itself: each survives a pause, or cannot be set. Seen before: a process without
+ * the store bypass, with tagged addresses, or without the time stamp counter lost that restriction on resume; a process
+ * whose memory is never both writable and executable ended the checkpoint tool, twice.
  */
 import { expect, test } from "bun:test";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** A network of a test's own: network namespaces in the place of sandboxes, and a toy in that of the relay. */
+/** A test's own network: network namespaces in place of sandboxes, and a toy in place of the relay. */
 import { expect } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Limits: what one sandbox uses up is its own, and neither the neighbours nor the server notice. */
+/** Resource limits: a sandbox uses up only its own share, and neither neighbours nor server notice. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
 import { timed } from "../../src/base/testing/timed.ts";

@@ -1,6 +1,6 @@
 /**
- * A sandbox that CRIU has made is held in by the same walls as one that was booted: first compared item by item, from
- * inside and from outside, then attacked in the same ways.
+ * A sandbox restored by CRIU is isolated like a booted one: first compared item by item, from inside and from outside,
+ * then attacked in the same ways.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** What one sandbox may take of what all share: it reaches the bound itself, and its neighbour does not notice. */
+/** A sandbox's quotas of shared resources: the sandbox reaches the limit itself, and its neighbour does not notice. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { OUTSIDE, UNANSWERED } from "../../src/host/testing/outer-network.ts";

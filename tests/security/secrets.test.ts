@@ -1,6 +1,6 @@
 /**
- * Secrets in every place where a client or the operator can give one, a life of a sandbox with them, and then a search:
- * in what the server says, in answers, in arguments and environments of all processes, and in all files.
+ * Places a secret wherever a client or the operator can give one, runs a sandbox with them, and then searches the
+ * server's output, responses, arguments and environments of all processes, and all files.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync, statSync } from "node:fs";

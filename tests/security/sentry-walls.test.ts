@@ -1,6 +1,6 @@
 /**
- * The walls of sandboxes behind runsc. What attempts come to inside is gVisor's own; what is around that is looked at
- * from the machine. SANDLOT_TEST_LONG=1 tries those that were resumed and forked as well.
+ * The isolation of sandboxes behind runsc. gVisor decides the outcome of attempts inside; the isolation around it is
+ * inspected from the machine. SANDLOT_TEST_LONG=1 also tries resumed and forked sandboxes.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync, readlinkSync } from "node:fs";

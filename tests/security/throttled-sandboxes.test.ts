@@ -1,6 +1,6 @@
 /**
- * Sandboxes on a server that bounds what each may send, receive, read and write in a second. What is measured is never
- * too fast; how slow a busy machine is says nothing.
+ * A server that limits what each sandbox may send, receive, read and write per second. The tests only check upper
+ * bounds, because a busy machine may be slower.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";

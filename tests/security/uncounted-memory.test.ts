@@ -1,6 +1,6 @@
 /**
- * Memory that the kernel takes for a sandbox and that no limit counts: what waits in netlink and ping sockets. A
- * sandbox cannot have much wait in one of them, and one that has much wait in many is ended.
+ * Kernel memory that no limit counts: data queued in netlink and ping sockets. One such socket can queue little, and a
+ * sandbox that queues much in many of them is ended.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** The walls of a sandbox that was booted. */
+/** The isolation of a booted sandbox. */
 import { beforeAll } from "bun:test";
 import { Sandbox } from "e2b";
 import { serverOfFile } from "../support/server-of-file.ts";

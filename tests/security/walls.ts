@@ -1,4 +1,4 @@
-/** What code inside a sandbox, root included, cannot do: every attack of the list that is made from inside. */
+/** What code inside a sandbox, root included, cannot do: every attack from inside. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
 import type { Wall } from "../../src/contract/wall.ts";

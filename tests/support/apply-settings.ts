@@ -1,6 +1,6 @@
 /**
- * Changes the settings of the machine as a server does at its start, for tests that have none of their own. They are
- * put back when the folder that is named is torn down, as the folders of all servers of a run are.
+ * Changes the machine's settings as a server does at its start, for tests without a server. The teardown of the named
+ * folder restores them, as with the folders of all servers of a run.
  */
 import { applySettings } from "../../src/setup/host-changes.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";

@@ -1,4 +1,4 @@
-/** Builds on a machine of a test, and what they said. */
+/** Runs builds on a test's machine and keeps their logs. */
 
 import type {
   BuildLogEntry,

@@ -1,4 +1,4 @@
-/** Images as builds make them: what a sandbox of another image has written, kept as one of its own. */
+/** Images as builds make them: the changes of a sandbox of another image, kept as an image. */
 import type { CreateSandbox } from "../../src/contract/internal/host.ts";
 import { shell } from "./inside.ts";
 import { type MachineOfFile, request } from "./machine-of-file.ts";

@@ -1,6 +1,6 @@
 /**
- * Counts everything on the machine that belongs to one server, by looking at the machine rather than asking the server:
- * what a crash may leave behind must show up here.
+ * Counts everything on the machine that belongs to one server, without asking the server, so that leftovers of a crash
+ * show up.
  */
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,5 @@
 /**
- * The official command line, as a user of this server has it: their variables, a home of its own, no look-out for
- * updates.
+ * The official command line as a user of this server has it: the user's variables, a home of its own, no update checks.
  */
 import { afterAll } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** A Python program that root of a sandbox puts in the guest's place. */
+/** A Python program that a sandbox's root user puts in place of the guest. */
 
 /**
  * Keeps the guest from coming back, takes its port, and goes on with `program`, which has `listener` and `sys.argv`.

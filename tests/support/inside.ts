@@ -1,4 +1,4 @@
-/** Looks and acts inside a sandbox from the machine, without the guest's help. */
+/** Inspects and changes a sandbox from the machine, without the guest. */
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";

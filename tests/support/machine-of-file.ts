@@ -1,7 +1,4 @@
-/**
- * One machine for all tests of a file, on a data folder of its own; with its last test it goes, and all its sandboxes
- * with it.
- */
+/** One machine for all tests of a file, on its own data folder; removed with all its sandboxes after the last test. */
 import { afterAll, beforeAll } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import type { CreateSandbox } from "../../src/contract/internal/host.ts";

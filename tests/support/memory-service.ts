@@ -1,4 +1,4 @@
-/** A program inside a sandbox that is asked from the machine; everything it knows is in its memory. */
+/** A service inside a sandbox, called from the machine, that keeps its whole state in memory. */
 import type { Machine } from "../../src/host/machine.ts";
 import { ask, startPython } from "./inside.ts";
 

@@ -1,6 +1,4 @@
-/**
- * One HTTP/1.1 request, sent exactly as written: no client library tidies up its path, its method or its Host header.
- */
+/** Sends one HTTP/1.1 request exactly as written: no client library normalises its path, method or Host header. */
 import { connect } from "node:net";
 
 export interface RawRequest {

@@ -1,7 +1,6 @@
 /**
- * A whole server in this process, on the real machine and a real socket, so that a test can listen at its store and its
- * host. It is put together as src/cli/serve.ts does it, but for the mount namespace: tests run in a mount namespace of
- * their own.
+ * A whole server in this process, on the real machine and a real socket, so that a test can observe its store and its
+ * host. Assembled as in src/cli/serve.ts, except for the mount namespace: tests already run in their own.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

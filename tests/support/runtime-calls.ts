@@ -1,4 +1,4 @@
-/** The runtime of a sandbox, called as clients of it do that need no shell. */
+/** Calls a sandbox's runtime directly, without a shell. */
 import { follow } from "../../src/guest/testing/process-calls.ts";
 import { envelope, envelopes } from "../../src/guest/testing/running-guest.ts";
 import type { TestServer } from "./server.ts";

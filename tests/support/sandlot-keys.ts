@@ -1,4 +1,4 @@
-/** `sandlot keys …` and other commands beside a server that runs. */
+/** Runs `sandlot keys …` and other commands beside a running server. */
 import { expect } from "bun:test";
 import { serverEnv } from "../../src/cli/testing/server-env.ts";
 import { attempt } from "../../src/system/command.ts";

@@ -1,4 +1,4 @@
-/** One server for all tests of a file; with its last test it goes, and all its sandboxes with it. */
+/** One server for all tests of a file; removed with all its sandboxes after the last test. */
 import { afterAll, beforeAll } from "bun:test";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "./server.ts";
 

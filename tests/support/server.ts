@@ -1,4 +1,4 @@
-/** A real server for tests, started the way a user starts it, on a data folder of its own. */
+/** A real server for tests, started as a user starts it, on its own data folder. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * One server for all files of a run that only use its interface: it is started by the first of them and goes with the
- * run. What a file leaves on it is ended after the file, so that the next one finds it empty.
+ * One server for all files of a run that only use its interface: the first file starts it, and it ends with the run.
+ * After each file its leftovers are removed, so that the next file finds the server empty.
  */
 import { afterAll, beforeAll } from "bun:test";
 import { Sandbox } from "e2b";

@@ -1,7 +1,6 @@
 /**
- * One server for all files of a run that use a template which comes with Sandlot: on it the template is built, with
- * what its start command has started. The first file that asks for it waits for that. What a file leaves on it is ended
- * after the file.
+ * One server for all files of a run that use a built-in template: it builds the template, including its start command,
+ * and the first file waits for that. After each file its leftovers are removed.
  */
 import type { TestServer } from "./server.ts";
 import { serverShared } from "./shared-server.ts";

@@ -1,4 +1,4 @@
-/** Which of the templates that come with Sandlot a file of tests needs: the folder that it is in says it. */
+/** Which built-in templates a test file needs, by its folder. */
 import type { Config } from "../../src/cli/config.ts";
 import type { SetupStep } from "../../src/setup/step.ts";
 import { templateImageSteps } from "../../src/setup/template-image.ts";

@@ -1,4 +1,4 @@
-/** Waits that are bounded, and refusals that are expected. */
+/** Bounded waits and expected refusals. */
 export { until } from "../../src/base/testing/until.ts";
 
 /** What `promise` was rejected with; fails when it was not. */

@@ -1,4 +1,4 @@
-/** The CRIU that a server has started ahead, and that has nothing to do yet. */
+/** The idle CRIU that a server has started ahead of demand. */
 import { readFileSync } from "node:fs";
 
 /** How it is called until it has its request. */

@@ -1,4 +1,4 @@
-/** What agents browse with. Tested when SANDLOT_TEST_LONG=1 is set: the image is large. */
+/** Workloads: browsers. Tested only with SANDLOT_TEST_LONG=1, because the image is large. */
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 

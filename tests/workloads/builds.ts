@@ -1,4 +1,4 @@
-/** What agents wait for: work that is half done. */
+/** Workloads: builds and other half-done work. */
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 

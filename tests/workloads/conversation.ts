@@ -1,6 +1,5 @@
 /**
- * A running command or terminal that is spoken to over and over, also across a pause, as a client would that
- * reconnects.
+ * A running command or terminal that the test talks to repeatedly, also across a pause, like a client that reconnects.
  */
 import { CommandExitError, type CommandHandle, type Sandbox } from "e2b";
 

@@ -1,4 +1,4 @@
-/** Much of one thing: memory, threads, processes. */
+/** Workloads: large amounts of memory, threads and processes. */
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 

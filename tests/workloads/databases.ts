@@ -1,4 +1,4 @@
-/** What agents trust their data to, in the middle of a transaction. */
+/** Workloads: databases in the middle of a transaction. */
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 

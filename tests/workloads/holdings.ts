@@ -1,6 +1,6 @@
 /**
- * What a process may hold. Each is a Python program of its own: `setup` runs before the pause, and `look` (an
- * expression) says before and after it what is there. All of them are paused together, in one sandbox.
+ * Resources that a process may hold. Each is a Python program: `setup` runs before the pause, and `look` (an
+ * expression) reports the state before and after it. All of them are paused together, in one sandbox.
  */
 import { TERMINAL_TAKES_BYTES } from "../../src/sandbox/runtime/crun/image/image-terminals.ts";
 

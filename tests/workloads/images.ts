@@ -1,4 +1,6 @@
-/** The root filesystems of the workloads' tests: what agents really run, from Debian. Built once by the test run. */
+/**
+ * The root filesystems of the workload tests: programs that agents really run, from Debian. Built once by the test run.
+ */
 import type { Config } from "../../src/cli/config.ts";
 import { debianImageStep } from "../../src/setup/base-image.ts";
 import type { SetupStep } from "../../src/setup/step.ts";

@@ -1,4 +1,4 @@
-/** What agents think with: interpreters whose variables are all they know. */
+/** Workloads: interpreters, which keep their whole state in variables. */
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 

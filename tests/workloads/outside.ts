@@ -1,4 +1,4 @@
-/** What reaches out of the sandbox: connections whose other end a pause cannot keep. */
+/** Workloads: connections out of the sandbox, whose other end a pause cannot keep. */
 import { expect } from "bun:test";
 import { OUTSIDE } from "../../src/host/testing/outer-network.ts";
 import type { Workload } from "./workload.ts";

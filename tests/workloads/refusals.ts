@@ -1,4 +1,6 @@
-/** What cannot be kept. The caller is told which process it is and why, and nothing happens to the sandbox. */
+/**
+ * Workloads that cannot be paused. The caller is told the process and the reason, and the sandbox runs on unchanged.
+ */
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 

@@ -1,4 +1,4 @@
-/** What agents let others call: servers, and the connections to them that stay within the sandbox. */
+/** Workloads: servers, and connections to them that stay within the sandbox. */
 import { expect } from "bun:test";
 import type { Stage } from "./stage.ts";
 import type { Workload } from "./workload.ts";

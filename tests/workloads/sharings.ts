@@ -1,4 +1,4 @@
-/** What a copy has in common with its original, and what not. Each is a Python expression that both are asked. */
+/** What a copy shares with its original, and what not. Each is a Python expression, evaluated in both. */
 interface Sharing {
   /** As the row in docs/pause.md says it. */
   what: string;

@@ -1,4 +1,4 @@
-/** What agents type into: shells with jobs, followers, timers. */
+/** Workloads: shells with jobs, followers, timers. */
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 

@@ -1,7 +1,4 @@
-/**
- * One sandbox on the real machine with the unmodified SDK beside it, which is paused and resumed under a running
- * program.
- */
+/** One sandbox on the real machine, used through the unmodified SDK, and paused and resumed under a running program. */
 import { expect } from "bun:test";
 import { Sandbox } from "e2b";
 import type { CreateSandbox } from "../../src/contract/internal/host.ts";

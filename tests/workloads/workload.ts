@@ -1,4 +1,4 @@
-/** One thing that agents run, and what becomes of it when its sandbox is paused. Each is a row in docs/pause.md. */
+/** One program that agents run, and how a pause affects it. Each is a row in docs/pause.md. */
 import type { Stage } from "./stage.ts";
 
 export interface Workload {

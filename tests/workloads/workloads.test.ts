@@ -1,7 +1,7 @@
 /**
- * What agents really run, through a pause: each starts as a client would start it, does something that only its memory
- * knows, and goes on after nothing was left of the sandbox but its checkpoint. The rows of docs/pause.md are these
- * tests.
+ * Programs that agents really run, through a pause: each starts as a client would start it, builds up state that only
+ * its memory holds, and goes on after nothing was left of the sandbox but its checkpoint. The rows of docs/pause.md are
+ * these tests.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";

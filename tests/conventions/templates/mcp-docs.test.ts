@@ -1,4 +1,4 @@
-/** docs/mcp.md has the servers, settings, packages and bounds that the gateway has. */
+/** docs/mcp.md lists the servers, settings, packages and limits of the gateway. */
 import { expect, test } from "bun:test";
 import { START_ALL_MS } from "../../../src/mcp/background.ts";
 import { CATALOGUE, NOT_SERVED, programOf } from "../../../src/mcp/catalogue.ts";

@@ -1,4 +1,4 @@
-/** The official command line and sandboxes that are paused: what brings them back, what finds them, what ends them. */
+/** The official command line and paused sandboxes: which commands resume, find and end them. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";

@@ -1,4 +1,4 @@
-/** The official command line against this server: what a person or a script gets from it. */
+/** The official command line against this server, as used by a person or a script. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";

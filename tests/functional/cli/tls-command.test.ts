@@ -1,4 +1,4 @@
-/** `sandlot tls` says what it made, whether clients on this machine could use it, and what to do where not. */
+/** `sandlot tls` reports what it made, whether clients on this machine can use it, and otherwise what to do. */
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

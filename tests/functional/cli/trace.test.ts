@@ -1,4 +1,4 @@
-/** `sandlot trace` does each of what it can trace, and shows where the time went. */
+/** `sandlot trace` runs every operation it can trace and shows where the time went. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { TRACED } from "../../../bench/trace/options.ts";

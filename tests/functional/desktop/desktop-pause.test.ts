@@ -1,4 +1,4 @@
-/** A desktop that is paused, resumed and copied while it runs has its windows ever after. */
+/** A desktop keeps its windows through pause, resume and copies. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/desktop";
 import {

@@ -1,4 +1,4 @@
-/** What users of `@e2b/desktop` do with a screen, through the unmodified client. */
+/** Screens through the unmodified `@e2b/desktop` client. */
 import { expect, test } from "bun:test";
 import type { Sandbox } from "@e2b/desktop";
 import {

@@ -1,6 +1,6 @@
 /**
- * Screen and session run in the template's snapshot. A client that asks for just these gets them; one that asks for
- * others gets those, and nothing is left of the first.
+ * Screen and session run in the template's snapshot. A client that asks for the same ones gets them; a client that asks
+ * for others gets those, and nothing is left of the first.
  */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/desktop";

@@ -1,4 +1,4 @@
-/** The stream of a desktop, as people see it: in a browser, through the server, over a WebSocket. */
+/** The stream of a desktop as people see it: in a browser, through the server, over a WebSocket. */
 import { afterEach, beforeAll, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { browserOfFile } from "../../support/screen/browser.ts";

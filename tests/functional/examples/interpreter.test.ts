@@ -1,4 +1,4 @@
-/** The examples on the code interpreter. */
+/** Runs the examples for the code interpreter. */
 import { expect, test } from "bun:test";
 import { runExample } from "../../support/programs/example.ts";
 import { templateServer } from "../../support/template-server.ts";

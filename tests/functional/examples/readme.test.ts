@@ -1,4 +1,4 @@
-/** The programs of README.md run as they are, in a fresh clone, with the lines that the server prints. */
+/** The programs of README.md run unchanged in a fresh clone, with the lines that the server prints. */
 import { expect, test } from "bun:test";
 import { readText } from "../../conventions/source-files.ts";
 import { FreshClone } from "../../support/programs/fresh-clone.ts";

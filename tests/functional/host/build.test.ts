@@ -1,4 +1,4 @@
-/** Builds on the real machine: what steps do, what is reused, how they fail, and that nothing is left of them. */
+/** Builds on the real machine: effects of steps, reuse, failures, and that nothing is left behind. */
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** How copies of a sandbox that goes on are made, on the real machine. What they share with it: workloads.test.ts. */
+/** Copies of a running sandbox on the real machine. What they share with the original: workloads.test.ts. */
 import { describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { attempt } from "../../../src/system/command.ts";

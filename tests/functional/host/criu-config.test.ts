@@ -1,4 +1,4 @@
-/** CRIU must only ever see a sandbox's own cgroups: told nothing, it copies those of the whole machine. */
+/** CRIU must see only a sandbox's own cgroups: by default it copies those of the whole machine. */
 import { expect, test } from "bun:test";
 import { controllerLines } from "../../../src/sandbox/runtime/crun/criu-config.ts";
 

@@ -1,4 +1,4 @@
-/** The doctor tests by doing, says one line for each prerequisite, and leaves nothing behind. */
+/** The doctor tests each prerequisite by using it, prints one line for each, and leaves nothing behind. */
 import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";

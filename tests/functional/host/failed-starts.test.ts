@@ -1,6 +1,6 @@
 /**
- * Creates whose sandbox dies under their hands, as on a machine in need: the caller gets another one and does not
- * notice.
+ * Creates whose sandbox dies during the start, as on an overloaded machine: the caller gets another sandbox and does
+ * not notice.
  */
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";

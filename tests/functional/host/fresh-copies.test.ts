@@ -1,4 +1,4 @@
-/** What every copy of a sandbox has for itself from its first moment: nothing of its original opens it. */
+/** The secrets and identities that each copy of a sandbox has from its start: none of the original's opens it. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * What a template's build runs inside a sandbox to make any image fit: on a root with nothing in it, on one like
- * Alpine's, on one like a distroless image's, and in a real sandbox of `base`.
+ * The programs that a template build runs inside a sandbox to make any image fit: on an empty root, on roots like those
+ * of Alpine and of a distroless image, and in a real sandbox of `base`.
  */
 import { describe, expect, test } from "bun:test";
 import { lstatSync, readdirSync, readFileSync, symlinkSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * The promises of the Host interface, held by the machine and by the host that only remembers, both behind a wire that
- * carries JSON alone, so that they are promises that another machine can keep, too.
+ * The contract of the Host interface, tested on the real machine and on the fake host. Both are behind a wire that
+ * carries only JSON, so that a remote machine could keep the contract too.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Owners of files on disks: plain where the kernel can map them, shifted where it cannot and in all that was made
- * before. The kernels that these tests run on can.
+ * Owners of files on disks: plain ids where the kernel can map them, shifted ids where it cannot and on older disks.
+ * The kernels that these tests run on can map them.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, lstatSync, readFileSync } from "node:fs";

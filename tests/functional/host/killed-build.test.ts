@@ -1,4 +1,4 @@
-/** A server that is killed while it builds: the next one finds and removes what was under way, and builds on. */
+/** A server is killed during a build: the next server finds and removes the unfinished work, and builds again. */
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** What builds and sandboxes leave on disks: as much as a bound says, and nothing at all where there is no room. */
+/** Disk space of builds and sandboxes: bounded, and nothing is left when there is no room. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { DISK_BYTES_PER_FILE, DISK_SMALL_MB } from "../../../src/images/disk/prototypes.ts";
 import { DISK_FREE_MIN_BYTES } from "../../../src/images/limits.ts";

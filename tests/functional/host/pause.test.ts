@@ -1,4 +1,4 @@
-/** How a pause and a resume go, on the real machine. What they keep: workloads.test.ts. */
+/** The steps of a pause and a resume on the real machine. What they keep: workloads.test.ts. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

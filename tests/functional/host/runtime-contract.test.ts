@@ -1,6 +1,6 @@
 /**
- * The promises of the Runtime interface. Every wall is held to them; a new one joins the tables below. What a wall
- * cannot do is in EXCEPTIONS with the reason, and a test there that passes all the same fails this file.
+ * The contract of the Runtime interface, for every isolation runtime; a new one joins the tables below. EXCEPTIONS
+ * lists what an isolation runtime cannot do, with the reason; an exception whose test passes fails this file.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import {

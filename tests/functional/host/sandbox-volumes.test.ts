@@ -1,4 +1,4 @@
-/** Volumes in sandboxes, as the host sees it: mounted, shared, and there again after a checkpoint. */
+/** Volumes in sandboxes at the host: mounted, shared, and mounted again after a checkpoint. */
 import { beforeAll, expect, test } from "bun:test";
 import {
   appendFileSync,

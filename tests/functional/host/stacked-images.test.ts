@@ -1,4 +1,4 @@
-/** Sandboxes on images of several layers, as builds that begin with other builds make them. */
+/** Sandboxes on images of several layers, as made by builds that start from other builds. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { IMAGE_LEVELS_MAX } from "../../../src/images/images.ts";

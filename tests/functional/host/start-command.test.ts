@@ -1,4 +1,4 @@
-/** Start commands on the real machine: what they started is in every sandbox of the template, or is started there. */
+/** Start commands on the real machine: every sandbox of the template has the started processes, or starts them. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

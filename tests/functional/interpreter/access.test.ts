@@ -1,4 +1,4 @@
-/** The interpreter in sandboxes that are secured, private or neither; and when one is killed under its code. */
+/** The interpreter in secured, private and open sandboxes, and in one that is killed while code runs. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { templateServer } from "../../support/template-server.ts";

@@ -1,4 +1,4 @@
-/** By which rules the data of a figure is found: its type, units, scales, ticks, labels and values. */
+/** The rules that extract a figure's data: its type, units, scales, ticks, labels and values. */
 import { beforeAll, expect, test } from "bun:test";
 import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
 

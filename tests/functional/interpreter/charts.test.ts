@@ -1,4 +1,4 @@
-/** Figures as data: each type of chart, through the client. By which rules it is found: chart-rules.test.ts. */
+/** Figures as data: each type of chart, through the client. The rules of extraction: chart-rules.test.ts. */
 import { expect, test } from "bun:test";
 import type { Result } from "@e2b/code-interpreter";
 import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";

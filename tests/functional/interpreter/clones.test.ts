@@ -1,6 +1,6 @@
 /**
- * What sandboxes of the template draw at random. All of them begin with the same memory, in which the kernels run
- * already; what they share all the same is in docs/security.md.
+ * Random numbers in sandboxes of the template. All of them start from the same memory, in which the kernels already
+ * run; docs/security.md lists what they still share.
  */
 import { expect, test } from "bun:test";
 import { type Execution, Sandbox } from "@e2b/code-interpreter";

@@ -1,4 +1,4 @@
-/** Contexts through the client of the code interpreter: made, listed, restarted, removed; and in trouble. */
+/** Contexts through the code interpreter's client: created, listed, restarted, removed, and after failures. */
 import { expect, test } from "bun:test";
 import { createConnection } from "node:net";
 import { interpreterOfFile, leave } from "../../support/interpreter/interpreter-of-file.ts";

@@ -1,4 +1,4 @@
-/** What kernels know is there after a pause, and in every copy of the sandbox; but no copy draws another's numbers. */
+/** Kernels keep their state through a pause and in every copy, but no two copies draw the same random numbers. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";

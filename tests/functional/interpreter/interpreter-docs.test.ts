@@ -1,4 +1,4 @@
-/** The example in docs/interpreter.md does what the page says, word for word, and its limits are those of the code. */
+/** The example in docs/interpreter.md does what the page says, word for word, and its limits match the code. */
 import { expect, test } from "bun:test";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** JavaScript, TypeScript and bash through the unmodified client; what cells can do is tested beside the runners. */
+/** JavaScript, TypeScript and bash through the unmodified client; tests beside the runners cover cells in detail. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { templateServer } from "../../support/template-server.ts";

@@ -1,4 +1,4 @@
-/** Packages that a cell installs, from an internet of the test's own. */
+/** Packages that a cell installs, from the test's own internet. */
 import { expect, test } from "bun:test";
 import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
 import { packageSourceOfFile } from "../../support/services/package-source.ts";

@@ -1,4 +1,4 @@
-/** What Python cells print and display beside their value: lines, pictures, MIME types; and objects that resist. */
+/** Output of Python cells besides their value: lines, pictures, MIME types, and objects that resist display. */
 import { expect, test } from "bun:test";
 import type { Execution } from "@e2b/code-interpreter";
 import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";

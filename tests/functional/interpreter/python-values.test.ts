@@ -1,4 +1,4 @@
-/** Values of Python cells as results: lists and dicts as JSON, data frames as columns, and all of them as text. */
+/** Results of Python cells: lists and dicts as JSON, data frames as columns, and all of them as text. */
 import { beforeAll, expect, test } from "bun:test";
 import type { Result } from "@e2b/code-interpreter";
 import { inBytes } from "../../../src/contract/limit.ts";

@@ -1,4 +1,4 @@
-/** Python cells through the client of the code interpreter: values, streams, errors, variables, folders. */
+/** Python cells through the code interpreter's client: values, streams, errors, variables, folders. */
 import { describe, expect, test } from "bun:test";
 import { ask, interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
 import { LONG } from "../../support/long.ts";

@@ -1,4 +1,4 @@
-/** R and Java, whose kernels start when they are first used; and the name under which they were asked for before. */
+/** R and Java, whose kernels start on first use, and their earlier names. */
 import { describe, expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";

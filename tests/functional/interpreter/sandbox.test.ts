@@ -1,4 +1,4 @@
-/** Sandboxes of the interpreter's template, as any others. */
+/** Sandboxes of the interpreter's template behave like any others. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { templateServer } from "../../support/template-server.ts";

@@ -1,4 +1,4 @@
-/** The template of the interpreter, built by the command of the operator. */
+/** The interpreter's template, built by the operator's command. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";

@@ -1,4 +1,4 @@
-/** The option `mcp` of the SDK, and the official client of MCP at what it gives. */
+/** The SDK's option `mcp`, and the official MCP client at the URL it returns. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { Sandbox } from "e2b";

@@ -1,4 +1,4 @@
-/** A template of one's own on `mcp-gateway`: servers are added by name while it is built. */
+/** A user's template on `mcp-gateway`: the build adds servers by name. */
 import { expect, test } from "bun:test";
 import { Sandbox, Template } from "e2b";
 import { callText, mcpClient } from "../../support/mcp/client.ts";

@@ -1,4 +1,4 @@
-/** The internet of the tests answers in every way at every address, so that silence comes from a wall. */
+/** The tests' internet answers every probe at every address, so that silence must come from the firewall. */
 import { expect, test } from "bun:test";
 import {
   authorityFile,

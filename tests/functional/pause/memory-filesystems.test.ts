@@ -1,4 +1,4 @@
-/** What lies in the filesystems in memory of a sandbox is the same after a pause, and in copies. */
+/** A sandbox's in-memory filesystems keep their content through a pause, and in copies. */
 import { afterAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

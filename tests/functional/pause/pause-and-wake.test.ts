@@ -1,7 +1,4 @@
-/**
- * A sandbox is paused with what its programs hold in memory, comes back when asked or called, and is copied while it
- * runs.
- */
+/** A pause keeps the memory of programs, a request or a call resumes the sandbox, and a running sandbox is copied. */
 import { expect, test } from "bun:test";
 import { Sandbox, type SandboxOpts } from "e2b";
 import { startListening } from "../../support/listening.ts";

@@ -1,4 +1,4 @@
-/** Pause and resume as the official client sees them. */
+/** Pause and resume through the official client. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";

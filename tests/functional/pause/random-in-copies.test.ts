@@ -1,4 +1,4 @@
-/** What copies of one checkpoint draw at random, when all of them are made at once. */
+/** Random numbers in copies of one checkpoint that are all made at once. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

@@ -1,4 +1,4 @@
-/** Restart and crash: sandboxes that run are found again, everything else is gone, the store is right. */
+/** Restart and crash: the next server adopts running sandboxes, removes everything else and corrects the store. */
 import { expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";

@@ -1,4 +1,4 @@
-/** A server that ends in the middle of a build leaves a failed build and nothing else. */
+/** A server that ends during a build leaves a failed build and nothing else. */
 import { expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Template } from "e2b";

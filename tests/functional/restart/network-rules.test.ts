@@ -1,4 +1,4 @@
-/** A server that is killed while it changes network rules: its next start enforces what the records say. */
+/** A server is killed while it changes network rules: its next start enforces the stored rules. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";

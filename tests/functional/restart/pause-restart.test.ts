@@ -1,4 +1,4 @@
-/** Paused sandboxes outlive everything but their data folder. */
+/** Paused sandboxes survive everything but the loss of their data folder. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";

@@ -1,7 +1,7 @@
 /**
- * Sandboxes that do not end when they are told to: their disk answers nothing, so what writes to it stands in the
- * kernel. Seen before: the end of one was waited for once in each tree of cgroups, for minutes in all, then called done
- * while the process lived; its slot and its disk were given away, and a start took as long for each.
+ * Sandboxes that do not end on request, because their disk does not answer and their writers block in the kernel. Seen
+ * before: the server waited for the end once per tree of cgroups, minutes in all, and then reported it done while the
+ * process lived; its slot and disk were given away, and a start took as long for each such sandbox.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Volumes over a stop, a crash and `sandlot down`: never mounted twice, nothing lost, nothing left. */
+/** Volumes across a stop, a crash and `sandlot down`: never mounted twice, nothing lost, nothing left. */
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

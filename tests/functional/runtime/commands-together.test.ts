@@ -1,4 +1,4 @@
-/** Commands that several clients follow, that outlive their client, that run out of time, or that are many. */
+/** Commands with several clients, commands that outlive their client or time out, and many commands at once. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, TimeoutError } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";

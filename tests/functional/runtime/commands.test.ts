@@ -1,4 +1,4 @@
-/** Commands in a sandbox: what they are given, what comes back, and how they end. */
+/** Commands in a sandbox: their input, their output and how they end. */
 import { beforeAll, expect, test } from "bun:test";
 import { CommandExitError, NotFoundError, Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

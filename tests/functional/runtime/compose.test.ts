@@ -1,4 +1,4 @@
-/** Parts joined inside of a real sandbox, and what the sandbox says of itself meanwhile. */
+/** Composing files inside a real sandbox, and the sandbox's health meanwhile. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";

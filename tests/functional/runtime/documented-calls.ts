@@ -1,6 +1,6 @@
 /**
- * A page of documentation as something that can be run: blocks of `sh` are examples, each with the block of its answer
- * right behind it; blocks of `bash` are definitions that the examples use. In answers, `…` stands for anything.
+ * Runs the examples of a documentation page: each `sh` block is an example, followed by the block with its response;
+ * `bash` blocks are definitions that the examples use. In responses, `…` stands for anything.
  */
 type AnswerKind = "json" | "text" | "http";
 

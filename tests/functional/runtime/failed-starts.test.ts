@@ -1,4 +1,4 @@
-/** Programs that cannot be run in a real sandbox, and what is said about them: by its own helper, loader and shell. */
+/** Programs that cannot run in a real sandbox, and the error messages of its helper, loader and shell. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startProcess } from "../../support/runtime-calls.ts";

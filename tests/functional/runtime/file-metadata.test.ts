@@ -1,6 +1,6 @@
 /**
- * Metadata of files in a real sandbox, through the SDK, which asks for it by the runtime's reported version, and over
- * plain HTTP.
+ * Metadata of files in a real sandbox, over plain HTTP and through the SDK, which uses it depending on the runtime's
+ * reported version.
  */
 import { beforeAll, expect, test } from "bun:test";
 import { InvalidArgumentError, Sandbox } from "e2b";

@@ -1,4 +1,4 @@
-/** Files and folders of a sandbox: what is written is read back, whatever it is and whatever it is called. */
+/** Files and folders of a sandbox: any content under any name is read back as it was written. */
 import { beforeAll, expect, test } from "bun:test";
 import { FileNotFoundError, FileType, InvalidArgumentError, Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

@@ -1,4 +1,4 @@
-/** The tree of a sandbox: listing, looking, making, moving and removing. */
+/** The file tree of a sandbox: list, stat, create, move and remove. */
 import { beforeAll, expect, test } from "bun:test";
 import { FileNotFoundError, FileType, InvalidArgumentError, Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

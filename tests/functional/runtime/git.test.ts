@@ -1,6 +1,4 @@
-/**
- * The SDK's git helper: it runs the sandbox's own git, reads what that prints, and tells failures apart by its words.
- */
+/** The SDK's git helper: it runs the sandbox's own git, parses its output, and tells failures apart by its messages. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { CommandExitError, GitAuthError, GitUpstreamError, Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

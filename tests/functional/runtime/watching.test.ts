@@ -1,4 +1,4 @@
-/** Watching directories of a real sandbox, through the SDK and, where the SDK does not ask, by hand. */
+/** Watching directories of a real sandbox, through the SDK and, for options the SDK lacks, by plain calls. */
 import { beforeAll, expect, test } from "bun:test";
 import { FileNotFoundError, type FilesystemEvent, FilesystemEventType, InvalidArgumentError, Sandbox } from "e2b";
 import { envelope, envelopes } from "../../../src/guest/testing/running-guest.ts";

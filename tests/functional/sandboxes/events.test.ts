@@ -1,4 +1,4 @@
-/** What happened to sandboxes, as their owner's own server hears of it. */
+/** Sandbox events, as the owner's webhook server receives them. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";

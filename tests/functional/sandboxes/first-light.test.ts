@@ -1,4 +1,4 @@
-/** The promise of the README: a new user's script works, through the official client, unmodified. */
+/** The promise of the README: a new user's script works with the unmodified official client. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";

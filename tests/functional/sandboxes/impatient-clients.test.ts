@@ -1,5 +1,5 @@
 /**
- * Clients that do not wait for the answer: what they asked for is done all the same, and nothing is left between two
+ * Clients that disconnect before the response: the server completes their request, and nothing stays between two
  * states.
  */
 import { expect, test } from "bun:test";

@@ -1,4 +1,4 @@
-/** What a program finds when it wakes up in a sandbox. */
+/** The environment that a program finds in a sandbox. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

@@ -1,4 +1,4 @@
-/** Keys that a user makes while the server runs, in the hands of the real client. */
+/** API keys that a user creates while the server runs, used by the real client. */
 import { expect, test } from "bun:test";
 import { AuthenticationError, Sandbox } from "e2b";
 import { sandlotKeys } from "../../support/sandlot-keys.ts";

@@ -1,6 +1,4 @@
-/**
- * What happened in a sandbox, as its owner reads it: through the interface, through the official command line, live.
- */
+/** A sandbox's logs as its owner reads them: through the interface, through the official command line, live. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";

@@ -1,6 +1,6 @@
 /**
- * What a sandbox uses, seen from outside: close to what it sees itself, soon after it starts, and readable after its
- * end.
+ * Resource use of a sandbox, measured from outside: close to what the sandbox sees itself, available soon after the
+ * start, and readable after its end.
  */
 import { describe, expect } from "bun:test";
 import { Sandbox } from "e2b";

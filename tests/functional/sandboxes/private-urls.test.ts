@@ -1,4 +1,4 @@
-/** Addresses of private sandboxes, and as what their services are asked: through the client, as its users set them. */
+/** Private sandboxes' URLs, and the Host header their services receive: through the client, as its users set them. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { SELF_SIGNED } from "../../../src/edge/testing/self-signed.ts";

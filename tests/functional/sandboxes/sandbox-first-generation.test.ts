@@ -1,7 +1,4 @@
-/**
- * The first generation of the interface, as the specification writes it: plain HTTP, as older clients and curl speak
- * it.
- */
+/** The first generation of the interface, as specified: plain HTTP, as older clients and curl speak it. */
 import { expect, test } from "bun:test";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { sharedServer } from "../../support/shared-server.ts";

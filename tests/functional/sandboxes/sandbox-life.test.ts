@@ -1,4 +1,4 @@
-/** A sandbox from its creation to its end, as the official client sees it. */
+/** A sandbox from create to kill, through the official client. */
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";

@@ -1,4 +1,4 @@
-/** Finding sandboxes again through the SDK. All filters, orders and pages: src/control/views/sandbox-list.test.ts. */
+/** Listing sandboxes through the SDK. All filters, orders and pages: src/control/views/sandbox-list.test.ts. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, type SandboxInfo, type SandboxListOpts } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

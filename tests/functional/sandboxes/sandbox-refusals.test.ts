@@ -1,4 +1,4 @@
-/** What cannot be had is refused, and the error says what was wrong. Nothing is accepted and ignored. */
+/** Unsupported requests are refused with an error that says what was wrong. No option is accepted and ignored. */
 import { expect, test } from "bun:test";
 import {
   AuthenticationError,

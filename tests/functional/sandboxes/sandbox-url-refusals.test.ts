@@ -1,4 +1,4 @@
-/** What the address of a sandbox answers when there is nothing to reach, and what it never lets through. */
+/** Responses of a sandbox's URL when there is nothing to reach, and requests that it never lets through. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startService } from "../../support/listening.ts";

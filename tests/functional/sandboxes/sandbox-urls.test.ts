@@ -1,4 +1,4 @@
-/** What listens in a sandbox is reached at its address: any bind, any method, streams and WebSockets. */
+/** Services in a sandbox are reachable at its URL: any bind, any method, streams and WebSockets. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startListening, startService } from "../../support/listening.ts";

@@ -1,7 +1,4 @@
-/**
- * The official SDK on Node, as most people run it. Its connections there are undici's; the other tests have those of
- * Bun.
- */
+/** The official SDK on Node, as most people run it. There it connects with undici; the other tests use Bun's client. */
 import { expect, test } from "bun:test";
 import type * as E2B from "e2b";
 import { runWithSdk } from "../../support/programs/sdk-program.ts";

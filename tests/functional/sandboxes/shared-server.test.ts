@@ -1,4 +1,4 @@
-/** Files that share a server find nothing of one another. */
+/** Test files that share a server see nothing of each other. */
 import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { leftOn, sharedServer } from "../../support/shared-server.ts";

@@ -1,7 +1,4 @@
-/**
- * Snapshots as the official client has them: their names and tags, finding them again, what starts from them, how they
- * go.
- */
+/** Snapshots through the official client: names and tags, listing, sandboxes started from them, and deletion. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox, type SnapshotListOpts } from "e2b";
 import { startListening } from "../../support/listening.ts";

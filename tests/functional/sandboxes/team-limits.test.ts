@@ -1,4 +1,4 @@
-/** The operator sets a team's limits while the server runs, and the real client meets them at once. */
+/** The operator sets a team's limits while the server runs; they apply to the real client at once. */
 import { afterEach, expect, test } from "bun:test";
 import { RateLimitError, Sandbox, type SandboxOpts } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";

@@ -1,4 +1,4 @@
-/** `sandlot templates` beside a running server, whose disks are mounted where only the server sees them. */
+/** `sandlot templates` beside a running server, whose disks are mounted only in the server's mount namespace. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";

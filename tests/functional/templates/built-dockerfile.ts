@@ -1,4 +1,4 @@
-/** A Dockerfile that the server builds by itself, as the first generation of the interface has it. */
+/** A Dockerfile that the server builds by itself, through the first generation of the interface. */
 import { expect } from "bun:test";
 import { Template } from "e2b";
 import { sandlotKeys } from "../../support/sandlot-keys.ts";

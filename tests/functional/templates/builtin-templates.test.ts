@@ -1,4 +1,4 @@
-/** A template that comes with Sandlot, from the first create of it on: a small one, which lies on `base`. */
+/** A small built-in template, based on `base`, from its first create on. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { Sandbox } from "e2b";

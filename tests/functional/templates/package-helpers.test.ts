@@ -1,4 +1,4 @@
-/** What the SDK offers for installing packages and for waiting, in builds with an internet of the test's own. */
+/** The SDK's helpers for installing packages and for waiting, in builds with the test's own internet. */
 import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";

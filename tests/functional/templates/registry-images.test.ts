@@ -1,4 +1,4 @@
-/** Templates that the unmodified SDK builds from images of a registry: one with busybox, one without a shell. */
+/** Templates that the unmodified SDK builds from registry images: one with busybox, one without a shell. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Templates that the unmodified SDK builds on a real server, and the sandboxes that are made from them. */
+/** Templates that the unmodified SDK builds on a real server, and their sandboxes. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** What docs/templates.md shows works as it stands there. */
+/** The examples in docs/templates.md work as they stand there. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** What is in a volume, through the official client. */
+/** The content of a volume, through the official client. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Volume, VolumeNotFoundError, VolumePathNotFoundError } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

@@ -1,4 +1,4 @@
-/** A filter of system calls that is handed on to the next sandbox is the one that crun makes of the profile. */
+/** The system call filter handed on to the next sandbox equals the one that crun makes from the profile. */
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

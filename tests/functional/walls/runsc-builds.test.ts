@@ -1,4 +1,4 @@
-/** Templates that are built behind runsc: their steps, their start commands, and what is made of them. */
+/** Templates built behind runsc: their steps, their start commands, and their sandboxes. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox, Template, waitForPort } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";

@@ -1,6 +1,6 @@
 /**
- * Bombs behind runsc, in the long run of the tests. The bounds are around gVisor's kernel: what goes beyond them may
- * end the sandbox with its kernel, and never does anything to others.
+ * Resource bombs behind runsc, in long runs only. The limits are around gVisor's kernel: exceeding them may end the
+ * sandbox with its kernel, and never affects others.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

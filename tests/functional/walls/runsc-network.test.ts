@@ -1,6 +1,6 @@
 /**
- * What leaves a sandbox behind runsc, in each of its lives. Not the machine's kernel but the network of runsc chooses
- * the address that packets bear, and the firewall drops those with another than the slot's.
+ * Packets that leave a sandbox behind runsc, after a create, a resume and a copy. The network stack of runsc, not the
+ * machine's kernel, chooses the source address, and the firewall drops packets with another address than the slot's.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";

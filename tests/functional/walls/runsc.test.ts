@@ -1,4 +1,4 @@
-/** A server whose sandboxes are behind runsc, through the SDK: all that a client does, and what outlives the server. */
+/** A server with sandboxes behind runsc, through the SDK: all client operations, and what survives the server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 /**
- * The table of attacks in docs/security.md, made from the list and from what was found: docs/attacks.json has, for each
- * wall and each way a sandbox came to be, what of each attack was open. `npm run attacks` writes both anew; every other
- * run compares.
+ * Generates the table of attacks in docs/security.md from the list and the findings. docs/attacks.json records, for
+ * each isolation runtime and each way to make a sandbox, which parts of each attack succeeded. `npm run attacks`
+ * rewrites both; every other run compares.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

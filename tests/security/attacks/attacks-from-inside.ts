@@ -1,4 +1,4 @@
-/** Attacks 1 to 19: on the kernel, and on what sandboxes share of the machine. */
+/** Attacks 1 to 19: on the kernel, and on the parts of the machine that sandboxes share. */
 import type { Attack } from "./attacks.ts";
 
 const WALLS_TEST = "tests/security/walls.ts";

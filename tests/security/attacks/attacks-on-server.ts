@@ -1,4 +1,4 @@
-/** Attacks 20 to 49: on the server's work with files, on networks, between teams, and on what must not be lost. */
+/** Attacks 20 to 49: on the server's file operations, on networks, between teams, and on data that must survive. */
 import type { Attack } from "./attacks.ts";
 
 const WALLS_TEST = "tests/security/walls.ts";

@@ -1,7 +1,7 @@
 /**
- * The attacks that this project is held to, by number. Those that are made from inside are attempts of the program in
- * the folder `inside`, which names them by the same numbers; the others are tests, named here by file and title.
- * docs/security.md has a table of all of them, made by attack-table.ts from this list and from what was found.
+ * The attacks that the project must withstand, by number. Attacks from inside are attempts of the program in the folder
+ * `inside`, under the same numbers; the others are tests, named here by file and title. attack-table.ts makes the table
+ * in docs/security.md from this list and the findings.
  */
 
 import { ATTACKS_FROM_INSIDE } from "./attacks-from-inside.ts";

@@ -1,4 +1,4 @@
-/** Runs the program of tests/security/attacks/inside in a sandbox, and tells what of each attack came to something. */
+/** Runs the program of tests/security/attacks/inside in a sandbox, and returns which attempts succeeded. */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Sandbox } from "e2b";

@@ -1,6 +1,6 @@
 /**
- * A sandbox of crun's that runs the attacks of the folder `inside` as its first process: no server, no guest, no way
- * into the network. Its description is changed on the way (src/host/testing/spec-edits.ts).
+ * A crun sandbox that runs the attacks of the folder `inside` as its first process, without server, guest or network.
+ * The test edits its runtime specification first (src/host/testing/spec-edits.ts).
  */
 import { chownSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The ways a sandbox comes to be, from one that was booted. */
+/** The ways to make a sandbox, starting from a booted one. */
 import { Sandbox } from "e2b";
 import type { Life } from "./attack-table.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Attack 21, behind any wall: a sandbox that has a volume lets files, folders, links and pipes on it change places,
- * while the server works on its files for a client.
+ * Attack 21, behind any isolation runtime: a sandbox keeps swapping files, folders, links and pipes on its volume while
+ * the server works on the volume's files for a client.
  */
 import { expect, test } from "bun:test";
 import { statSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Every attempt of every attack, in a sandbox that has no walls: there each must come to something. What is refused
- * even there could never fail, and would prove nothing where it is held.
+ * Every attempt of every attack, in a sandbox without isolation, where each must succeed. An attempt that is refused
+ * even there could never fail, and would prove nothing elsewhere.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, openSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Each sandbox has user ids of its own on the machine, so what the kernel counts for each user is counted for each
- * sandbox: two that use up all they can get take nothing from a third.
+ * Each sandbox has its own user ids on the machine, so the kernel's per-user counters are per sandbox: two sandboxes
+ * that use up all they can get take nothing from a third.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";

@@ -1,7 +1,8 @@
 /**
  * Clients and services that flood the edge, which serves all teams: another team's requests stay quick, and the memory
- * of the edge and of the server stays bounded. The flood is stopped and continued in turns, so that quiet and flooded
- * requests are measured under the same conditions. It runs with the lowest priority: attackers have other processors.
+ * of the edge and the server stays bounded. The test stops and continues the flood in turns, so that quiet and flooded
+ * requests are measured under the same conditions. The flood runs with the lowest priority, because attackers use other
+ * processors.
  */
 import { beforeAll, expect } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";

@@ -1,9 +1,9 @@
 /**
- * What a sandbox reaches under rules about addresses, tried from inside. Each probe is seen to answer without rules in
- * the first test, so silence later comes from the wall.
+ * Address rules, tried from inside a sandbox. The first test shows that each probe is answered without rules, so later
+ * silence comes from the firewall.
  *
- * Seen to fail: all that expect silence, with rules that are kept but never given to the firewall; that of closed
- * addresses, with a firewall that accepts what is allowed before it looks at what is closed.
+ * Seen to fail: all tests that expect silence, with rules that are stored but never given to the firewall; the test of
+ * closed addresses, with a firewall that accepts allowed addresses before it checks closed ones.
  */
 import { beforeAll, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox, type SandboxNetworkUpdate } from "e2b";

@@ -1,6 +1,6 @@
 /**
- * Many sandboxes with rules of their own at once stay apart. All names lead to one address, so that the name alone
- * tells them apart.
+ * Many sandboxes with their own rules at once stay separate. All names lead to one address, so that only the name tells
+ * them apart.
  *
  * Seen to fail: with a DNS relay that asks no judge.
  */

@@ -1,10 +1,10 @@
 /**
- * What a sandbox reaches where all is denied but some names: web sites by Host and by the name that TLS begins with,
- * nothing else. Each web site tells by which address it was reached.
+ * What a sandbox reaches when only some names are allowed: web sites by Host header and by TLS server name, nothing
+ * else. Each web site reports the address at which it was reached.
  *
- * Seen to fail: with a relay that goes where the sandbox meant to go (hosts file, fronting), also to closed addresses
- * (names that lead inside), that judges the first request of a connection only (kept), that takes a hello in pieces for
- * an allowed one (pieces), and with a DNS relay that asks no judge (tunnels).
+ * Seen to fail: with a relay that connects to the sandbox's destination (hosts file, fronting), also to closed
+ * addresses (names that lead inside), that judges only the first request of a connection (kept), that accepts a hello
+ * in pieces as an allowed one (pieces), and with a DNS relay that asks no judge (tunnels).
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { ALL_TRAFFIC, Sandbox } from "e2b";

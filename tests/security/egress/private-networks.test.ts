@@ -1,4 +1,4 @@
-/** Private networks that the operator has opened: what opens with them, and what stays closed whatever they contain. */
+/** Private networks opened by the operator: what opens with them, and what stays closed whatever they contain. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox, Template } from "e2b";
 import type { EgressPolicy } from "../../../src/contract/internal/host.ts";

@@ -1,4 +1,4 @@
-/** Packets against the rules of single sandboxes, and against changes of them. */
+/** Packets against the egress rules of single sandboxes, and against changes of these rules. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Egress, EgressPolicy } from "../../../src/contract/internal/host.ts";

@@ -1,6 +1,6 @@
 /**
- * Rules that are made tighter hold when the update is answered, for what is open already as for what comes next; and no
- * update opens what the rules before and after it both forbid.
+ * Tightened rules hold when the update is answered, for open connections as well as new ones. No update opens what the
+ * rules before and after it both forbid.
  *
  * Seen to fail: with a firewall that lets replies to sandboxes pass whatever the rules say, with a relay that keeps
  * connections of earlier rules, with a DNS relay that asks no judge, and with an update that removes the old rules

@@ -1,4 +1,4 @@
-/** What gets out of a sandbox: tried from inside, and counted on the internet of the tests. */
+/** Probes from inside a sandbox, and counts on the tests' internet what gets out. */
 import { join } from "node:path";
 import type { Sandbox } from "e2b";
 import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";

@@ -1,4 +1,4 @@
-/** Programs inside sandboxes that send whatever they can, so that a test sees what gets out. */
+/** Programs inside sandboxes that send in every way they can, so that a test sees what gets out. */
 import type { CommandHandle, Sandbox } from "e2b";
 import { startListening } from "../listening.ts";
 import { until } from "../until.ts";

@@ -1,4 +1,4 @@
-/** One sandbox of the code interpreter for all tests of a file, used through the client as it comes from npm. */
+/** One code interpreter sandbox for all tests of a file, used through the unmodified client. */
 import { afterAll, beforeAll } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { templateServer } from "../template-server.ts";

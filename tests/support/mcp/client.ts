@@ -1,4 +1,4 @@
-/** The official client of MCP, at the URL that the SDK gives, of a server that this machine does not find by name. */
+/** The official MCP client at the URL from the SDK, for a server whose name this machine cannot resolve. */
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";

@@ -1,7 +1,7 @@
 /**
- * Looks again and again at the arguments and the environment of every process of the machine, for texts that must not
- * be there. They come on standard input, one in a line, so that they are in no argument of this. Says each place that
- * has one, once, as a line of JSON; "looked" in a line of its own says that all processes were looked at once more.
+ * Searches the arguments and the environment of every process of the machine, again and again, for texts that must not
+ * be there. The texts come on standard input, one per line, so that they are not in this program's own arguments.
+ * Prints each place that has one, once, as a line of JSON, and "looked" after every full pass.
  */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 

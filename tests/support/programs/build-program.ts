@@ -1,4 +1,4 @@
-/** Builds on a machine of its own until it is killed. Prints what the build says, and `done` at its end. */
+/** Runs a build on its own machine until it is killed. Prints the build's log, and `done` at the end. */
 import { Machine } from "../../../src/host/machine.ts";
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { DataFolder } from "../../../src/system/data-folder.ts";

@@ -1,4 +1,4 @@
-/** Runs a program of `examples` as its README says: in a fresh clone, with what the server printed for the shell. */
+/** Runs a program of `examples` as its README says: in a fresh clone, with the server's printed environment. */
 import { readText } from "../../conventions/source-files.ts";
 import type { TestServer } from "../server.ts";
 import { FreshClone } from "./fresh-clone.ts";

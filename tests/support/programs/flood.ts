@@ -1,7 +1,7 @@
 /**
- * Clients that flood the edge, in a process of their own, which a test can stop and continue:
- * `flood.ts PORT HOST KIND CONNECTIONS [KEY]`. It prints a line once all are connected and, if nothing reads what they
- * send, once they can send no more. A connection that ends is made again.
+ * Clients that flood the edge, in a separate process that a test can stop and continue:
+ * `flood.ts PORT HOST KIND CONNECTIONS [KEY]`. Prints a line once all are connected and, if nothing reads their data,
+ * once they can send no more. Reconnects when a connection ends.
  */
 import net from "node:net";
 

@@ -1,5 +1,5 @@
 /**
- * A small root filesystem that is not ours, and the guest's programs run in it as in a sandbox: the guest folder at its
+ * A small foreign root filesystem in which the guest's programs run as in a sandbox: with the guest folder in its
  * place, a /proc, and nothing else of the machine.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * A clone of the project as the first `npm start` leaves it: the examples, and the packages without those for
- * development. Packages are links into the project's own, so a clone takes milliseconds and no network.
+ * A clone of the project as the first `npm start` leaves it: the examples, and the packages without development
+ * packages. Packages are links into the project's own, so a clone takes milliseconds and no network.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";

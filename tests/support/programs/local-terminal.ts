@@ -1,4 +1,4 @@
-/** A terminal of this machine with a program in it: what a person sees and types. */
+/** A local terminal with a program in it: what a person sees and types. */
 import { stripVTControlCharacters } from "node:util";
 import { until } from "../until.ts";
 

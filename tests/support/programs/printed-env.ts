@@ -1,4 +1,4 @@
-/** The environment that a reader's shell has after the lines which the server printed were pasted into it. */
+/** The environment of a user's shell after pasting the lines that the server printed. */
 import type { TestServer } from "../server.ts";
 
 /** Nothing but these variables. `sudo` does nothing: tests are root. */

@@ -1,4 +1,4 @@
-/** Resumes one sandbox on a machine of its own and prints what its service says. */
+/** Resumes one sandbox on its own machine and prints the answer of its service. */
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { Machine } from "../../../src/host/machine.ts";
 import { BASE_IMAGE } from "../../../src/setup/base-image.ts";

@@ -1,4 +1,4 @@
-/** `sandlot tls` on the data folder of a server, before it is started. */
+/** Runs `sandlot tls` on a server's data folder before the server starts. */
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { attempt } from "../../../src/system/command.ts";
 

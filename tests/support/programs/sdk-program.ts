@@ -1,6 +1,6 @@
 /**
- * Programs that use the official SDK in a process of their own, as most people run it: on Node, where its connections
- * are undici's, or on Bun; with variables that only a new process takes, such as the certificates that it trusts.
+ * Runs programs with the official SDK in a separate process: on Node, where its connections are undici's and which most
+ * people use, or on Bun; with variables that only a new process reads, such as its trusted certificates.
  */
 import { join } from "node:path";
 import type * as E2B from "e2b";

@@ -1,4 +1,4 @@
-/** Chromium of the machine, without a screen, for pages that only a browser can judge. Set-up installs it. */
+/** The machine's Chromium without a screen, for pages that only a browser can judge. Set-up installs it. */
 import { afterAll, beforeAll } from "bun:test";
 import { type BrowserContext, chromium } from "playwright-core";
 

@@ -1,4 +1,4 @@
-/** Desktops as tests use them: through the official client, on a server that has the template. */
+/** Desktops for tests, through the official client, on a server that has the template. */
 import { beforeAll } from "bun:test";
 import { CommandExitError, Sandbox, type SandboxOpts } from "@e2b/desktop";
 import type { TestServer } from "../server.ts";

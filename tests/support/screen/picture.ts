@@ -1,4 +1,4 @@
-/** Pictures of a screen, as tests look at them: PNG of 8 bits a colour, which is what screenshots are. */
+/** Reads screenshots: PNG with 8 bits per colour. */
 import { inflateSync } from "node:zlib";
 
 const SIGNATURE = "89504e470d0a1a0a";

@@ -1,6 +1,6 @@
 /**
- * A registry with one image, which it serves wrongly: how is the name of the repository. Arguments: the folder of an
- * OCI layout, an address and a port.
+ * A registry that serves one image wrongly; the repository's name says how. Arguments: the folder of an OCI layout, an
+ * address and a port.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * A source of packages on the internet of the tests: one package each for apt, pip and npm, all of which say hello, and
- * newer versions of two that Debian has: pip, which many renew first, and xlrd.
+ * A package source on the tests' internet: one package each for apt, pip and npm, all of which say hello, and newer
+ * versions of two that Debian has: pip, which many users upgrade first, and xlrd.
  */
 import { afterAll, beforeAll } from "bun:test";
 import { createHash } from "node:crypto";

@@ -1,4 +1,4 @@
-/** What serves images and packages on the internet of the tests; also a registry that does what none must. */
+/** Serves images and packages on the tests' internet; also a registry that breaks the rules. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { enterInternet } from "../../../src/host/testing/outer-network.ts";
