@@ -1,4 +1,4 @@
-/** Steps reach their file in lines, and never more of them than the file may hold. */
+/** Steps are written to their file line by line, up to the file's size limit. */
 import { afterEach, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";

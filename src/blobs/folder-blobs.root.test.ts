@@ -1,4 +1,4 @@
-/** A disk that becomes full in the middle of a put: the caller is told, and the room is free again. */
+/** A disk becomes full in the middle of a put: the caller gets an error, and the space is free again. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,6 @@
-/** What has a name is whole: whatever breaks off, is too large, comes twice at once or is killed leaves nothing. */
+/**
+ * Every named blob is complete: a put that breaks off, is too large, races with another or is killed leaves nothing.
+ */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

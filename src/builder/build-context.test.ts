@@ -1,4 +1,4 @@
-/** Variables and places of a step, from what the steps before it left. */
+/** Variables and folders of a step, derived from the steps before it. */
 import { expect, test } from "bun:test";
 import { placeOf, withVariables } from "./build-context.ts";
 import { BUILD_VARIABLES_MAX_BYTES } from "./limits.ts";

@@ -1,4 +1,4 @@
-/** What becomes of a command's output: lines, in their order, and no more than a log may have. */
+/** A command's output in the build log: lines, in order, up to the log's limit. */
 import { expect, test } from "bun:test";
 import { ManualClock } from "../base/testing/manual-clock.ts";
 import type { BuildLogEntry } from "../contract/internal/host.ts";

@@ -1,4 +1,4 @@
-/** What makes two layers the same, and what does not. */
+/** Which differences change a layer's key, and which do not. */
 import { expect, test } from "bun:test";
 import type { BuildStep } from "../contract/internal/host.ts";
 import { imageKey, originKey, startKey, stepKey } from "./layer-key.ts";

@@ -1,4 +1,4 @@
-/** A layer that is written anew: the one before it is there until the other is whole. */
+/** Rewriting a layer: the old layer stays until the new one is complete. */
 import { afterAll, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

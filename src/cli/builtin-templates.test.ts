@@ -1,4 +1,4 @@
-/** What the list of templates says of those that come with Sandlot. */
+/** Built-in templates in the list of templates. */
 import { expect, test } from "bun:test";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";

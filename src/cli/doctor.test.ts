@@ -1,4 +1,4 @@
-/** What the doctor's findings mean for a start of the server. */
+/** How the doctor's findings affect the start of the server. */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** The key that start-up shows is one that works. */
+/** The API key printed at start-up works. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { rmSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";

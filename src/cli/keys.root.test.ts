@@ -1,4 +1,4 @@
-/** `sandlot keys` on a store of its own, without a server. */
+/** `sandlot keys` on its own store, without a server. */
 import { expect, test } from "bun:test";
 import { commandOnStore } from "./testing/command-on-store.ts";
 

@@ -1,4 +1,4 @@
-/** Needs root only to have the tool that makes certificates installed. */
+/** The server's listeners. Needs root only to install the tool that makes certificates. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

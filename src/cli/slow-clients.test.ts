@@ -1,4 +1,4 @@
-/** Clients that send too much, too slowly or nothing, at a listener as the server has it. */
+/** Clients that send too much, too slowly or nothing, at a listener configured like the server's. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** `sandlot limits` on a store of its own, without a server. */
+/** `sandlot limits` on its own store, without a server. */
 import { describe, expect, test } from "bun:test";
 import { parseLimits } from "./team-limits.ts";
 import { commandOnStore } from "./testing/command-on-store.ts";

@@ -1,4 +1,4 @@
-/** `sandlot templates` on a store of its own, without a server. */
+/** `sandlot templates` on its own store, without a server. */
 import { expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Needs root only to have the tool that makes certificates installed. */
+/** The TLS listener. Needs root only to install the tool that makes certificates. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";

@@ -1,7 +1,6 @@
 /**
- * Every name, id, tag and hash that the management interface takes, with what has led programs elsewhere: steps
- * upwards, NUL, line ends, separators in any encoding. Nothing is found or made under them, and the host never hears of
- * one.
+ * Hostile values for every name, id, tag and hash that the management interface takes: parent paths, NUL, line ends,
+ * separators in any encoding. Nothing is found or created under them, and the host never receives one.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { FakeHost } from "../host/testing/fake-host.ts";

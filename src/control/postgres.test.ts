@@ -1,4 +1,4 @@
-/** Control on Postgres, where statements really run side by side: the races of a sandbox's life once more. */
+/** Control on Postgres, where statements really run concurrently: the races of a sandbox's life once more. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { FakeHost } from "../host/testing/fake-host.ts";
 import { type PostgresFixture, postgresOfFile, postgresPrograms } from "../store/testing/postgres.ts";

@@ -1,4 +1,4 @@
-/** What is open to sandboxes of private networks, and how a change reaches those that run. */
+/** Private networks opened to sandboxes, and how a change reaches running sandboxes. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_LOOK_MS } from "./private-networks.ts";
 import { BuildCalls } from "./testing/build-calls.ts";

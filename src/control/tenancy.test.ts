@@ -1,7 +1,7 @@
 /**
- * Two teams on one server. Nothing of one is there for the other: the document of the interface is walked with the keys
- * of the wrong team, with none, and with revoked ones. To each question about something of another team the answer is,
- * byte for byte but for the name that was asked for, the one about something that never was.
+ * Two teams on one server cannot see each other's resources. The test calls every operation of the interface document
+ * with the wrong team's keys, with none, and with revoked ones. The response about another team's resource equals, byte
+ * for byte except for the requested name, the response about a resource that never existed.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createAccessToken, createApiKey, revokeAccessToken, revokeApiKey } from "./access/keys.ts";

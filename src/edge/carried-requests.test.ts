@@ -1,4 +1,4 @@
-/** What a service gets of a request, what the client gets of its answer, and that an end reaches the other side. */
+/** Proxied requests and responses: what each side receives, and that the end of one side reaches the other. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { untilTrue } from "../base/testing/until.ts";

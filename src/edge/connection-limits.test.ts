@@ -1,4 +1,4 @@
-/** Requests, streams and WebSockets of a sandbox, and of a team: so many at once, and one that ends makes room. */
+/** Limits of concurrent requests, streams and WebSockets per sandbox and per team; an ended one makes room. */
 import { describe, expect, test } from "bun:test";
 import { untilTrue } from "../base/testing/until.ts";
 import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";

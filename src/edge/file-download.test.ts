@@ -1,6 +1,6 @@
 /**
- * Downloads from the guest, which go over connections of the edge's own: whole, at the client's pace, and broken when
- * broken.
+ * Downloads from the guest, over the edge's own connections: complete, at the client's pace, and an abort stays an
+ * abort.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";

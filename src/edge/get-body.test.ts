@@ -1,6 +1,6 @@
 /**
- * GET and HEAD with a body: it reaches the service as any other, by every way in. Seen to fail with Bun's own server in
- * front, which hands out no such body.
+ * GET and HEAD with a body: the body reaches the service over every kind of connection. Seen to fail with Bun's own
+ * server in front, which drops such bodies.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect as connectHttp2, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";

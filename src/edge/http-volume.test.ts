@@ -1,4 +1,4 @@
-/** Much data through the edge: whole, in little memory, and no faster than the slower side takes it. */
+/** Large bodies through the edge: complete, in little memory, and at the pace of the slower side. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { untilTrue } from "../base/testing/until.ts";
 import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";

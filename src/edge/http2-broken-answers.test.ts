@@ -1,4 +1,4 @@
-/** Answers and bodies that break off over HTTP/2, seen as frames: a library would say what it makes of them. */
+/** Responses and bodies that break off over HTTP/2, observed as raw frames: a library would interpret them. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { constants } from "node:http2";
 import type net from "node:net";

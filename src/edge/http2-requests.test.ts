@@ -1,4 +1,4 @@
-/** Requests of HTTP/2 that would be something else, or two, once they are written as HTTP/1.1 for a service. */
+/** HTTP/2 requests that would mean something else, or two requests, when written as HTTP/1.1 for a service. */
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { connect } from "node:http2";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";

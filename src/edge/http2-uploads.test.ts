@@ -1,4 +1,4 @@
-/** Bodies over HTTP/2: whole, as fast as windows allow, and in bounded memory when services do not take them. */
+/** Bodies over HTTP/2: complete, as fast as windows allow, and in bounded memory when a service does not read. */
 import { expect, test } from "bun:test";
 import { until } from "../base/testing/until.ts";
 import type { Wake } from "../contract/internal/directory.ts";

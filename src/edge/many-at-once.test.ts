@@ -1,4 +1,4 @@
-/** Many exchanges at once, and connections whose client or sandbox leaves before they are made. */
+/** Many concurrent exchanges, and connections whose client or sandbox leaves before they are established. */
 import { describe, expect, test } from "bun:test";
 import { until } from "../base/testing/until.ts";
 import { SandboxSocket } from "./proxy/sandbox-socket.ts";

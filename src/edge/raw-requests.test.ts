@@ -1,6 +1,4 @@
-/**
- * What arrives on a bare socket: requests that parsers disagree about, and attempts to use the edge as an open proxy.
- */
+/** Requests on a raw socket: ones that parsers disagree about, and attempts to use the edge as an open proxy. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 

@@ -1,4 +1,4 @@
-/** As what a service is asked: under which host, and whether in TLS, as the creator of its sandbox said. */
+/** The Host header and TLS that a service sees, as set at the create of its sandbox. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import net from "node:net";
 import tls from "node:tls";

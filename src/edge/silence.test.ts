@@ -1,7 +1,4 @@
-/**
- * Streams may be silent for longer than the server's own limit for idle connections, on either side, and before the
- * first byte.
- */
+/** Streams may be silent for longer than the server's idle timeout, on either side, and before the first byte. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 

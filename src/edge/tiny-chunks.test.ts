@@ -1,4 +1,4 @@
-/** Bodies in tiny chunks arrive whole in both directions, and one that was refused is not read on. */
+/** Bodies in tiny chunks arrive complete in both directions, and the edge stops reading a refused one. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { once } from "node:events";
 import net from "node:net";

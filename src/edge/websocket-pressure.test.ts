@@ -1,4 +1,4 @@
-/** WebSockets whose one side sends too much, or takes nothing: the edge's memory stays bounded. */
+/** WebSockets with one side that sends too much or reads nothing: the edge's memory stays bounded. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { EdgeUnderTest, next, RawService } from "./testing/edge-under-test.ts";

@@ -1,4 +1,4 @@
-/** The relay as the server runs it: a process without rights, on loopback addresses of this test's own. */
+/** The relay as the server runs it: an unprivileged process, on the test's own loopback addresses. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

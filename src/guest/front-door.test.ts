@@ -1,4 +1,4 @@
-/** The order of checks on a real daemon: preflight, token, user, route; and the host's side door. */
+/** The order of checks on a real daemon: preflight, token, user, route; and the host's private endpoint. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { fileSignature } from "../contract/runtime/file-signature.ts";

@@ -1,4 +1,4 @@
-/** Paths and names that no file system takes, and texts that no message should repeat, sent to a real daemon. */
+/** Over-long paths and names, and texts that no message should repeat, sent to a real daemon. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { MESSAGE_MAX_CHARS, NAME_MAX_BYTES, PATH_MAX_BYTES } from "./limits.ts";

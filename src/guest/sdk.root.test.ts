@@ -1,4 +1,4 @@
-/** Errors of the official JavaScript SDK, unmodified, against a real daemon. What works is tested in sandboxes. */
+/** Errors of the unmodified JavaScript SDK against a real daemon. Tests with sandboxes cover its successes. */
 import { expect, test } from "bun:test";
 import { AuthenticationError, Sandbox } from "e2b";
 import { guestOfFile } from "./testing/guest-of-file.ts";

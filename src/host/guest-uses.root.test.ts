@@ -1,4 +1,4 @@
-/** What the records and manifests of two servers say, which lie where real ones do. */
+/** Guests in use according to the records and manifests of two servers, in the places of real ones. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

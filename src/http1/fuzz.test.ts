@@ -1,6 +1,6 @@
 /**
- * The reader, given damaged messages in pieces of any length, beside two others: a plain model that sees the whole text
- * (`testing/slow-reader.ts`), and Node's own server. Nothing may be read in two ways.
+ * Fuzzes the parser with damaged messages in pieces of any length, and compares it with a simple model of the whole
+ * text (`testing/slow-reader.ts`) and with Node's server. No message may be read in two ways.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { fuzzBytes, Lot } from "../base/testing/fuzz.ts";

@@ -1,4 +1,4 @@
-/** Which heads of requests are refused, and what is read of the others. */
+/** Which request heads are refused, and how the others are parsed. */
 import { describe, expect, test } from "bun:test";
 import { BadHead } from "./head-reader.ts";
 import { RequestHeadReader } from "./request-head.ts";

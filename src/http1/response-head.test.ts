@@ -1,4 +1,4 @@
-/** Heads of responses, and where their bodies end. */
+/** Response heads, and where their bodies end. */
 import { expect, test } from "bun:test";
 import { BadHead } from "./head-reader.ts";
 import { isBodiless, ResponseHeadReader, responseLength } from "./response-head.ts";

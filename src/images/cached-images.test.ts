@@ -1,4 +1,4 @@
-/** Images of several servers in one cache. More on marks and times, which guests have too: guest-folders.test.ts. */
+/** Images of several servers in one cache. Marks and times, which guests share: guest-folders.test.ts. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Guests of several servers in one cache. What sandboxes have to do with it: guest-uses.root.test.ts. */
+/** Guests of several servers in one cache. Their use by sandboxes: guest-uses.root.test.ts. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {
   existsSync,

@@ -1,4 +1,4 @@
-/** Images made of disks that a build could have left behind. How sandboxes see them: stacked-images.test.ts. */
+/** Images made from disks as builds leave them. Sandboxes on them: stacked-images.test.ts. */
 import { afterAll, afterEach, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import {
   existsSync,

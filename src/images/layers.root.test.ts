@@ -1,4 +1,4 @@
-/** Layers of a root, really mounted. How sandboxes live on them: tests/functional/host. */
+/** Layers of a root, really mounted. Sandboxes on them: tests/functional/host. */
 import { afterAll, beforeEach, expect, test } from "bun:test";
 import {
   chownSync,

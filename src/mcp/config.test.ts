@@ -1,4 +1,4 @@
-/** Every way in which a configuration can be wrong, and what comes of a right one. */
+/** Every kind of invalid configuration, and the result of a valid one. */
 import { describe, expect, test } from "bun:test";
 import { CATALOGUE, NOT_SERVED } from "./catalogue.ts";
 import { checkNames, parseConfig, SERVERS_MAX } from "./config.ts";

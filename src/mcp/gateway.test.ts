@@ -1,4 +1,4 @@
-/** What clients get through the gateway, with the official client on one side and real processes on the other. */
+/** The gateway between the official client and real server processes. */
 import { describe, expect, test } from "bun:test";
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import {

@@ -1,4 +1,4 @@
-/** Servers that end, say too much or stay silent: the gateway says what happened, and the others do not notice. */
+/** Servers that end, send too much or stay silent: the gateway reports it, and other servers are unaffected. */
 import { describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Real processes: they end, are left, and are more than a few. */
+/** First processes of sandboxes, as real processes: they end, are released, and are many. */
 import { afterEach, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { startTicks } from "../system/start-ticks.ts";

@@ -1,4 +1,4 @@
-/** Which files a sandbox has in common with the checkpoint it is made from. */
+/** Which files a sandbox shares with the checkpoint it is made from. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";

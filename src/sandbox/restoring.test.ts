@@ -1,4 +1,4 @@
-/** A restore that fails while others of its steps are under way. */
+/** A restore that fails while other steps of it are under way. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

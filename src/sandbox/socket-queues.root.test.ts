@@ -1,4 +1,4 @@
-/** On real sockets, in a network namespace of the test's own. */
+/** Socket queues of real sockets, in the test's own network namespace. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { offenceOf, QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "./queue-watch.ts";
 import { kernelBytes, queuedIn } from "./socket-queues.ts";

@@ -1,4 +1,4 @@
-/** What a sandbox uses, read from folders that look like the kernel's, and from the machine this runs on. */
+/** Resource use of a sandbox, read from folders that look like the kernel's, and from this machine. */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

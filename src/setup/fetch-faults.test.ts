@@ -1,4 +1,4 @@
-/** What an operator is told when packages cannot be had. */
+/** Messages to the operator when packages cannot be fetched. */
 import { expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { debianPlace, fetchFault, npmPlace } from "./fetch-faults.ts";

@@ -1,4 +1,4 @@
-/** What servers leave whose data folder is gone, in the network of the tests. */
+/** Leftovers of servers whose data folder is gone, in the tests' network. */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Settings of a network namespace of the test's own. tests/functional/host/host-contract.test.ts has the others. */
+/** Settings of the test's own network namespace. tests/functional/host/host-contract.test.ts has the others. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { run } from "../system/command.ts";

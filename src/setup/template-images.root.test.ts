@@ -1,4 +1,4 @@
-/** Root filesystems of templates, made beside a server: by a process that ends with it, and is not missed. */
+/** Template root filesystems, made beside a server by a process that ends with the server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -1,4 +1,4 @@
-/** Builds, their tags and their logs, asked of SQLite and of Postgres. */
+/** Builds, their tags and their logs, in SQLite and in Postgres. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { Build, BuildResult, BuildWanted } from "./builds.ts";
 import { openStore, type Store } from "./store.ts";

@@ -1,4 +1,4 @@
-/** Keys and tokens on both engines: whose they are, and how many there may be when many are made at once. */
+/** Keys and tokens on both engines: their owners, and their limits under concurrent creation. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { AccessToken, ApiKey } from "./keys.ts";
 import { openStore, type Store } from "./store.ts";

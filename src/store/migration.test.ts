@@ -1,4 +1,4 @@
-/** A database with rows of an earlier version comes through the steps that followed, on both engines. */
+/** Migration of a database with rows of an earlier version, on both engines. */
 import { describe, expect, test } from "bun:test";
 import { type Engine, openEngine } from "./engine.ts";
 import { migrate, migrations } from "./migrations.ts";

@@ -1,4 +1,4 @@
-/** One contract, two engines: everything here is asked of SQLite and of Postgres. */
+/** The store's contract, tested on SQLite and on Postgres. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
 import { openEngine } from "./engine.ts";

@@ -1,4 +1,4 @@
-/** Rows of how many sandboxes of a team ran, on both engines. */
+/** Rows with a team's number of running sandboxes, on both engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openStore, type Store } from "./store.ts";
 import type { TeamActivity } from "./team-activity.ts";

@@ -1,4 +1,4 @@
-/** What a team may run, and what it runs, in SQLite and in Postgres: one contract, two engines. */
+/** A team's limits and its use of them, in SQLite and in Postgres: one contract, two engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openStore, type Store } from "./store.ts";
 import { bothEngines } from "./testing/engines.ts";

@@ -1,4 +1,4 @@
-/** Volumes in both engines. */
+/** Volumes on both engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openStore, type Store } from "./store.ts";
 import { bothEngines } from "./testing/engines.ts";

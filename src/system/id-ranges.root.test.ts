@@ -1,4 +1,4 @@
-/** The supply of ranges, which lies where the run folders of all servers are. */
+/** The supply of id ranges, beside the run folders of all servers. */
 import { afterAll, beforeEach, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

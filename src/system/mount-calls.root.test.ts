@@ -1,4 +1,4 @@
-/** Mounts that are nowhere, of the real kernel. */
+/** Detached mounts of the real kernel. */
 import { expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { release, tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * Whether the kernel lets the server have its score depends on CAP_SYS_RESOURCE, which machines of tests may not have.
- * So this holds what is asked for, and that what came of it is told truly.
+ * Setting the server's OOM score needs CAP_SYS_RESOURCE, which test machines may lack. So this tests the requested
+ * score, and that the outcome is reported truthfully.
  */
 import { expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Locks that all servers share: one holder at a time, although each removes the file of the lock after itself. */
+/** Locks shared by all servers: one holder at a time, although each removes the lock file after use. */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** What threads and processes have used, by the clocks that the kernel keeps of them. */
+/** Processor time of threads and processes, by the kernel's clocks. */
 import { expect, test } from "bun:test";
 import { processMs, threadMs, threads } from "./thread-times.ts";
 

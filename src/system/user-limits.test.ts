@@ -1,4 +1,4 @@
-/** Limits of processes that are really set. */
+/** Process limits, really set. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { canRaiseUserLimits, limitUsers, raiseUserLimits, userLimitsFor } from "./user-limits.ts";

@@ -1,4 +1,4 @@
-/** Namespaces that are really made, one after the other. */
+/** User namespaces, really created, one after the other. */
 import { expect, test } from "bun:test";
 import { closeSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { openUserNamespace } from "./user-namespace.ts";

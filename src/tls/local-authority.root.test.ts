@@ -1,4 +1,4 @@
-/** Needs root only to have the tool that makes certificates installed. */
+/** The local certificate authority. Needs root only to install the tool that makes certificates. */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

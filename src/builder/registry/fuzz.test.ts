@@ -1,4 +1,4 @@
-/** What registries say about images: whatever it is, it is an image, another one, or refused. */
+/** Fuzzes descriptions of images from registries: each yields the image, another one, or a refusal. */
 import { expect } from "bun:test";
 import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES, imageArchitecture, readConfig, readManifest } from "./manifest.ts";

@@ -1,4 +1,4 @@
-/** The edge as the server runs it: processes without rights, on loopback. Needs root to give rights up. */
+/** The edge as the server runs it: unprivileged processes on loopback. Needs root to drop privileges. */
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";

@@ -1,6 +1,6 @@
 /**
- * Long bodies through processes of the edge, which have the kernel move them: whole, both ways, and broken when broken.
- * Needs root to give rights up.
+ * Long bodies through edge processes, moved by the kernel: complete in both directions, and an abort stays an abort.
+ * Needs root to drop privileges.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** A signed link leads to the sandbox whose token made it, and to no other; guessing is slow. */
+/** A signed link leads only to the sandbox whose token signed it; guessing is slow. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { fileSignature, type SignedLink } from "../../contract/runtime/file-signature.ts";

@@ -1,4 +1,4 @@
-/** Events of sandboxes, and webhooks that hear of them. */
+/** Sandbox events and their delivery to webhooks. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";

@@ -1,4 +1,4 @@
-/** Metrics of sandboxes: measured from outside, remembered for a week, farther apart as they age. */
+/** Sandbox metrics: measured from outside, kept for a week, in coarser intervals as they age. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ACTIVITY_SWEEP_MS } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";

@@ -1,4 +1,4 @@
-/** Metrics of a team: how many of its sandboxes ran and were started, exact to the event, also after a crash. */
+/** Team metrics: running and started sandboxes, exact to the event, also after a crash. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";

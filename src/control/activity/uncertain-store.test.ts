@@ -1,4 +1,4 @@
-/** Events when the store says that it has failed and has written all the same, as when a connection is lost then. */
+/** Events when the store reports a failure although it has written, as after a lost connection. */
 import { describe, expect, test } from "bun:test";
 import { Background } from "../../base/background.ts";
 import { systemClock } from "../../base/clock.ts";

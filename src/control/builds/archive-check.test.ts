@@ -1,4 +1,4 @@
-/** What is taken for an archive by its first bytes. */
+/** Which uploads count as archives, by their first bytes. */
 import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { tarOf } from "../testing/archives.ts";

@@ -1,4 +1,4 @@
-/** The log of a build: in order, page by page, bounded, and complete once the build is over. */
+/** The log of a build: ordered, paged, bounded, and complete once the build ends. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { ACTIVITY_SWEEP_MS } from "../limits.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";

@@ -1,4 +1,4 @@
-/** So many at once, and no team's long line keeps the others out. */
+/** The build queue: bounded concurrency, and one team's long queue does not block other teams. */
 import { expect, test } from "bun:test";
 import { BuildQueue } from "./build-queue.ts";
 

@@ -1,4 +1,4 @@
-/** Steps as clients send them, and what is refused of them. */
+/** Build steps as clients send them, and which of them are refused. */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { RequestedStep } from "../../contract/management/template-build.ts";

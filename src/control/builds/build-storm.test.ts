@@ -1,7 +1,7 @@
 /**
- * Many clients of two teams ask for builds, start, cancel and delete them, in an order that a seed decides, while the
- * host succeeds, fails and breaks. Whatever happens: bounds hold at every moment, and in the end every build is over
- * in one way, tags mean ready builds, and the host has nothing left.
+ * Clients of two teams request, start, cancel and delete builds in an order that a seed decides, while builds on the
+ * host succeed, fail and break. Limits hold at every moment. At the end every build has exactly one outcome, tags point
+ * to ready builds, and the host has nothing left.
  */
 import { expect, test } from "bun:test";
 import { SEED } from "../../base/testing/seed.ts";

@@ -1,4 +1,4 @@
-/** A build from its request to its result: what the host is asked for, and what clients see. */
+/** A build from request to result: the calls to the host, and what clients see. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { baseTemplate, ControlFixture, NOW } from "../testing/control-fixture.ts";

@@ -1,4 +1,4 @@
-/** Building a Dockerfile on the server, as the first generation of the interface has it. */
+/** Building a Dockerfile on the server, through the first generation of the interface. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { createAccessToken } from "../access/keys.ts";
 import { BuildCalls } from "../testing/build-calls.ts";

@@ -1,4 +1,4 @@
-/** Uploads for builds: what a link opens, and what comes of an upload that is wrong. */
+/** Uploads for builds: what an upload link allows, and how invalid uploads are handled. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { connect } from "node:net";
 import { UPLOADS_KEPT_MS, UPLOADS_SWEEP_MS } from "../limits.ts";

@@ -1,4 +1,4 @@
-/** What every response has in common, whatever was asked. */
+/** What all responses have in common. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { jsonLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";

@@ -1,4 +1,4 @@
-/** What a client reads when a value is wrong: the field, what it must be by the bound that holds, what it was. */
+/** Error messages for invalid values: the field, its limit, and the value received. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { routes } from "../routes/routes.ts";

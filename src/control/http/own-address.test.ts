@@ -1,4 +1,4 @@
-/** Links lead back to where the client came from, through whatever proxy there is. */
+/** Links in responses lead back to the address the client used, through any proxy. */
 import { expect, test } from "bun:test";
 import { baseOf } from "./own-address.ts";
 

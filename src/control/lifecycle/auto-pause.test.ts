@@ -1,4 +1,4 @@
-/** Sandboxes that are paused at the end of their timeout. */
+/** Sandboxes that pause at the end of their timeout. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../base/clock.ts";
 import { jsonLog } from "../../base/log.ts";

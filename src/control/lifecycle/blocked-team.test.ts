@@ -1,4 +1,4 @@
-/** A team that the operator has blocked: it starts nothing, but what it has can be seen, kept and ended. */
+/** A team blocked by the operator: it starts nothing, but can still view, keep and end what it has. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { storeTemplate } from "../testing/stored-templates.ts";

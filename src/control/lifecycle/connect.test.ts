@@ -1,4 +1,4 @@
-/** A connect to a running sandbox: whose word about its end counts as what. */
+/** Connecting to a running sandbox: which caller's timeout applies. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
 

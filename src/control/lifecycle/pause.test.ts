@@ -1,4 +1,4 @@
-/** Pausing, and being paused. */
+/** Pause, and the state of a paused sandbox. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";

@@ -1,4 +1,4 @@
-/** Many want the last leases of a team at the same moment: exactly as many get one as there are, on both engines. */
+/** Concurrent requests for a team's last leases: exactly as many succeed as there are leases, on both engines. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { SEED } from "../../base/testing/seed.ts";
 import { Fault } from "../../contract/fault.ts";

@@ -1,4 +1,4 @@
-/** A paused sandbox comes back: connect, resume, and what they do on one that is between two states. */
+/** Resuming a paused sandbox: connect, resume, and both on a sandbox between two states. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { ResumeSandbox } from "../../contract/internal/host.ts";

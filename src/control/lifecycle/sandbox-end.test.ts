@@ -1,4 +1,4 @@
-/** What moves the end of a running sandbox, and what kills it. */
+/** What moves the end time of a running sandbox, and what kills it. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";

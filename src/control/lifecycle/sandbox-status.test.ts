@@ -1,4 +1,4 @@
-/** What a row means is said once in code and once in SQL; here both are asked about every row there can be. */
+/** The status of a row is defined once in code and once in SQL; this test compares both for every possible row. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { Sandbox, SandboxState } from "../../store/sandboxes.ts";
 import { openStore, type Store } from "../../store/store.ts";

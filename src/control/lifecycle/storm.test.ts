@@ -1,10 +1,10 @@
 /**
  * A storm: several clients kill, pause, resume, connect to, prolong, fork, snapshot, wake and change the network rules
- * of the same few sandboxes, thousands of times, on a host whose acts take their time and fail, while timeouts end and
- * sandboxes die. A model (see storm-model.ts) judges every change, act and answer.
+ * of the same few sandboxes, thousands of times, on a host whose operations are slow and fail, while timeouts end and
+ * sandboxes die. A model (storm-model.ts) judges every change, host operation and response.
  *
- * The model has been seen to find races. Those that are planted below, by a store that lets a change win that should
- * have lost, are found in every run. SANDLOT_TEST_SEED chooses the storm, SANDLOT_TEST_STORM_CALLS makes it longer.
+ * The model has found races. Every run also finds those planted below, by a store that lets a losing change win.
+ * SANDLOT_TEST_SEED chooses the storm; SANDLOT_TEST_STORM_CALLS makes it longer.
  */
 import { describe, expect, test } from "bun:test";
 import { SEED } from "../../base/testing/seed.ts";

@@ -1,4 +1,4 @@
-/** Changes of state when the store says that it has failed and has made them all the same, as when it is cut off. */
+/** State changes when the store reports a failure although it has made them, as after a lost connection. */
 import { describe, expect, test } from "bun:test";
 import { untilTrue } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";

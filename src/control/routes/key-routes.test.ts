@@ -1,4 +1,4 @@
-/** API keys and access tokens through their routes: whose they are, what they open, and how many there may be. */
+/** API keys and access tokens through their routes: their owners, their rights and their limits. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import type { z } from "zod";

@@ -1,4 +1,4 @@
-/** What may be said about the network of a sandbox, and what is answered to the rest. */
+/** The network options of a sandbox: which are valid, and the errors for others. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
 

@@ -1,4 +1,4 @@
-/** Parsers of what users write: addresses, ranges, names of hosts and of images. */
+/** Parsers of user input: addresses, ranges, host names and image names. */
 import { expect } from "bun:test";
 import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";

@@ -1,4 +1,4 @@
-/** A sandbox stays what its build made it, whatever becomes of the template. */
+/** A sandbox keeps the properties of its build, whatever happens to the template. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { SandboxKind } from "../../contract/internal/host.ts";
 import { FakeHost } from "../../host/testing/fake-host.ts";

@@ -1,4 +1,4 @@
-/** What the operator sets beside the server, and that the server hears of it. */
+/** Template changes by the operator beside the server, and how the server learns of them. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";

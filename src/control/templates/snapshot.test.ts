@@ -1,4 +1,4 @@
-/** Snapshots and forks: copies of a sandbox that goes on. */
+/** Snapshots and forks: copies of a sandbox that keeps running. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { ForkAnswer } from "../../contract/management/fork.ts";

@@ -1,7 +1,7 @@
 /**
- * A storm of templates: several clients build, tag, publish, snapshot, start from and delete the same few names, on a
- * host whose builds take their time and fail, whose checkpoints stop to fit, and which removes every image that it is
- * not told to keep. What is left is held against what the clients were answered. SANDLOT_TEST_SEED chooses the storm,
+ * A storm of templates: several clients build, tag, publish, snapshot, start from and delete the same few names. The
+ * host's builds are slow and fail, its checkpoints stop fitting, and it removes every image it is not told to keep. At
+ * the end the test compares what is left with the responses that clients got. SANDLOT_TEST_SEED chooses the storm;
  * SANDLOT_TEST_STORM_CALLS makes it longer.
  */
 import { describe, expect, test } from "bun:test";

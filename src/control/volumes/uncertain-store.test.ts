@@ -1,4 +1,4 @@
-/** Volumes when the store says that it has failed and has written all the same, as when a connection is lost then. */
+/** Volumes when the store reports a failure although it has written, as after a lost connection. */
 import { describe, expect, test } from "bun:test";
 import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";

@@ -1,4 +1,4 @@
-/** Where webhooks must not lead, however it is written. */
+/** Fuzzes forbidden webhook addresses in all spellings. */
 import { expect, test } from "bun:test";
 import { isIP } from "node:net";
 import { fuzzText, Lot, orRefused } from "../../base/testing/fuzz.ts";

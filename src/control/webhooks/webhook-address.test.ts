@@ -1,4 +1,4 @@
-/** Where webhooks may lead. */
+/** Which addresses webhooks may target. */
 import { describe, expect, test } from "bun:test";
 import type { networkInterfaces } from "node:os";
 import { CLOSED_IPV4, CLOSED_IPV6 } from "../../contract/closed-ranges.ts";

@@ -1,4 +1,4 @@
-/** One message to a webhook, over real sockets. */
+/** Delivery of one message to a webhook, over real sockets. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";

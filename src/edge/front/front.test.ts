@@ -1,4 +1,4 @@
-/** Connections of clients, with a handler of the test's own behind them. */
+/** Client connections, with a test handler behind them. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { connect as connectHttp2 } from "node:http2";
 import net from "node:net";

@@ -1,4 +1,4 @@
-/** What becomes of the frames of a client, however their bytes come. */
+/** Parsing of a client's HTTP/2 frames, however their bytes arrive. */
 import { expect, test } from "bun:test";
 import { fuzzBytes } from "../../base/testing/fuzz.ts";
 import { frame } from "../testing/http2-frames.ts";

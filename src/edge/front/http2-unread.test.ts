@@ -1,4 +1,4 @@
-/** A client of HTTP/2 that asks again and again and takes no answers. The frames are its own: clients take answers. */
+/** An HTTP/2 client that keeps sending requests and reads no responses. It writes raw frames: libraries do read. */
 import { expect, test } from "bun:test";
 import { untilTrue } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";

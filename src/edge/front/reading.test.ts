@@ -1,4 +1,4 @@
-/** Connections that are read in turns: a fake for each, and the real event loop. */
+/** Connections are read in turns: fake connections on the real event loop. */
 import { expect, test } from "bun:test";
 import { until } from "../../base/testing/until.ts";
 import { EDGE_SHORT_BODY_MAX_BYTES, EDGE_TURN_MS, Reading } from "./reading.ts";

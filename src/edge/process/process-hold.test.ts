@@ -1,4 +1,4 @@
-/** In which order a process of the edge is sent what it is told and asked. */
+/** The order of messages and requests to an edge process. */
 import { expect, test } from "bun:test";
 import type { ServerCalls } from "./calls.ts";
 import { ProcessHold, type StartedProcess } from "./process-hold.ts";

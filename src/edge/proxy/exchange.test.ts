@@ -1,4 +1,4 @@
-/** Exchanges on bare sockets, with all kinds of services. What file-download.test.ts shows is not shown again. */
+/** Exchanges on raw sockets, with all kinds of services, beyond what file-download.test.ts covers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { untilTrue } from "../../base/testing/until.ts";

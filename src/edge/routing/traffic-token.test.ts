@@ -1,4 +1,4 @@
-/** Private sandboxes: nothing is carried to them without their traffic token, over whatever way it comes. */
+/** Private sandboxes: the edge forwards nothing to them without their traffic token, over any kind of connection. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { WakeRefusal, WakeRequest } from "../../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";

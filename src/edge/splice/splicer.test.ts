@@ -1,4 +1,4 @@
-/** Real connections over loopback, of which one side is the test's and the other is handed to the kernel. */
+/** Splicing over real loopback connections: one side belongs to the test, the other is handed to the kernel. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, openSync, readdirSync } from "node:fs";
 import net from "node:net";

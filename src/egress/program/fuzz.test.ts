@@ -1,4 +1,4 @@
-/** Answers of a SOCKS server, which a tenant chooses. */
+/** Fuzzes replies of a SOCKS server, which a tenant chooses. */
 import { expect } from "bun:test";
 import { fuzzBytes } from "../../base/testing/fuzz.ts";
 import type { Peer } from "./peer.ts";

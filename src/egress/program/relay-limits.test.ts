@@ -1,4 +1,4 @@
-/** The bounds of the relay, each by going over it. */
+/** The limits of the relay, each exceeded once. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { until } from "../../base/testing/until.ts";
 import { extension, hello } from "../testing/hello.ts";

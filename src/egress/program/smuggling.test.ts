@@ -1,4 +1,6 @@
-/** Requests that are damaged by lot, before a real server: whatever it makes of them, no other host is asked for. */
+/**
+ * Randomly damaged requests to a real server behind the relay: however the server reads them, no other host is asked.
+ */
 import { expect, test } from "bun:test";
 import { createServer, type Server } from "node:http";
 import { SEED } from "../../base/testing/seed.ts";

@@ -1,4 +1,4 @@
-/** DNS messages as sandboxes send them, good and bad ones. */
+/** DNS messages as sandboxes send them, valid and invalid. */
 interface QueryFacts {
   id?: number;
   flags?: number;

@@ -1,4 +1,4 @@
-/** First messages of TLS connections, well-formed and not. */
+/** First messages of TLS connections, valid and invalid. */
 
 interface HelloParts {
   /** Instead of the one extension with the name. */

@@ -1,4 +1,4 @@
-/** A name server of a test, with a table that the test may change. */
+/** A test's name server, with a table that the test may change. */
 import { questionOf } from "../dns-message.ts";
 
 export interface NameTable extends Disposable {

@@ -1,4 +1,4 @@
-/** A TCP connection of a test, byte by byte. */
+/** A test's TCP connection, byte by byte. */
 
 export class RawClient implements Disposable {
   #received: Buffer[] = [];

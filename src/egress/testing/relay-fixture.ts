@@ -1,6 +1,6 @@
 /**
- * A relay on the loopback addresses of this machine, in the test's own process: 127.0.0.1 is a sandbox, 127.0.0.2 and
- * so on are the outside, on ports of the test's own.
+ * A relay in the test's process, on loopback addresses: 127.0.0.1 is a sandbox, 127.0.0.2 and so on are the outside, on
+ * the test's own ports.
  */
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { BOUNDS, type Bounds } from "../program/bounds.ts";

@@ -1,4 +1,4 @@
-/** Chances that a seed repeats. */
+/** Random choices that a seed repeats. */
 export class Seeded {
   #state: number;
 

@@ -1,4 +1,4 @@
-/** A sandbox of the relay whose share of memory is small, so that a test fills it with a word. */
+/** A relay sandbox with a small share of memory, which a test fills with one word. */
 import { BOUNDS } from "../program/bounds.ts";
 import { Sandbox } from "../program/sandbox.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Only the decision is tested here, on folders that stand for a system. Real sandboxes are asked to remove theirs
- * elsewhere.
- */
+/** Tests only the decision, on folders that stand for a system. Other tests let real sandboxes remove theirs. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
 /**
- * POST /files/compose of a real daemon: parts become one file in their order, all at once, and no failure loses a byte.
+ * POST /files/compose of a real daemon: it joins parts in order into one file, atomically, and no failure loses a byte.
  */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import {

@@ -1,6 +1,4 @@
-/**
- * Metadata of files on a real daemon: what an upload's headers say is kept with the file, replaced whole, and shown.
- */
+/** File metadata on a real daemon: kept from an upload's headers, replaced as a whole, and shown. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";

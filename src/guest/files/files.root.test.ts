@@ -1,4 +1,4 @@
-/** File transfers of a real daemon: what arrives is what was sent, in flat memory, under any name. */
+/** File transfers of a real daemon: content arrives unchanged, in flat memory, under any name. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import {
   existsSync,

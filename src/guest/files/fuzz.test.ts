@@ -1,4 +1,4 @@
-/** What clients send to the files of a sandbox, and what is in a sandbox's own files. */
+/** Fuzzes client requests for a sandbox's files, and the contents of a sandbox's own files. */
 import { afterAll, expect } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

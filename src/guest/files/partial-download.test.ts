@@ -1,6 +1,6 @@
 /**
- * Downloads in part and on conditions, from a real daemon: only what is asked for is read, and nothing that is known
- * already.
+ * Range and conditional downloads from a real daemon: it reads only the requested part, and nothing the client already
+ * has.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import {

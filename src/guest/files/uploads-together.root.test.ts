@@ -1,6 +1,6 @@
 /**
- * Uploads that break off, or meet at one file, on a real daemon. Files are written in place; this is what holds all the
- * same.
+ * Uploads to a real daemon that break off, or race for one file. Files are written in place; these guarantees still
+ * hold.
  */
 import { describe, expect, test } from "bun:test";
 import { linkSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** What the guest keeps for the sandbox's log, and how the host hears of it. */
+/** What the guest keeps for the sandbox's log, and how it reaches the host. */
 import { describe, expect, test } from "bun:test";
 import { CONTROL_SECRET_HEADER, type JournalMessage } from "../../contract/runtime/guest-control.ts";
 import { JOURNAL_LINE_MAX_BYTES } from "../../contract/runtime/limits.ts";

@@ -1,4 +1,4 @@
-/** The command that the kernel runs for a user, tried on the kernel. */
+/** The command that runs for a user, tried on the real kernel. */
 import { describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Programs that cannot be executed and texts that the kernel cannot be given, sent to a real daemon. */
+/** Programs that cannot be executed and texts that the kernel does not accept, sent to a real daemon. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import { chmodSync, closeSync, copyFileSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";

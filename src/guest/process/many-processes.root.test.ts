@@ -1,4 +1,4 @@
-/** Many processes of one daemon, and what they leave behind: a hundred at once, tags that several bear, orphans. */
+/** Many processes of one daemon, and what they leave behind: a hundred at once, shared tags, orphans. */
 import { expect, test } from "bun:test";
 import { timed } from "../../base/testing/timed.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";

@@ -1,4 +1,4 @@
-/** What a process writes, byte by byte, to one listener and to several: in both encodings, from a real daemon. */
+/** Output of a process, byte by byte, to one listener and to several: in both encodings, from a real daemon. */
 import { describe, expect, test } from "bun:test";
 import { ENCODINGS, speaking } from "../testing/encodings.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";

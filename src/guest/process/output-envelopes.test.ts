@@ -1,4 +1,4 @@
-/** Output in both encodings, beside what the protocol library makes of it: not a byte may differ. */
+/** Output in both encodings equals the protocol library's, byte for byte. */
 import { describe, expect, jest, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";

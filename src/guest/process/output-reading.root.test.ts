@@ -1,4 +1,4 @@
-/** Output of real processes through real pipes: whole and in order at every pace, in large pieces where it flows. */
+/** Output of real processes through real pipes: complete and ordered at every pace, in large pieces while it flows. */
 import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
 import { until } from "../../base/testing/until.ts";

@@ -1,6 +1,6 @@
 /**
- * User processes stand behind the guest, from their first moment on, and a sandbox that has run out of something says
- * of what.
+ * User processes have lower priority than the guest from their start, and a sandbox reports which resource it has run
+ * out of.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";

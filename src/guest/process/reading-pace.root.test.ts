@@ -1,4 +1,4 @@
-/** What is taken for a flow, on real pipes, with a clock of our own. */
+/** When output counts as a flow, on real pipes, with a test clock. */
 import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
 import { OUTPUT_GATHER_MS } from "../limits.ts";

@@ -1,4 +1,4 @@
-/** Input of processes of a real daemon: order, end, backpressure and bounded memory. */
+/** Input of a real daemon's processes: order, end, backpressure and bounded memory. */
 import { describe, expect, test } from "bun:test";
 import { untilTrue } from "../../base/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";

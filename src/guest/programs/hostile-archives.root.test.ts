@@ -1,6 +1,6 @@
 /**
- * Archives that mean harm. Each is refused in one line before anything is written, or does no harm: whatever lies
- * beside the target is as it was.
+ * Hostile archives. Each is refused in one line before anything is written, or does no harm: everything beside the
+ * target is unchanged.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import {

@@ -1,4 +1,4 @@
-/** COPY as templates use it: archives as clients make them, and where their files go. */
+/** COPY as templates use it: archives as clients make them, and the destinations of their files. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   existsSync,

@@ -1,6 +1,6 @@
 /**
  * Requests that break the rules of HTTP, of the protocol or of its messages, as raw bytes to a real daemon. Each gets a
- * clear answer at once, in both encodings the same, and the daemon that gave the first answer gives the last one, too.
+ * clear response at once, the same in both encodings, and the daemon survives them all.
  */
 import { afterEach, describe, expect, test } from "bun:test";
 import type { JsonValue } from "@bufbuild/protobuf";

@@ -1,7 +1,4 @@
-/**
- * Every error code that the runtime can answer with: unary and on streams, in JSON and in binary, with the status of
- * the table.
- */
+/** Every error code of the runtime: unary and on streams, in JSON and in binary, with the status of the table. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { symlinkSync } from "node:fs";
 import type { JsonValue } from "@bufbuild/protobuf";

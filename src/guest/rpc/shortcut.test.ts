@@ -1,4 +1,4 @@
-/** Envelopes of a service among those of the library: in order, only when asked for, without waiting for ever. */
+/** Envelopes of a service among those of the library: in order, only on request, without waiting forever. */
 import { expect, test } from "bun:test";
 import { Shortcut } from "./shortcut.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The exact form of what goes over the wire: how JSON writes and reads each kind of field, and what plain answers look
- * like.
- */
+/** The exact wire format: how JSON writes and reads each kind of field, and the form of plain responses. */
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { guestOfFile } from "../testing/guest-of-file.ts";

@@ -1,4 +1,4 @@
-/** When what requests leave is collected. */
+/** When garbage of requests is collected. */
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** The numbers of a sandbox, read from folders that look like those of the kernel. */
+/** A sandbox's metrics, read from folders that look like those of the kernel. */
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** That the wire of tests carries faults and plain data, and nothing else. */
+/** The tests' wire carries only faults and plain data. */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { CheckpointOptions, CreateSandbox, Host, HostEvent } from "../../contract/internal/host.ts";

@@ -1,4 +1,4 @@
-/** Copies of disks, really mounted. How sandboxes live on them: tests/functional/host. */
+/** Copies of disks, really mounted. Sandboxes on them: tests/functional/host. */
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

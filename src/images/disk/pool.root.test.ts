@@ -1,4 +1,4 @@
-/** How the filesystem for disks is made, where the data folder's own cannot share blocks. */
+/** Making the filesystem for disks where the data folder's own cannot share blocks. */
 import { expect, spyOn, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** What lasting things take on the disk, as their folders tell it. */
+/** Disk usage of stored items, measured from their folders. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";

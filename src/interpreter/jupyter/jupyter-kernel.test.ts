@@ -1,4 +1,4 @@
-/** Kernels whose process does not become a kernel. */
+/** Kernel processes that fail to become a kernel. */
 import { expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** A kernel without a process, whose cells say what it is to do; and a server with such kernels. */
+/** A kernel without a process that does what its cells say, and a server with such kernels. */
 import type { AddressInfo } from "node:net";
 import { Fault } from "../../contract/fault.ts";
 import { Contexts } from "../contexts.ts";

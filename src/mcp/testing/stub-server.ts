@@ -1,6 +1,6 @@
 /**
- * A server for tests: lines of JSON on standard input and output, as the protocol has them, without a library that
- * would keep it from misbehaving. Its argument is a greeting that tells it from others.
+ * A stub server: lines of JSON on standard input and output, as the protocol has them, without a library that would
+ * keep it from misbehaving. Its argument is a greeting that identifies it.
  */
 import process from "node:process";
 

@@ -1,4 +1,4 @@
-/** Streams of a guest that root in a sandbox has replaced. */
+/** Streams from a guest that root in a sandbox has replaced. */
 import { expect, test } from "bun:test";
 import { envelope, messagesOf } from "./connect-stream.ts";
 

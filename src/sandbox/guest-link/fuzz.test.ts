@@ -1,4 +1,4 @@
-/** What a guest says, when root in a sandbox has put something else in its place. */
+/** Fuzzes responses of a guest that root in a sandbox has replaced. */
 import { expect } from "bun:test";
 import { fuzzBytes, fuzzText, orRefusedLater } from "../../base/testing/fuzz.ts";
 import { LOG_LEVELS } from "../../contract/sandbox-log.ts";

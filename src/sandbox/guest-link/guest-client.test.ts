@@ -1,4 +1,4 @@
-/** What comes of a guest that does not answer as it should. On a loopback address each, where a guest would be. */
+/** Guests that respond wrongly or not at all, each on a loopback address in place of a sandbox's. */
 import { afterAll, afterEach, describe, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Commands of the host in a sandbox whose guest says what it wants: the host is neither misled nor kept. */
+/** Commands of the host in a sandbox with a hostile guest: the host is neither misled nor blocked. */
 import { afterEach, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { envelope, GUEST_MESSAGE_MAX_BYTES } from "./connect-stream.ts";

@@ -1,4 +1,4 @@
-/** How the host listens to sandboxes: to honest guests, and to what root in a sandbox may put in their place. */
+/** How the host reads the journals of guests: honest ones, and programs that root has put in their place. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { untilTrue } from "../../base/testing/until.ts";

@@ -1,4 +1,4 @@
-/** A question and its answer on a real connection. On a loopback address, where a guest would be. */
+/** One request to a guest and its response on a real connection, on a loopback address in place of a sandbox's. */
 import { afterEach, expect, test } from "bun:test";
 import type { TCPSocketListener } from "bun";
 import { GUEST_ANSWER_MAX_BYTES } from "../limits.ts";

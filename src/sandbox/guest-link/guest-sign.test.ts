@@ -1,4 +1,4 @@
-/** What a guest says by touching a file, and what comes of files that cannot be watched. */
+/** The guest's signal by touching a file, and files that cannot be watched. */
 import { afterAll, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

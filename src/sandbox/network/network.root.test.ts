@@ -1,4 +1,4 @@
-/** Rules of this machine's own tables, in the network of the tests. */
+/** Rules in the machine's own tables, in the tests' network. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { createSocket } from "node:dgram";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Interfaces of the real kernel, in namespaces of the test's own. */
+/** Interfaces of the real kernel, in the test's own namespaces. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, readlinkSync } from "node:fs";
 import { until } from "../../base/testing/until.ts";

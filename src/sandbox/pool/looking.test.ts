@@ -1,4 +1,4 @@
-/** What the ready pool does while clients wait for sandboxes that it has not: nothing that takes their time. */
+/** While clients wait for sandboxes that the ready pool lacks, the pool does nothing that delays them. */
 import { afterEach, beforeEach, expect, mock, test } from "bun:test";
 import type { ReadyPool } from "./ready-pool.ts";
 import { PoolFixture } from "./testing/pool-fixture.ts";

@@ -1,4 +1,4 @@
-/** When ready sandboxes are made: clients go first. */
+/** When the ready pool makes sandboxes: clients go first. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { READY_BURST_MS } from "./demand.ts";
 import type { ReadyPool } from "./ready-pool.ts";

@@ -1,4 +1,4 @@
-/** What stands still while it waits, in cgroups of the real kernel. */
+/** Ready sandboxes are frozen while they wait, in cgroups of the real kernel. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The content of volumes, while others change it. */
+/** The content of volumes, while other processes change it. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

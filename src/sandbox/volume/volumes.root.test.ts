@@ -1,4 +1,4 @@
-/** Volumes on the real kernel: made, mounted once, let go and removed, by servers that stop or are killed. */
+/** Volumes on the real kernel: made, mounted once, released and removed, by servers that stop or are killed. */
 import { describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

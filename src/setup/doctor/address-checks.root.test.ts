@@ -1,4 +1,4 @@
-/** Needs root only to have the tool that makes certificates, and a name service for names below localhost. */
+/** The doctor's address checks. Needs root only for the tool that makes certificates, and for names below localhost. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

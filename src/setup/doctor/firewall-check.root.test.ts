@@ -1,6 +1,6 @@
 /**
- * Real firewalls, each in network, mount and pid namespaces of its own: the doctor finds that packets are stopped, and
- * the commands of its FIX let them through.
+ * Real firewalls, each in its own network, mount and pid namespaces: the doctor finds that packets are stopped, and the
+ * commands of its FIX let them through.
  */
 import { beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** What is written where, for either layout. That it holds is seen on a real sandbox. */
+/** The files and values written for either cgroup layout. Tests on a real sandbox show the effect. */
 import { afterAll, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** On a cgroup of the test's own, with a process that really takes too much. */
+/** The machine's share, on the test's own cgroup, with a process that really takes too much. */
 import { afterAll, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

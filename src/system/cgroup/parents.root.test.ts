@@ -1,4 +1,4 @@
-/** On the kernel's own tree of cgroup v2, with a controller that nothing on this machine uses. */
+/** Parents in the kernel's own cgroup v2 tree, with a controller that nothing on this machine uses. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

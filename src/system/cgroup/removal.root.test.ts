@@ -1,4 +1,4 @@
-/** Cgroups of the real kernel. */
+/** Removal of cgroups of the real kernel. */
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

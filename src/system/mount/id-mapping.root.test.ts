@@ -1,4 +1,4 @@
-/** Tables of ids are kept for the next mount, and not for ever. */
+/** Id mappings are kept for the next mount, but not forever. */
 import { expect, test } from "bun:test";
 import { readlinkSync } from "node:fs";
 import { ID_COUNT } from "../id-range.ts";

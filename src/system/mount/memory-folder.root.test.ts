@@ -1,4 +1,4 @@
-/** A folder that is kept in memory, on a machine whose /run may be or may not. */
+/** A folder kept in memory, on a machine whose /run may or may not be. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The kernel's own tables, of sockets that are really there; and of a kernel that has only one. */
+/** The kernel's own tables for real sockets, and those of a kernel that has only one table. */
 import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

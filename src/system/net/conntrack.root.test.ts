@@ -1,4 +1,4 @@
-/** Flows of the real kernel, in the network of the tests. */
+/** Tracked flows of the real kernel, in the tests' network. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createSocket } from "node:dgram";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Connections of the real kernel, in the network of the tests. */
+/** Destroying connections of the real kernel, in the tests' network. */
 import { expect, test } from "bun:test";
 import { timed } from "../../base/testing/timed.ts";
 import { until } from "../../base/testing/until.ts";

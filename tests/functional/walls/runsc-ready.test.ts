@@ -1,4 +1,4 @@
-/** A ready sandbox behind runsc learns its owner from a file, which its sentry has to read again. */
+/** A ready sandbox behind runsc receives its settings in a file, which its sentry has to read again. */
 import { expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";

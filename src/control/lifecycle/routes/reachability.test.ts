@@ -1,4 +1,4 @@
-/** Routes are what the host and control know together, told at once. */
+/** Routes combine what the host and control know, and are published at once. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { RouteEvent } from "../../../contract/internal/directory.ts";
 import { Reachability } from "./reachability.ts";

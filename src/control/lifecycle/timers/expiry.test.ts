@@ -1,4 +1,4 @@
-/** Ends that come on time, and a server that comes back. */
+/** Expiry on time, also after a server restart. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { systemClock } from "../../../base/clock.ts";

@@ -1,4 +1,4 @@
-/** A team whose sandboxes may run for a minute: no run gets more, by whichever way it is started or prolonged. */
+/** A team whose sandboxes may run for a minute: no run gets more, however it is started or prolonged. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../../contract/fault.ts";
 import { ControlFixture, type Reply } from "../../testing/control-fixture.ts";

@@ -1,4 +1,4 @@
-/** New network rules for a running sandbox: what they replace, when they hold, and what comes between. */
+/** New network rules for a running sandbox: what they replace, when they take effect, and concurrent operations. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Fault } from "../../../contract/fault.ts";
 import type { Egress } from "../../../contract/internal/host.ts";

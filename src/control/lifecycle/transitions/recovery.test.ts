@@ -1,4 +1,4 @@
-/** What a start makes of what the last run left in the middle of something. */
+/** Recovery at start-up of operations that the last run left unfinished. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import { ControlFixture } from "../../testing/control-fixture.ts";

@@ -1,4 +1,4 @@
-/** Sandboxes of templates with a start command, where what it started can be restored and where it cannot. */
+/** Sandboxes of templates with a start command, whose started processes can or cannot be restored. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../../contract/fault.ts";
 import type { CreateSandbox, PrepareStart } from "../../../contract/internal/host.ts";

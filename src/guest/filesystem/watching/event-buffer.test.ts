@@ -1,4 +1,4 @@
-/** Events that wait for their client. */
+/** The buffer of events that wait for their client. */
 import { expect, test } from "bun:test";
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { refuse } from "../../system/rpc-fault.ts";

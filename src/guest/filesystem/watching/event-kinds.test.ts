@@ -1,4 +1,4 @@
-/** The kernel's words and the wire's, and how a block of the kernel's is read. */
+/** Mapping of kernel events to wire events, and parsing of a block of kernel events. */
 import { describe, expect, test } from "bun:test";
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { eventTypes, leavesEntry } from "./event-kinds.ts";

@@ -1,4 +1,4 @@
-/** Which file systems are refused or left out. */
+/** Which filesystems the watcher refuses or leaves out. */
 import { expect, test } from "bun:test";
 import { mountsLeftOut, networkTypeName } from "./mounts.ts";
 

@@ -1,6 +1,6 @@
 /**
- * What `GetWatcherEvents` answers right after a change. The calls are made in the process of the test: nothing reads
- * the kernel's queue between the change and the call.
+ * `GetWatcherEvents` right after a change. The calls are made in the test's process, so that nothing reads the kernel's
+ * queue between the change and the call.
  */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Which directory is where, without a file system. */
+/** The paths of watched directories, without a filesystem. */
 import { describe, expect, test } from "bun:test";
 import { type WatchedDirectory, WatchedTree } from "./watched-tree.ts";
 

@@ -1,5 +1,5 @@
 /**
- * What watching costs at most, and that it costs nothing afterwards, on real daemons. "Seen to fail" names the
+ * The maximum cost of watching, and that nothing remains afterwards, on real daemons. "Seen to fail" names the
  * weakening of the daemon under which a test failed.
  */
 import { beforeEach, describe, expect, test } from "bun:test";

@@ -1,4 +1,4 @@
-/** What a real daemon tells of directories under watch. */
+/** Events that a real daemon reports for watched directories. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import {
   appendFileSync,

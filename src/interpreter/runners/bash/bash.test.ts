@@ -1,4 +1,4 @@
-/** bash as users have it: cells in one shell. */
+/** bash for users: cells in one shell. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Kernel, KernelEnded } from "../../kernel.ts";
 import { run, runInterrupted } from "../testing/cells.ts";

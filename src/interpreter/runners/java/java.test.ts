@@ -1,4 +1,4 @@
-/** Java as users have it, in the long run and where there is a JDK. */
+/** Java for users, in long runs and only where a JDK is installed. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Kernel, KernelEnded } from "../../kernel.ts";

@@ -1,4 +1,4 @@
-/** JavaScript and TypeScript as users have them: cells in a runner, which is a process of Node. */
+/** JavaScript and TypeScript for users: cells in a runner, which is a Node process. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

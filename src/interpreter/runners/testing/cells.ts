@@ -1,4 +1,4 @@
-/** Cells in a kernel of a test, and what they say. */
+/** Runs cells in a test's kernel and returns their output. */
 
 import { INTERRUPT_AGAIN_MS } from "../../context.ts";
 import type { Kernel, KernelOutput } from "../../kernel.ts";

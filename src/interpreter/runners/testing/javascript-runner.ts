@@ -1,4 +1,4 @@
-/** The runner of JavaScript as templates have it: bundled, with its packages beside it. */
+/** The JavaScript runner as in templates: bundled, with its packages beside it. */
 import { mkdtempSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** What a caller reads when CRIU could not write a sandbox: the process, the reason, and the way out. */
+/** The error a caller gets when CRIU could not checkpoint a sandbox: the process, the reason, and the way out. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { explain } from "./criu-complaint.ts";

@@ -1,4 +1,4 @@
-/** The talk with a CRIU that was started, played by a program that says what CRIU would. */
+/** The dialogue with a started CRIU, played by a program that sends what CRIU would. */
 import { expect, test } from "bun:test";
 import { closeSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

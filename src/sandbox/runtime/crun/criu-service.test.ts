@@ -1,4 +1,4 @@
-/** The CRIU that stays, played by a program that forks as it does. */
+/** The CRIU service, played by a program that forks as it does. */
 import { afterEach, beforeEach, expect, spyOn, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Folders as crun leaves them; runtime-contract.test.ts has those of the real one. */
+/** State folders as crun leaves them; runtime-contract.test.ts uses the real crun. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { closeSync, constants, existsSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

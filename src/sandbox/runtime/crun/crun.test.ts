@@ -1,4 +1,4 @@
-/** What comes of a crun that does not do as it is told; runtime-contract.test.ts has the real one. */
+/** A crun that misbehaves; runtime-contract.test.ts uses the real one. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** Images of memory, whose texts a sandbox has chosen. */
+/** Fuzzes checkpoint images, whose texts a sandbox chooses. */
 import { expect } from "bun:test";
 import { fuzzBytes } from "../../../base/testing/fuzz.ts";
 import { encodeVarint, fieldsOf, withFields } from "./image/protobuf-fields.ts";

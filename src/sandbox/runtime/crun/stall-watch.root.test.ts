@@ -1,4 +1,4 @@
-/** What counts as standing still, seen with a cgroup that is empty first and holds a process that sleeps then. */
+/** What counts as a stall, in a cgroup that is first empty and then holds a sleeping process. */
 import { expect, test } from "bun:test";
 import { mkdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

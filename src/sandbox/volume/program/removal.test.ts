@@ -1,4 +1,4 @@
-/** Removing what sandboxes put in the way. */
+/** Removal of volume content that sandboxes made hard to remove. */
 import { afterEach, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

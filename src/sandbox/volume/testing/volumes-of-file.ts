@@ -1,4 +1,4 @@
-/** Volumes on a data folder of their own, for the tests of one file. */
+/** Volumes on their own data folder, for the tests of one file. */
 import { afterAll, beforeAll } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Says what the doctor finds about the firewall of this network namespace, and writes its FIX to a file. */
+/** Prints the doctor's finding about the firewall of this network namespace, and writes its FIX to a file. */
 import { writeFileSync } from "node:fs";
 import { firewall } from "../firewall-check.ts";
 

@@ -1,4 +1,4 @@
-/** How much of what was not read yet a restore puts back into terminals. */
+/** How much unread terminal data a restore puts back. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-/** What is said in an image of timers that CRIU would not restore as they were. */
+/** Timers in a checkpoint image that CRIU would not restore as they were. */
 import { afterEach, beforeEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
 import { open } from "node:fs/promises";

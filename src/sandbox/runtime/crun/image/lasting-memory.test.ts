@@ -1,4 +1,4 @@
-/** The real ones are in tests/security/lasting-memory.test.ts. */
+/** Lasting memory in a checkpoint image; tests/security/lasting-memory.test.ts uses the real kernel. */
 import { expect, test } from "bun:test";
 import { MEMORY_MAX_MB, MEMORY_MIN_MB } from "../../../../contract/management/limits.ts";
 import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./lasting-memory.ts";
