@@ -28,7 +28,7 @@ const RULE = /^-{20,}$/;
 const FILE = /^(\S+\.test\.ts):$/;
 
 interface Failure {
-  /** File and name of the test; a hook of a file has none: "(unnamed)". What no test caught is "between tests". */
+  /** File and name of the test; "(unnamed)" for a hook of a file, "between tests" for an error outside any test. */
   name: string;
   /** The end of what was printed for it. */
   reason: readonly string[];
@@ -43,7 +43,7 @@ export interface Outcome {
   fileMs: Readonly<Record<string, number>>;
 }
 
-/** Without a test it has proved nothing, whatever `bun test` makes of that. */
+/** A run without any test has proved nothing, even if `bun test` reports success. */
 export function hasPassed({ passed, failed }: Pick<Outcome, "passed" | "failed">): boolean {
   return passed > 0 && failed === 0;
 }
@@ -57,7 +57,7 @@ export interface Way {
   workers?: number | undefined;
   /** Tests of a bound of time: left out, or these alone. Otherwise as they come. */
   timed?: "apart" | "only" | undefined;
-  /** As a user without rights, where root asks: what needs root must fail. */
+  /** Runs as an unprivileged user when root starts the tests, so that code that needs root must fail. */
   asNobody?: boolean;
 }
 

@@ -20,7 +20,7 @@ import { newDataFolder, removeServersOf, removeStaleServers, runFoldersLeftBy } 
 import { templateStepsFor, usesTemplate } from "./support/templates-of-tests.ts";
 import { imageSteps } from "./workloads/images.ts";
 
-/** What tests call on the machine itself, beyond what the server needs, with the Debian package of each. */
+/** Tools that tests run on the machine itself, beyond those of the server, with the Debian package of each. */
 const TOOLS_OF_TESTS = {
   bash: "bash",
   curl: "curl",
@@ -33,7 +33,7 @@ const TOOLS_OF_TESTS = {
 };
 /** What streams of desktops are looked at with. */
 const BROWSER_OF_TESTS = { chromium: "chromium" };
-/** What has Node and Python find names below localhost. It brings no command, so there is none to look for. */
+/** Lets Node and Python resolve names below localhost. The package has no command to check for. */
 const NAMES_OF_TESTS = { "names below localhost": "libnss-myhostname" };
 /**
  * Tests of the host mount things themselves, in a namespace that goes with them; and there, as in a server's own, crun

@@ -43,7 +43,7 @@ function endless(): Response {
   return new Response(new ReadableStream({ pull, cancel: () => givenUp.resolve() }, { highWaterMark: 0 }));
 }
 
-/** Asks for it and takes nothing of it. */
+/** Sends a request and reads nothing of the response. */
 async function ignore(): Promise<void> {
   const socket = await Bun.connect({
     hostname: "127.0.0.1",

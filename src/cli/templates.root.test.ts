@@ -59,7 +59,7 @@ test("refuses what it does not understand and changes nothing", async () => {
     [["list"], "ready NAME COUNT"],
     [["build"], "templates build: NAME... is missing"],
     [["build", "nothing"], 'no template "nothing" comes with Sandlot. Those that do: code-interpreter-v1'],
-    // Nothing is built when one of the names is none.
+    // Nothing is built if one of the names is unknown.
     [["build", "code-interpreter-v1", "nothing"], 'no template "nothing"'],
     [["ready", "base", "1"], "SANDLOT_READY"],
     [["wall", "web", "docker"], 'crun or runsc, or default for what the setting says, not "docker"'],

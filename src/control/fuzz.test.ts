@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => f[Symbol.asyncDispose]());
 
-/** Names stand as {name} in examples, so that any tenant can be asked. */
+/** Names are {name} in examples, so that each works for any tenant. */
 const NAMES = new Proxy({} as Named, { get: (_, name) => `{${String(name)}}` });
 
 /** Method, target and body of each route, as one text: lines end where the next part begins. */
@@ -58,7 +58,7 @@ fuzzText("a request is answered, and never with an error that nobody foresaw", {
     const [line = "", ...rest] = named.split("\n");
     const [, method = "GET", target = "/"] = /^([A-Z]{1,10}) ?(.*)$/s.exec(line) ?? [];
     const body = rest.join("\n");
-    // A question has no body, whatever a client says; and bodies of no bytes are none.
+    // A GET has no body, whatever its headers say; and an empty body counts as none.
     const init: RequestInit = { method, headers: { ...headersOf("key", tenant.credentials), ...bearer(target) } };
     if (body !== "" && !/^(?:GET|HEAD)$/i.test(method)) init.body = body;
     let request: Request;

@@ -30,7 +30,7 @@ const HOSTILE = [
 /** An empty list, or one for each of several things. */
 const NOTHING = /^(?:\[\]|\{(?:"\w+":(?:\[\]|\{\}),?)*\})$/;
 
-/** What the host was asked, as words. */
+/** The calls to the host, as text. */
 const heard: string[] = [];
 let f: ControlFixture;
 let tenant: Tenant;

@@ -44,7 +44,7 @@ async function send(method: string, { path, body }: Sent, headers: Record<string
   const init: RequestInit = { method, headers };
   if (body !== undefined) init.body = body;
   const response = await f.control.handle(new Request(`http://localhost${path}`, init));
-  // What counts the caller's own requests goes on with each of them.
+  // Headers that count the caller's own requests change with each of them.
   const kept = [...response.headers].filter(([name]) => name !== "x-request-id" && !name.startsWith("ratelimit-"));
   return { status: response.status, headers: JSON.stringify(kept), body: await response.text() };
 }
@@ -65,14 +65,14 @@ function questionsOf(route: string, named: Named): Sent[] {
   }));
 }
 
-/** What was asked for by one set of names, as if it had been asked for by the other. */
+/** The text for one set of names, rewritten as if for the other. */
 function renamed(text: string, from: Named, to: Named): string {
   let result = text;
   for (const [name, value] of Object.entries(from)) result = result.replaceAll(value, to[name as keyof Named]);
   return result;
 }
 
-/** Of an answer that makes something, what it is made of. */
+/** The shape of a response that creates something. */
 function shapeOf(answer: Answered): unknown {
   const body = JSON.parse(answer.body === "" ? "null" : answer.body);
   return answer.status >= 400 ? answer : { status: answer.status, fields: Object.keys(body ?? {}) };
@@ -81,7 +81,7 @@ function shapeOf(answer: Answered): unknown {
 const auths = new Map(routes.map(({ method, path, auth }) => [`${method} ${path}`, auth]));
 const authOf = (route: string) => auths.get(route) ?? "none";
 const all = Object.keys(WALK);
-/** Those that make something last: it may have the name that others are asked for. */
+/** Requests that create something go last: it may take a name that others ask for. */
 const naming = all
   .filter((route) => !WALK[route]?.namesNothing)
   .toSorted((a, b) => Number(WALK[a]?.makes ?? false) - Number(WALK[b]?.makes ?? false));
@@ -243,7 +243,7 @@ describe("without a key that holds", () => {
       expect([question.path, answer.status]).toEqual([question.path, 401]);
       expect(answer).toEqual(await send(method, question, headersOf(auth, unknown)));
       for (const other of absentQuestions) expect(await send(method, other, headersOf(auth, revoked))).toEqual(answer);
-      // What opens other kinds of routes opens nothing here.
+      // Credentials for other kinds of routes open nothing here.
       for (const kind of ["key", "bearer", "volume"]) {
         if (kind === auth || (kind === "bearer" && auth === "member")) continue;
         expect([kind, (await send(method, question, headersOf(kind, owner.credentials))).status]).toEqual([kind, 401]);

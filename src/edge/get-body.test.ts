@@ -29,10 +29,10 @@ afterEach(() => {
 });
 afterAll(() => edge[Symbol.asyncDispose]());
 
-/** Answers with what came: the method, how it was framed, how long the body was, and its digest. */
+/** Responds with a summary of the request: method, framing, length of the body, and its digest. */
 class Telling implements AsyncDisposable {
   readonly #server: net.Server;
-  /** The first lines of what it was asked. */
+  /** The first lines of the requests. */
   readonly asked: string[] = [];
 
   private constructor(server: net.Server) {

@@ -21,7 +21,7 @@ function shape(changes: Partial<RouteAccess>, at: Parameters<EdgeUnderTest["plac
 const UPGRADE =
   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
   "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n";
-/** What decides by which way a request is carried. */
+/** The kinds of requests that the edge forwards in different ways. */
 const KINDS: [string, string][] = [
   ["a request that fetch carries", "Accept: a/b\r\nUser-Agent: me\r\n"],
   ["a request that it would change", ""],

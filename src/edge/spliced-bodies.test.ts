@@ -19,7 +19,7 @@ const service = Bun.listen({
 });
 afterAll(() => service.stop(true));
 
-/** Moves nothing, until it is told that all is over. */
+/** Moves nothing until it is ended. */
 class Stalled implements Splice {
   readonly #begun: ((spliced: Spliced) => void)[] = [];
   readonly done: string[] = [];
@@ -155,7 +155,7 @@ describe("an answer in chunks", () => {
       expect(way).toMatchObject({ inChunks: true, cuts: "from" });
       expect(way.bytes).toBeWithin(1, CHUNK.length + 1);
     }
-    // Not again right after one that came to nothing.
+    // No new attempt right after a failed one.
     expect(asked.length).toBeLessThanOrEqual(content.length / EDGE_SPLICED_MIN_BYTES);
     expect(content.equals(Buffer.concat(Array<Uint8Array>(40).fill(CHUNK)))).toBe(true);
   });

@@ -19,7 +19,7 @@ const folder = mkdtempSync(join(tmpdir(), "relay-"));
 // Others than root must be able to pass through it.
 chmodSync(folder, 0o711);
 const closed = { ranges: ["10.0.0.0/8"] };
-/** What lies in buffers of the kernel when a hundred take nothing. */
+/** Data in kernel buffers when a hundred clients read nothing. */
 const SENT_MIN_BYTES = 20 * 1024 * 1024;
 const complaints: string[] = [];
 let table: NameTable;
@@ -44,7 +44,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** What comes of a hello for this name: the echo of it, or nothing. */
+/** Whether a hello for this name is echoed. */
 async function reaches(name: string, sandbox = SANDBOX): Promise<boolean> {
   // One that is not known is cut at once, perhaps before it knows that it is connected.
   using client = await RawClient.open(relay.ports.tls, GATEWAY, sandbox).catch(() => undefined);
@@ -165,7 +165,7 @@ test("a hundred downloads that nobody reads take little memory", async () => {
   await until("nothing moves any more", async () => {
     const before = source.sentBytes();
     await Bun.sleep(200);
-    // What stands still before that only waits for its turn.
+    // A connection that stalls earlier only waits for its turn.
     return source.connections.length === 100 && before > SENT_MIN_BYTES && source.sentBytes() === before;
   });
   const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pidOfRelay()}/status`, "utf8")) ?? [];

@@ -4,7 +4,7 @@ import { CHUNK_LINE_MAX_BYTES, CHUNK_LINES_MAX_BYTES, CHUNK_TRAILERS_MAX, Chunke
 
 type Rules = ConstructorParameters<typeof ChunkedBody>[0];
 
-/** What is passed on and what is left behind the body, in pieces of so many bytes. */
+/** The data passed on and the data left behind the body, read in pieces of so many bytes. */
 function follow(text: string, rules: Rules, pieceBytes = text.length): { passed: string; surplus: number } | string {
   const body = new ChunkedBody(rules);
   let passed = "";

@@ -46,7 +46,7 @@ function bodyOf(length: number | "chunked" | "close", rules: Rules): Body {
   return length === "close" ? new BodyUntilClose() : new CountedBody(length);
 }
 
-/** What is passed on of a body that has ended, and what is behind it. */
+/** The data passed on of an ended body, and the data behind it. */
 function passedBy(body: Body, pieces: readonly Buffer[]): { passed: string; rest: string } | undefined {
   const waiting = pieces.map((piece) => Buffer.from(piece));
   let passed = "";
@@ -156,7 +156,7 @@ function ownReading(text: string): string[] {
   }
 }
 
-/** Node's own server, in a process of its own: for each connection, what it reads, in the same words. */
+/** Node's own server in a separate process: for each connection, what it parsed, in the same form. */
 const REFERENCE = `
   const http = require("node:http");
   const { Duplex } = require("node:stream");
@@ -269,7 +269,7 @@ describe("beside another reader of HTTP", () => {
       const theirs = reference[nth] ?? [];
       const shared = Math.min(own.length, theirs.length);
       both += shared;
-      // HTTP/1.0 is over with its answer here, and may be kept there: so one may read on, but none may read otherwise.
+      // HTTP/1.0 ends with its response here, and may be kept alive there: one may read further, but not differently.
       for (let at = 0; at < shared; at++)
         if (own[at] !== theirs[at]) differing.push({ SANDLOT_TEST_SEED: SEED, text, own, theirs });
     }

@@ -32,7 +32,7 @@ async function begin(server: ScriptedServer, code: string, more: Fields = {}) {
   return { leave: () => client.abort(), lines: linesOf(answer).catch(() => []) };
 }
 
-/** Over a connection of its own: `fetch` has no more than a few hundred at a time. Resolves when the answer begins. */
+/** Over its own connection: `fetch` allows only a few hundred at a time. Resolves when the response begins. */
 async function plainly(server: ScriptedServer, code: string): Promise<{ end: Promise<void> }> {
   const body = JSON.stringify({ code });
   const began = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ describe("a client that leaves", () => {
     const last = await begin(server, "say after");
     waiting.leave();
     await waiting.lines;
-    // The server has heard of it when it has answered what came after it, and what came after that.
+    // The server has noticed it once it has answered several later requests.
     for (let times = 0; times < 3; times++) await fetch(`${server.url}/health`);
     expect(server.kernels[0]?.interrupts).toBe(0);
     server.kernels[0]?.interrupt();

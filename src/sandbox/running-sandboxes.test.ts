@@ -24,7 +24,7 @@ test("what runs is found with its address, what does not is a 404 that names it"
   expect(running.get("i1")).toBeUndefined();
 });
 
-// The ready pool asks before it hands one out; the look at all of them is up to half a second old.
+// The ready pool checks before it hands one out; the regular check of all is up to half a second old.
 test("one whose first process has ended is known as lost from that moment", async () => {
   const running = table();
   const child = Bun.spawn(["sleep", "60"]);

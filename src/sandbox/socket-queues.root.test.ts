@@ -33,7 +33,7 @@ afterAll(async () => {
   await holder.exited;
 });
 
-/** Each when it is whole: what comes at once may be less, or nothing. */
+/** Yields complete lines only: a chunk may hold less than one, or nothing. */
 async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   let text = "";
   for await (const piece of stream) {
@@ -60,7 +60,7 @@ test("what waits in netlink and ping sockets, and unsent in UDP ones, is seen, f
   expect(both.sockets).toBeGreaterThanOrEqual(20);
   expect(both.bytes - netlink.bytes).toBeGreaterThan(10 * 4 * 20_000);
   const all = await tenMore("udp");
-  // Neither the sockets, of which a sandbox may have any number, nor what has come to them, which is counted.
+  // Neither the sockets, whose number is not limited, nor the data in them, which is counted.
   expect(all.sockets).toBeLessThan(both.sockets + 10);
   expect(all.bytes - both.bytes).toBeGreaterThan(200 * 20_000);
   expect(queuedIn(process.pid).bytes).toBeLessThan(netlink.bytes);

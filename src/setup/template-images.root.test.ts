@@ -28,7 +28,7 @@ const definition: TemplateDefinition = {
 /** Lies on packages that have to be fetched. */
 const larger: TemplateDefinition = { ...definition, name: "larger", packages: ["hello"] };
 
-/** A mirror that answers as the test wants; at first it takes requests and answers none. */
+/** A mirror that responds as the test wants; at first it accepts requests and responds to none. */
 let mirror: ReturnType<typeof Bun.serve>;
 let answer = (): Promise<Response> => new Promise(() => undefined);
 let asked = Promise.withResolvers<void>();
@@ -36,7 +36,7 @@ let cacheFolder: string;
 
 beforeAll(async () => {
   cacheFolder = await mkdtemp(join(tmpdir(), "sandlot-images-"));
-  // In the place of what base is made of: nothing looks into it.
+  // A stand-in for the image of base: nothing reads its content.
   mkdirSync(imageFolder(cacheFolder, BASE_IMAGE), { recursive: true });
   mirror = Bun.serve({
     port: 0,
@@ -67,7 +67,7 @@ test("one without packages lies on base and says of which template and build it 
   const again: string[] = [];
   expect(await images().make("pocket", never(), (line) => again.push(line))).toBe(image);
   expect(again).toEqual([]);
-  // What the server has definitions of stays in the cache folder; of what it made itself, the rest goes one day.
+  // Images with a definition stay in the cache folder; other images that the server made go eventually.
   expect(images().current()).toEqual(expect.arrayContaining([image, BASE_IMAGE, templateImage(larger)]));
   const noted = [image, BASE_IMAGE].map((name) => existsSync(`${imageFolder(cacheFolder, name)}.chosen`));
   expect(noted).toEqual([true, false]);
@@ -138,7 +138,7 @@ test("one whose server is killed ends as well; what it had begun is in nobody's 
   await server.exited;
   await untilLeft();
   expect(existsSync(imageFolder(cacheFolder, templateImage(larger)))).toBe(false);
-  // From now on it fails by itself; that is told, and leaves nothing.
+  // From now on the image fails by itself; the failure is reported, and nothing is left.
   answer = async () => new Response("none here", { status: 404 });
   const failed = images(mirror.url.href).make("larger", never(), () => undefined);
   await expect(failed).rejects.toMatchObject({

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { getPriority } from "node:os";
 import { answerFirst } from "./thread-priority.ts";
 
-/** Starts a process of its own when it is told to, and says its number. */
+/** Starts a separate process on request, and prints its pid. */
 function started(...before: string[]) {
   const script = 'read go; sleep 60 & echo "$!"; wait';
   return Bun.spawn([...before, "/bin/sh", "-c", script], { stdin: "pipe", stdout: "pipe" });

@@ -92,7 +92,7 @@ describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
       let missed = 0;
       for (const scenario of scenarios) {
         const begun = performance.now();
-        // crun has a part in the end of what it made, and none in the end of what CRIU has made.
+        // crun takes part in ending the sandboxes it made, not those that CRIU restored.
         if (scenario.victim === "crun") hero = await replace(stage, hero);
         const outcome = await play(stage, hero, pace, scenario);
         if (!outcome.struck) missed++;

@@ -24,7 +24,7 @@ interface Step {
   isWithoutProcesses?: boolean;
 }
 
-/** What was there before an operation, to tell apart what it makes. */
+/** The state before an operation, to tell apart what the operation makes. */
 export class Sight {
   readonly #runFolders: ReadonlySet<string>;
   readonly #checkpoints: ReadonlySet<string>;

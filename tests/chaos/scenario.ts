@@ -156,7 +156,7 @@ export async function judge(
   return { faults, alive: listed.has(hero.id) };
 }
 
-/** What the answer said of the sandbox must be so. */
+/** Contradictions between the response and the state of the sandbox. */
 function contradictions(
   operation: Operation,
   answer: Answer | undefined,
@@ -201,7 +201,7 @@ async function patientTestimony(stage: Stage, id: string): ReturnType<typeof tes
 async function isItself(stage: Stage, id: string, word: string | undefined): Promise<string[]> {
   try {
     const sandbox = await Sandbox.connect(id, { ...stage.server.options, timeoutMs: LONG_SECONDS * 1000 });
-    // A guest that was killed is back within a second; what is asked of it just then breaks.
+    // A killed guest is back within a second; requests in that moment fail.
     const isAlive = async () => (await sandbox.commands.run("echo alive")).stdout === "alive\n";
     await until("it answers", () => isAlive().catch(() => false));
     if (word === undefined) return [];
@@ -231,7 +231,7 @@ async function tryAndDeleteSnapshots(stage: Stage, hero: Hero): Promise<string[]
   return faults;
 }
 
-/** What is on the machine besides what `running` need. */
+/** What is on the machine beyond the needs of `running`. */
 export async function leaks(stage: Stage, running: readonly string[]): Promise<string[]> {
   let found: string[] = [];
   const look = async () => {

@@ -82,7 +82,7 @@ export class Stage {
     return `/proc/${this.#server.pid}/root${this.dataFolder}/disks/checkpoints`;
   }
 
-  /** Names of those that lead to sandboxes; none of a server that is gone. */
+  /** Names of the interfaces that lead to sandboxes; empty if the server is gone. */
   interfaces(): string[] {
     const table = `/proc/${this.#server.pid}/net/dev`;
     if (!existsSync(table)) return [];

@@ -188,7 +188,7 @@ class Storm {
     }
   }
 
-  /** What is under way ends; every sandbox is at rest and itself; and after the last kill nothing is left. */
+  /** Operations under way end, every sandbox is at rest and unchanged, and after the last kill nothing is left. */
   async #settle(): Promise<void> {
     const { store, control, machine, data } = this.#server;
     const rowsIn = async (...states: Sandbox["state"][]) => {

@@ -43,7 +43,7 @@ test("security.md has the table that comes of it", () => {
   expect(tableOn(readText("docs/security.md"))).toBe(tableOf(recorded()));
 });
 
-/** What stands between quotes, or is a part of a template, and is not the title of a test that does not run. */
+/** Whether the text has this title between quotes or as part of a template, and not as the title of a skipped test. */
 function hasTitle(text: string, title: string): boolean {
   const escaped = RegExp.escape(title);
   const isThere = new RegExp(`"${escaped}"|\`[^\`]*${escaped}[^\`]*\``).test(text);

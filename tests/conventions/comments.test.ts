@@ -4,8 +4,8 @@ import { benchFiles, readText, type SourceFile, sourceFiles, testFiles } from ".
 
 const { formatter } = JSON.parse(readText("biome.json")) as { formatter: { lineWidth: number } };
 /**
- * A line of a comment, or code with a comment behind it. `https://` in a string is none: nothing but space may stand
- * before.
+ * A comment line, or code with a trailing comment. `https://` in a string does not match: a trailing comment needs a
+ * space before it.
  */
 const COMMENT = /^\s*(?:\/\/|\/\*|\*(?:\s|\/|$))|\s\/\/\s|\s\/\*\*?\s/;
 

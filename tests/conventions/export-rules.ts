@@ -27,8 +27,8 @@ export function unusedExports(files: readonly SourceFile[]): string[] {
 }
 
 /**
- * `file: name` of every export that nothing which runs needs: no other file but tests imports it, nor does its own use
- * it. What the wire says is left out; it is there to be read.
+ * `file: name` of every export that only tests need: no other file imports it, and its own file does not use it. Wire
+ * definitions are left out, because they document the protocol.
  */
 export function exportsForTestsOnly(files: readonly SourceFile[]): string[] {
   const importers = importersOf(files);

@@ -189,7 +189,7 @@ const PRIVILEGED_MODULES: readonly string[] = [
 const LOADING = /\bdlopen\b/;
 const LOADER = "src/base/c-library.ts";
 
-/** `x.test.ts` beside what it tests, and what tests share in the folder `testing` of a module. */
+/** Test code: `x.test.ts` beside the file it tests, and shared test code in a module's folder `testing`. */
 const TEST_CODE = /\.test\.ts$|\/testing\//;
 
 export interface Packages {

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { benchFiles, projectFiles, sourceFiles, testFiles } from "./source-files.ts";
 
-/** What each was, and what to say. */
+/** Each replaced word, and the word to use. */
 const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/birth/i, "creation"],
   [/\bwish(?:es)?\b/i, "request, or options"],

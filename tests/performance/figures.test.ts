@@ -47,7 +47,7 @@ async function ratios(rows: readonly string[]): Promise<Record<string, number | 
     apiKey,
     dataFolder,
     cacheFolder: CACHE,
-    // None of these rows reaches out, and none has a peer that could be missing.
+    // None of these rows needs the outer network or a peer.
     outerNetwork: "",
     missing: {},
   };

@@ -63,7 +63,7 @@ async function lightWork(sandboxes: Sandbox[], at: number, step: number, cycles 
   }
 }
 
-/** Until it is told to stop. Each has sandboxes of its own. */
+/** Works until it is aborted. Each worker has its own sandboxes. */
 function work(sandboxes: Sandbox[], signal: AbortSignal, cycles = true): Promise<unknown> {
   const worker = async (first: number) => {
     for (let step = first; !signal.aborted; step++) {
@@ -102,7 +102,7 @@ function deadCgroups(): number {
   return known - shown.toString().trim().split("\n").length;
 }
 
-/** What the kernel holds for connections of sandboxes that there were; where cgroups count it apart. */
+/** Kernel memory for connections of ended sandboxes, where cgroups count it separately. */
 function socketMemory(): number {
   const { cgroup } = new DataFolder(server().dataFolder);
   const file = `/sys/fs/cgroup/memory/${cgroup}/memory.kmem.tcp.usage_in_bytes`;
@@ -173,7 +173,7 @@ function median(numbers: readonly number[]): number {
   return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
 }
 
-// Not in a sample of seconds: what else a busy machine does is more than what is measured.
+// Only in long runs: in a sample of seconds, other work of a busy machine outweighs the measured value.
 if (LONG) {
   timed(
     "a sandbox that uses all it may slows the calls about another by half at most",

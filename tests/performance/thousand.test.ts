@@ -22,7 +22,7 @@ const LIFE = { timeoutMs: 24 * 3_600_000 };
 const SETTINGS = { SANDLOT_READY: "0", SANDLOT_CHANGES_PER_SECOND: "10000", SANDLOT_READS_PER_SECOND: "10000" };
 const TEST_MS = LONG ? 3_600_000 : 240_000;
 
-/** What is promised of a machine that does nothing else. */
+/** Bounds for an otherwise idle machine. */
 const SLOWER_CREATE_MAX = 1.1;
 const START_MAX_MS = 5_000;
 const IDLE_MAX_MIB = 6;
@@ -108,7 +108,7 @@ interface Promised {
   most: number;
 }
 
-/** All of them are told; they are held to only where the machine does nothing else. */
+/** Prints all bounds; enforces them only on an otherwise idle machine. */
 function hold(promises: readonly Promised[]): void {
   for (const { what, is, most } of promises) console.log(`${what}: ${is.toFixed(2)}, at most ${most}`);
   if (LONG) expect(promises.filter(({ is, most }) => is > most)).toEqual([]);

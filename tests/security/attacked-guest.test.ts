@@ -16,7 +16,7 @@ import { refusalOf, until } from "../support/until.ts";
 
 const ANSWER_MAX_MS = 1_000;
 const WATCHED_MS = 4_000;
-/** What the machine holds up once is watched again; what the attack holds up is late each time. */
+/** Number of tries: a busy machine delays one of them, an attack delays each. */
 const WATCHES = 3;
 const ATTACK_MS = 150_000;
 const server = serverOfFile("attacked-guest", { SANDLOT_READY: "0" });
@@ -28,8 +28,8 @@ const asRoot = async (sandbox: Sandbox, script: string) =>
 const guestPid = (sandbox: Sandbox) => asRoot(sandbox, "echo $PPID");
 
 /**
- * With little memory of its own: where there is none left, the kernel ends the largest first, and an interpreter would
- * be that beside many small ones.
+ * Uses little memory itself: when memory runs out, the kernel kills the largest process first, and beside many small
+ * ones that would be an interpreter.
  */
 const END_ALL_OF_USER = "setpriv --reuid=user --regid=user --clear-groups sh -c 'kill -KILL -1'";
 
@@ -53,8 +53,8 @@ beforeAll(async () => {
 });
 
 /**
- * Asks again and again for a while, and gives the times of answers that were late. What a sandbox in which nothing
- * happens takes to answer at the same moment is the machine's, not the attack's.
+ * Polls the health for a while and returns the times of late responses. Subtracts the response time of an idle sandbox
+ * at the same moment, which is due to the machine, not to the attack.
  */
 async function watchHealth(sandbox: Sandbox): Promise<number[]> {
   const deadline = performance.now() + WATCHED_MS;
@@ -64,7 +64,7 @@ async function watchHealth(sandbox: Sandbox): Promise<number[]> {
       health(`49983-${sandbox.sandboxId}.anything.test`),
       health(`49983-${neighbour.sandboxId}.anything.test`),
     ]);
-    // No answer to one of them is the attack's; no answer to both is the machine's.
+    // No response from one of them is due to the attack; no response from both is due to the machine.
     const statuses = [status, quiet.status];
     if (statuses.some((each) => each !== undefined)) asked.push({ statuses, lateMs: ms - quiet.ms });
     await Bun.sleep(20);

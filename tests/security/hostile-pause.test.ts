@@ -87,7 +87,7 @@ test("what would take long to write, or could not be, is refused at once and goe
     [
       [
         "import ctypes, os, time",
-        // The child of a vfork that starts nothing: its parent stands still until it ends.
+        // The child of a vfork that executes nothing: its parent is blocked until the child ends.
         "maker = os.fork()",
         "if maker == 0:",
         "    libc = ctypes.CDLL(None)",

@@ -62,7 +62,7 @@ async function slotAddress(sandbox: Sandbox): Promise<string> {
   return address;
 }
 
-/** The tests of the network's walls. `make` makes the sandboxes, behind `wall`; they run from then on. */
+/** The tests of network isolation. `make` makes the sandboxes, behind `wall`; they run from then on. */
 export function holdNetworkWalls(server: () => TestServer, make: () => Promise<Connected>, wall: Wall = "crun"): void {
   let open: Sandbox;
   let offline: Sandbox;

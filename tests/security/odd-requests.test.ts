@@ -42,7 +42,7 @@ function exchange(bytes: string): Promise<string> {
   });
 }
 
-/** What the service has understood since it was asked last. */
+/** The requests that the service has parsed since the last call. */
 async function seen(): Promise<string[]> {
   const { status, body } = await rawRequest(server().url, { target: "/seen", host: host() });
   expect(status).toBe(200);
@@ -51,7 +51,7 @@ async function seen(): Promise<string[]> {
 
 const body = (rest: string) => `POST /odd HTTP/1.1\r\nHost: HOST\r\n${rest}`;
 
-/** What stands for HOST is the sandbox's. */
+/** HOST is replaced by the sandbox's host name. */
 const AMBIGUOUS: Record<string, string> = {
   "length and chunks": body(
     `Content-Length: ${5 + HIDDEN.length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${HIDDEN}`,

@@ -32,7 +32,7 @@ for name in ("http", "tls", "proxied"):
 sys.stdin.read()
 `;
 
-/** Remembers what it is told. Its process has the user of a relay: from others sandboxes get no answer. */
+/** Records what it is told. Its process runs as a relay's user: sandboxes get replies from no other. */
 class ToyRelay implements ConnectionRelay {
   /** A uid that no user of the machine has. */
   static readonly UID = 64_321;
@@ -156,7 +156,7 @@ except OSError as error:
   }
 }
 
-/** These answer, and no other of `probes`. One waits for a moment only, so what is open is asked again. */
+/** These probes are answered, and no others of `probes`. A probe waits only a moment, so open ones are retried. */
 export async function expectOnly(
   plugged: PluggedNamespace,
   open: readonly string[],

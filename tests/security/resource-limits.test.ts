@@ -18,7 +18,7 @@ afterAll(async () => {
   await tearDownServer(server.dataFolder);
 });
 
-/** What the machine holds up once is asked again; what the attack holds up is late each time. */
+/** Retries: a busy machine delays one response, an attack delays each. */
 async function neighbourAnswers(): Promise<void> {
   let ms = Number.POSITIVE_INFINITY;
   for (let times = 0; times < ANSWERS && ms >= ANSWER_MAX_MS; times++) {

@@ -46,7 +46,7 @@ const made = {
   uploadSignature: "",
 };
 
-/** What a proxy of the operator's environment is asked for. */
+/** Requests to a proxy of the operator's environment. */
 const proxied: string[] = [];
 const proxy = Bun.serve({
   hostname: "127.0.0.1",
@@ -246,7 +246,7 @@ const SEARCHED_MAX = "16M";
 /** Files of the server, but for what is in disks and memory of sandboxes and in volumes, which is the tenants' own. */
 async function files(): Promise<{ path: string; mode: number; content: string }[]> {
   const { path, runFolder } = new DataFolder(server().dataFolder);
-  // Its mounts are in a namespace of its own; `disks` may be a filesystem of its own.
+  // The server has its own mount namespace, in which `disks` may be a separate filesystem.
   const world = `/proc/${server().pid}/root`;
   const own = ["-name", "memory", "-prune", "-o", "-name", "memory.pack", "-o", "-name", "*.img", "-o"];
   const folders = [path, join(path, "disks"), runFolder].map((folder) => world + folder);
@@ -262,7 +262,7 @@ async function files(): Promise<{ path: string; mode: number; content: string }[
   });
 }
 
-/** Of an id, a tag or a number nothing is told. */
+/** Replaces ids, tags and numbers, so that only the kind of place is reported. */
 const kindOf = (path: string) =>
   path
     .replace(/^.*\/store\.sqlite(?:-wal|-shm)?$/, "store")

@@ -20,7 +20,7 @@ import { holdWalls } from "./walls.ts";
 const server = sharedServer("runsc");
 const MIB = 1024 * 1024;
 
-/** Somewhere in what it does first after a restore the guest ends, and is started again. It is asked for so long. */
+/** After a restore the guest ends during its first steps and is started again. The test waits this long for it. */
 const GUEST_ENDS_WITHIN_MS = 20_000;
 const LIVES = LONG ? (["booted", "resumed", "forked"] as const) : (["booted"] as const);
 
@@ -77,7 +77,7 @@ async function untilGuestIsNew(sandbox: Sandbox): Promise<void> {
   while (performance.now() < deadline && (await guest().catch(() => first)) === first) await Bun.sleep(20);
 }
 
-/** None at one that has ended meanwhile. */
+/** Empty for a process that has ended meanwhile. */
 function lookAt(pid: number): { status: string; users: string }[] {
   try {
     return [{ status: readFileSync(`/proc/${pid}/status`, "utf8"), users: readlinkSync(`/proc/${pid}/ns/user`) }];

@@ -28,7 +28,7 @@ const python = (sandbox: Sandbox, program: string) =>
 
 /** Each program fills one socket with unread data, as far as the kernel allows. */
 const FILL = {
-  // Messages of no known type, each of which the kernel answers.
+  // Messages of unknown type; the kernel answers each.
   netlink: `
 def fill():
   s = socket.socket(16, 3, 0); s.bind((0, 0)); s.setblocking(False); held.append(s)
@@ -38,7 +38,7 @@ def fill():
   s = socket.socket(2, 2, 1); s.setblocking(False); held.append(s)
   for _ in range(100): s.sendto(struct.pack("!BBHHH", 8, 0, 0, 1, 1) + b"x" * 20000, ("127.0.0.1", 0))`,
 };
-/** A third more than may wait in all of them, if each holds what a socket holds by default. */
+/** A third more sockets than all may queue together, if each holds a socket's default. */
 const SOCKETS = Math.ceil(
   (QUEUED_PER_SANDBOX_MAX_BYTES * 4) / 3 / Number(readFileSync("/proc/sys/net/core/rmem_default", "utf8")),
 );

@@ -74,7 +74,7 @@ export function holdWalls({ wall, life, server, sandbox }: Attacked): void {
   });
 
   test("a working directory by a descriptor leads nowhere else", async () => {
-    // Whatever the guest holds open, what is seen from there is the sandbox's own.
+    // Whichever descriptors the guest holds open, they lead only to the sandbox's own files.
     const numbers = Array.from({ length: 24 }, (_, number) => number);
     const outcomes = await Promise.all(
       numbers.map((number) =>

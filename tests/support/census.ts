@@ -71,8 +71,8 @@ export async function census(dataFolder: string): Promise<Census> {
 }
 
 /**
- * Waits until the census is as expected, in what is named; loop devices free themselves a moment after the last process
- * is gone, and what a paused sandbox had goes after its processes.
+ * Waits until the named parts of the census are as expected. Loop devices free themselves a moment after their last
+ * process, and the resources of a paused sandbox go after its processes.
  */
 export async function settledCensus(
   dataFolder: string,
@@ -93,7 +93,7 @@ function processesIn(cgroup: string): number[] {
     if (!/^\d+$/.test(name)) continue;
     try {
       if (!readFileSync(`/proc/${name}/cgroup`, "utf8").includes(`${cgroup}/`)) continue;
-      // One that has ended holds nothing; its entry goes when the machine's first process has a turn.
+      // An ended process holds nothing; its entry goes when the machine's first process reaps it.
       if (!/^State:\s+[ZX]/m.test(readFileSync(`/proc/${name}/status`, "utf8"))) found.add(Number(name));
     } catch {
       // It ended while we looked.
@@ -137,7 +137,7 @@ function pidOfServer(runFolder: string): number | undefined {
   return Number(readFileSync(file, "utf8").split(" ")[0]);
 }
 
-/** None of one that has ended, also while it is only about to be taken from the table of processes. */
+/** Empty for a process that has ended, even if it is still in the process table. */
 function mountsOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/mountinfo`, "utf8");

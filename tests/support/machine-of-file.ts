@@ -54,7 +54,7 @@ export class MachineOfFile {
     });
   }
 
-  /** Leaves nothing of it on this machine but, if asked, its data. */
+  /** Removes everything of it from this machine except, if requested, its data. */
   async teardown(options: { keepData: boolean }): Promise<void> {
     // There may be none: it could not be opened.
     await (this.machine as Machine | undefined)?.close();

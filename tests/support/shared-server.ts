@@ -26,7 +26,7 @@ interface SharedServer {
   readyMs?: number;
 }
 
-/** Sandboxes behind runsc take their time to boot: none is made before it is asked for. */
+/** Sandboxes behind runsc boot slowly, so none is made ahead. */
 const SETTINGS: Readonly<Record<Wall, Record<string, string>>> = {
   crun: {},
   runsc: { SANDLOT_WALL: "runsc", SANDLOT_READY: "0" },
@@ -82,7 +82,7 @@ interface Left {
   templates: string[];
 }
 
-/** Ids of whatever there is, but for what comes with every server. */
+/** Ids of everything on the server except its built-in resources. */
 export async function leftOn({ options, url, apiKey }: TestServer): Promise<Left> {
   const sandboxes = await allOf(Sandbox.list({ ...options, query: { state: ["running", "paused"] } }));
   const snapshots = await allOf(Sandbox.listSnapshots(options));

@@ -24,7 +24,7 @@ export class VolumesOfServer {
     return volume;
   }
 
-  /** Options for calls about what is in a volume: the client has an address of its own for these. */
+  /** Options for calls about a volume's content, for which the client has a separate address. */
   get at(): { apiUrl: string } {
     return { apiUrl: this.#server().url };
   }

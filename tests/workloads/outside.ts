@@ -3,7 +3,7 @@ import { expect } from "bun:test";
 import { OUTSIDE } from "../../src/host/testing/outer-network.ts";
 import type { Workload } from "./workload.ts";
 
-/** Connects, then tells what happens to each line that it is told to do. */
+/** Connects, then reports the result of each command line. */
 const CLIENT = `
 import socket, sys
 connection = socket.create_connection(("${OUTSIDE}", 80))

@@ -9,7 +9,7 @@ async function answerFrom(stage: Stage, port = PORT): Promise<string> {
   return await (await fetch(`http://${stage.address}:${port}/`, { keepalive: false })).text();
 }
 
-/** Answers with a word of its own and how often it was asked, from inside and outside. */
+/** The server answers with its own word and its number of requests, from inside and outside. */
 async function counts(stage: Stage, program: string, command: string): Promise<void> {
   await stage.sandbox.files.write("/home/user/server.js", program);
   const server = await stage.command(command);

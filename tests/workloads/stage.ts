@@ -76,7 +76,7 @@ export class Stage {
     for (const conversation of this.#conversations) await conversation.reconnect(this.sandbox);
   }
 
-  /** In between nothing runs and nothing is kept in memory. */
+  /** While the sandbox is paused, nothing runs and nothing is kept in memory. */
   async #pauseAndResumeOnce(whilePaused: () => Promise<void> = async () => undefined): Promise<void> {
     const checkpoint = `workload-${crypto.randomUUID()}`;
     await this.machine.pause(this.id, checkpoint, { memory: true });

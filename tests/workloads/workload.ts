@@ -9,6 +9,6 @@ export interface Workload {
    * runs on.
    */
   fate: "kept" | "closed" | "refused";
-  /** Starts it, has it do something that only its memory knows, pauses, and sees what is left. */
+  /** Starts the program, builds up state that only its memory holds, pauses, and checks what is left. */
   play(stage: Stage): Promise<void>;
 }

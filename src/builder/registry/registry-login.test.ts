@@ -27,7 +27,7 @@ const stub = Bun.serve({
 afterAll(() => stub.stop(true));
 const clouds = { aws: () => stub.url.href, google: stub.url.href };
 
-/** What the cloud was asked, and what came of it. */
+/** The requests to the cloud, and the resulting login. */
 async function login(credentials: RegistryCredentials, reply: typeof answer) {
   [asked, answer] = [[], reply];
   const result = await registryLogin(credentials, NOW, clouds).catch((error: unknown) => error);

@@ -55,7 +55,7 @@ function rightsOf(pid: number): string[] {
   );
 }
 
-/** Of the thread that answers, and of those that work beside it. */
+/** The niceness of the thread that serves requests, and of the other threads. */
 function niceness(pid: number): { first: number; others: number[] } {
   const others = readdirSync(`/proc/${pid}/task`).map(Number);
   return { first: getPriority(pid), others: [...new Set(others.filter((tid) => tid !== pid).map(getPriority))] };

@@ -49,7 +49,7 @@ for (const { title, missing, fresh } of bothEngines()) {
 
     const settle = (ms = 1_000) => f.passBy(ms);
 
-    /** Lets what is to be delivered be delivered, while some of it never comes to an end. */
+    /** Lets deliveries proceed while some of them never end. */
     async function whileStuck(isSo: () => boolean): Promise<void> {
       await f.idleClock.advance(200, () => Bun.sleep(1));
       const deadline = performance.now() + 20_000;

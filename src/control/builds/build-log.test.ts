@@ -29,7 +29,7 @@ async function spoken(lines: number, tenth: "all" | "tenth" = "all"): Promise<Re
   return build;
 }
 
-/** As the SDK reads it: on and on from what it has, until a page has none. */
+/** As the SDK reads it: from the last line on, until a page is empty. */
 async function allOf(build: Requested, query = ""): Promise<string[]> {
   const lines: string[] = [];
   for (;;) {

@@ -46,7 +46,7 @@ class Storm {
     else await this.#expect([204, 404], this.#call("DELETE", `/templates/${name.split(":")[0]}`, key));
   }
 
-  /** Lets the host end all that is in hand, until nothing begins any more. */
+  /** Lets the host end all work under way, until no more begins. */
   async settle(): Promise<void> {
     const isOver = async () => {
       for (const id of this.#open.keys()) this.#end(id);

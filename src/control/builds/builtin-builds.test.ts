@@ -63,7 +63,7 @@ const create = (templateID = "pocket"): Promise<Reply> => f.call("POST", "/sandb
 /** What the last sandbox was made of. */
 const started = () => f.host.requestOf(f.host.running.at(-1) ?? "");
 
-/** The build of this number, once the host has it in hand. */
+/** The build with this number, once the host has started it. */
 async function begun(number: number): Promise<Partial<BuildRequest>> {
   await f.until(() => requests.length >= number);
   return requests[number - 1] ?? {};

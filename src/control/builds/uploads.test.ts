@@ -245,7 +245,7 @@ test("nor those that a client was told of while others were removed", async () =
   expect(await blobs()).toEqual([own(asked)]);
 });
 
-/** Sends this over a connection of its own; the answer's beginning, or nothing when it hangs up. */
+/** Sends this over its own connection; returns the beginning of the response, or nothing if the server hangs up. */
 function exchange(
   port: number,
   host: string,

@@ -118,7 +118,7 @@ describe("a body", () => {
   });
 });
 
-/** What no message may have: the library's words, a type that was right, a list of nothing, a value without a bound. */
+/** What no message may contain: the library's words, a type that was right, an empty list, a value without a limit. */
 const REFUSED = /Invalid input|expected|received|invalid_|undefined|\bNaN\b|one of:? *(?:,|$)|9007199254740991/;
 const ODD_QUERIES = ["", "x", "1.5", "-1", "9223372036854775808", "1e5", "2026-01-01", "\u0000", ",", "__proto__"];
 const ODD_VALUES = ["", "x", "\u0000", 1.5, -1, 2 ** 53, -(2 ** 53), true, [], {}, [null], [7], [{}], { a: 1 }];

@@ -1,4 +1,4 @@
-/** Connecting to a running sandbox: which caller's timeout applies. */
+/** Connecting to a running sandbox: the timeout's effect for an official client and for other callers. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ControlFixture } from "../testing/control-fixture.ts";
 

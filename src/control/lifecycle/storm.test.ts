@@ -130,7 +130,7 @@ class Storm {
     if (reply.status === 201) this.#slots[slot] = reply.body.sandboxID;
   }
 
-  /** The host takes its time and fails; the model hears of what it is told to do. */
+  /** Makes the host slow and failing, and lets the model observe its calls. */
   #trouble(): void {
     const { host } = this.#f;
     host.beforeCreate = () => this.#act(undefined, [503, 500], 0.1);
@@ -169,7 +169,7 @@ class Storm {
     this.#f.host.lose(id);
   }
 
-  /** What was written on its disk is still there, whatever it went through. */
+  /** The content of its disk is still there, whatever happened to the sandbox. */
   #checkContents(id: string): void {
     const contents = this.#f.host.contentsOf(id);
     if (contents === undefined) return;
@@ -178,7 +178,7 @@ class Storm {
     if (contents.disk !== disk) this.model.faults.push(`${id} came back with another disk`);
   }
 
-  /** Lets what is under way end, without trouble, and looks at what is left. */
+  /** Lets operations under way end, without trouble, and checks what is left. */
   async #settle(): Promise<void> {
     const { host, store, control, clock } = this.#f;
     this.#calm = true;

@@ -63,7 +63,7 @@ fuzzText("a pattern of names is plain, and matches names alone", {
     expect(pattern).toMatch(/^(?:\*|(?:\*\.)?[a-z0-9_.-]{1,253})$/);
     expect(domainPattern(pattern)).toBe(pattern);
     expect(isIPv4(pattern)).toBe(false);
-    // What it is written as matches, if it is a name; nothing above it does.
+    // A pattern without a wildcard matches itself, and no name above it.
     if (!pattern.startsWith("*")) expect(new DomainPatterns([pattern]).match(text)).toBe(true);
     const parent = pattern.replace(/^\*\./, "");
     if (pattern.startsWith("*.")) expect(new DomainPatterns([pattern]).match(parent)).toBe(false);

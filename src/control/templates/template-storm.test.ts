@@ -54,7 +54,7 @@ class TemplateStorm {
   readonly #f: ControlFixture;
   readonly #random: () => number;
   readonly #sandboxes: { id: string; headers: Headers }[] = [];
-  /** Of its own team, and of another that uses what is public. */
+  /** The template's own team, and another that uses public templates. */
   readonly #teams: readonly { prefix: string; headers: Headers }[];
   /** Starts that were answered, by template. */
   readonly #spawns = new Map<string, number>();
@@ -192,7 +192,7 @@ class TemplateStorm {
     return start === null || this.#random() < 0.2 ? null : `started-${id}`;
   }
 
-  /** Lets what is under way end and holds what is left against what was answered. */
+  /** Lets operations under way end, and compares what is left with the responses. */
   async #settle(): Promise<void> {
     this.#calm = true;
     const { store, host, control, idleClock } = this.#f;

@@ -88,7 +88,7 @@ describe("a connection", () => {
     }
   });
 
-  // 32 MiB of answers, of which the system keeps some for either side.
+  // 32 MiB of responses; the kernel buffers some of it for either side.
   test("of who takes no answers is asked for no more requests, and for the rest when it takes them", async () => {
     const asked = 16 * 1024;
     let answered = 0;

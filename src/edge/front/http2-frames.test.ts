@@ -16,7 +16,7 @@ const number = (value: number) => Buffer.from([0, 0, value >> 8, value & 255]);
 const padded = (content: string, padding: number) =>
   Buffer.concat([Buffer.from([padding]), Buffer.from(content), Buffer.alloc(padding, "#")]);
 
-/** What was taken of each stream, what the library got, and how often bytes were left for another turn. */
+/** The data taken of each stream, the data the library got, and how often bytes were left for another turn. */
 function read(bytes: Buffer, most: number, step: number) {
   const seen = { bodies: new Map<number, string>(), windows: [] as string[], library: "", turns: 0, counted: 0 };
   const taker: FrameTaker = {

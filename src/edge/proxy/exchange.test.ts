@@ -123,7 +123,7 @@ describe("the service gets the body", () => {
   const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
   const bodyOf = (received: string | undefined) => received?.slice(received.indexOf("\r\n\r\n") + 4);
 
-  /** Answers when what it got ends so. */
+  /** Responds once the received data ends with `end`. */
   const serviceUntil = (end: string) =>
     RawService.start((socket: Socket, head: string) => {
       let text = head;

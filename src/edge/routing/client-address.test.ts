@@ -22,7 +22,7 @@ describe("X-Forwarded-For of a trusted proxy", () => {
   test.each([
     ["9.9.9.9", "9.9.9.9"],
     [" 9.9.9.9 ", "9.9.9.9"],
-    // What stands to the left of the client came from the client.
+    // Entries to the left of the client's address came from the client.
     ["1.1.1.1, 9.9.9.9", "9.9.9.9"],
     ["10.0.0.9, 9.9.9.9", "9.9.9.9"],
     ["127.0.0.1, 9.9.9.9", "9.9.9.9"],
@@ -106,7 +106,7 @@ describe("Forwarded of a trusted proxy", () => {
     "for=9.9.9.9:80",
     "for=9.9.9.9,",
     ", for=9.9.9.9",
-    // A client that opens a quote, so that what the proxy adds stands in it.
+    // A client that opens a quote, so that the proxy's addition falls inside it.
     'for=1.1.1.1;host="x, for=9.9.9.9',
     'for=1.1.1.1;host="x, for=9.9.9.9;host="y"',
     'for=1.1.1.1;host="x, for="[2001:db9::1]"',

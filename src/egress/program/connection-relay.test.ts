@@ -15,7 +15,7 @@ let fixture: RelayFixture;
 let a: Outside;
 let b: Outside;
 
-/** Answers each request with where it came and what it was. */
+/** Responds to each request with its destination and content. */
 function answering(name: string) {
   return (socket: Bun.Socket<undefined>, bytes: Buffer) => {
     for (const [, path] of bytes.toString("latin1").matchAll(/(?:GET|POST) (\S+) HTTP/g)) {

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import type { Carried } from "./sandbox.ts";
 
-/** A connection of it; `onGoOn` is what comes of it when it is read from again. */
+/** A connection of the sandbox; `onGoOn` runs when it is read again. */
 class Played implements Carried {
   readonly movedAt = 0;
   readonly isStalled = false;

@@ -39,7 +39,7 @@ const TRICKS = [
   FORBIDDEN,
 ];
 
-/** A real server, which writes down what it was asked for. */
+/** A real server that records its requests. */
 async function openServer(): Promise<{ server: Server; port: number; asked: string[] }> {
   const asked: string[] = [];
   const server = createServer((request, response) => {

@@ -9,7 +9,7 @@ import { type NameTable, openNameTable } from "./name-table.ts";
 import { RawClient } from "./raw-client.ts";
 
 export const SANDBOX = "127.0.0.1";
-/** Nothing but what is named. */
+/** Denies everything except named destinations. */
 const DENY_ALL: EgressPolicy = { allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null };
 
 export function allowing(...allowNames: string[]): EgressPolicy {

@@ -95,8 +95,8 @@ describe("while the parts are copied,", () => {
     expect(existsSync(`${folder}/a`)).toBe(true);
   };
 
-  // Seen to fail without the comparison after the copying (what was added went with the part, what was cut was
-  // missing), without the one after the opening, and to hang without O_NONBLOCK when a pipe had taken the name.
+  // Seen to fail without the comparison after the copy (added data went with the part, cut data was missing), without
+  // the one after the open, and to hang without O_NONBLOCK when a pipe had taken the name.
   test.each([
     ["the first part grows", () => appendFileSync(`${folder}/a`, "more")],
     ["the first part is cut", () => writeFileSync(`${folder}/a`, "")],

@@ -151,7 +151,7 @@ describe("where metadata cannot be kept", () => {
     }
   }
 
-  /** A disk of its own, for it has no room for attributes beyond one block, whatever the machine's has. */
+  /** A separate disk, without room for attributes beyond one block, whatever the machine's disk allows. */
   const onSmallDisk = (work: (place: string) => Promise<void>) => {
     const image = `${guest.folder}/image`;
     Bun.spawnSync(["truncate", "-s", "8M", image]);

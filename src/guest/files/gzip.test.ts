@@ -56,7 +56,7 @@ timed("what is packed already takes a fraction of the time that packing it would
     ours: () => packed(content),
     plain: () => new Response(new Blob([content]).stream().pipeThrough(new CompressionStream("gzip"))).bytes(),
   };
-  // The best of some rounds each, in turn: what else the machine does may hold up one of them, not all.
+  // The best of some rounds each, in turn: other work on the machine may delay one of them, not all.
   const best = { ours: Infinity, plain: Infinity };
   for (let round = 0; round < 5; round++) {
     for (const way of ["ours", "plain"] as const) {

@@ -241,7 +241,7 @@ describe("the memory of the table", () => {
   const by = (selector: { case: "pid"; value: number } | { case: "tag"; value: string }) =>
     ({ $typeName: "process.ProcessSelector", selector }) as const;
 
-  // Seen to fail with a table that keeps ends for ever, and with one that keeps none.
+  // Seen to fail with a table that keeps ends forever, and with one that keeps none.
   timed("keeps an end for a while, then forgets it", async () => {
     const table = new ProcessTable(100);
     const gone = sleeper();

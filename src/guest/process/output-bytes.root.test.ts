@@ -50,8 +50,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 });
 
-// Seen to fail with a Subscription of unbounded buffer (memory) and with one that drops what it has no room for
-// (bytes).
+// Seen to fail with a Subscription of unbounded buffer (memory) and with one that drops data when full (bytes).
 test("a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded", async () => {
   const processes = new ProcessCalls(guest);
   const bytes = 100_000_000;

@@ -118,7 +118,7 @@ test.each([
   await using short = await RunningGuest.startHarmless();
   await short.configure({ defaultUser: "nobody", defaultWorkdir: "/" });
   const calls = new ProcessCalls(short);
-  // With its first call a guest loads what answers calls. From sources that takes threads and descriptors.
+  // A guest loads its call handlers with the first call. From sources that takes threads and descriptors.
   await calls.run(shell("true"));
   limitTo(short.pid, limit);
   const held = [];

@@ -89,7 +89,7 @@ describe("stdin", () => {
   // Seen to fail without the look at the target.
   test("that waits to be read is bounded", async () => {
     const { pid, rest } = await processes.start(shell("exec sleep 60"));
-    // The first is taken whatever its size; what comes while it waits has to fit beside it.
+    // The first input is accepted whatever its size; further input has to fit beside it while it waits.
     const most = Buffer.alloc(40 * 1024 * 1024).toString("base64");
     const send = (deadlineMs: number) =>
       guest.call(

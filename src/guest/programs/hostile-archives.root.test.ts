@@ -37,7 +37,7 @@ let lab: string;
 let count = 0;
 beforeAll(() => {
   lab = mkdtempSync(join(tmpdir(), "sandlot-hostile-"));
-  // A small disk: what does not fit is known whatever the machine has.
+  // A small disk, so that the test knows what does not fit.
   demandSuccess(["mount", "-t", "tmpfs", "-o", "size=64m", "sandlot-test", lab]);
 });
 afterAll(() => {

@@ -26,7 +26,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(lab, { recursive: true, force: true }));
 
-/** Copies into a working folder of its own, and answers that. */
+/** Copies into a new working folder, and returns that folder. */
 async function copy(
   entries: readonly RawEntry[],
   request: Partial<UnpackRequest>,

@@ -110,7 +110,7 @@ test(`${REQUESTS} damaged requests leave the daemon as it was (SANDLOT_TEST_SEED
   await Promise.all(Array.from({ length: AT_ONCE }, work));
 
   expect(unforeseen).toEqual([]);
-  // The damage is not such that nothing gets through: all kinds of answers were seen.
+  // Enough requests get through despite the damage: all kinds of responses were seen.
   for (const status of [200, 400, 404]) expect(statuses.get(status) ?? 0).toBeGreaterThan(10);
   expect(await healthWithinASecond()).toBe(204);
   expect(guest.pid).toBe(pid);
@@ -118,7 +118,7 @@ test(`${REQUESTS} damaged requests leave the daemon as it was (SANDLOT_TEST_SEED
   expect((await guest.memoryKib()).peak).toBeLessThan(MEMORY_MAX_KIB);
 }, 120_000);
 
-/** At one of three times: what else the machine does may hold up one of them. */
+/** In one of three tries: other work on the machine may delay one of them. */
 async function healthWithinASecond(): Promise<number> {
   for (let more = 2; ; more--) {
     try {

@@ -9,7 +9,7 @@ import { isMountPoint } from "../../system/mount/mount-namespace.ts";
 import { Mounts } from "../../system/mount/mounts.ts";
 import { Disks } from "./disks.ts";
 
-/** As on a disk that is full at that moment: what blocks are to be shared with is made, and has none. */
+/** Simulates a disk that is full at that moment: the file to share blocks with is made, but shares none. */
 class UnsharingMounts extends Mounts {
   sharesBlocks = true;
   words = 0;

@@ -14,7 +14,7 @@ class UnsharingMounts extends Mounts {
   }
 }
 
-/** The last that had the device lets it go in the moment in which it is to be mounted; `other` may take it. */
+/** The device's last user releases it just when it is to be mounted; `other` may take it. */
 class LateMounts extends UnsharingMounts {
   constructor(readonly other: string | undefined) {
     super();

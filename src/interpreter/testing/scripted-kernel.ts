@@ -86,7 +86,7 @@ export interface ScriptedServer extends AsyncDisposable {
   url: string;
   /** All that were ever started, in that order. */
   kernels: ScriptedKernel[];
-  /** What the server is told about its sandbox; tests change it. */
+  /** The server's settings of its sandbox; tests change them. */
   sandbox: { identity: string; variables: Record<string, string> | undefined; askedWith: (string | undefined)[] };
   /** From now on no kernel starts. */
   breakStarts(): void;

@@ -20,7 +20,7 @@ const entry = (seq: number, changes: Record<string, unknown> = {}) => {
   return `${JSON.stringify(line)}\n`;
 };
 
-/** Answers every request on a port of its own with whatever `say` writes. */
+/** Answers every request on its own port with whatever `say` writes. */
 async function guest(say: (socket: Socket, request: string) => void) {
   const sockets = new Set<Socket>();
   const requests: string[] = [];

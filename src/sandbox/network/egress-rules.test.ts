@@ -9,7 +9,7 @@ const ADDRESS = "198.18.0.7";
 const denied: EgressPolicy = { allowRanges: [], allowNames: [], denyRanges: ["9.0.0.0/8"], proxy: null };
 const named: EgressPolicy = { ...denied, allowNames: ["a.test"] };
 
-/** Notes what happens, in a word each; what is in `ill` fails. */
+/** Records each step in a word; steps in `ill` fail. */
 async function rules(adopted?: EgressPolicy) {
   const happened: string[] = [];
   const ill = new Set<string>();

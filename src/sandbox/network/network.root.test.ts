@@ -107,7 +107,7 @@ test("connections of this machine to a slot are closed before it is given back, 
   await network.free(other);
 });
 
-// Seen to fail: the second try heard at once that there is nothing to leave, and gave the slot back.
+// Seen to fail: the second try was told at once that there is nothing to leave, and gave the slot back.
 test("nor when its rules could be removed at the second try alone, and it is still being left", async () => {
   const [slot, free] = [network.take(), network.freeSlots];
   await network.grant(slot, [way]);

@@ -21,7 +21,7 @@ const ALIASES = [
 ].join("\n");
 const NONE = () => false;
 
-/** What was asked for in the fix, if anything. */
+/** What the fix asks for, if anything. */
 function asked(aliases: string, config: string, isLoaded: (name: string) => boolean = NONE): string[] {
   const finding = modulesFinding(aliases, config, isLoaded);
   return finding.status === "degraded" ? (/\\n' (.*) > \/etc/.exec(finding.fix)?.[1]?.split(" ") ?? []) : [];

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { Firewall, NFT_BATCH_MAX_CHARS } from "./nft.ts";
 
-/** Loads one at a time, when it is told to go on, and refuses what has this in it. */
+/** Loads one ruleset at a time, on request, and refuses those that contain `refused`. */
 function firewall(refused?: string, status = 500) {
   const loaded: string[] = [];
   let isLoading = false;

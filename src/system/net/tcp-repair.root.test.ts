@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { endTcpRepair } from "./tcp-repair.ts";
 
-/** Leaves a connection as a CRIU that failed would, says what comes over it, and again when it is told to. */
+/** Leaves a connection as a failed CRIU would, prints what arrives on it, and again on request. */
 const PROGRAM = `
 import socket, sys
 TCP_REPAIR = 19

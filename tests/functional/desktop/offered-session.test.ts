@@ -77,8 +77,9 @@ async function expectRunning(desktop: Sandbox, wanted: Record<string, string[]>)
 }
 
 /**
- * Of each program, whether it is of the snapshot. A child that has not become another program yet is none; name and
- * parent are of one look, as such a child may be gone by the next (`Xvfb` starts one whenever its last client leaves).
+ * For each program, whether it is from the snapshot. A forked child that has not yet executed its program does not
+ * count. Name and parent are read together, because such a child may be gone a moment later (`Xvfb` starts one whenever
+ * its last client leaves).
  */
 async function running(desktop: Sandbox): Promise<Record<string, string[]>> {
   const { stdout: table } = await desktop.commands.run("ps -eo pid=,ppid=,comm=");

@@ -10,7 +10,7 @@ const COLOUR = "#d0401b";
 const server = desktopServer();
 const desktop = desktopOfFile(server);
 const browser = browserOfFile();
-/** What went wrong in each page, and what became of its connection. */
+/** The errors of each page, and the state of its connection. */
 const toldBy = new WeakMap<Page, string[]>();
 
 beforeAll(async () => {
@@ -68,7 +68,7 @@ test("may be that of one window, and ends when it is told to, whatever it does",
   const page = await open(desktop().stream.getUrl({ resize: "off" }));
   await shown(page);
   expect(await screenOf(page)).toEqual([300, 200]);
-  // As it sometimes is when it is told to end: waiting for itself. What is stopped heeds no other signal, either.
+  // Simulates a server that hangs when asked to end: a stopped process handles no other signal either.
   await desktop().commands.run("pkill -STOP -f '^/usr/bin/x11vnc '");
   await stop();
 }, 60_000);

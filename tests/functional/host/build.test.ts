@@ -41,7 +41,7 @@ afterEach(async () => {
 const messages = ({ entries }: { entries: { message: string; step: string | null }[] }, step: string) =>
   entries.filter((entry) => entry.step === step).map(({ message }) => message);
 
-/** What a shell line says in a sandbox of what was built. */
+/** The output of a shell line in a sandbox of the build. */
 async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
   const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
   const kind = { ...base, image, defaultUser, defaultWorkdir };

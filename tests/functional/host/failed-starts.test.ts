@@ -43,7 +43,7 @@ interface Struck {
   fault?: unknown;
 }
 
-/** What comes of a create the first `count` of whose sandboxes are killed before they are handed out. */
+/** The outcome of a create whose first `count` sandboxes are killed before they are handed out. */
 async function struck({ machine, data }: MachineOfFile, count: number): Promise<Struck> {
   for (let tries = 0; tries < TRIES; tries++) {
     let isOver = false;

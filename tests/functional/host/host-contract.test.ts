@@ -35,7 +35,7 @@ const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
 const request: CreateSandbox = { kind, envVars: {}, accessTokens: [], egress: "open" };
 
-/** What a listener knows that keeps a table of what it is told. */
+/** A listener that keeps a table of the events it receives. */
 class Heard {
   readonly endpoints = new Map<string, Endpoint>();
   readonly lost: string[] = [];

@@ -332,7 +332,7 @@ describe.each(WALLS)("%s", (name) => {
         expect(readFileSync(`/proc/${pid}/root${inMemory}`, "utf8")).toBe(word);
         const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
         expect(environment).toContain(`SANDLOT_CPU_COUNT=${written.size.cpuCount}`);
-        // What is shown to it is the machine's file, whatever that says by now.
+        // The sandbox sees the machine's file, with its current content.
         expect(readFileSync(`/proc/${pid}/root${CONTROL_SECRET_FILE}`, "utf8")).toBe("another");
         const restored = async () => (await processesBelow(freezerOf(written.cgroup))).length;
         await until("there are as many, and nobody who restored them", async () => (await restored()) === processes);
@@ -378,7 +378,7 @@ describe.each(WALLS)("%s", (name) => {
       await expect(failed).rejects.toMatchObject({ name: "Fault" });
       expect(await goesOn(cgroup)).toBe(true);
       const after = await processesBelow(freezerOf(cgroup));
-      // Which ones a wall has of its own is its own business.
+      // An isolation runtime may have processes of its own.
       if (runtime.showsProcesses) expect(after).toEqual(before);
       else expect(after).toContain(pid);
       await runtime.remove("refused");

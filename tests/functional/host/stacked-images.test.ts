@@ -47,7 +47,7 @@ beforeAll(async () => {
   await buildImage(here, "top", "middle", TOP);
 });
 
-/** The first answer of a process that watches this file and folder: what it has been told of them so far. */
+/** The first answer of a process that watches this file and folder: the events so far. */
 async function startWatch(id: string): Promise<string> {
   const setup = `
 fd = libc.inotify_init1(os.O_NONBLOCK)

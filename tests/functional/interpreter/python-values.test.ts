@@ -34,7 +34,7 @@ const LISTS_AND_DICTS: readonly Value[] = [
   { value: "[2**63 - 1, -1]", json: [2 ** 63, -1] },
   { value: "__import__('collections').OrderedDict(a=1)", json: { a: 1 } },
   { value: "['\\u2028 \\u00e9 \\U0001f600']", json: ["\u2028 \u00e9 \u{1f600}"] },
-  // What cannot be told in JSON is told as text alone.
+  // A value that JSON cannot express is shown only as text.
   { value: "[object()]" },
   { value: "[{1, 2}]" },
   { value: "[1j]" },

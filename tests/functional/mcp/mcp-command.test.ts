@@ -53,7 +53,7 @@ test("another configuration takes the place of the one before; one that fails do
   await after.close();
 });
 
-/** Answers one tool, and says with it what the test wants to know. */
+/** A server with one tool, whose result holds what the test checks. */
 const REPOSITORY_SERVER = `
 const { Server } = require("/opt/mcp/node_modules/@modelcontextprotocol/sdk/dist/cjs/server/index.js");
 const { StdioServerTransport } = require("/opt/mcp/node_modules/@modelcontextprotocol/sdk/dist/cjs/server/stdio.js");

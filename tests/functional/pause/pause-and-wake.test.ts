@@ -125,7 +125,7 @@ test("a client that follows a command does not undo the pause at the end of its 
   // In this time the client would have had its answer, and the sandbox been up again.
   await Bun.sleep(1_000);
   expect((await sandbox.getInfo()).state).toBe("paused");
-  // Whatever else it asks does resume it, and the command has gone on.
+  // Any other request does resume it, and the command has gone on.
   const again = await sandbox.commands.connect(endless.pid);
   await again.kill();
   await sandbox.kill();

@@ -8,8 +8,8 @@ const server = sharedServer();
 
 const PORT = 8765;
 /**
- * Draws from the kernel, by a library that keeps some in stock where the kernel lets it (MAP_DROPPABLE, "dp"), and
- * shows what it has marked to be wiped in forks. The library draws next what it has in stock.
+ * Draws from the kernel through a library that keeps a stock where the kernel allows it (MAP_DROPPABLE, "dp"), and
+ * shows which memory the library has marked to be wiped in forks. The library's next draw comes from its stock.
  */
 const PROGRAM = `
 import http.server, json, mmap, os, re

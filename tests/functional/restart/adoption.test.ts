@@ -28,7 +28,7 @@ test("a stop by SIGTERM keeps sandboxes and their processes; the next start serv
   await sandbox.files.write("/tmp/nonce", "kept");
   const background = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
   expect(await first.stop()).toBe(0);
-  // The one that was kept ready is gone, the one that was handed out is not.
+  // The ready sandbox is gone; the one that was handed out is not.
   expect((await census(data)).runFolders).toBe(1);
 
   const second = await startServer(data, { SANDLOT_READY: "0" });

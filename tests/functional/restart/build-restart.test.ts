@@ -66,7 +66,7 @@ test("a server that is killed while a registry sends leaves no credentials, and 
   const second = await startServer(data, settings);
   await expectFailed(build, second, "restarted");
   const search = ["grep", "--recursive", "--files-with-matches", "sesame", `/proc/${second.pid}/root${data}`];
-  // Nothing found, and everything read: what goes while it is looked for is looked for again.
+  // The result of a search that read everything and found nothing; a file that vanishes meanwhile makes it run again.
   const NONE = { exitCode: 1, stdout: "", stderr: "" };
   let said: unknown;
   const hasReadAll = async () => {

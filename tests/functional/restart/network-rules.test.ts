@@ -16,7 +16,7 @@ async function reaches(sandbox: Sandbox): Promise<boolean> {
   return told.stdout.trim() === "yes";
 }
 
-/** Changes the rules of a sandbox to and fro until the server is gone. What it was told last, and asked for last. */
+/** Toggles the rules of a sandbox until the server is gone. Returns the last confirmed and the last requested rules. */
 async function change(sandbox: Sandbox, answered: () => void): Promise<{ told: boolean | null; asked: boolean }> {
   let told: boolean | null = null;
   for (let isOpen = false; ; isOpen = !isOpen) {

@@ -7,9 +7,7 @@ import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
 const newFolder = foldersOfFile();
-/**
- * What a neighbour's command may take while others are written to disk, on a machine that is busy with nothing else.
- */
+/** Maximum duration of a neighbour's command while other sandboxes are paused, on an otherwise idle machine. */
 const NEIGHBOUR_MAX_MS = 3_000;
 
 test("a nonce that is only in memory survives the loss of all runtime state of the machine", async () => {

@@ -59,7 +59,7 @@ test("after a crash a sandbox goes on with its volume, which is still mounted on
   await until("the volume is let go", () => devices(data).length === 0);
   await until("its content process ended", async () => (await contentProcesses(data)) === 0);
 
-  // What was paused or ran is gone with the machine; what is on a volume is not.
+  // Paused and running sandboxes are gone with the machine; the content of volumes is not.
   const fourth = await startServer(data, SETTINGS);
   const [found] = await Volume.list(fourth.options);
   const reopened = await Volume.connect(found?.volumeId ?? "", fourth.options);

@@ -93,7 +93,7 @@ test("output arrives while the command runs, in order, before it goes on", async
   const handle = await sandbox.commands.run("for n in 1 2 3 4 5; do echo $n; read -r _; done; echo end", {
     background: true,
     stdin: true,
-    // The command waits for each answer, and each answer waits for the output before it: this ends only if nothing is
+    // The command waits for each reply, and each reply waits for the output before it: this ends only if no output is
     // held back.
     onStdout: async (text) => {
       seen += text;

@@ -62,7 +62,7 @@ function isAnswerKind(language: string): language is AnswerKind {
   return language === "json" || language === "text" || language === "http";
 }
 
-/** Undefined when `actual` is what the page says; else both, in the form in which they were compared. */
+/** Undefined if `actual` matches the page; else both, in the form in which they were compared. */
 export function difference(
   { kind, answer }: Example,
   actual: string,

@@ -110,6 +110,6 @@ test("a file in memory can have it, too", async () => {
   const answer = await upload("/dev/shm/file", { "X-Metadata-A": "1" });
   expect(answer.status).toBe(200);
   const [file] = (await answer.json()) as { metadata?: Record<string, string> }[];
-  // Not every kernel keeps attributes there; what is answered is what is so.
+  // Not every kernel keeps attributes there; the response shows what was really kept.
   expect((await entry("/dev/shm/file")).metadata).toEqual(file?.metadata as Record<string, string>);
 });

@@ -79,7 +79,7 @@ describe("the page", () => {
   });
 });
 
-/** All examples in one shell, as a reader has it; what each of them printed is in a file of its own. */
+/** All examples run in one shell, as for a reader; the output of each is in its own file. */
 describe("an example", () => {
   let folder: string;
   beforeAll(async () => {

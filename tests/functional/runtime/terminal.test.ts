@@ -40,7 +40,7 @@ class Screen {
 async function open(options: { cwd?: string; user?: string; envs?: Record<string, string> } = {}) {
   const screen = new Screen();
   const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: screen.show, ...options });
-  // Only a shell answers the sum, so that the echo of the question is not taken for the answer.
+  // Only a shell computes the sum, so that the echo of the input is not taken for the output.
   await type(terminal, "PS1='> '; bind 'set enable-bracketed-paste off'; echo ready-$((40 + 2))\n");
   // Once it prompts, the shell reads single keys. Before that, the kernel keeps an end of input for a line reader.
   await screen.read(/ready-42\r\n> /);

@@ -5,8 +5,7 @@ import { envelope, envelopes } from "../../../src/guest/testing/running-guest.ts
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-// Of its own: root sees the descriptors of the daemon in the first sandbox of a server, not in those that were made
-// ready ahead.
+// A separate server: root sees the daemon's descriptors in the first sandbox of a server, but not in ready ones.
 const server = serverOfFile("watching");
 let sandbox: Sandbox;
 beforeAll(async () => {

@@ -252,7 +252,7 @@ test("no secret of the server is in the environment of a process", async () => {
   expect(variables.filter((name) => /^(BUN_|MIMALLOC_|GLIBC_|LD_)/.test(name))).toEqual([]);
 });
 
-// Seen to fail on arm64 without what the guest's C library is told: two pages of 2 MiB since the first command.
+// Seen to fail on arm64 without the settings of the guest's C library: two pages of 2 MiB since the first command.
 test("the guest takes no memory by huge pages", async () => {
   const flags = await shell("grep '^VmFlags' /proc/$(pgrep -x guest)/smaps", "root");
   expect(flags.split("\n").length).toBeGreaterThan(10);

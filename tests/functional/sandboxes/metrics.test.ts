@@ -49,7 +49,7 @@ async function usedBy(sandbox: Sandbox, pid: number): Promise<{ ms: number; at: 
   return { ms: Number(stdout.split(" ")[0]) / 1e6, at: Date.now() };
 }
 
-/** Nothing asks it while the tests behind run: its samples go on meanwhile. */
+/** A sandbox without requests during the tests below; its samples continue meanwhile. */
 let idle: Sandbox | undefined;
 
 timed("the first sample is there within two seconds, and tells the sandbox's own size", async () => {
@@ -79,7 +79,7 @@ while time.time() < end: pass
     );
     const [quiet] = await sandbox.getMetrics();
     const begun = await usedBy(sandbox, pid);
-    /** Those of times in which it did nothing but compute. */
+    /** The samples of times in which it only computed. */
     const since = (all: Metrics) => all.filter((_, nth) => (all[nth - 1]?.timestamp.getTime() ?? 0) > begun.at);
     const isBusy = (all: Metrics) => since(all).length >= 2 && (all.at(-1)?.memUsed ?? 0) > 150 * MIB;
     const all = since(await sampled(sandbox, isBusy, WITHIN_MS));

@@ -16,7 +16,7 @@ import { until } from "../../support/until.ts";
 
 const MAIN = join(import.meta.dir, "../../../src/cli/main.ts");
 const BURST = 10;
-/** Four fifths of all, and what is kept in any case: no team has more, whatever it asks for. */
+/** Four fifths of all, plus the guaranteed minimum: no team gets more, however much it requests. */
 const MOST = 5;
 const server = serverOfFile("pool", { SANDLOT_READY: "1", SANDLOT_READY_MAX: "5" });
 const folderNamed = foldersOfFile();

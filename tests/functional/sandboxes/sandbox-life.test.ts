@@ -168,8 +168,8 @@ test("the first command right after a create never fails", async () => {
 });
 
 /**
- * Watches `sandbox` go. A yes shows that it was still there when the question was sent, a no that it was gone when the
- * answer came: so neither a slow question nor a slow answer makes this fail, only a sandbox that goes early or late.
+ * Watches `sandbox` end. A yes shows that it existed when the request was sent, a no that it was gone when the response
+ * came. So a slow request or response does not fail the test, only a sandbox that ends early or late.
  */
 async function gone(sandbox: Sandbox, endMs: number): Promise<void> {
   const isListed = () =>

@@ -135,7 +135,7 @@ test("a stream of events arrives piece by piece", async () => {
   const piece = async () => new TextDecoder().decode((await reader.read()).value);
   expect(await piece()).toBe("data: begin\n\n");
   for (let round = 0; round < 3; round += 1) {
-    // Nothing more comes before it is asked for: what is held back on the way would be waited for without end.
+    // The service sends nothing more before this request, so data held back on the way would never arrive.
     const next = await (await ask(WEB, "/next")).text();
     expect(await piece()).toBe(`data: ${next}\n\n`);
   }

@@ -41,7 +41,7 @@ test("files stream in and out, and an upload that is given up leaves nothing", a
   const seen = await onNode(async ({ Sandbox, until }) => {
     const sandbox = await Sandbox.create();
     const piece = new Uint8Array(1 << 20).fill(7);
-    /** Gives `count` pieces one after the other, and then does what it is told. */
+    /** A stream of `count` pieces that then calls `then`. */
     const pieces = (count: number, then: (stream: ReadableStreamDefaultController) => void) => {
       let given = 0;
       const pull = async (stream: ReadableStreamDefaultController) => {

@@ -37,7 +37,7 @@ test("no more sandboxes at once than allowed: the client's RateLimitError, and 4
   await asleep.pause();
   const [first] = [await create(), await create()];
   let [refusal, ms]: [unknown, number] = [undefined, Number.POSITIVE_INFINITY];
-  // What the machine holds up once is asked again; a client that waits and tries again is late each time.
+  // Retries, because a busy machine may delay one response; a client that waits and retries is late every time.
   for (let times = 0; times < REFUSALS && ms >= AT_ONCE_MS; times++) {
     const begun = performance.now();
     refusal = await create().catch((error: unknown) => error);

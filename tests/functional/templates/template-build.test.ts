@@ -138,7 +138,7 @@ test(
 );
 
 describe("a build that is under way ends at once, with all that it runs,", () => {
-  /** One whose step runs, and what waits until nothing of that is left. */
+  /** A build with a running step, and a wait until nothing of that step is left. */
   async function underWay(name: string, seconds: number) {
     const line = `setsid sleep ${seconds} & exec sleep ${seconds}`;
     const build = await Template.buildInBackground(

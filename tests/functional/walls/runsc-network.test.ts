@@ -56,7 +56,7 @@ const lead: Record<(typeof LIVES)[number], () => Promise<Sandbox>> = {
     return booted;
   },
   forked: () => forked(booted),
-  /** At another address: what is made from its snapshot meanwhile has the one that it had. */
+  /** At another address: a sandbox made from its snapshot meanwhile takes the earlier one. */
   async resumed() {
     const { snapshotId } = await booted.createSnapshot();
     const { interfaces, runFolders } = await census(server().dataFolder);

@@ -12,7 +12,7 @@ import { ATTACKS, type Attack } from "./attacks.ts";
 const LIVES = ["booted", "resumed", "forked", "from a snapshot"] as const;
 export type Life = (typeof LIVES)[number];
 
-/** What is open of each attack, by its number; nothing of those that are held. */
+/** The open parts of each attack, by its number; attacks that are fully held are absent. */
 export type Open = Record<string, string[]>;
 type Results = Partial<Record<Wall, Partial<Record<Life, Open>>>>;
 

@@ -17,13 +17,13 @@ export interface Attack {
   /** The program in tests/security/attacks/inside has attempts for it. */
   inside?: true;
   tests?: readonly Reference[];
-  /** It makes no difference what the sandbox is held by: it is on the server, or on what is around every sandbox. */
+  /** The isolation runtime makes no difference: the attack is on the server, or on what surrounds every sandbox. */
   either?: true;
-  /** Its tests of sandboxes are made behind both walls, as far as they are of tests/security/network-walls.ts. */
+  /** Its sandbox tests run behind both isolation runtimes, if they are in tests/security/network-walls.ts. */
   behindBoth?: true;
   /** Its tests behind runsc, where the others are of sandboxes behind crun. */
   behindRunsc?: readonly Reference[];
-  /** What of it is not held, and why: for both walls. */
+  /** The part of the attack that is not held, and why: for both isolation runtimes. */
   open?: string;
   /** Why what comes to something under runsc is no attack on the machine. */
   underRunsc?: string;

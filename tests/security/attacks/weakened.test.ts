@@ -10,7 +10,7 @@ import { ATTACKS } from "./attacks.ts";
 import type { Found } from "./attempts.ts";
 import { BareSandbox } from "./bare-sandbox.ts";
 
-/** What the kernel keeps to itself, whatever a sandbox may do. */
+/** Attempts that the kernel refuses whatever rights a sandbox has. */
 const REFUSED_BY_KERNEL: Record<string, string> = {
   "CVE-2022-0847 (Dirty Pipe)": "the kernel has no such hole any more",
   SCHED_FIFO: "no share of realtime is given to a cgroup of the first version",

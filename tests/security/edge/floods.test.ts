@@ -29,7 +29,7 @@ const SLOWER_MAX = 3;
 /** A request passes three processes, and each may wait for a turn of a few milliseconds on one of two processors. */
 const TURNS_MS = 5;
 const P95_MAX_MS = 50;
-/** Of all processors, while nothing floods: with less of them idle, other work holds up requests, too. */
+/** Minimum idle share of all processors without a flood: below it, other work delays requests too. */
 const IDLE_MIN_SHARE = 0.25;
 const CLIENT_NICENESS = -10;
 const GROWTH_MAX_BYTES = 256 * 1024 * 1024;

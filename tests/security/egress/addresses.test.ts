@@ -45,10 +45,10 @@ async function setRules(rules: SandboxNetworkUpdate): Promise<void> {
   await sandbox.updateNetwork({ allowInternetAccess: true, ...rules });
 }
 
-/** Under these rules the sandbox reaches what is in `open`, and nothing else of `all`. */
+/** Under these rules the sandbox reaches the addresses in `open`, and no others of `all`. */
 async function expectOnly(rules: SandboxNetworkUpdate, open: readonly string[]): Promise<void> {
   await setRules(rules);
-  // All at once, for what is closed takes the time of a probe to be silent; then those that were late.
+  // Probes all at once, because a closed address costs a whole timeout; then retries the late ones.
   const found = await reached(sandbox, all);
   expect(found.filter((probe) => !open.includes(probe))).toEqual([]);
   const late = open.filter((probe) => !found.includes(probe));

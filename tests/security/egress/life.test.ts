@@ -50,7 +50,7 @@ afterAll(async () => {
   await Sandbox.deleteSnapshot(snapshotId, server().options);
 });
 
-/** The program has gone on for a while, the sandbox reaches what it may, and nothing that it may not got out. */
+/** The program has run for a while, the sandbox reaches what it may, and nothing forbidden got out. */
 async function expectHeld(sandbox: Sandbox): Promise<void> {
   const sending = sendingIn(sandbox);
   const began = await sending.rounds();

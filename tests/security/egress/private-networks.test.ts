@@ -200,7 +200,7 @@ describe("a server", () => {
     await sandbox.updateNetwork({});
     await server.stop();
 
-    // What the setting names no longer is closed to those that run.
+    // A network removed from the setting is closed to running sandboxes.
     server = await startServer(folder, { SANDLOT_PRIVATE_RANGES: PRIVATE });
     const again = await Sandbox.connect(sandbox.sandboxId, server.options);
     await expectOpen(opened(1), again);

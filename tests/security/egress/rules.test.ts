@@ -89,7 +89,7 @@ describe("addresses", () => {
   });
 });
 
-/** Holds a TCP connection and a UDP flow to an address, and says for each line of input what became of them. */
+/** Holds a TCP connection and a UDP flow to an address, and reports their state for each line of input. */
 const HOLDER = `
 import os, socket, sys
 address = (sys.argv[1], 7000)
@@ -112,7 +112,9 @@ for _ in sys.stdin: print(*[name for name, act in (("tcp", by_tcp), ("udp", by_u
 `;
 
 describe("flows that are open", () => {
-  /** What is left of a TCP connection and a UDP flow after each change; all at once, for what is cut is waited for. */
+  /**
+   * What is left of a TCP connection and a UDP flow after each change; all at once, because a cut one takes a timeout.
+   */
   async function leftAfter(changes: Record<string, Egress>): Promise<Record<string, string>> {
     const left = Object.entries(changes).map(async ([name, egress]) => {
       await using plugged = await here.plug("open");

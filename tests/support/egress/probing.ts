@@ -35,7 +35,7 @@ export async function reached(sandbox: Sandbox, probes: readonly string[]): Prom
   return stdout.split("\n").filter((line) => line !== "");
 }
 
-/** All of `probes` answer. One waits for a moment only, so those that did not are asked again. */
+/** All of `probes` are answered. A probe waits only a moment, so unanswered ones are retried. */
 export async function expectReached(sandbox: Sandbox, probes: readonly string[]): Promise<void> {
   let silent = probes;
   await until(
@@ -48,7 +48,7 @@ export async function expectReached(sandbox: Sandbox, probes: readonly string[])
   );
 }
 
-/** What came of each: what was answered on the connection, and how it ended if that was not our doing. */
+/** The result of each exchange: the data received, and how the connection ended if the other side ended it. */
 export async function exchange(sandbox: Sandbox, exchanges: readonly Exchange[]): Promise<string[][]> {
   const whole = exchanges.map(({ port, ...rest }) => ({ ...rest, port: port ?? (rest.name === undefined ? 80 : 443) }));
   const quoted = JSON.stringify(whole).replaceAll("'", "'\\''");

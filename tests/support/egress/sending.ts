@@ -4,7 +4,7 @@ import { startListening } from "../listening.ts";
 import { until } from "../until.ts";
 import { newMark, timesAsked, timesSeen } from "./probing.ts";
 
-/** A program inside that sends in every way, again and again, whatever comes of it (services/sender.py). */
+/** A program inside that keeps sending in every way, whatever the result (services/sender.py). */
 export class Sending {
   /** What was seen of a mark that never got out. */
   static readonly NOTHING = { udp: 0, quic: 0, tcp: 0, web: 0, names: 0 };

@@ -20,7 +20,7 @@ export async function mcpClient(
   return client;
 }
 
-/** What the client would send there, to the server that answers for all names. */
+/** Sends the client's request to the server that answers for all names. */
 export function fetchMcp({ url }: TestServer, to: string | URL, init: RequestInit = {}): Promise<Response> {
   const { host, pathname } = new URL(to);
   const headers = new Headers(init.headers);

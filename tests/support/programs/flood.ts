@@ -5,14 +5,14 @@
  */
 import net from "node:net";
 
-/** What is asked, what is sent behind it, and whether answers are read. */
+/** The request, the data sent after it, and whether responses are read. */
 interface Flood {
   head: string;
   sent?: Buffer;
   /** Without end, every `PACE_MS`, once, or once more `AGAIN_MS` after each answer. */
   sends?: "endlessly" | "paced" | "once" | "again";
   isRead: boolean;
-  /** Nothing takes what is sent, so the connections come to a standstill. */
+  /** The data is not read, so that the connections come to a standstill. */
   fills?: boolean;
 }
 

@@ -1,7 +1,7 @@
 /** The environment of a user's shell after pasting the lines that the server printed. */
 import type { TestServer } from "../server.ts";
 
-/** Nothing but these variables. `sudo` does nothing: tests are root. */
+/** Only these variables. `sudo` does nothing, because tests are root. */
 export function printedEnv({ output }: Pick<TestServer, "output">): Record<string, string> {
   const [block = ""] = /^ {2}export E2B_API_URL=(?:.*\n)*? {2}export E2B_API_KEY=.*$/m.exec(output()) ?? [];
   const script = ['sudo() { "$@"; }', block, "exec env -0"].join("\n");

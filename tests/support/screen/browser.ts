@@ -14,7 +14,7 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-/** One for all tests of a file; what pages load is kept for those that come later. */
+/** One browser for all tests of a file; pages share its cache. */
 export function browserOfFile(): () => BrowserContext {
   let pages: BrowserContext | undefined;
   beforeAll(async () => {

@@ -10,7 +10,7 @@ const LIFE_MS = 600_000;
 
 export const desktopServer = () => templateServer("desktop");
 
-/** What the client is told. Its domain has sandboxes' host names lead to the server. */
+/** The client's options. With this domain, host names of sandboxes lead to the server. */
 export function optionsOf({ options, url }: TestServer): SandboxOpts {
   return { ...options, domain: `localhost:${new URL(url).port}`, timeoutMs: LIFE_MS };
 }
@@ -51,7 +51,7 @@ export function isWindowIn(picture: Pick<Picture, "count">, colour: string): boo
   return points > 0.9 * WINDOW_POINTS && points <= WINDOW_POINTS;
 }
 
-/** Of what has the keyboard. None while that goes from a window that is being closed to another. */
+/** The title of the focused window. Undefined while the focus moves away from a closing window. */
 export async function currentTitle(desktop: Sandbox): Promise<string | undefined> {
   try {
     return await desktop.getWindowTitle(await desktop.getCurrentWindowId());

@@ -18,7 +18,7 @@ const blob = (digest: string) => {
 const status = (code: number) => () => new Response(`{"errors":[]}`, { status: code });
 const hang = () => new Promise<Response>(() => undefined);
 
-/** What the first request for the image gets; and then what each layer is, if it comes to that. */
+/** Responses to the first request for the image. */
 const FOR_MANIFESTS: Record<string, () => Response | Promise<Response>> = {
   "too-many": status(429),
   missing: status(404),

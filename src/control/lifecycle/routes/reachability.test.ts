@@ -15,7 +15,7 @@ beforeEach(() => {
   reachability.follow((event) => void told.push(event));
 });
 
-/** What was told since the last time, in short. */
+/** A summary of the events since the last call. */
 function heard(): unknown[] {
   return told
     .splice(0)

@@ -82,7 +82,7 @@ describe("expiry", () => {
     for (const [nth, row] of (await sandboxes.inState("running")).entries()) {
       await sandboxes.setEnd(row, first + nth, f.clock.now());
     }
-    // As on a machine: whatever is done to a sandbox takes a moment, in which others have their turn.
+    // As on a real machine: each operation on a sandbox takes a moment, in which others run.
     f.host.beforeDestroy = () => Bun.sleep(5);
     f.host.beforePause = () => Bun.sleep(5);
     const late: number[] = [];

@@ -187,7 +187,7 @@ describe("what comes between", () => {
     f.host.beforeEgressHolds = async (each) => void told.push(each);
     await f.restart();
     await f.control.settled();
-    // The other one is told what it does already: what is open to all of a team may have changed.
+    // The other sandbox receives its unchanged rules, because the team's open networks may have changed.
     expect([enforced(id), new Set(told)]).toEqual([denied("8.8.8.8"), new Set([id, other])]);
     expect(enforced(other)).toBe("open");
     expect((await f.store.sandboxes.byId(id))?.egressUnsettled).toBe(false);

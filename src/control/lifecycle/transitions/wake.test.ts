@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => f[Symbol.asyncDispose]());
 
-/** As an edge on another machine would ask: what it is told passes as JSON. */
+/** As from an edge on another machine: values pass as JSON. */
 async function wake(id: string, request: Partial<WakeRequest> = {}): Promise<Wake> {
   const answer = await f.control.directory.wake(id, {
     port: 3000,
@@ -23,7 +23,7 @@ async function wake(id: string, request: Partial<WakeRequest> = {}): Promise<Wak
   });
   const carried: Wake = JSON.parse(JSON.stringify(answer));
   expect(carried).toEqual(answer);
-  // What is woken has its route by then, though the answer does not say it.
+  // A woken sandbox has its route by then, though the response does not contain it.
   if ("woken" in carried) expect(f.find(id)).toMatchObject({ isOpen: true });
   return carried;
 }

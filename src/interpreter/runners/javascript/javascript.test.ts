@@ -235,7 +235,7 @@ describe("an interrupt", () => {
     expect((await run(kernel, "kept")).results).toEqual(["'kept'"]);
   });
 
-  // Seen to fail when what the runner says is told as it is: a child has the signal before its parent hears of it.
+  // Seen to fail when the runner's report is passed on unchanged: a child gets the signal before its parent knows.
   test("is told as such, also when the cell fails by what the interrupt has done to a child", async () => {
     const failed = join(folder, "failed");
     const code = `console.log(1); while (!require("fs").existsSync("${failed}")); throw new Error("Command failed")`;

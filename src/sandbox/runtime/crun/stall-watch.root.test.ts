@@ -7,7 +7,7 @@ import { processorTimeFile } from "../../../system/cgroup/cgroups.ts";
 import { freezerOf } from "../../../system/cgroup/freezer.ts";
 import { STALL_CHECK_MS, StallWatch } from "./stall-watch.ts";
 
-/** A process that sleeps, and goes into a cgroup of its own when it is told to. */
+/** A sleeping process that moves into its own cgroup on request. */
 async function withSleeper(use: (cgroup: string, goThere: () => void) => Promise<void>): Promise<void> {
   const cgroup = `sandlot-stall-${process.pid}`;
   const folder = freezerOf(cgroup);
