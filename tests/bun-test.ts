@@ -6,14 +6,14 @@ import { TIMED_MARK } from "../src/base/testing/timed.ts";
 import { PROJECT } from "./conventions/source-files.ts";
 import { expectedMs, recordMs } from "./timings.ts";
 
-/** Several times what the longest of those without a time of their own takes on a busy machine. */
+/** Several times the duration of the longest test without its own timeout, on a busy machine. */
 const TEST_MS = 120_000;
 /** Long enough for the counts at the end of a report. */
 const REPORT_END_MAX_CHARS = 20_000;
 /** Processes that run files side by side: one more than computes at a time, because many tests wait. */
 export const WORKERS = availableParallelism() + 1;
 const NOBODY = 65_534;
-/** Of what `bun test` printed before a failure, these last lines are told again at the end. */
+/** Number of output lines before a failure that the summary repeats. */
 const REASON_MAX_LINES = 60;
 /** How `bun test` reports one, with the time it took. */
 const FAILED = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/;
@@ -21,7 +21,7 @@ const FAILED = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/;
 const SETTLED = /^\((?:pass|skip|todo)\) /;
 /** From here on `bun test` tells all failures again, without their files. */
 const AGAIN = /^\d+ tests? failed:$/;
-/** What no test caught, such as a file that cannot be loaded: this line, and the error between two rules. */
+/** Marks an error outside any test, such as a file that cannot be loaded; the error follows between two rules. */
 const BETWEEN = "# Unhandled error between tests";
 const RULE = /^-{20,}$/;
 /** The line above the reports of a file. */
@@ -30,7 +30,7 @@ const FILE = /^(\S+\.test\.ts):$/;
 interface Failure {
   /** File and name of the test; "(unnamed)" for a hook of a file, "between tests" for an error outside any test. */
   name: string;
-  /** The end of what was printed for it. */
+  /** The last lines of its output. */
   reason: readonly string[];
 }
 

@@ -20,7 +20,7 @@ const outcomes = await Promise.all([
 printSummary(outcomes, performance.now() - began);
 process.exit(outcomes.every(hasPassed) ? 0 : 1);
 
-/** One more that passes or fails; what it has to say is shown in one piece. */
+/** Runs one more tool that passes or fails; its output is shown in one piece. */
 async function tool(title: string, program: string, ...args: string[]): Promise<Outcome> {
   const command = [`${PROJECT}/node_modules/.bin/${program}`, ...args];
   const child = Bun.spawn(command, { cwd: PROJECT, stdio: ["ignore", "pipe", "pipe"], timeout: TOOL_MS });

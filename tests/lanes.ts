@@ -20,7 +20,7 @@ import { importsOf, PROJECT, readText } from "./conventions/source-files.ts";
 export const LANES = ["check", "root", "sandboxes", "machine", "performance"] as const;
 export type Lane = (typeof LANES)[number];
 
-/** Options of `bun test` whose value may be an argument of its own. */
+/** Options of `bun test` whose value may be a separate argument. */
 const WITH_VALUE: ReadonlySet<string> = new Set([
   "-t",
   "--test-name-pattern",
@@ -47,7 +47,7 @@ interface Selection {
   files: string[];
 }
 
-/** What the arguments of `npm test` ask for: options go to `bun test`, all else is part of the path of a test. */
+/** Parses the arguments of `npm test`: options go to `bun test`, all others are parts of test paths. */
 export function selectTests(args: readonly string[], all: readonly string[] = allTests()): Selection {
   const isOption = (argument: string, at: number) => argument.startsWith("-") || WITH_VALUE.has(args[at - 1] ?? "");
   const parts = args.filter((argument, at) => !isOption(argument, at)).map(pathInProject);
@@ -60,7 +60,7 @@ export function selectTests(args: readonly string[], all: readonly string[] = al
   };
 }
 
-/** The same of one lane alone. Nothing to run is refused: `bun test` without a path would run all there is. */
+/** The same for one lane. An empty selection is an error: `bun test` without a path would run every test. */
 export function selectOfLane(lane: Lane, args: readonly string[], all: readonly string[] = allTests()): Selection {
   const { options, files } = selectTests(args, all);
   const own = filesOfLane(lane, files);
@@ -75,7 +75,7 @@ export function filesOfLane(lane: Lane, files: readonly string[]): string[] {
   return files.filter((path) => laneOf(path) === lane);
 }
 
-/** Those that have tests of a bound of time, in themselves or in a file that they share. */
+/** Files with time-bound tests, in themselves or in a shared file. */
 export function filesWithTimedTests(files: readonly string[]): string[] {
   return files.filter((path) => {
     const shared = specifiersIn(path).filter((specifier) => specifier.startsWith("."));

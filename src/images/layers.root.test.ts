@@ -22,7 +22,7 @@ import { IMAGE_LEVELS_MAX } from "./images.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sandlot-layers-"));
 const mounts = new Mounts();
-/** A separate id range, and the range that all sandboxes had before. */
+/** A sandbox's own id range. */
 const OWN = HOST_ID_FIRST + 5 * 65_536;
 
 afterAll(() => {

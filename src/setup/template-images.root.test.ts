@@ -138,7 +138,7 @@ test("one whose server is killed ends as well; what it had begun is in nobody's 
   await server.exited;
   await untilLeft();
   expect(existsSync(imageFolder(cacheFolder, templateImage(larger)))).toBe(false);
-  // From now on the image fails by itself; the failure is reported, and nothing is left.
+  // From now on the mirror has no packages; the failure is reported, and nothing is left.
   answer = async () => new Response("none here", { status: 404 });
   const failed = images(mirror.url.href).make("larger", never(), () => undefined);
   await expect(failed).rejects.toMatchObject({

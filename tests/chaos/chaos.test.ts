@@ -21,7 +21,7 @@ import type { Victim } from "./victims.ts";
 
 /** Only scenarios with these words in their title, all of them. */
 const ONLY = process.env.SANDLOT_TEST_CHAOS_ONLY ?? "";
-/** Spread over what the tool takes to make a sandbox, to remove one, or to write one down. */
+/** Delays, spread over the time that the tool takes to make, remove or checkpoint a sandbox. */
 const TOOL_MS = { crun: [0, 1, 3, 6, 10, 15], runsc: [0, 10, 30, 60, 120, 240] };
 const VICTIMS: Readonly<Record<Wall, readonly Victim[]>> = {
   crun: ["server", "crun", "criu", "guest"],

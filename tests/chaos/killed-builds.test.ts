@@ -75,12 +75,12 @@ function makeImage(): void {
 }
 
 function templateOf({ from }: Phase) {
-  // Else it would be the one that has been fetched before.
+  // A changed image, because the build would otherwise use the one fetched before.
   if (from === "image") writeFileSync(join(IMAGE, "which"), crypto.randomUUID());
   const begun = from === "image" ? Template().fromImage(SMALL) : Template().fromTemplate("base");
   return (
     begun
-      // The log shows the line before it runs: its own word is only in what it says.
+      // The log shows the line before it runs; this word appears only in the line's output.
       .runCmd(`echo ${crypto.randomUUID()}; head -c 20000000 /dev/urandom > a; echo writ""ten`)
       .runCmd("cp a b")
       .setStartCmd("sleep 1000", "true")
@@ -129,7 +129,7 @@ class Scene {
     return JSON.stringify(status?.logEntries ?? "").includes(words) || status?.status === "ready";
   }
 
-  /** What should not be there. Layers are kept for the next builds, and so are images that were fetched. */
+  /** Leftovers. Layers and fetched images do not count: they are kept for later builds. */
   async #left(): Promise<string[]> {
     const { dataFolder, server } = this.stage;
     const namesIn = (name: string) => readdirSync(join(`/proc/${server.pid}/root`, dataFolder, "disks", name));

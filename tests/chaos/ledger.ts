@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 
 export const LEDGER_PORT = 4998;
 
-/** What the program says of itself. */
+/** The program's report about its own state. */
 export interface LedgerReport {
   steps: number;
   anonymous: string;

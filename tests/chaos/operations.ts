@@ -8,10 +8,10 @@ import type { Victim } from "./victims.ts";
 
 export interface Operation {
   name: string;
-  /** What it finds the sandbox in. */
+  /** The state of the sandbox at the start. */
   from: "running" | "paused";
   begin(stage: Stage, id: string): Promise<Answer | undefined>;
-  /** In the order in which they come. */
+  /** The steps in their order. */
   steps: readonly Step[];
   victims: readonly Victim[];
 }
@@ -20,7 +20,7 @@ interface Step {
   name: string;
   /** Whether it has come to this. */
   isSeen(sight: Sight): boolean;
-  /** Nothing of the sandbox runs any more. */
+  /** No process of the sandbox runs any more. */
   isWithoutProcesses?: boolean;
 }
 
@@ -39,7 +39,7 @@ export class Sight {
     this.#interfaces = new Set(stage.interfaces());
   }
 
-  /** A file in the run folder of what is being made. */
+  /** Whether the run folder of the sandbox being made has this file. */
   made(file: string): boolean {
     const fresh = namesIn(this.stage.runFolders).filter((name) => !this.#runFolders.has(name));
     return fresh.some((name) => existsSync(join(this.stage.runFolders, name, file)));

@@ -9,7 +9,7 @@ import { plantWitness, testimony } from "./witness.ts";
 
 /** The first of its kind takes longer than the others. */
 const PACES = 3;
-/** What runsc keeps of one sandbox. */
+/** Number of files that runsc keeps for one sandbox. */
 const RUNSC_FILES = 3;
 
 export interface Scenario {
@@ -17,7 +17,7 @@ export interface Scenario {
   victim: Victim;
   /** The step with which the wait begins. */
   step: number;
-  /** After that step and, for a tool, after it has begun its work; as a share of what that takes, if it takes long. */
+  /** Delay after that step and, for a tool, after the start of its work; for long work, as a share of its duration. */
   after: { ms: number } | { share: number };
 }
 
@@ -58,7 +58,7 @@ interface Outcome {
   alive: boolean;
 }
 
-/** What CRIU needs for a pause and a resume of the hero. */
+/** Measures how long CRIU takes to pause and resume the hero. */
 export async function measurePace(stage: Stage, { id }: Hero): Promise<Pace> {
   const sight = new Sight(stage, id);
   const timed = async (action: "pause" | "resume", isAtWork: () => boolean): Promise<number> => {
@@ -178,7 +178,7 @@ function contradictions(
   return state === (answer.status < 300 ? done : undone) ? [] : [`${said}, but it is ${state}`];
 }
 
-/** Ids that a client was told. */
+/** Ids that the response gave to a client. */
 function promised(operation: Operation, answer: Answer | undefined): string[] {
   if (answer?.status !== 201) return [];
   if (operation.name === "create") return [answer.body.sandboxID];
@@ -197,7 +197,7 @@ async function patientTestimony(stage: Stage, id: string): ReturnType<typeof tes
   return said;
 }
 
-/** It answers, its processes are the ones they were, and so are its files. */
+/** The sandbox answers, and its processes and files are unchanged. */
 async function isItself(stage: Stage, id: string, word: string | undefined): Promise<string[]> {
   try {
     const sandbox = await Sandbox.connect(id, { ...stage.server.options, timeoutMs: LONG_SECONDS * 1000 });

@@ -8,7 +8,7 @@ import { startServer, type TestServer } from "../support/server.ts";
 
 const ASK_MS = 60_000;
 
-/** What came of a request; undefined when the server was gone before it answered. */
+/** The response to a request; undefined if the server was gone before it responded. */
 export interface Answer {
   status: number;
   // biome-ignore lint/suspicious/noExplicitAny: the caller knows the response of the route.
@@ -92,7 +92,7 @@ export class Stage {
     return names.filter((name) => name.startsWith(`${ANY_INTERFACE}${this.tag}-`));
   }
 
-  /** Processes of a cgroup of this server, such as that of a sandbox; none when there is no such cgroup. */
+  /** Processes of a cgroup of this server, such as that of a sandbox; empty without such a cgroup. */
   processesIn(name: string): number[] {
     try {
       const file = join(freezerOf(`/sandlot/${this.tag}/${name}`), "cgroup.procs");

@@ -25,8 +25,7 @@ import { plantWitness, testimony } from "./witness.ts";
 
 const BLOW_MS = LONG ? 300_000 : 12_000;
 /**
- * A storm that only meets closed doors would prove nothing: it goes on until each of these was seen, for so much longer
- * at most.
+ * A storm of refusals alone would prove nothing: it goes on until each of these was seen, for so much longer at most.
  */
 const SUCCESSES = ["pause 204", "resume 201", "connect 201", "fork 201", "snapshot 201", "kill 204"];
 const LONGER_MS = 60_000;
@@ -151,7 +150,7 @@ class Storm {
     }
   }
 
-  /** A copy is what its original was; it is not fought over. */
+  /** A copy equals its original; clients do not fight over it. */
   async #tryCopy(id: string, word: string | undefined): Promise<void> {
     const said = await testimony(this.#reachable, id);
     if (said !== undefined && word !== undefined && said.word !== word) {

@@ -16,7 +16,7 @@ import { newDataFolder } from "../support/server.ts";
 import { until } from "../support/until.ts";
 
 const BLOW_MS = LONG ? 300_000 : 10_000;
-/** A storm that only meets closed doors would prove nothing: it goes on until each of these was seen. */
+/** A storm of refusals alone would prove nothing: it goes on until each of these was seen. */
 const SUCCESSES = ["build", "stacked build", "create", "visit", "snapshot", "copy", "pause", "deletion", "collection"];
 const LONGER_MS = 60_000;
 const CLIENTS = 5;
@@ -41,13 +41,13 @@ interface BuildRecord {
 interface Inhabited {
   sandbox: Sandbox;
   templateId: string;
-  /** What it finds in its image. */
+  /** The words that it must find in its image. */
   words: string;
   /** An operation that must not be disturbed uses this sandbox. */
   isTaken: boolean;
 }
 
-/** What came of something that may be refused, with the words of the refusal. */
+/** The result of an operation that may be refused, or the message of the refusal. */
 type Came<T> = { value: T } | { refusal: string };
 
 async function came<T>(promise: Promise<T>): Promise<Came<T>> {
@@ -270,7 +270,7 @@ class BuildStorm {
     if (response.status === 204) this.#count("deletion");
   }
 
-  /** As the server's own, but sooner: that spares for a minute what it is not sure of. */
+  /** Like the server's collection, but sooner: the server spares uncertain images for a minute. */
   async #collecting(): Promise<void> {
     const { store, machine } = this.#server;
     while (!this.#isOver) {
@@ -301,7 +301,7 @@ class BuildStorm {
     await control.settled();
     const unfinished = await store.builds.unfinished("building");
     if (unfinished.length > 0) this.faults.push(`builds that never end: ${JSON.stringify(unfinished)}`);
-    // What has been named once is not taken for new any more.
+    // An image that was listed once no longer counts as new.
     await machine.collectImages(machine.images.list().map(({ name }) => name));
     await machine.collectImages(await store.buildsInUse.images());
     expect({ images: machine.images.list(), checkpoints: await machine.checkpoints.list() }).toEqual({

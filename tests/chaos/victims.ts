@@ -30,7 +30,7 @@ function find(stage: Stage, victim: Exclude<Victim, "server">): number[] {
           .cgroups()
           .filter((name) => name.endsWith(".dump") || name.endsWith(".restore"))
           .flatMap((name) => stage.processesIn(name).filter((pid) => name.endsWith(".restore") || !isWaitingCriu(pid)))
-          // It is called "criu: dump …" once it has its request. One that restores is a child of a service.
+          // CRIU is called "criu: dump …" once it has its request. A restoring CRIU is the child of a service.
           .filter((pid) => isOfServer(stage, parentOf(pid)) && /\bcriu\b/.test(commandOf(pid)))
       );
     case "guest":

@@ -40,8 +40,8 @@ interface Reachable {
 }
 
 /**
- * Starts one, and answers its word. The sandbox has at least `timeoutMs` from now; without it, the client's five
- * minutes.
+ * Starts a witness and returns its word. The sandbox lives for at least `timeoutMs` from now; by default, for the
+ * client's five minutes.
  */
 export async function plantWitness(stage: Reachable, id: string, timeoutMs?: number): Promise<string> {
   const sandbox = await Sandbox.connect(id, { ...stage.server.options, ...(timeoutMs && { timeoutMs }) });
@@ -57,9 +57,9 @@ export async function plantWitness(stage: Reachable, id: string, timeoutMs?: num
 
 interface Testimony {
   word: string;
-  /** What its file holds: the word. */
+  /** The content of its file: the word. */
   file: string;
-  /** What comes over a connection within the sandbox: the word, or an error. */
+  /** The data from a connection within the sandbox: the word, or an error. */
   line: string;
 }
 

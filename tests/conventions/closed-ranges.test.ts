@@ -22,7 +22,7 @@ test("what is closed to sandboxes is closed to webhooks, and the other way aroun
 });
 
 test("none of them is written down a second time", () => {
-  // Own loopback traffic, of which a resumed sandbox keeps its connections.
+  // Own loopback traffic; a resumed sandbox keeps such connections.
   const loopback = "127.0.0.0/8";
   const copies = sourceFiles()
     .filter(({ path }) => path !== OWNER && !isTestCode(path))

@@ -75,7 +75,7 @@ function importersOf(files: readonly SourceFile[]): Map<string, string[]> {
   return importers;
 }
 
-/** What is used of `import * as space`: `space.name`, or all of it where it is handed on. */
+/** The used names of `import * as space`: `space.name`, or all of them if the namespace is passed on. */
 function namesOf(space: string, text: string): string[] {
   const uses = text.matchAll(new RegExp(`(?<![\\w$.])${space.replaceAll("$", "\\$")}(?![\\w$])(?:\\.([\\w$]+))?`, "g"));
   return [...uses].map(([, name = WHOLE]) => name);

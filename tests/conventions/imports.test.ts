@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 import { breaches, fileCycles, isTestCode, moduleCycles, type Packages } from "./import-rules.ts";
 import { benchFiles, importsOf, PROJECT, readText, type SourceFile, sourceFiles, testFiles } from "./source-files.ts";
 
-/** A file says what it is for within so many lines. */
+/** A file states its purpose within this many lines. */
 const PURPOSE_WITHIN_LINES = 12;
 const EMPTY_NAMES = /^(?:utils?|helpers?|types?|common|misc|managers?)$/;
 

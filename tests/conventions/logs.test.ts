@@ -5,7 +5,7 @@ import { sourceFiles } from "./source-files.ts";
 
 /** Commands, and programs whose output another part of the project reads. */
 const PRINTS = /^src\/(?:cli|setup|sandbox\/volume\/program|egress\/program|guest\/programs)\/|^src\/mcp\/main\.ts$/;
-/** The guest has a log of its own, on the standard error of its sandbox. */
+/** The guest has its own log, on the standard error of its sandbox. */
 const GUEST_LOG = "src/guest/system/log.ts";
 
 test("nothing that runs in the server prints by itself", () => {

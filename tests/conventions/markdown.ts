@@ -6,7 +6,7 @@ const SEPARATOR_LINE = /^\|(?:\s*:?-+:?\s*\|)+$/;
 const FENCE = /^```.*?^```/gms;
 const LINK = /\[[^\]]*\]\(([^)\s]+)\)/g;
 
-/** Rows of the one table with these columns, cells without backticks. Throws when there is none, or more than one. */
+/** Rows of the only table with these columns, cells without backticks. Throws unless there is exactly one. */
 export function tableRows(markdown: string, columns: readonly string[]): TableRow[] {
   const lines = markdown.split("\n");
   const heads = lines.flatMap((line, at) =>

@@ -6,7 +6,7 @@ import { sourceFiles } from "./source-files.ts";
 /** Becomes the server, or is the operator's own command. */
 const PASSES_ON = /^src\/cli\//;
 const STARTS = /\bBun\.spawn(?:Sync)?\(|\bnew Worker\(|\bchild_process\b/g;
-/** What follows a start until its options are over. */
+/** Length of the text after a spawn that contains its options. */
 const OPTIONS_MAX_CHARS = 400;
 
 test("every program that is started is given an environment of its own", () => {

@@ -32,7 +32,7 @@ const TEST_MS = 600_000;
 /** As users have it, with a ready pool that follows demand. */
 const server = serverOfFile("figures", { SANDLOT_READY_MAX: "128" });
 
-/** Row by row, the ratio, or why there is none. */
+/** The ratio of each row, or why there is none. */
 async function ratios(rows: readonly string[]): Promise<Record<string, number | string>> {
   const { url, apiKey, dataFolder } = server();
   const jsonFile = join(dataFolder, "figures.json");

@@ -262,7 +262,7 @@ async function files(): Promise<{ path: string; mode: number; content: string }[
   });
 }
 
-/** Replaces ids, tags and numbers, so that only the kind of place is reported. */
+/** The kind of place that a path names, without ids, tags and numbers. */
 const kindOf = (path: string) =>
   path
     .replace(/^.*\/store\.sqlite(?:-wal|-shm)?$/, "store")

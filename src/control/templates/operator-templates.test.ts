@@ -65,7 +65,7 @@ test("sandboxes of a template are behind the wall that was chosen beside the ser
   await f.passBy(KEPT_READY_LOOK_MS);
   expect(told.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
   expect((await f.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
-  // The template has another isolation runtime from now on; its memory has not.
+  // The template it was made from has another isolation runtime from now on; its memory has not.
   await setWall(f.store, "default", "base", null);
   expect(wallOf(await f.create({ templateID: "kept", timeout: 600 }))).toBe("runsc");
   expect(wallOf(await f.create({ timeout: 600 }))).toBeUndefined();

@@ -54,7 +54,7 @@ class TemplateStorm {
   readonly #f: ControlFixture;
   readonly #random: () => number;
   readonly #sandboxes: { id: string; headers: Headers }[] = [];
-  /** The template's own team, and another that uses public templates. */
+  /** The owning team, and another that uses public templates. */
   readonly #teams: readonly { prefix: string; headers: Headers }[];
   /** Starts that were answered, by template. */
   readonly #spawns = new Map<string, number>();

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { Firewall, NFT_BATCH_MAX_CHARS } from "./nft.ts";
 
-/** Loads one ruleset at a time, on request, and refuses those that contain `refused`. */
+/** Loads one script at a time and refuses scripts that contain `refused`. */
 function firewall(refused?: string, status = 500) {
   const loaded: string[] = [];
   let isLoading = false;

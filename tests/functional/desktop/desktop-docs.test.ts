@@ -13,7 +13,7 @@ const [example = "", , stream = ""] = [...readText("docs/desktop.md").matchAll(/
   ([, code]) => code,
 );
 
-/** What the program prints. */
+/** The output of the program. */
 async function printed(program: string): Promise<string> {
   // Where it finds the client.
   const path = join(PROJECT, `.desktop-example-${process.pid}.ts`);

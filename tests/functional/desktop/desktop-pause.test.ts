@@ -31,7 +31,7 @@ test("windows, the pointer and the stream go on after a pause, and so do program
   expect(await desktop().getCursorPosition()).toEqual({ x: 333, y: 222 });
   expect((await pictureOf(desktop())).count("#8a1c62")).toBeGreaterThan(100_000);
   expect((await desktop().commands.run("curl -s http://localhost:6080/vnc.html")).stdout).toContain("noVNC");
-  // It draws what is new, and takes keys.
+  // The desktop still draws changes and accepts keys.
   await desktop().press(["alt", "f4"]);
   await until("the window below is seen again", async () => isWindowIn(await pictureOf(desktop()), COLOUR));
 }, 120_000);

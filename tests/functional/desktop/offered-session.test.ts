@@ -18,7 +18,7 @@ test("the first client takes them over, with a machine id of its own", async () 
     await expectRunning(desktop, { Xvfb: ["offered"], "xfce4-session": ["offered"], xfwm4: ["offered"] });
     expect(await desktop.getCursorPosition()).toEqual({ x: 512, y: 384 });
     const picture = await pictureOf(desktop);
-    // The panel is drawn, and so is what is behind it all.
+    // The panel and the background are drawn.
     expect([picture.width, picture.height, picture.at(750, 2)]).toEqual([1024, 768, "#f6f5f4"]);
     expect(picture.count("#000000")).toBeLessThan(10_000);
     machines.add(await desktop.files.read("/etc/machine-id"));
@@ -51,7 +51,7 @@ test.each([
     const picture = await pictureOf(desktop);
     expect(await desktop.getScreenSize()).toEqual({ width, height });
     expect(await desktop.getCursorPosition()).toEqual({ x: width / 2, y: height / 2 });
-    // What X says of it is changed by the session's settings.
+    // The session's settings change the values that X reports.
     const screen = `Xvfb ${display} -ac -screen 0 ${width}x${height}x24 -retro -dpi ${dpi} -nolisten tcp -nolisten unix`;
     expect((await desktop.commands.run("pgrep -xa Xvfb")).stdout).toEndWith(`${screen}\n`);
     await expectRunning(desktop, { Xvfb: ["own"], "xfce4-session": ["own"], xfwm4: ["own"] });

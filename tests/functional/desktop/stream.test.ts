@@ -57,7 +57,7 @@ test("asks for its key, if there is one", async () => {
   await shown(viewer);
   await desktop().moveMouse(600, 400);
   await viewer.locator("canvas").click({ position: { x: 100, y: 50 } });
-  // What a click there did would be seen before the picture that follows it.
+  // The effect of a click there would be visible before the next picture.
   await desktop().moveMouse(601, 401);
   expect(await desktop().getCursorPosition()).toEqual({ x: 601, y: 401 });
 }, 120_000);
@@ -136,7 +136,7 @@ async function hasWindow(page: Page): Promise<boolean> {
   const points = await page.evaluate(
     (colour) => {
       const canvas = document.querySelector("canvas");
-      // Before it is connected, the page has one without a size, or none.
+      // Until it is connected, the page has a canvas without a size, or none.
       if (canvas === null || canvas.width === 0) return 0;
       const { data } = canvas.getContext("2d")?.getImageData(0, 0, canvas.width, canvas.height) ?? { data: [] };
       let found = 0;

@@ -44,7 +44,7 @@ describe("a copy", () => {
     });
   });
 
-  // Its guest has not heard whose it is: it looks when it is asked something.
+  // Its guest does not know its settings yet: it looks for them at the first request.
   test("of one that was ready, and that nobody has asked anything yet, is a machine of its own", async () => {
     await readySandbox(here);
     const { id } = await here.machine.create({ ...request, egress: "open", accessTokens: ["token"] });
@@ -83,8 +83,8 @@ describe("a copy", () => {
 describe("connections to the outside", () => {
   test("are closed by a resume and in a copy, and go on in the original", async () => {
     const { id } = await here.machine.create(request);
-    // From the machine to a service inside, as the edge does: it echoes what it gets and says when the connection
-    // broke.
+    // A connection from the machine to a service inside, like the edge's: the service echoes data and reports when the
+    // connection broke.
     const echo = `
 ended = []
 echo = socket.create_server(("0.0.0.0", 5678))

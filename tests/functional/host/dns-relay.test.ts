@@ -36,9 +36,9 @@ const judges = new Map<string, EgressJudge>();
 const judge = (allowNames: string[], allowRanges: string[], denyRanges: string[]) =>
   new EgressJudge({ allowNames, allowRanges, denyRanges, proxy: null });
 
-/** What the resolver heard, oldest first. */
+/** The queries that the resolver received, oldest first. */
 const heard: Buffer[] = [];
-/** Resolves the answers that are held back. */
+/** Releases the answers that are held back. */
 let held: PromiseWithResolvers<void> | undefined;
 let relay: DnsRelay;
 let udp: Bun.udp.Socket<"buffer">;
@@ -117,7 +117,7 @@ async function sendOnly(source: string, query: Buffer): Promise<void> {
   socket.close();
 }
 
-/** All answers to these bytes, sent in these pieces; ends when the relay hangs up or has said so many. */
+/** All answers to these bytes, sent in these pieces; ends when the relay hangs up or has sent so many answers. */
 async function stream(source: string, pieces: readonly Buffer[], answers: number): Promise<Buffer[]> {
   const socket = connect({ host: RELAY, port: DNS_PORT, localAddress: source });
   socket.on("error", () => socket.destroy());
@@ -221,7 +221,7 @@ test("on one connection each message is judged, in whatever pieces they come", a
   }
 });
 
-/** A connection on which one asks after the other; undefined: the relay hung up. */
+/** A connection for consecutive queries; undefined: the relay hung up. */
 function conversation(source: string) {
   const socket = connect({ host: RELAY, port: DNS_PORT, localAddress: source }).on("error", () => socket.destroy());
   const messages = dnsMessages(socket, 65_535);

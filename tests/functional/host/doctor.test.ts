@@ -35,7 +35,7 @@ const NAMES = [
   "private networks",
 ];
 
-/** After these shell commands, in a mount namespace of its own. */
+/** Runs the command after these shell commands, in its own mount namespace. */
 async function sandlot(command: string, dataFolder: string, before = "true") {
   const argv = ["unshare", "--mount", "sh", "-c", `${before} && exec "$@"`, "sh", process.execPath, MAIN, command];
   return await attempt(argv, { env: serverEnv(dataFolder), timeoutMs: 110_000 });
@@ -89,7 +89,7 @@ test("where owners of files cannot be mapped, the line says what is lost, and wh
   expect(exitCode).toBe(0);
 });
 
-// Seen to fail with a server that asks the doctor once for each kernel.
+// Seen to fail with a server that runs the doctor only once for each kernel.
 test("a machine that has lost its cgroups is told so at the start, not at the first sandbox", async () => {
   const dataFolder = newDataFolder("no-cgroups");
   // By now the doctor has found that this machine can run sandboxes.

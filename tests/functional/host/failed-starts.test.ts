@@ -18,8 +18,7 @@ import { until } from "../../support/until.ts";
 const TRIES = 20;
 
 /**
- * Kills the first process of the next `count` sandboxes that start, each as soon as there is one, until it is over;
- * answers which they were.
+ * Kills the first process of the next `count` sandboxes, each as soon as it starts, until `isOver`; returns their ids.
  */
 async function killStarting(data: DataFolder, count: number, isOver: () => boolean): Promise<string[]> {
   const seen = new Set(readdirSync(data.sandboxesFolder));

@@ -79,12 +79,12 @@ const fetching = {
   diskSizeMB: 256,
 } as const;
 const here = new MachineOfFile("fetch-image", { fetching });
-/** For those that would keep a build waiting. */
+/** A machine with short timeouts, for images that would block a build. */
 const hurried = new MachineOfFile("fetch-image-hurried", {
   fetching: { ...fetching, questionMaxMs: 5_000, stalledMaxMs: 2_000 },
 });
 
-/** The machine of an operator with an authority of its own. */
+/** A machine whose operator has a certificate authority. */
 const trusting = new MachineOfFile("fetch-image-trusting", {
   fetching: { ...fetching, authorities: [join(folder, "no-bundle"), join(folder, "authority.crt")] },
 });
@@ -272,7 +272,7 @@ const BAD: [string, RegExp][] = [
 ];
 
 describe("a registry that does wrong", () => {
-  /** Those that are waited for to the end of a question's time are waited for together. */
+  /** Fetches that run into a timeout wait for it together. */
   const together = new Map<string, Promise<string>>();
   beforeAll(() => {
     for (const how of ["too-many", "hangs"]) {

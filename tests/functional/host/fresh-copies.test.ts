@@ -12,7 +12,7 @@ const COPIES = 10;
 const SECRET_FILE = "/.sandlot/secret";
 const here = new MachineOfFile("fresh-copies");
 
-/** The status that a guest answers to this secret, and the name of its journal if it lets us in. */
+/** The guest's status for this secret, and the name of its journal if the secret is accepted. */
 async function knock(id: string, secret: string): Promise<{ status: number; journal: string }> {
   const url = `http://${here.machine.addressOf(id)}:${RUNTIME_PORT}/control/journal`;
   const headers = { [CONTROL_SECRET_HEADER]: secret };
@@ -119,7 +119,7 @@ test("a resume has a new secret and the same boot; a guest that is started again
   await shell(here.data, id, "pkill -KILL -f ^/.sandlot/bin/guest");
   const running = recordOf(here.data, id);
   expect(running.controlSecret).not.toBe(before.secret);
-  // What is kept for the next server opens it.
+  // The secret stored for the next server opens it.
   const status = async () => (await knock(id, running.controlSecret).catch(() => ({ status: 0 }))).status;
   await untilTrue(async () => (await status()) === 200);
   await here.machine.destroy(id);

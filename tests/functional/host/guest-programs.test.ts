@@ -29,7 +29,7 @@ function stat(root: ForeignRoot, path: string) {
   return { uid, gid, mode: (mode & 0o7777).toString(8) };
 }
 
-/** Everything below, as text that can be compared; what is mounted is not looked at. */
+/** Everything below the root as comparable text, without mounts. */
 function wholeTree(root: ForeignRoot, below = ""): string[] {
   return readdirSync(join(root.path, below), { withFileTypes: true }).flatMap((entry) => {
     const path = join(below, entry.name);

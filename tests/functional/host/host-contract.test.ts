@@ -113,7 +113,7 @@ for (const [name, make] of Object.entries(bare)) {
   };
 }
 
-/** Tells how many processors two programs get in a second that each want one. A busy machine gives less, none more. */
+/** Measures how many processors two busy programs get in a second. A busy machine gives less, never more. */
 const PROCESSOR_SHARE = `
 import os, socket, time
 begun = time.time()

@@ -33,7 +33,7 @@ function formOf(image: string): [IdForm, number, number] {
 
 const WRITE = "echo root > /root/root; echo user > /home/user/user; chown user:user /home/user/user";
 
-/** A process of the user that holds what a checkpoint has to look up on the disk again. */
+/** A user process that holds files which a checkpoint has to look up on the disk again. */
 async function startHolder(id: string): Promise<string> {
   const setup = `
 for each in ["/run/mine", "/dev/shm/mine"]: open(each, "w").close(); os.chown(each, 1000, 1000)

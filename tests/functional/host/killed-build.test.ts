@@ -34,7 +34,7 @@ async function killed(request: BuildRequest, line: string, afterMs: number): Pro
   return said;
 }
 
-// What a build of 20 MB is doing then: the step itself, its layer, the image, the start, its checkpoint, the last look.
+// The phases of a build of 20 MB: the step itself, its layer, the image, the start, its checkpoint, the last check.
 test.each([
   ["[1/2]", 50],
   ["written", 20],
@@ -46,7 +46,7 @@ test.each([
   "after %j and %d ms",
   async (line, afterMs) => {
     const word = crypto.randomUUID();
-    // The log shows a line before it runs: this word is only in what the line says.
+    // The log shows a line before it runs; this word appears only in the line's output.
     const steps = [run(`echo ${word}; head -c 20M /dev/urandom > a; echo writ""ten`), run("cp a b")];
     const request = requestOf(steps, { start: { command: "sleep 1000", ready: "true" } });
     await here.machine.close();

@@ -46,7 +46,7 @@ test("a disk is full at its number of files", async () => {
 
 test("a sandbox whose disk cannot be limited as the operator says does not run, and nothing is left of it", async () => {
   const { disks } = few.machine;
-  // What the kernel takes for no number.
+  // A value that the kernel does not accept as a number.
   disks.bytesPerSecond = Number.NaN;
   try {
     await expect(few.machine.create(request)).rejects.toThrow();
@@ -72,7 +72,7 @@ describe("on a disk that is nearly full", () => {
     expect(full.machine.images.list()).toEqual([]);
     expect(await settledCensus(full.dataFolder, NOTHING)).toEqual(NOTHING);
     await disk.empty();
-    // The filesystem takes a moment to know what it has back.
+    // The filesystem takes a moment to count freed space.
     await until("there is room again", () => disk.freeBytes > DISK_FREE_MIN_BYTES + 400 * MIB);
     demandReady((await build(full.machine, requestOf(steps))).outcome);
   }, 120_000);

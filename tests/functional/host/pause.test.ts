@@ -31,7 +31,7 @@ function waitingCrius(): number[] {
   return members.map(Number).filter(isWaitingCriu);
 }
 
-/** None of a cgroup that is gone by now: that of a CRIU is removed when it has ended. */
+/** Empty for a cgroup that is gone: CRIU's cgroup is removed when CRIU has ended. */
 function membersOf(cgroup: string): string[] {
   try {
     return readFileSync(join(cgroup, "cgroup.procs"), "utf8").split("\n").filter(Boolean);
@@ -123,7 +123,7 @@ test("a CRIU waits for the next pause, is not missed when it is killed, and ends
 });
 
 describe("a resume", () => {
-  // Seen to fail: CRIU had ended, so what it had restored was ended, too, before it was heard that all went well.
+  // Seen to fail: CRIU had ended, so the restored processes were ended too, before the success was noticed.
   test("that is heard of late, in a server that has much else to do, is none that failed", async () => {
     const { id } = await here.machine.create(request);
     await here.machine.pause(id, "late", { memory: true });
@@ -133,7 +133,7 @@ describe("a resume", () => {
     } finally {
       clearInterval(busy);
     }
-    // What would end it has been at work for a while by then.
+    // By then the check that would end it has run for a while.
     await Bun.sleep(100);
     expect(await shell(here.data, id, "echo here")).toBe("here");
     await here.machine.removeCheckpoint("late");
@@ -226,7 +226,7 @@ describe("a pause that cannot be done", () => {
   });
 });
 
-// CRIU finds only files as long as they were: behind the secret, the guest of one that was ready is shown its settings.
+// CRIU only accepts files of unchanged length: a ready sandbox's guest is shown its settings behind the secret.
 test("a process that has the secret open is there again, in one that was ready", async () => {
   const ready = await readySandbox(here);
   const { id } = await here.machine.create({ ...request, egress: "open" });

@@ -13,14 +13,14 @@ interface Entry {
   group: number;
 }
 
-/** All below a folder, as the server sees it: disks are mounted in a namespace of its own. */
+/** All files below a folder, as the server sees them: disks are mounted in its own namespace. */
 function* below(server: TestServer, folder: string, path = ""): Generator<Entry> {
   const seen = join(`/proc/${server.pid}/root`, folder, path);
   const stat = lstatSync(seen, { throwIfNoEntry: false });
-  // What the server works on comes and goes.
+  // Files that the server works on come and go.
   if (stat === undefined || stat.isSymbolicLink() || stat.isSocket()) return;
   yield { path, mode: (stat.mode & 0o7777).toString(8), group: stat.gid };
-  // What is inside a sandbox is its own business.
+  // The content of a sandbox's disk does not count.
   if (!stat.isDirectory() || /\/(?:disk|root)$/.test(path)) return;
   for (const name of namesIn(seen)) yield* below(server, folder, join(path, name));
 }

@@ -73,7 +73,7 @@ test("a renewed guest has forgotten all, what was started goes on, and copies wo
 
   const secrets = { ...words, secret: record.controlSecret };
   await here.machine.snapshot(id, "before", { memory: true });
-  // So the search finds what is there.
+  // This shows that the search finds existing secrets.
   expect(await found("before", secrets)).toEqual(expect.arrayContaining(["token", "variable"]));
 
   await guest.renew(() => true);

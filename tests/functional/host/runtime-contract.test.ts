@@ -144,7 +144,7 @@ function sandbox(id: string): NewSandbox {
   };
 }
 
-/** Writes nothing beside the memory, and has all the room it needs. */
+/** A checkpoint of memory alone, without a limit on space. */
 function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedContainer): CheckpointRequest {
   const images = mkdtempSync(join(folder, `${id}-images-`));
   const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
@@ -298,7 +298,7 @@ describe.each(WALLS)("%s", (name) => {
       const request = checkpointOf({ ...made, cgroup }, { ...made, pid });
       await runtime.checkpoint({ ...request, whileStopped: async () => copyFileSync(frozen, mark) });
       expect(isFrozen(cgroup)).toBe(true);
-      // What ran while it stood still saw all of its processes.
+      // The callback during the freeze saw all of its processes.
       expect(readFileSync(mark, "utf8").trim().split("\n")).toContain(String(pid));
       await runtime.letGo("snapshot", cgroup);
       expect(await goesOn(cgroup)).toBe(true);

@@ -26,7 +26,7 @@ const mounted: CreateSandbox = { ...request, volumes: [{ volume: VOLUME, path: "
 let tree: string;
 let checkpoints = 0;
 
-/** Holds files of the volume open and says how each of them is. */
+/** Holds files of the volume open and reports the state of each. */
 const HOLDER = `
 import mmap, os, socket
 os.chdir("/data/shared")
@@ -86,7 +86,7 @@ test("several sandboxes see each other's writes, as the users they are, without 
   const firsts = [one, other].map(({ id }) => recordOf(f.data, id).firstId);
   await Promise.all([one, other].map(({ id }) => f.machine.destroy(id)));
   expect(readFileSync(join(tree, "greeting"), "utf8")).toBe("hello\n");
-  // Each has ids of its own; on the volume they are the same for all.
+  // Each sandbox has its own ids; on the volume they are the same for all.
   expect(new Set([...firsts, HOST_ID_FIRST]).size).toBe(3);
   expect(lstatSync(join(tree, "greeting"))).toMatchObject({ uid: HOST_ID_FIRST + 1000, gid: HOST_ID_FIRST + 1000 });
 });

@@ -13,7 +13,7 @@ import { until } from "../../support/until.ts";
 
 /** Long enough for a shell that fails at once, on a busy machine. */
 const here = new MachineOfFile("start", { builds: { readyDefaultMs: 2_000 } });
-/** For what is waited for in vain. */
+/** A machine with a short timeout, for commands that never become ready. */
 const hurried = new MachineOfFile("start-hurried", { builds: { readyMaxMs: 1_000 } });
 afterEach(async () => {
   for (const { dataFolder } of [here, hurried]) expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
@@ -40,7 +40,7 @@ const steps = [
   env(["WORD", "kept"]),
   workdir("/srv/app"),
 ];
-/** It holds what no checkpoint can keep. */
+/** The process holds a resource that no checkpoint can keep. */
 const unkeepable = [...steps, env(["HOLD", "pipe = os.pipe2(os.O_DIRECT)"])];
 
 function creation({ image, defaultUser, defaultWorkdir, envVars, checkpoint }: Ready): CreateSandbox {

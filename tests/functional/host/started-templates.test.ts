@@ -19,7 +19,7 @@ const TOKEN_BYTES = 32;
 const TEAMS = ["builder", "one", "two"] as const;
 type Name = (typeof TEAMS)[number];
 
-/** Serves what it drew when it was started. */
+/** Serves the random value that it drew at its start. */
 const SERVICE = `import http.server, os
 drawn = os.urandom(16).hex().encode()
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -33,7 +33,7 @@ const random = () => crypto.randomUUID().replaceAll("-", "");
 
 let server: RealServer;
 let templateId: string;
-/** Whatever is secret of each team. */
+/** All secrets of each team. */
 const secrets = {} as Record<Name, Record<string, string>>;
 const sandboxes = {} as Record<Name, Sandbox>;
 

@@ -8,7 +8,7 @@ interface Rule {
   rule: string;
   /** Python, with a figure and its one axes `ax`. */
   draw: string;
-  /** What its chart has among others. */
+  /** Properties that its chart must have, among others. */
   chart: Record<string, unknown>;
 }
 

@@ -12,10 +12,10 @@ const server = templateServer("code-interpreter-v1");
 const CLONES = LONG ? 20 : 6;
 /** Each has kernels of some hundred megabytes. */
 const CLONES_AT_ONCE = 3;
-/** They take a minute where nothing else runs. */
+/** The clones take a minute on an idle machine. */
 const CLONES_MS = 400_000;
 
-/** Prints what it draws, by the name of the generator. The hello of TLS has 32 random bytes, and a key made for it. */
+/** Prints what it draws, by the name of the generator. The TLS hello has 32 random bytes, and a new key. */
 const PYTHON = `
 import json, random, secrets, ssl, tempfile, uuid
 import numpy as np

@@ -67,7 +67,7 @@ test("a kernel whose client does not read is stopped, and not a line is lost", a
   client.resume();
   await ended.promise;
   client.destroy();
-  // Without the marks of HTTP's chunks, which stand anywhere.
+  // Without the chunk headers of HTTP, which may be anywhere.
   const printed = answer.replaceAll(/\r\n[0-9a-f]+\r\n/g, "").matchAll(/"stdout","text":" *(\d+)\\n"/g);
   const numbers = [...printed].map(([, number]) => Number(number));
   expect(numbers).toEqual(Array.from({ length: 30_000 }, (_, at) => at));

@@ -8,7 +8,7 @@ const server = templateServer("code-interpreter-v1");
 const sandbox = interpreterOfFile();
 const DRAW = "import random, numpy\n(notes, random.random(), numpy.random.rand())";
 
-/** A cell that keeps something, and one that prints it. */
+/** A cell that stores a value, and one that prints it. */
 const KEPT: Readonly<Record<string, readonly [keep: string, print: string]>> = {
   javascript: ["let notes = 'kept in JavaScript'", "console.log(notes)"],
   typescript: ["let notes: string = 'kept in TypeScript'", "console.log(notes)"],

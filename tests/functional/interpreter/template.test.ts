@@ -37,7 +37,7 @@ test(
     expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/^code-interpreter-v1 [0-9a-f]{16} is built\n$/)]);
     expect(stderr).toMatch(/^sandlot: building the template code-interpreter-v1\n(?:.*\n)* {2}done in \d+ s\n$/);
     expect((await templates()).stdout).toMatch(/code-interpreter-v1 .* version=[0-9a-f]{16} {2}state=built /);
-    // There is nothing more to do.
+    // A second build has nothing to do.
     expect(await templates("build", NAME)).toEqual({ exitCode: 0, stdout, stderr: "" });
   },
   BUILT_WITHIN_MS,

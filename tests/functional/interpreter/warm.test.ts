@@ -65,7 +65,7 @@ timed(
 
 const LEFT_MS = 5_000;
 const ANSWERED_WITHIN_MS = 10_000;
-/** Endless, each in its own way; and what prints the same in that language. */
+/** Endless code in each language, and code that prints the same text in that language. */
 const ENDLESS = [
   ["python", "print('runs')\nimport time\ntime.sleep(600)", "print(2)"],
   ["python", "print('runs')\nwhile True:\n try:\n  while True: pass\n except BaseException: pass", "print(2)"],

@@ -24,7 +24,7 @@ async function probe(...probes: string[]): Promise<string[]> {
   return stdout.split("\n").filter((line) => line !== "");
 }
 
-/** What a name leads to, as `dig` would show it. */
+/** The addresses of a name, as `dig` would show them. */
 async function addressesOf(name: string, server = NAME_SERVER): Promise<string[]> {
   const resolver = new (await import("node:dns/promises")).Resolver();
   resolver.setServers([server]);

@@ -10,7 +10,7 @@ afterAll(async () => {
 });
 
 const FOLDERS = "/dev/shm /run /dev /sys/fs/cgroup";
-/** Names, owners, modes, targets of links; of files also holes, whole seconds of their time, and what is in them. */
+/** Names, owners, modes and link targets; for files also holes, whole seconds of their times, and contents. */
 const LOOK = String.raw`
 find ${FOLDERS} -xdev ! -path '/run/e2b*' ! -path '/run/sandlot*' ! -path '/dev/pts/*' -printf '%p|%y|%m|%U:%G|%l|' \
   \( -type f -printf '%n|%s|%b|%T@' -o -path '*/within' -printf '%T@' -o -true \) -printf '\0' |
@@ -27,7 +27,7 @@ async function pausedAndBack(sandbox: Sandbox): Promise<void> {
   await Sandbox.connect(sandbox.sandboxId, { ...server().options, timeoutMs: 60_000 });
 }
 
-/** Whole seconds are what CRIU keeps of times. */
+/** CRIU keeps only whole seconds of times. */
 const SIMPLE = String.raw`
 mkdir -p /dev/shm/kept/within /dev/shm/closed /run/mine && cd /dev/shm/kept
 printf content > file; chmod 4751 file; chown 1000:33 file; chmod 4751 file

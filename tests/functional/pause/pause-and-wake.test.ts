@@ -122,7 +122,7 @@ test("a client that follows a command does not undo the pause at the end of its 
   expect(await broken).toBeInstanceOf(Error);
   await until("it is paused", async () => (await sandbox.getInfo()).state === "paused");
   expect(await sandbox.isRunning()).toBe(false);
-  // In this time the client would have had its answer, and the sandbox been up again.
+  // Long enough for a request to be answered and to resume the sandbox.
   await Bun.sleep(1_000);
   expect((await sandbox.getInfo()).state).toBe("paused");
   // Any other request does resume it, and the command has gone on.

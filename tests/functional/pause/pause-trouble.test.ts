@@ -21,7 +21,7 @@ import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
 const DISK_BYTES = 7 * 1024 ** 3;
-/** Less than what is always kept for the running sandboxes. */
+/** Less than the reserve that is always kept for running sandboxes. */
 const TOO_LITTLE_BYTES = 900 * 1024 ** 2;
 const TRIES = 5;
 const folder = foldersOfFile();
@@ -32,8 +32,7 @@ interface Disturbance {
 }
 
 /**
- * A pause in the middle of which something happens; on a busy machine that may come too late, and then there is
- * another.
+ * Disturbs a pause in the middle; on a busy machine the disturbance may come too late, and then it tries another pause.
  */
 async function disturbedPause(stage: Stage, hero: Hero, disturbance: Disturbance): Promise<Answer | undefined> {
   for (let tries = 0; tries < TRIES; tries++) {
@@ -57,7 +56,7 @@ async function expectItself(stage: Stage, hero: Hero): Promise<void> {
   expect(await testimony(stage, hero.id)).toEqual({ word: hero.word, file: hero.word, line: hero.word });
 }
 
-/** Memory that does not fit into what is left of the disk. */
+/** Allocates memory that does not fit into the free space of the disk. */
 async function holdMuch(stage: Stage, hero: Hero): Promise<void> {
   const sandbox = await Sandbox.connect(hero.id, stage.server.options);
   const program = "import os, time; held = os.urandom(200 << 20); open('/tmp/held', 'w'); time.sleep(600)";
@@ -167,7 +166,7 @@ test("a disk that can only be read from the middle of a pause on: an error, and 
   await expectItself(stage, hero);
   await mount("umount", checkpoints);
   await pauseAndResume(stage, hero);
-  // What could not be removed then is removed by the next start.
+  // The next start removes what could not be removed then.
   await stage.restart();
   expect(await leaks(stage, [hero.id])).toEqual([]);
   await stage.close();

@@ -20,7 +20,7 @@ for line in sys.stdin:
     n += 1
     print(f"{n}:{line.strip()}")'`;
 
-/** The counter, after its first line, and what it has said so far. */
+/** The counter, after its first line, and its output so far. */
 async function startCounter(sandbox: Sandbox): Promise<{ pid: number; heard: () => string }> {
   let heard = "";
   const counter = await sandbox.commands.run(COUNTER, {

@@ -68,7 +68,7 @@ test("each copy draws its own from the kernel, and finds empty what is to be wip
   let after = await ask(original);
 
   expect(new Set([before, ...said, after].map(({ drawn }) => drawn)).size).toBe(copies.length + 2);
-  // Otherwise this shows nothing. Once in a minute, or where memory is short, the kernel has emptied the stock.
+  // Otherwise this shows nothing. The kernel empties the stock once a minute, or when memory is short.
   await until("what is drawn comes from the stock, where there is one", async () => {
     after = await ask(original);
     return after.stock === null || after.stock.includes(after.drawn);

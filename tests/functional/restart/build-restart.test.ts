@@ -14,7 +14,7 @@ import { until } from "../../support/until.ts";
 
 const PORT = 5011;
 const folder = foldersOfFile();
-/** The log shows the line before it runs; its word is only in what the line says. */
+/** The log shows the line before it runs; this word appears only in the line's output. */
 const slow = () => Template().fromTemplate("base").runCmd('echo be""gun; exec sleep 27182');
 
 /** A build whose first step runs. */

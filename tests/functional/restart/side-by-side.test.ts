@@ -17,7 +17,7 @@ const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
 const SECOND_START_MAX_MS = 3000;
 const folder = foldersOfFile();
 
-/** But for those that are not shown in another network than the machine's own. */
+/** Without settings that are visible only in the machine's own network namespace. */
 function settingsNow(): Map<string, number> {
   const files = SETTINGS.map(({ name }) => ({ name, path: `/proc/sys/${name.replaceAll(".", "/")}` }));
   const shown = files.filter(({ path }) => existsSync(path));

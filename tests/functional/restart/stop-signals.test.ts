@@ -18,7 +18,7 @@ const PROCESSES_MAX = 1000;
 /** Helpers have it from the server. */
 const TIME_FACTOR = "2";
 
-/** As a user starts it, in a process group of its own. */
+/** Starts it as a user does, in its own process group. */
 async function started(data: string) {
   const url = `http://127.0.0.1:${freePort()}`;
   const settings = {
@@ -48,7 +48,7 @@ async function started(data: string) {
   return { child, url, options: { apiUrl: url, sandboxUrl: url, apiKey }, output: () => output };
 }
 
-/** This process and all below it, but for those of sandboxes: what systemd finds in the cgroup of a service. */
+/** This process and its descendants except those of sandboxes: what systemd finds in the cgroup of a service. */
 function processesOf(pid: number): number[] {
   const found = [pid];
   for (let at = 0; at < found.length && found.length < PROCESSES_MAX; at++) {
@@ -58,7 +58,7 @@ function processesOf(pid: number): number[] {
   return found;
 }
 
-/** The process of the server, which is the child of the one that was started. */
+/** The server's process, a child of the one that was started. */
 function serverOf(pid: number): number {
   const [, own = 0] = processesOf(pid);
   return own;
@@ -103,7 +103,7 @@ test("signals to all processes of the server, again and again, are one orderly s
     const volume = await Volume.create(how.replaceAll(/\W/g, ""), server.options);
     await volume.writeFile("/file", "1", { apiUrl: server.url });
 
-    // While the edge stands still, the server cannot finish its shutdown, and gets all of these signals in it.
+    // While the edge is stopped, the server cannot finish its shutdown, so all of these signals arrive during it.
     const own = serverOf(server.child.pid);
     const running = (program: string) =>
       processesOf(own).filter((pid) => textOf(`/proc/${pid}/cmdline`).includes(`/${program}.js`));
@@ -132,7 +132,7 @@ test("signals to all processes of the server, again and again, are one orderly s
     ["guests/in-use", "images/.in-use"].flatMap((folder) =>
       readdirSync(join(CACHE, folder)).filter((name) => name.endsWith(`.${tagOf(data)}`)),
     );
-  // Of its guest, its base and what fetches images.
+  // Marks of its guest, its base and the tool that fetches images.
   expect(marks()).toHaveLength(3);
   await tearDownServer(data);
   expect(marks()).toEqual([]);

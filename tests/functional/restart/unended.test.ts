@@ -25,7 +25,7 @@ while True:
 
 const here = new MachineOfFile("unended", { endWithinMs: END_WITHIN_MS });
 
-/** Sandboxes in which something cannot be ended until `held` is disposed of. */
+/** Sandboxes with a process that cannot be ended until `held` is disposed of. */
 function stuckSandboxes(held: AsyncDisposableStack): Promise<SandboxRecord[]> {
   const stuck = Array.from({ length: STUCK }, async () => {
     const { id } = await here.machine.create(request);

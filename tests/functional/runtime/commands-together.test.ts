@@ -6,7 +6,7 @@ import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
 const server = sharedServer();
-/** Long enough to look at what is limited before its time is over, also on a machine that is busy. */
+/** Long enough to inspect the command before its timeout, also on a busy machine. */
 const LIMIT_MS = 3_000;
 let sandbox: Sandbox;
 beforeAll(async () => {

@@ -41,7 +41,7 @@ export function runnablePage(markdown: string): RunnablePage {
   return { definitions: definitions.join("\n"), examples };
 }
 
-/** Headings that are code and nothing else: the names of calls. */
+/** Headings that consist only of code: the names of calls. */
 export function codeHeadings(markdown: string): string[] {
   return [...markdown.matchAll(/^#{1,6} `([^`]+)`$/gm)].map(([, name = ""]) => name);
 }
@@ -94,7 +94,7 @@ function compact(json: string): string {
   return json.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string: string | undefined) => string ?? "");
 }
 
-/** A placeholder never reaches beyond the string, number or line that it stands in. */
+/** A placeholder never reaches beyond the string, number or line that contains it. */
 function pattern(expected: string): RegExp {
   const parts = expected.split("…").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
   return new RegExp(`^${parts.join('[^",{}\\n]+')}$`);

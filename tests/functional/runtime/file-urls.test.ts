@@ -151,7 +151,7 @@ test("part of a file can be asked for, as by a player or a download that goes on
   expect(await answer.text()).toBe("is");
 });
 
-/** Follows a link as it stands: at the one address of all sandboxes, which does not say whose it is. */
+/** Follows a link unchanged: at the address shared by all sandboxes, which does not name one. */
 function followAsItStands(link: string, init: RequestInit = {}): Promise<Response> {
   return fetch(link, init);
 }

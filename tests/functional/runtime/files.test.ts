@@ -56,7 +56,7 @@ test("64 MiB make the round trip unchanged", async () => {
   const data = new Uint8Array(64 * 1024 * 1024);
   for (let at = 0; at < data.length; at += block.length) {
     data.set(block, at);
-    // Each block differs, so that none can be lost, doubled or swapped unseen.
+    // Each block differs, so that a lost, doubled or swapped block is noticed.
     new DataView(data.buffer).setUint32(at, at);
   }
   const sha256 = (bytes: Uint8Array) => new Bun.CryptoHasher("sha256").update(bytes).digest("hex");

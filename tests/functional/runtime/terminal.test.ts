@@ -10,7 +10,7 @@ beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
 });
 
-/** What a person sees of a terminal. */
+/** The terminal's screen as a person sees it. */
 class Screen {
   readonly #decoder = new TextDecoder();
   #text = "";

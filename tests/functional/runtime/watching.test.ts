@@ -176,7 +176,7 @@ test("entries come with events, and watchers are polled, for clients that ask so
   expect(await call("GetWatcherEvents", { watcherId })).toMatchObject({ status: 404, code: "not_found" });
 });
 
-/** What the edge and the runtime need to know of a caller. */
+/** The headers that identify a caller to the edge and the runtime. */
 async function runtimeHeaders(): Promise<Record<string, string>> {
   const detail = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, {
     headers: { "X-API-Key": server().apiKey },

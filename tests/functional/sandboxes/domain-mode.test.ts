@@ -42,7 +42,7 @@ afterAll(async () => {
   await tearDownServer(folder);
 });
 
-/** What `sandlot tls` has a person export for JavaScript. */
+/** The variables that `sandlot tls` tells a person to export for JavaScript. */
 const exported = () => ({
   E2B_DOMAIN: DOMAIN,
   E2B_API_KEY: server.apiKey,
@@ -92,7 +92,7 @@ test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone",
       const { status: uploaded } = await fetch(upload, { method: "POST", body: form });
       const parcel = await sandbox.files.read("parcel");
 
-      // Node has one of its own from version 22 on.
+      // Node has its own WebSocket from version 22 on.
       const { WebSocket } = "WebSocket" in globalThis ? globalThis : ((await import("undici" as string)) as never);
       const socket = new WebSocket(`wss://${serving.getHost(8100)}/path`);
       const heard: string[] = [];
@@ -244,7 +244,7 @@ test("HTTP/2 carries many requests on one connection, long ones beside short one
       // The service has lost its listener, and the connection goes on.
       const after = ask("/status/418");
       await until(() => after.answer.isOver);
-      // A command, and the answer of a service, that break off with the sandbox.
+      // A command and the response of a service, which break off with the sandbox.
       const started = Buffer.from(
         JSON.stringify({ process: { cmd: "/bin/sh", args: ["-c", "echo begin; sleep 99"] } }),
       );

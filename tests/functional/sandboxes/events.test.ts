@@ -79,7 +79,7 @@ test("a sandbox's life is told, signed, in the order that it is asked for", asyn
   const sent = await call(trusting(), "GET", `/events/webhooks/${webhook}/deliveries`);
   expect(sent.body.data).toHaveLength(2);
   const stats = async () => (await call(trusting(), "GET", `/events/webhooks/${webhook}/stats`)).body;
-  // A delivery is counted when the answer to it is back.
+  // A delivery counts once its response is back.
   await until("both are counted", async () => (await stats()).total === 2);
   expect(await stats()).toMatchObject({ total: 2, failed: 0 });
   expect((await call(trusting(), "DELETE", `/events/webhooks/${webhook}`)).status).toBe(200);

@@ -13,7 +13,7 @@ async function loseSettings(sandbox: Sandbox): Promise<void> {
   await sandbox.commands.run(script, { user: "root" }).catch(() => undefined);
 }
 
-/** Asks without a token until one with it is answered, and gives every status that the stranger got meanwhile. */
+/** Sends requests without a token until one with the token succeeds; returns every status of those without. */
 async function strangersUntilItWorks(server: TestServer, sandbox: Sandbox): Promise<Set<number>> {
   const statuses = new Set<number>();
   const headers = { "e2b-sandbox-id": sandbox.sandboxId, "e2b-sandbox-port": "49983" };

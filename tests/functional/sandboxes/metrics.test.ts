@@ -13,7 +13,7 @@ import { until } from "../../support/until.ts";
 const server = sharedServer();
 const cli = cliOfFile(server);
 const MIB = 1024 * 1024;
-/** For what comes with one of the next samples, on a busy machine. */
+/** Timeout for one of the next samples, on a busy machine. */
 const WITHIN_MS = 40_000;
 
 type Metrics = Awaited<ReturnType<Sandbox["getMetrics"]>>;
@@ -43,7 +43,7 @@ async function sampled(sandbox: Sandbox, isSo: (metrics: Metrics) => boolean, wi
   return metrics;
 }
 
-/** How long a process has been on a processor, and when that was asked. */
+/** A process's time on a processor, and the time of the measurement. */
 async function usedBy(sandbox: Sandbox, pid: number): Promise<{ ms: number; at: number }> {
   const { stdout } = await sandbox.commands.run(`cat /proc/${pid}/schedstat`);
   return { ms: Number(stdout.split(" ")[0]) / 1e6, at: Date.now() };

@@ -16,7 +16,7 @@ const WRONG = "The sandbox is private: the header e2b-traffic-access-token holds
 
 const tokenOf = ({ trafficAccessToken }: Sandbox) => ({ "E2B-Traffic-Access-Token": trafficAccessToken ?? "" });
 
-/** Asks a port of a sandbox by its host name. */
+/** Sends a request to a port of a sandbox by its host name. */
 const ask = ({ sandboxId }: Pick<Sandbox, "sandboxId">, port: number, path: string, init: RequestInit = {}) =>
   fetch(`${server().url}${path}`, {
     ...init,

@@ -52,7 +52,7 @@ function waiting(taken: readonly Sandbox[] = [], { sandboxesFolder } = data()): 
   return readdirSync(sandboxesFolder).filter((id) => !ids.has(id));
 }
 
-/** One that is only being made, or gone, does not. */
+/** Whether it is frozen. A sandbox that is being made, or gone, is not. */
 function standsStill(id: string): boolean {
   try {
     return isFrozen(`${data().cgroup}/${id}`);
@@ -75,7 +75,7 @@ test("what runs in a snapshot stands still in the ready pool and goes on in the 
   const taken = [original, ...(await burst(2, snapshotId))];
   await untilReady(2);
   let shelved: string[] = [];
-  // That of base has nothing in it that could run, and may be another by now.
+  // The one of base has no process that could run, and may have been replaced by now.
   await until("all but one stand still", () => {
     const all = waiting(taken);
     shelved = all.filter((id) => standsStill(id));

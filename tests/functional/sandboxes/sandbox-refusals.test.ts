@@ -76,7 +76,7 @@ test("options that ask for nothing are never refused", async () => {
   await sandbox.kill();
 });
 
-// All of them: src/control/lifecycle/create.test.ts, src/control/routes/network-fields.test.ts and others.
+// A sample; all refusals: src/control/lifecycle/create.test.ts, src/control/routes/network-fields.test.ts and others.
 test.each<{ asked: string; named: string; options: SandboxOpts }>([
   { asked: "a name without a denial", named: "allowOut", options: { network: { allowOut: ["a.test"] } } },
   { asked: "an unknown volume", named: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },

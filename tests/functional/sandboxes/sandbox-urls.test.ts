@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 const hostOf = (port: number) => `${port}-${sandbox.sandboxId}.anything.test`;
 
-/** Asks a port of the sandbox by its host name. */
+/** Sends a request to a port of the sandbox by its host name. */
 const ask = (port: number, path: string, init: RequestInit = {}) =>
   fetch(`${server().url}${path}`, {
     redirect: "manual",
@@ -205,7 +205,7 @@ test("what is connected to a sandbox breaks when it is killed, and its address i
   const reader = (events.body as ReadableStream<Uint8Array>).getReader();
   await reader.read();
   await doomed.kill();
-  // A clean end would pass for a complete answer.
+  // A clean end would look like a complete response.
   await refusalOf(reader.read());
   const after = await fetch(`${server().url}/events`, toDoomed);
   expect(after.status).toBe(502);

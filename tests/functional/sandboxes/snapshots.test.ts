@@ -79,7 +79,7 @@ test("one of a sandbox that itself began as a snapshot stands alone", async () =
   const child = await Sandbox.create(made.unnamed, server().options);
   await child.files.write("/home/user/of", "the child");
   const { snapshotId } = await child.createSnapshot();
-  // Paused, too, it still needs what it was made from.
+  // A paused sandbox still needs the snapshot it was made from.
   await child.pause();
   const refusal = await refusalOf(Sandbox.deleteSnapshot(made.unnamed, server().options));
   expect(refusal.message).toStartWith("400: ");

@@ -55,7 +55,7 @@ test("no more sandboxes at once than allowed: the client's RateLimitError, and 4
   expect(visited.headers.has("retry-after")).toBe(false);
   expect((await asleep.getInfo()).state).toBe("paused");
   await first.kill();
-  // Nothing listens on the port, which only a running sandbox can tell.
+  // The port has no listener, which only a running sandbox can report.
   expect(await (await visit(asleep.sandboxId)).json()).toMatchObject({ port: 8000, code: 502 });
   expect((await asleep.commands.run("echo awake")).stdout).toBe("awake\n");
 }, 120_000);

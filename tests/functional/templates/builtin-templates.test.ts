@@ -10,7 +10,7 @@ import { newDataFolder } from "../../support/server.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 
-/** What it says is drawn once, in the process that the checkpoint keeps. */
+/** Its output is drawn once, in the process that the checkpoint keeps. */
 const SERVICE = `
 import http.server, os
 word = os.urandom(8).hex().encode()

@@ -47,7 +47,7 @@ const alpine = ociImage({
   ],
   config: { Env: ["PATH=/bin", "FLAVOUR=musl"] },
 });
-/** A header of version 2 with the flag "effective", then what is permitted: CAP_NET_BIND_SERVICE. */
+/** A header of version 2 with the flag "effective", then the permitted capability: CAP_NET_BIND_SERVICE. */
 const capability = "\x01\0\0\x02\0\x04".padEnd(20, "\0");
 const bare = ociImage({
   layers: [

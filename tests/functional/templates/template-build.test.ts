@@ -13,7 +13,7 @@ const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
 afterAll(() => rmSync(context, { recursive: true, force: true }));
 const heard: LogEntry[] = [];
 
-/** What a line for the shell says in a new sandbox of the template. */
+/** The output of a shell line in a new sandbox of the template. */
 async function inside(name: string, line: string): Promise<string> {
   const sandbox = await Sandbox.create(name, server().options);
   try {
@@ -125,7 +125,7 @@ test(
     const sandbox = await Sandbox.create("served", server().options);
     expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("served\n");
     await sandbox.kill();
-    // A volume cannot be added to what is in memory, so the command runs anew, with the volume there already.
+    // A volume cannot be added to a memory checkpoint, so the command starts again, with the volume mounted.
     const volume = await Volume.create("served", server().options);
     const volumeMounts = { "/home/user/site/data": volume };
     const mounted = await Sandbox.create("served", { ...server().options, volumeMounts });

@@ -26,12 +26,12 @@ interface Listed {
   createdBy: { email: string };
 }
 
-/** Without what comes with every server. */
+/** Without built-in templates. */
 function own(listed: readonly Listed[]): Listed[] {
   return listed.filter(({ templateID }) => !BUILT_IN.has(templateID));
 }
 
-/** What there is, by the server itself: each start of the command line takes a second. */
+/** The templates according to the server: each start of the command line takes a second. */
 async function there(): Promise<Listed[]> {
   const response = await fetch(`${server().url}/templates`, { headers: { "X-API-Key": server().apiKey } });
   return own((await response.json()) as Listed[]);

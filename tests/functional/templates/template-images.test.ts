@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: shells write their variables so.
-/** Templates that begin with an image: what the SDK takes by default, Dockerfiles on the server and of the CLI. */
+/** Templates that start from an image: the SDK's default image, Dockerfiles on the server and of the CLI. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -38,7 +38,7 @@ async function reader(argv: [string, ...string[]], env: Record<string, string> =
 /** Where it finds the client. */
 const inTypeScript = (code: string) => reader([process.execPath, "-e", code], {}, PROJECT);
 
-/** Builds the template by what the page shows, and sees that the page's sandbox of it greets. */
+/** Builds the template with the page's example, and checks the greeting of the page's sandbox. */
 async function isBuiltBy(example: () => Promise<unknown>): Promise<void> {
   const before = await builds();
   await example();

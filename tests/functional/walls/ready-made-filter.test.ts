@@ -14,7 +14,7 @@ const server = sharedServer();
 test("a later sandbox has the filter that crun has compiled, and all that stands around it", async () => {
   const { crunFolder, runFolder } = new DataFolder(server().dataFolder);
   const sandboxes = [];
-  // Of two that are made at once, none can be the later one.
+  // One after the other: of two made at once, neither is the later one.
   for (let nth = 0; nth < 4; nth++) sandboxes.push(await Sandbox.create({ ...server().options, ...LIFE }));
   const cache = join(crunFolder, ".cache/seccomp");
   const compiled = readdirSync(cache).map((name) => readFileSync(join(cache, name)).toString("base64"));

@@ -6,7 +6,7 @@ import { refusalOf } from "../../support/until.ts";
 
 const BUILD_MS = 180_000;
 const server = sharedServer("runsc");
-/** Answers with a number that it has drawn once. */
+/** Answers with a random number that it drew once. */
 const START = `python3 -uc '
 import http.server, random
 drawn = str(random.getrandbits(64)).encode()

@@ -18,7 +18,7 @@ import { exchange, expectReached, giveProbes, reached } from "../../support/egre
 import { sharedServer } from "../../support/shared-server.ts";
 
 const LIFE = { timeoutMs: 600_000 };
-/** Sandboxes that are booted and written down, on a machine that may be busy. */
+/** Timeout for booting and checkpointing the sandboxes, on a machine that may be busy. */
 const LIVES_MS = 300_000;
 const LIVES = ["booted", "forked", "resumed"] as const;
 
@@ -33,7 +33,7 @@ const everyWay = (address: string) => [
   `icmp ${address} 0`,
 ];
 
-/** The addresses that packets to all parts of the internet would bear; nothing is sent. */
+/** The source addresses of packets to all parts of the internet; nothing is sent. */
 const SOURCES = `
 import socket
 found = set()
@@ -61,7 +61,7 @@ const lead: Record<(typeof LIVES)[number], () => Promise<Sandbox>> = {
     const { snapshotId } = await booted.createSnapshot();
     const { interfaces, runFolders } = await census(server().dataFolder);
     await booted.pause();
-    // Its address is free when nothing is left of it.
+    // Its address is free once nothing is left of it.
     await settledCensus(server().dataFolder, { interfaces: interfaces - 1, runFolders: runFolders - 1 });
     const heir = await Sandbox.create(snapshotId, { ...server().options, ...LIFE });
     expect(await sourceOf(heir)).toBe(before);

@@ -21,7 +21,7 @@ afterAll(() => server.stop());
 
 const create = () => Sandbox.create({ ...server.options, timeoutMs: 600_000 });
 
-/** A program that counts in memory, one further whenever it is asked. */
+/** A program that counts its requests in memory. */
 const COUNTER = `python3 -uc '
 import http.server
 class Count(http.server.BaseHTTPRequestHandler):
@@ -49,7 +49,7 @@ async function post(path: string, body: unknown): Promise<unknown> {
   return await answer.json();
 }
 
-/** Attack 38: nothing that opens one of these opens another. */
+/** Attack 38: the secrets of one sandbox open no other. */
 async function expectOwnSecrets(all: readonly Sandbox[]): Promise<void> {
   const secrets = all.map((each) => each.commands.run("cat /.sandlot/secret", { user: "root" }));
   expect(new Set((await Promise.all(secrets)).map(({ stdout }) => stdout)).size).toBe(all.length);
@@ -69,7 +69,7 @@ async function chooseWall(template: string, wall: string): Promise<void> {
   await run([process.execPath, main, "templates", "wall", template, wall], { env: serverEnv(data) });
 }
 
-/** The memory of the one sandbox that is paused. It lies where the server's own view has it. */
+/** The memory of the only paused sandbox, in the server's mount namespace. */
 function checkpointOf({ pid }: TestServer): string {
   const folder = `/proc/${pid}/root${data}/disks/checkpoints`;
   const [name = ""] = readdirSync(folder).filter((each) => !each.startsWith("."));

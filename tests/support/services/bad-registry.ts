@@ -18,7 +18,7 @@ const blob = (digest: string) => {
 const status = (code: number) => () => new Response(`{"errors":[]}`, { status: code });
 const hang = () => new Promise<Response>(() => undefined);
 
-/** Responses to the first request for the image. */
+/** Responses to the first request for the image; FOR_BLOBS has those for its layers. */
 const FOR_MANIFESTS: Record<string, () => Response | Promise<Response>> = {
   "too-many": status(429),
   missing: status(404),
