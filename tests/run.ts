@@ -31,7 +31,7 @@ const TOOLS_OF_TESTS = {
   microsocks: "microsocks",
   "ld-musl-config": "musl",
 };
-/** What streams of desktops are looked at with. */
+/** The browser that tests view desktop streams with. */
 const BROWSER_OF_TESTS = { chromium: "chromium" };
 /** Lets Node and Python resolve names below localhost. The package has no command to check for. */
 const NAMES_OF_TESTS = { "names below localhost": "libnss-myhostname" };
@@ -59,7 +59,7 @@ const timed = isWhole ? "apart" : undefined;
 /** `.ci/run` names lanes that it has run just before. */
 const alreadyRun = (process.env.SANDLOT_TEST_WITHOUT ?? "").split(",");
 const lanes = LANES.filter((lane) => !alreadyRun.includes(lane) && filesOfLane(lane, files).length > 0);
-// With a name to look for, a lane may have nothing of it.
+// With a name to look for, a lane may have no matching test.
 if (!isWhole && lanes.length > 1) options.push("--pass-with-no-tests");
 if (LONG) drawSeed();
 
@@ -120,8 +120,8 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
 }
 
 /**
- * Each process has servers of its own, and one with a template takes up to a minute to start. So files with templates
- * go to few processes, beside all others.
+ * Each process has its own servers, and one with a template takes up to a minute to start. So files with templates go
+ * to few processes, beside all others.
  */
 async function runSandboxes(own: readonly string[], way: Way): Promise<Outcome[]> {
   return await Promise.all([

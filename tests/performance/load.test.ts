@@ -23,7 +23,7 @@ const WORKERS = LONG ? 8 : 4;
 const AT_ONCE = 6;
 const LIFE = { timeoutMs: 3_600_000 };
 const CYCLE_EVERY = 20;
-/** What a server may have more of after all this than after its first sandboxes. */
+/** Open files that a server may have gained since its first sandboxes. */
 const FILES_MORE_MAX = 16;
 const MEMORY_MORE_MAX_BYTES = 128 * 1024 * 1024;
 const DEAD_CGROUPS_MAX = 20;
@@ -82,14 +82,14 @@ function memoryOf(pid: number): number {
   return Number(/^VmRSS:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) * 1024;
 }
 
-/** Addresses of the sandboxes that there are. */
+/** Addresses of the existing sandboxes. */
 function addresses(): string[] {
   const data = new DataFolder(server().dataFolder);
   const network = new Network(data);
   return recordsIn(data.sandboxesFolder).map(({ slot }) => network.address(slot));
 }
 
-/** Flows that these have begun, of which the kernel knows. */
+/** Flows from these addresses in the kernel's table. */
 function flows(of: readonly string[]): string[] {
   const lines = readFileSync("/proc/net/nf_conntrack", "utf8").split("\n");
   return lines.filter((line) => of.includes(/ src=(\S+) /.exec(line)?.[1] ?? ""));
@@ -114,7 +114,7 @@ test(
   async () => {
     const { pid, dataFolder } = server();
     const sandboxes = await makeSandboxes(COUNT);
-    // What is made once is there after this.
+    // After this, everything that is made only once exists.
     for (const step of [0, 1, 2, 3]) await lightWork(sandboxes, step, step);
     const before = { files: filesOf(pid), memory: memoryOf(pid), dead: LONG ? deadCgroups() : 0 };
     const over = new AbortController();

@@ -10,7 +10,7 @@ const server = serverOfFile("many-sandboxes", { SANDLOT_READY: "0" });
 const COUNT = 50;
 const numbers = Array.from({ length: COUNT }, (_, at) => at);
 
-/** What a sandbox has to work out for its number. */
+/** The number that a sandbox has to compute. */
 function triangle(at: number): number {
   return (at * (at + 1)) / 2;
 }
@@ -73,7 +73,7 @@ test("sandboxes that come and go in waves never mix up", async () => {
         return stdout;
       }),
     );
-    // Nothing but its own: a disk or an address that passes from one to the next is clean.
+    // Only its own output: a disk or an address that passes from one sandbox to the next is clean.
     expect(outputs).toEqual(numbers.slice(0, 8).map((at) => `${wave}-${at}\n`));
   }
 });

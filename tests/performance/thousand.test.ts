@@ -18,7 +18,7 @@ const HALF = COUNT / 2;
 const AT_ONCE = 8;
 const SAMPLES = LONG ? 20 : 2;
 const LIFE = { timeoutMs: 24 * 3_600_000 };
-/** Other clients' requests are let through at once, whatever the number. */
+/** The server admits other clients' requests at once, whatever their number. */
 const SETTINGS = { SANDLOT_READY: "0", SANDLOT_CHANGES_PER_SECOND: "10000", SANDLOT_READS_PER_SECOND: "10000" };
 const TEST_MS = LONG ? 3_600_000 : 240_000;
 
@@ -90,7 +90,7 @@ async function listed(server: TestServer): Promise<Set<string>> {
   return ids;
 }
 
-/** Reads until `isOver`, and answers how long each took. */
+/** Sends reads until `isOver`, and returns the duration of each. */
 async function readersWait(server: TestServer, isOver: () => Promise<boolean>): Promise<number[]> {
   const times: number[] = [];
   for (let over = false; !over; over = times.length % 20 === 0 && (await isOver())) {

@@ -33,7 +33,7 @@ const guestPid = (sandbox: Sandbox) => asRoot(sandbox, "echo $PPID");
  */
 const END_ALL_OF_USER = "setpriv --reuid=user --regid=user --clear-groups sh -c 'kill -KILL -1'";
 
-/** Without an answer for long enough there is no status. */
+/** The status is undefined after a timeout. */
 async function health(host: string): Promise<{ status: number | undefined; ms: number }> {
   const begun = performance.now();
   const asked = fetch(`${server().url}/health`, {
@@ -158,7 +158,7 @@ attacked("a fork bomb of root's: commands are refused for what they are refused 
 });
 
 // Seen to fail with a guest that has the users' own score while it starts a command: it was killed, being the largest.
-// And without GuestPages: the sandbox that first ran the guest was charged for its pages and lost them, and answers
+// Also without GuestPages: the sandbox that first ran the guest was charged for its pages and lost them, and responses
 // took up to 4.1 s.
 const MEMORY_BOMBS = [
   [
@@ -177,7 +177,7 @@ for (const [what, script] of MEMORY_BOMBS) {
     await sandbox.commands.run("while :; do python3 bomb.py; done", { background: true, timeoutMs: 0 });
     await expectPrompt(sandbox);
     const kills = "cat /sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events 2>/dev/null; true";
-    // Root's own commands die before the guest, too: what they are to do may need more than one try.
+    // The kernel kills root's commands before the guest, too: they may need more than one try.
     const orDead = (done: Promise<boolean>) => done.catch(() => false);
     const hasKilled = () => asRoot(sandbox, kills).then((said) => /oom_kill [1-9]/.test(said));
     await until("the memory was too little", () => orDead(hasKilled()));

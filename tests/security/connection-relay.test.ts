@@ -47,7 +47,7 @@ function policy(more: Partial<EgressPolicy>): EgressPolicy {
   return Object.assign({ allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null }, more);
 }
 
-/** Asks for a page; the sandbox believes that the name leads to `address`. */
+/** Fetches a page; the sandbox believes that the name resolves to `address`. */
 async function curl(plugged: Plugged, url: string, address: string, ...more: string[]): Promise<string> {
   const { hostname, port, protocol } = new URL(url);
   const to = `${hostname}:${port === "" ? (protocol === "https:" ? 443 : 80) : port}:${address}`;

@@ -57,7 +57,7 @@ describe("who looks into a volume", () => {
     expect(await quiet.readFile("/x", volumes.at)).toBe("x");
     expect(performance.now() - began).toBeLessThan(5_000);
     const answers = await Promise.all(flood);
-    // Those that are too many at once are told to come again.
+    // Requests above the concurrency limit are told to retry.
     expect(answers.filter((answer) => answer !== "503" && /^\d{3}$/.test(answer))).toEqual([]);
   });
 });

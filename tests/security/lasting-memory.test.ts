@@ -100,7 +100,7 @@ test("a guest that is ended for lack of memory comes back, though those who hold
   await sandbox.files.write("/tmp/small-ones.py", SMALL_ONES);
   const bomb = await sandbox.commands.run("python3 /tmp/small-ones.py", { background: true, timeoutMs: 0 });
   bomb.wait().catch(() => undefined);
-  // Commands are among the first to be ended now; the guest itself answers.
+  // The kernel now kills commands first; the guest itself answers.
   const guestNow = () => asRoot(sandbox, "echo $PPID").catch(() => undefined);
   let later: string | undefined;
   await until(

@@ -99,7 +99,7 @@ test("every socket is of loopback, of the gateway, or the listener with TLS", as
   const isOwn = ({ address, port }: Listening) => address === "0.0.0.0" && port === TLS_PORT;
   const isLoopback = ({ address }: Listening) => /^127\.|^\[::1\]$/.test(address);
   const isGateway = ({ address }: Listening) => GATEWAY.test(address);
-  // What is looked for is there.
+  // Sockets of each kind exist, so the check below is not empty.
   for (const kind of [isOwn, isLoopback, isGateway]) expect(sockets.filter(kind)).not.toEqual([]);
   expect(sockets.filter((socket) => !isOwn(socket) && !isLoopback(socket) && !isGateway(socket))).toEqual([]);
 });
@@ -131,7 +131,7 @@ test("it asks every caller of the management interface who he is, and lets nobod
     }),
   );
   expect(answers.filter((answer) => !answer.endsWith(": 401"))).toEqual([]);
-  // Whether it serves, what it speaks, and uploads, whose links are signed.
+  // The health check, the protocol's description, and uploads, whose links are signed.
   const open = routes.filter(({ auth }) => auth === "none").map(({ path }) => path);
   expect(open.sort()).toEqual(["/health", "/openapi.json", "/templates/{templateID}/files/{hash}"]);
   expect(await fromOutside(`8000-${secret.sandboxId}`, "/")).toBe("403");

@@ -93,7 +93,7 @@ test.each([
   expect(segments).toEqual([16, "ENOSPC"]);
   expect(memory).toEqual([256, "ENOSPC"]);
   expect(processes).toEqual([expect.any(Number), "EAGAIN"]);
-  // Some places are taken by what is there already.
+  // Existing processes take some of the places.
   expect(processes[0]).toBeLessThan(processesMax);
   expect(processes[0]).toBeGreaterThan(processesMax - 100);
   await sandbox.kill();
@@ -108,7 +108,7 @@ describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
     await sandbox.connect(LIFE);
   });
 
-  // Seen to fail without max= of devpts: one sandbox had 2 000 of the 3 071 that there were for all.
+  // Seen to fail without max= of devpts: one sandbox had 2 000 of the machine's 3 071 terminals.
   test("has so many terminals and no more, and others have theirs", async () => {
     const told = Promise.withResolvers<string>();
     await sandbox.commands.run(`python3 -c '${GREEDY}'`, {
@@ -141,7 +141,7 @@ test("open files are paid for with the sandbox's own memory, and the machine has
   await sandbox.kill();
 });
 
-// Seen to fail without leaveMemoryToMachine(): 9223372036854771712, and the server could be ended for what they took.
+// Seen to fail without leaveMemoryToMachine(): 9223372036854771712, and the kernel could kill the server for it.
 test("all sandboxes together leave the machine a part of its memory", async () => {
   const sandbox = await create();
   const files = ["memory/sandlot/memory.limit_in_bytes", "sandlot/memory.max"].map((file) => join(CGROUP_ROOT, file));

@@ -33,11 +33,11 @@ interface Connected {
   open: Sandbox;
   /** Was made without internet access. */
   offline: Sandbox;
-  /** As `open`, but nothing was said about it. */
+  /** Like `open`, but by default. */
   neighbour: Sandbox;
 }
 
-/** Those of `probes` that answer to a neighbour on the machine's uplink. */
+/** Those of `probes` that are answered to a neighbour on the machine's uplink. */
 async function reachedFromInternet(probes: readonly string[]): Promise<string[]> {
   const probe = join(import.meta.dir, "../support/services/probe.py");
   const stdout = await run([...enterInternet(String(process.env.SANDLOT_TEST_RUN)), "python3", probe, ...probes]);
@@ -173,7 +173,7 @@ export function holdNetworkWalls(server: () => TestServer, make: () => Promise<C
     const gateway = gatewayAddress(Number(readFileSync(join(runFolder, "net"), "utf8")));
     const ports = [53, own?.port].map((port) => `tcp ${gateway} ${port}`);
     const probes = [`dns ${gateway} 53`, ...ports, `tcp ${MACHINE_ADDRESS} ${own?.port}`];
-    // From there the machine is reached, and here its own service answers at the relay's address, too.
+    // The machine is reachable from there, and its own service here answers at the relay's address, too.
     expect(await reachedFromInternet(probes)).toEqual([`tcp ${MACHINE_ADDRESS} ${own?.port}`]);
     expect(await answersThisMachine(`http://${gateway}:${own?.port}/`)).toBe(true);
     await expectReached(open, [`dns ${gateway} 53`, "dns 169.254.0.22 53"]);

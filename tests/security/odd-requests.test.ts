@@ -12,7 +12,7 @@ import { rawRequest } from "../support/raw-request.ts";
 import { sharedServer } from "../support/shared-server.ts";
 
 const PORT = 8080;
-/** A server that waits for more of a request says nothing; then the client leaves. */
+/** A server that waits for more of a request sends nothing; then the client leaves. */
 const QUIET_MS = 2_000;
 const server = sharedServer();
 let sandbox: Sandbox;
@@ -101,7 +101,7 @@ const AMBIGUOUS: Record<string, string> = {
   "a tunnel": `CONNECT HOST:80 HTTP/1.1\r\nHost: HOST\r\n\r\n${HIDDEN}`,
 };
 
-/** Each with its own paths, so that all can be sent at once and what is seen tells which it was. */
+/** Each with its own paths, so that all can be sent at once and still be told apart. */
 const numbered = Object.entries(AMBIGUOUS).map(([name, text], number) => ({
   name,
   number,
@@ -117,7 +117,7 @@ test(`a service never sees what is hidden in another request, in any of ${number
     wrong: [],
     twice: [],
   });
-  // It has eyes: what has one meaning is carried, and told.
+  // The check works: an unambiguous request is forwarded and recorded.
   await exchange(`GET /odd/plain HTTP/1.1\r\nHost: ${host()}\r\nConnection: close\r\n\r\n`);
   expect(await seen()).toEqual(["GET /odd/plain"]);
 });

@@ -24,7 +24,7 @@ test("walls that a process makes for itself are kept by a pause, or cannot be ma
     background: true,
     timeoutMs: 0,
   });
-  /** What it says the next time. */
+  /** The program's next report. */
   const asked = async (nth: number): Promise<Record<string, unknown>> => {
     const wait = `echo > /tmp/in; until test $(wc -l < /tmp/out) = ${nth}; do sleep 0.02; done; tail -n 1 /tmp/out`;
     return JSON.parse((await sandbox.commands.run(wait, AS_ROOT)).stdout);

@@ -12,7 +12,7 @@ import { until } from "../support/until.ts";
 
 const PROBE = join(import.meta.dir, "../support/services/probe.py");
 
-/** On any port each, says which, and answers every connection with its name and where it came from. */
+/** Listens on a free port, prints it, and answers every connection with its name and the source address. */
 const TOY = `
 import os, socket, sys, threading
 os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))
@@ -130,12 +130,12 @@ class PluggedNamespace {
     return ["nsenter", `--net=/proc/${this.process.pid}/ns/net`, "--", ...argv];
   }
 
-  /** Those of `probes` that answer. */
+  /** Those of `probes` that are answered. */
   async reached(probes: readonly string[]): Promise<string[]> {
     return linesOf(await run(this.command(["python3", PROBE, ...probes])));
   }
 
-  /** What is answered to a line there. */
+  /** The answer to a line sent there. */
   async asked(address: string, port: number): Promise<string> {
     const script = `
 import socket
@@ -174,7 +174,7 @@ export async function expectOnly(
   );
 }
 
-/** Those of `probes` that answer to a process of this machine. */
+/** Those of `probes` that are answered to a process of this machine. */
 export async function reachedBy(uid: number, probes: readonly string[]): Promise<string[]> {
   const identity = [`--reuid=${uid}`, `--regid=${uid}`, "--clear-groups"];
   return linesOf(await run(["setpriv", ...identity, "/usr/bin/python3", PROBE, ...probes]));

@@ -27,7 +27,7 @@ const server = serverOfFile("restored-walls", { SANDLOT_READY: "0" });
 const create = (more: { allowInternetAccess?: boolean } = {}) =>
   Sandbox.create({ ...server().options, ...LIFE, ...more });
 
-/** What holds a sandbox in, as it sees it itself; its user ids on the machine, which differ, by their places. */
+/** The isolation as the sandbox sees it; its user ids on the machine, which differ, by their positions. */
 async function fromInside(sandbox: Sandbox): Promise<unknown> {
   const { stdout } = await sandbox.commands.run("python3 /tmp/portrait.py", { user: "root" });
   const { firstId = 0 } = recordOf(new DataFolder(server().dataFolder), sandbox.sandboxId);
@@ -64,7 +64,7 @@ describe.each(["resumed", "forked", "from a snapshot"] as const)("a sandbox, %s"
     const original = await create();
     const portrait = await Bun.file(join(import.meta.dir, "../support/services/portrait.py")).text();
     await original.files.write("/tmp/portrait.py", portrait);
-    // With connections to itself: what holds packets back while they are restored must be gone afterwards.
+    // With connections to itself: the rule that holds packets back during a restore must be gone afterwards.
     await startListening(original, "exec python3 -u -m http.server 8000");
     await startListening(
       original,

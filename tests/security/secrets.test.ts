@@ -34,7 +34,7 @@ const given = {
   input: newSecret("input"),
   mistaken: newSecret("mistaken"),
 };
-/** What the server makes and gives out. */
+/** Secrets that the server makes and gives out. */
 const made = {
   apiKey: "",
   accessToken: "",
@@ -78,7 +78,7 @@ const receiver = Bun.serve({
     return new Response("no", { status: 500 });
   },
 });
-/** Whatever was answered that should tell no secret. */
+/** All responses that should contain no secret. */
 const answers: string[] = [];
 
 async function call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}) {
@@ -243,7 +243,7 @@ test("a proxy of the server's environment is asked for nothing", () => {
 
 const SEARCHED_MAX = "16M";
 
-/** Files of the server, but for what is in disks and memory of sandboxes and in volumes, which is the tenants' own. */
+/** Files of the server, without the content of sandboxes' disks, memory and volumes, which belongs to tenants. */
 async function files(): Promise<{ path: string; mode: number; content: string }[]> {
   const { path, runFolder } = new DataFolder(server().dataFolder);
   // The server has its own mount namespace, in which `disks` may be a separate filesystem.
@@ -299,7 +299,7 @@ test("none is in the arguments or the environment of any process but those that 
   const isRight = ({ where, text, command, nested }: Place) =>
     where === "environ" && (nested ? inside.includes(text) : command === own && text === given.environment);
   expect(watch.found.filter((place) => !isRight(place))).toEqual([]);
-  // It has eyes: what is somewhere for a while was seen there.
+  // The watch works: it saw secrets that are somewhere for a while.
   const seen = watch.found.map(({ text }) => text);
   expect([seen.includes(given.environment), seen.includes(given.variable)]).toEqual([true, true]);
 });

@@ -12,7 +12,7 @@ import { newDataFolder, startServer, type TestServer, tearDownServer } from "../
 const MIB = 1024 * 1024;
 const BANDWIDTH_MBIT = 40;
 const DISK_MB = 8;
-/** More than passes at once, and enough to tell a bound from none. */
+/** More than passes at once, and enough to detect a missing limit. */
 const SENT_MB = 4;
 const SENT_MIN_MS = 500;
 const STORED_MB = 12;
@@ -44,7 +44,7 @@ describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
     return performance.now() - begun;
   }
 
-  /** Nothing that gzip could make shorter. */
+  /** Random data, which gzip cannot shorten. */
   const content = new Uint8Array(randomBytes(SENT_MB * MIB)).buffer;
   const send = () => sandbox.files.write("/dev/shm/sent", content);
   const receive = () => sandbox.files.read("/dev/shm/sent", { format: "bytes" });
@@ -55,7 +55,7 @@ describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
     expect(await msOf(send)).toBeGreaterThan(SENT_MIN_MS);
     expect(await msOf(receive)).toBeGreaterThan(SENT_MIN_MS);
     expect(await msOf(store)).toBeGreaterThan(STORED_MIN_MS);
-    // Behind runsc it is still in the machine's memory, and no disk is asked.
+    // Behind runsc the data is still in the machine's memory, and the disk is not read.
     if (wall === "crun") expect(await msOf(readBack)).toBeGreaterThan(STORED_MIN_MS);
   });
 

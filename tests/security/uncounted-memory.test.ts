@@ -117,7 +117,7 @@ test.each([
         await said(`/sandboxes/${sandboxId}/logs`),
       ),
     );
-    // What others do is not touched.
+    // Other sandboxes are not affected.
     const other = await Sandbox.create({ ...options, ...LIFE });
     expect(await other.isRunning()).toBe(true);
     await other.kill();

@@ -17,7 +17,7 @@ interface Attacked {
   sandbox: () => Sandbox;
 }
 
-/** The tests of all walls but the network's, of a sandbox that runs when they do. */
+/** The isolation tests except the network's, for a sandbox that is already running. */
 export function holdWalls({ wall, life, server, sandbox }: Attacked): void {
   /** Exit code, output and errors of a command run as root inside. */
   async function asRoot(command: string): Promise<{ exitCode: number; text: string }> {
@@ -68,7 +68,7 @@ export function holdWalls({ wall, life, server, sandbox }: Attacked): void {
     expect((await asRoot("mount -o remount,rw /.sandlot")).exitCode).not.toBe(0);
     const { stdout } = await sandbox().commands.run("env; cat /proc/self/environ | tr '\\0' '\\n'");
     expect(stdout).not.toContain("SANDLOT_");
-    // Not every kernel keeps the environment of root's processes to root; what is in it is the sandbox's size.
+    // Not every kernel hides the environment of root's processes; it only holds the sandbox's size.
     const first = (await sandbox().commands.run("cat /proc/1/environ | tr '\\0' '\\n' || true")).stdout;
     expect(first.match(/SANDLOT_(?!CPU_COUNT|MEMORY_(?:MB|FILE)|COPY)\w*/g)).toBeNull();
   });

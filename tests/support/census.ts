@@ -15,7 +15,7 @@ interface Census {
   mounts: number;
   loopDevices: number;
   interfaces: number;
-  /** Of which the firewall says something. */
+  /** Slots with firewall rules. */
   ruledSlots: number;
   runFolders: number;
   disks: number;
@@ -42,8 +42,8 @@ export function tagOf(dataFolder: string): string {
 }
 
 /**
- * Of sandboxes only: what the server itself needs (its pool of disks, its table, one CRIU that waits in a cgroup) is
- * not counted.
+ * Counts sandboxes only, not what the server itself needs: its pool of disks, its table, one CRIU that waits in a
+ * cgroup.
  */
 export async function census(dataFolder: string): Promise<Census> {
   const tag = tagOf(dataFolder);
@@ -146,7 +146,7 @@ function mountsOf(pid: number): string {
   }
 }
 
-/** Those that hold a disk in this pool, deleted or not: the file's name alone could be another server's. */
+/** Loop devices with a disk in this pool, deleted or not: the file's name alone could be another server's. */
 async function loopDevicesOn(pool: string, runFolder: string): Promise<number> {
   const device = await inMountNamespace(runFolder, ["stat", "--format", "%d", pool]);
   const listed = await attempt(["losetup", "--list", "--json", "--output", "NAME,BACK-FILE,BACK-MAJ:MIN"]);

@@ -21,8 +21,7 @@ export async function shell(data: DataFolder, id: string, line: string): Promise
 }
 
 /**
- * Starts a Python program as the guest starts processes; it goes on by itself. Works while the sandbox asks for no
- * token.
+ * Starts a Python program as the guest starts processes; it runs on by itself. Works while the sandbox needs no token.
  */
 export async function startPython(machine: Machine, id: string, program: string, ...args: string[]): Promise<void> {
   const guest = new GuestClient(machine.addressOf(id) ?? "", "");
@@ -32,7 +31,7 @@ export async function startPython(machine: Machine, id: string, program: string,
   await reader?.cancel();
 }
 
-/** What a service inside says to a line; connections are tried until it is up. */
+/** The answer of a service inside to a line; retries connections until the service is up. */
 export async function ask(machine: Machine, id: string, port: number, line = ""): Promise<string> {
   const address = machine.addressOf(id) ?? "";
   const deadline = performance.now() + UP_WITHIN_MS;
@@ -75,7 +74,7 @@ export class Line {
     });
   }
 
-  /** What comes back for `text`. */
+  /** The reply to `text`. */
   echo(text: string): Promise<string> {
     return new Promise((resolve) => {
       this.#answer = resolve;

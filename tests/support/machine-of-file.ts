@@ -56,7 +56,7 @@ export class MachineOfFile {
 
   /** Removes everything of it from this machine except, if requested, its data. */
   async teardown(options: { keepData: boolean }): Promise<void> {
-    // There may be none: it could not be opened.
+    // Undefined if the machine could not be opened.
     await (this.machine as Machine | undefined)?.close();
     // Also if a sandbox still runs on it; teardown, which ends the sandbox, finds the device again.
     await attempt(["umount", "--lazy", `${this.dataFolder}/disks`]);

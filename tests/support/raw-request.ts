@@ -3,7 +3,7 @@ import { connect } from "node:net";
 
 export interface RawRequest {
   method?: string;
-  /** The request target as it stands in the request line. */
+  /** The request target, exactly as in the request line. */
   target: string;
   host?: string;
   headers?: Record<string, string>;
@@ -32,7 +32,7 @@ export async function rawRequest(serverUrl: string, request: RawRequest): Promis
   return parse(await exchange(hostname, Number(port), head + body));
 }
 
-/** The same with nothing added: the whole request as it is given. */
+/** Sends a whole request exactly as given, with nothing added. */
 export async function rawText(serverUrl: string, text: string): Promise<RawAnswer> {
   const { hostname, port } = new URL(serverUrl);
   return parse(await exchange(hostname, Number(port), text));

@@ -37,7 +37,7 @@ const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 interface Listeners {
   store?(store: Store): void;
   host?(machine: Machine): Host;
-  /** Templates that come with it; none unless given. */
+  /** Built-in templates; none by default. */
   definitions?: readonly TemplateDefinition[];
 }
 
@@ -77,7 +77,7 @@ export class RealServer implements AsyncDisposable {
     listeners.store?.(store);
     const lines: string[] = [];
     const log = jsonLog((line) => lines.push(line));
-    // As on another machine: only what JSON carries passes between control and host.
+    // As on another machine: only JSON passes between control and host.
     const host = serialised(listeners.host?.(machine) ?? machine);
     const control = createControl({
       store,
@@ -102,7 +102,7 @@ export class RealServer implements AsyncDisposable {
     });
   }
 
-  /** What the SDK takes as options. */
+  /** The options of the SDK. */
   optionsWith(apiKey = this.apiKey) {
     return { apiUrl: this.url, sandboxUrl: this.url, apiKey };
   }

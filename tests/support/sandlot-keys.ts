@@ -10,7 +10,7 @@ export async function sandlotKeys(server: TestServer, ...args: string[]): Promis
   return await sandlot(server, "keys", ...args);
 }
 
-/** What it prints. */
+/** Runs the command and returns its output. */
 export async function sandlot(server: TestServer, ...args: string[]): Promise<string> {
   const command = [process.execPath, MAIN, ...args];
   const result = await attempt(command, { env: serverEnv(server.dataFolder) });

@@ -20,7 +20,7 @@ export interface TestServer {
   url: string;
   apiKey: string;
   dataFolder: string;
-  /** What the SDK takes as options. */
+  /** The options of the SDK. */
   options: { apiUrl: string; sandboxUrl: string; apiKey: string };
   /** The server process itself. */
   pid: number;
@@ -45,7 +45,7 @@ export async function startServer(
 ): Promise<TestServer> {
   mkdirSync(dataFolder, { recursive: true });
   const port = freePort();
-  // What files ask for on a server that they share would be kept ready for others that never come.
+  // On a shared server, a template that one file used would be kept ready for clients that never come.
   const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, SANDLOT_READY_MAX: "0", ...extra });
   const child = Bun.spawn([process.execPath, join(PROJECT, "src/cli/main.ts"), "up"], {
     env,
@@ -92,7 +92,7 @@ export async function startServer(
   };
 }
 
-/** What `sandlot down` does, through the command itself, in the network that `enter` leads into. */
+/** Runs `sandlot down` in the network that `enter` leads into. */
 export async function tearDownServer(dataFolder: string, enter: readonly string[] = []): Promise<void> {
   const command = [...enter, process.execPath, join(PROJECT, "src/cli/main.ts"), "down"];
   await run(command, { env: serverEnv(dataFolder), timeoutMs: 120_000 });
@@ -107,7 +107,7 @@ export async function removeStaleServers(enter: readonly string[]): Promise<void
   for (const run of readdirSync(TEST_ROOT)) if (!isRunning(Number(run))) await removeServersOf(run, enter);
 }
 
-/** Tears down whatever servers a run has left, and removes their data. */
+/** Tears down all servers that a run has left, and removes their data. */
 export async function removeServersOf(run: string, enter: readonly string[]): Promise<void> {
   const folder = join(TEST_ROOT, run);
   if (!existsSync(folder)) return;

@@ -12,7 +12,7 @@ import { newDataFolder, startServer, type TestServer } from "./server.ts";
 const LEFT_MAX_PAGES = 50;
 /** All that a file has left, on a busy machine. */
 const ENDED_WITHIN_MS = 60_000;
-/** What every server lists. */
+/** The templates that every server lists. */
 export const BUILT_IN: ReadonlySet<string> = new Set(DEFINITIONS.map(({ id }) => id));
 
 /** Files run one after the other in one process, which keeps these: one for each name. */
@@ -36,7 +36,7 @@ export function sharedServer(wall: Wall = "crun"): () => TestServer {
   return serverShared({ name: wall, settings: SETTINGS[wall] });
 }
 
-/** A server with these settings, by a name of its own. */
+/** A server with these settings, under its own name. */
 export function serverShared(wanted: SharedServer): () => TestServer {
   const { name, readyMs } = wanted;
   beforeAll(() => runningServer(wanted), readyMs);

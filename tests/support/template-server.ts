@@ -5,11 +5,11 @@
 import type { TestServer } from "./server.ts";
 import { serverShared } from "./shared-server.ts";
 
-/** Its root filesystem is in the cache by then; a machine with other work takes its time all the same. */
+/** The root filesystem is in the cache by then, but a busy machine is slow all the same. */
 const BUILT_WITHIN_MS = 300_000;
 
 export function templateServer(name: string): () => TestServer {
-  // None is kept ready: there may be one such server beside each file that runs at the same time.
+  // No ready sandboxes: one such server may run beside each concurrent file.
   const settings = { SANDLOT_WITH: name, SANDLOT_READY: "0" };
   const server = serverShared({ name, settings, readyMs: BUILT_WITHIN_MS });
   return () => {

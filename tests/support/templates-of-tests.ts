@@ -14,12 +14,12 @@ const NEEDED: Readonly<Record<string, readonly string[]>> = {
   "examples/": ALL,
 };
 
-/** Whether a file uses a template that comes with Sandlot. The server that has it built takes a while to start. */
+/** Whether a file uses a built-in template. The server that has it built takes a while to start. */
 export function usesTemplate(file: string): boolean {
   return Object.keys(NEEDED).some((folder) => file.startsWith(folder));
 }
 
-/** What the test run has to make first, given the files that it runs. */
+/** The set-up steps that these test files need. */
 export function templateStepsFor(config: Config, files: readonly string[]): SetupStep[] {
   const { cacheFolder, debianMirror, definitions } = config;
   const needed = Object.entries(NEEDED).flatMap(([folder, templates]) => {

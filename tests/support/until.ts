@@ -1,7 +1,7 @@
 /** Bounded waits and expected refusals. */
 export { until } from "../../src/base/testing/until.ts";
 
-/** What `promise` was rejected with; fails when it was not. */
+/** The error that `promise` was rejected with; fails if it was not. */
 export async function refusalOf(promise: Promise<unknown>): Promise<Error> {
   let value: unknown;
   try {

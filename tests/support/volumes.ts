@@ -9,7 +9,7 @@ export class VolumesOfServer {
   readonly #server: () => TestServer;
   readonly #made: string[] = [];
 
-  /** What a file makes is gone after it; its sandboxes must be, by then. */
+  /** Volumes of a file are removed after it; its sandboxes must be gone by then. */
   constructor(server: () => TestServer) {
     this.#server = server;
     afterAll(async () => {
@@ -17,7 +17,7 @@ export class VolumesOfServer {
     });
   }
 
-  /** With a name of its own. */
+  /** Makes a volume with a unique name. */
   async make(prefix = "volume"): Promise<Volume> {
     const volume = await Volume.create(`${prefix}-${process.pid}-${++made}`, this.#server().options);
     this.#made.push(volume.volumeId);

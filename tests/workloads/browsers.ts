@@ -52,7 +52,7 @@ export const browsers: Workload[] = [
         expect(await ask("ask()")).toBe(String(round));
         await ask("new Promise((resolve) => { const now = ticks; setInterval(() => ticks > now && resolve(1), 1) })");
       }
-      // It still can open what it has not seen.
+      // It can still open a new page.
       await stage.sandbox.files.write("/home/user/second.html", "<title>second</title>");
       const second = `http://127.0.0.1:${DEBUGGING_PORT}/json/new?file:///home/user/second.html`;
       await stage.run(`curl -sf -X PUT '${second}'`);

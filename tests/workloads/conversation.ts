@@ -9,7 +9,7 @@ export class Conversation {
   #heard = "";
   #listener: () => void = () => undefined;
   #handle: CommandHandle | undefined;
-  /** From then on nothing more is said. */
+  /** True once no more output comes. */
   #isOver = false;
 
   private constructor(
@@ -71,7 +71,7 @@ export class Conversation {
     else await this.sandbox.commands.sendStdin(this.pid, `${line}\n`);
   }
 
-  /** Waits for what matches in all that was said and not heard yet, and takes it. */
+  /** Waits for a match in the output that was not consumed yet, and consumes it. */
   async hear(pattern: RegExp): Promise<string> {
     const deadline = Date.now() + HEAR_MS;
     for (;;) {
@@ -89,7 +89,7 @@ export class Conversation {
     }
   }
 
-  /** Says a line and waits for what it leads to. */
+  /** Sends a line and waits for the output that it leads to. */
   async ask(line: string, pattern: RegExp): Promise<string> {
     await this.say(line);
     return await this.hear(pattern);

@@ -2,7 +2,7 @@
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 
-/** Whatever its version. */
+/** Any version. */
 const POSTGRES = "/usr/lib/postgresql/*/bin";
 
 export const databases: Workload[] = [
@@ -14,7 +14,7 @@ export const databases: Workload[] = [
       const writer = await stage.command("exec sqlite3 db");
       await writer.ask("begin immediate; insert into t values (41); select 'count=' || count(*) from t;", /count=1/);
       await stage.pauseAndResume();
-      // The lock is held still, and what is not committed is not seen.
+      // The lock is still held, and uncommitted rows are not visible.
       expect(await stage.run("sqlite3 db 'insert into t values (0)' 2>&1 || true")).toContain("database is locked");
       expect(await stage.run("sqlite3 db 'select count(*) from t'")).toBe("0");
       await writer.ask("insert into t values (1); commit; select 'sum=' || sum(x) from t;", /sum=42/);

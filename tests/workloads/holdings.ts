@@ -10,7 +10,7 @@ export interface Holding {
   fate: "kept" | "reset" | "lost";
   setup: string;
   look: string;
-  /** What `look` must say afterwards; if it is not given, the same as before. */
+  /** The result of `look` afterwards; by default, the same as before. */
   after?: string;
 }
 
@@ -26,9 +26,7 @@ function lost(what: string, setup: string, put: string, take: string, after: str
   return { ...keptWithin(what, setup, put, take), fate: "lost", after };
 }
 
-/**
- * What can be taken out only once: each look takes it and puts it in again, so that it is there when the pause comes.
- */
+/** Content that can be taken out only once: each look takes it and puts it back, so that it is there at the pause. */
 function keptWithin(what: string, setup: string, put: string, take: string): Holding {
   return kept(what, `${setup}\ndef put(): ${put}\nput()`, `${take}, put()`);
 }
@@ -270,7 +268,7 @@ export const holdings: readonly Holding[] = [
   ),
 ];
 
-/** Says what it sees for every line that it gets. */
+/** Reports its state for every line of input. */
 export function holdingProgram({ setup, look }: Holding): string {
   return `
 import ctypes, fcntl, hashlib, mmap, multiprocessing.shared_memory, os, resource, select, shutil, signal, socket, struct

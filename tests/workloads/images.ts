@@ -42,7 +42,7 @@ const CHROMIUM = {
 export const WORKLOADS_IMAGE = WORKLOADS.image;
 export const CHROMIUM_IMAGE = CHROMIUM.image;
 
-/** What the test run has to make first, given the files that it runs. */
+/** The set-up steps that these test files need. */
 export function imageSteps({ cacheFolder, debianMirror }: Config, files: readonly string[]): SetupStep[] {
   if (!files.includes(TEST_FILE)) return [];
   return [WORKLOADS, ...(LONG ? [CHROMIUM] : [])].map((image) => debianImageStep(cacheFolder, debianMirror, image));

@@ -51,7 +51,7 @@ export const refusals: Workload[] = [
   ),
 ];
 
-/** A program that holds something until it is told to let go: then the pause is possible. */
+/** A program that holds a resource until told to release it; then the pause is possible. */
 function refused(what: string, reason: RegExp, hold: string, letGo: string): Workload {
   const program = `
 import ctypes, os, socket, struct, sys

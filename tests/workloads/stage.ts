@@ -39,7 +39,7 @@ export class Stage {
     return addressOf(this.machine, this.id);
   }
 
-  /** What a command that ends by itself says. */
+  /** The output of a command that ends by itself. */
   async run(command: string): Promise<string> {
     return (await this.sandbox.commands.run(command, { timeoutMs: 180_000 })).stdout.trim();
   }
@@ -56,14 +56,14 @@ export class Stage {
     return this.#remember(await Conversation.withTerminal(this.sandbox));
   }
 
-  /** A Python program that answers lines; its text comes as a file, as agents do it. */
+  /** A Python program that answers lines, written to a file as agents do. */
   async python(program: string): Promise<Conversation> {
     const path = `/tmp/${crypto.randomUUID()}.py`;
     await this.sandbox.files.write(path, program);
     return await this.command(`exec python3 -u ${path}`);
   }
 
-  /** Twice: what was restored can be written again. All conversations go on afterwards. */
+  /** Twice, because a restored sandbox must be able to write a checkpoint again. All conversations go on afterwards. */
   async pauseAndResume(whilePaused?: () => Promise<void>): Promise<void> {
     await this.#pauseAndResumeOnce(whilePaused);
     await this.pauseAndResumeOnce();

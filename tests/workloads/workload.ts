@@ -5,8 +5,8 @@ export interface Workload {
   /** As the row says it. */
   what: string;
   /**
-   * kept: goes on as if nothing had happened. closed: sees an error and can go on. refused: the pause is, the sandbox
-   * runs on.
+   * kept: goes on as if nothing had happened. closed: sees an error and can go on. refused: the pause is refused, and
+   * the sandbox runs on.
    */
   fate: "kept" | "closed" | "refused";
   /** Starts the program, builds up state that only its memory holds, pauses, and checks what is left. */

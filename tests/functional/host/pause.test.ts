@@ -133,7 +133,7 @@ describe("a resume", () => {
     } finally {
       clearInterval(busy);
     }
-    // By then the check that would end it has run for a while.
+    // Long enough for a late check to end the sandbox.
     await Bun.sleep(100);
     expect(await shell(here.data, id, "echo here")).toBe("here");
     await here.machine.removeCheckpoint("late");

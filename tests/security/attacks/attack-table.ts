@@ -37,12 +37,12 @@ export function record(wall: Wall, life: Life, open: Open): void {
   writeTable();
 }
 
-/** Of what is recorded, into the page. */
+/** Writes the recorded findings into the page. */
 export function writeTable(): void {
   writeFileSync(PAGE, pageWith(readFileSync(PAGE, "utf8"), tableOf(recorded())));
 }
 
-/** What the page has between its two marks. */
+/** The text between the page's two marks. */
 export function tableOn(page: string): string {
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
   if (begin < 0 || end < begin) throw new Error(`docs/security.md has lost "${BEGIN.trim()}" or "${END}"`);

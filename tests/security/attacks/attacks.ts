@@ -12,7 +12,7 @@ type Reference = readonly [file: string, title: string];
 
 export interface Attack {
   number: number;
-  /** What is tried, as the table says it. */
+  /** The attack, as named in the table. */
   name: string;
   /** The program in tests/security/attacks/inside has attempts for it. */
   inside?: true;
@@ -25,7 +25,7 @@ export interface Attack {
   behindRunsc?: readonly Reference[];
   /** The part of the attack that is not held, and why: for both isolation runtimes. */
   open?: string;
-  /** Why what comes to something under runsc is no attack on the machine. */
+  /** Why an attempt that succeeds under runsc is no attack on the machine. */
   underRunsc?: string;
   /** Why it cannot be tried here. */
   notApplicable?: string;

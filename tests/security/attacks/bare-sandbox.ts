@@ -36,7 +36,7 @@ export class BareSandbox implements AsyncDisposable {
     this.root = join(this.#folder, "root");
   }
 
-  /** What the attacks found, as they wrote it. `prepare` changes the root before anything runs in it. */
+  /** The findings of the attacks, as they wrote them. `prepare` changes the root before anything runs in it. */
   async attacked(
     edits: ConstructorParameters<typeof EditingToolbox>[1],
     prepare: (root: string) => void = () => undefined,

@@ -20,9 +20,9 @@ const LINKS: Record<string, string>[] = [
   { ".sandlot": "/proc/1/root/etc" },
 ];
 
-/** What the kernel says of a way that leads out of a root, or nowhere. */
+/** The kernel's errors for a path that leads out of a root, or nowhere. */
 const REFUSALS = /is invalid: Not a directory|Invalid cross-device link|Too many levels of symbolic links/;
-/** This sandbox has a root in memory, and no disk of its own. */
+/** This sandbox has a root in memory, and no disk. */
 const DISK = "15";
 
 describe("an image with links in place of what is mounted and hidden", () => {

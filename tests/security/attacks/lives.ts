@@ -4,7 +4,7 @@ import type { Life } from "./attack-table.ts";
 
 const LIFE = { timeoutMs: 600_000 };
 
-/** What the SDK takes as options. */
+/** The options of the SDK. */
 type Options = { apiUrl: string; sandboxUrl: string; apiKey: string };
 
 /** The same sandbox, after its processes were ended and made again. */

@@ -19,7 +19,7 @@ interface Attacked {
   rounds: number;
 }
 
-/** What it gave, or the status that it was refused with. */
+/** The result of the call, or the status of its refusal. */
 export async function statusOf(call: Promise<unknown>): Promise<string> {
   return await call.then(
     (value) => String(value),

@@ -12,7 +12,7 @@ const LIFE = { timeoutMs: 600_000 };
 const server = sharedServer();
 const USERS = ["user", "root"];
 
-/** Takes what it can get of everything, says so, and keeps it. */
+/** Takes as much as it can of every resource, reports it, and keeps it. */
 const HOG = `
 import array, ctypes, os, resource, signal, socket, sys, time
 libc = ctypes.CDLL(None)

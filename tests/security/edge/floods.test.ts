@@ -20,10 +20,10 @@ import type { FLOODS } from "../../support/programs/flood.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 
 const PROGRAM = join(import.meta.dir, "../../support/programs/flood.ts");
-/** Many short rounds: what else the machine does lasts longer than one, and so holds up both kinds alike. */
+/** Many short rounds: other work on the machine lasts longer than one, and so delays both kinds alike. */
 const ROUNDS = 10;
 const REQUESTS = 16;
-/** Until a flood has begun anew, or what it left is done. */
+/** Time until a continued flood is under way, or the rest of a stopped one is done. */
 const SETTLE_MS = 125;
 const SLOWER_MAX = 3;
 /** A request passes three processes, and each may wait for a turn of a few milliseconds on one of two processors. */
@@ -74,7 +74,7 @@ async function ask(): Promise<number> {
   return performance.now() - beganMs;
 }
 
-/** Of all threads of this process: Bun's fetch has one of its own. */
+/** Sets the priority of all threads of this process: Bun's fetch has its own thread. */
 function setOwnPriority(niceness: number): void {
   for (const thread of readdirSync("/proc/self/task")) {
     try {
@@ -132,7 +132,7 @@ class Flood implements AsyncDisposable {
   constructor(kind: keyof typeof FLOODS, to: string, connections: number) {
     const { port } = new URL(server().url);
     const command = ["nice", "-n", "19", process.execPath, PROGRAM, port, to, kind, String(connections)];
-    // Only what needs a key has one.
+    // Only floods that need a key get one.
     if (kind.startsWith("bodies")) command.push(attackersKey);
     this.#child = Bun.spawn(command, { stdin: "ignore", stdout: "pipe", stderr: "inherit" });
   }

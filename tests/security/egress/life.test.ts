@@ -39,7 +39,7 @@ beforeAll(async () => {
   await until("every way leads out", async () => Object.values(await sending.seen(mark)).every((count) => count > 0));
   ({ snapshotId } = await open.createSnapshot());
   await open.kill();
-  // What it sent last may still be on its way.
+  // The last packets may still be on their way.
   await until("nothing comes any more", async () => {
     before = await sending.seen(mark);
     await Bun.sleep(200);

@@ -194,7 +194,7 @@ describe("a name that leads inside", () => {
 
   test("only when it is asked for again opens nothing", async () => {
     const names = Array.from({ length: 8 }, () => `${newMark()}.rebind.test`);
-    // The sandbox is told the open address or the closed one, and then goes to the open one by itself, twice.
+    // DNS gives the sandbox the open or the closed address; then it goes to the open one by itself, twice.
     const exchanges = names.flatMap((name) => [...bothWays(name, name), ...bothWays(OUTSIDE, name)]);
     const told = (await exchange(sandbox, [...exchanges, ...exchanges])).flat();
     expect(told.filter((text) => MUST_BE_CLOSED.some((address) => text.endsWith(`@${address}`)))).toEqual([]);

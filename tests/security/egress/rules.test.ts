@@ -31,7 +31,7 @@ afterAll(() => here.remove());
 
 type Plugged = Awaited<ReturnType<PluggedNamespaces["plug"]>>;
 
-/** What a program says, line by line. */
+/** The output of a program, line by line. */
 class Lines {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   #text = "";
@@ -166,7 +166,7 @@ describe("flows that are open", () => {
 });
 
 describe("while rules are changed again and again", () => {
-  /** Sends without end what must not pass, over TCP and UDP, beside a connection that must go on; says how often. */
+  /** Keeps sending forbidden packets over TCP and UDP, beside a connection that must go on; reports their number. */
   const FLOOD = `
 import socket, sys, threading
 forbidden, allowed, word = (sys.argv[1], 7000), (sys.argv[2], 7000), sys.argv[3].encode()
@@ -345,7 +345,7 @@ test("a server that starts again over sandboxes has their rules with its table",
   const named: EgressPolicy = { ...deny(...ALL), allowRanges: [`${OTHER}/32`], allowNames: ["a.test"] };
   const egresses: Egress[] = ["open", "closed", deny(`${OUTSIDE}/32`), named];
   const all = await Promise.all(egresses.map((egress) => here.plug(egress)));
-  // Of this one the server that was killed had written nothing down yet.
+  // The killed server had not recorded this one yet.
   const unknown = await here.plug(deny(`${OUTSIDE}/32`));
   await here.network.close();
   const bySlot = new Map(all.map(({ slot }, index) => [slot, egresses[index] ?? "open"]));

@@ -6,12 +6,12 @@ import { until } from "../until.ts";
 
 const SERVICES = join(import.meta.dir, "../services");
 
-/** A connection and the requests on it; what is not said is as in services/web-probe.py. */
+/** A connection and the requests on it; defaults are in services/web-probe.py. */
 export interface Exchange {
   /** Where the connection goes: an address, or a name that the sandbox resolves. */
   address: string;
   port?: number;
-  /** Begins TLS and names this server; empty: names none. */
+  /** Begins TLS with this server name; empty: without a name. */
   name?: string;
   hosts: readonly string[];
   path?: string;
@@ -26,7 +26,7 @@ export async function giveProbes(sandbox: Sandbox): Promise<void> {
   }
 }
 
-/** Those of `probes`, such as "tcp 1.1.1.1 80" (services/probe.py), that answer. */
+/** Those of `probes`, such as "tcp 1.1.1.1 80" (services/probe.py), that are answered. */
 export async function reached(sandbox: Sandbox, probes: readonly string[]): Promise<string[]> {
   const quoted = probes.map((probe) => `'${probe}'`).join(" ");
   // One try for a name, not the resolver's usual four of five seconds: the probes are to end together.
@@ -72,7 +72,7 @@ async function asked(path: string): Promise<number> {
 
 let marks = 0;
 
-/** A text that nothing else sends. Fit to be part of a name. */
+/** A text that nothing else sends, valid as part of a name. */
 export function newMark(): string {
   return `m${process.pid}x${++marks}x${crypto.randomUUID().slice(0, 8)}`;
 }

@@ -6,7 +6,7 @@ import { newMark, timesAsked, timesSeen } from "./probing.ts";
 
 /** A program inside that keeps sending in every way, whatever the result (services/sender.py). */
 export class Sending {
-  /** What was seen of a mark that never got out. */
+  /** The counts of a mark that never got out. */
   static readonly NOTHING = { udp: 0, quic: 0, tcp: 0, web: 0, names: 0 };
 
   private constructor(
@@ -15,12 +15,12 @@ export class Sending {
     readonly program?: CommandHandle,
   ) {}
 
-  /** One that runs in there already. */
+  /** A program that already runs in the sandbox. */
   static goingOn(sandbox: Sandbox, name: string): Sending {
     return new Sending(sandbox, name);
   }
 
-  /** To an address, and to a name at that address. It sends nothing before it has a mark. */
+  /** Sends to an address, and to a name at that address, once it has a mark. */
   static async start(sandbox: Sandbox, address: string, name: string): Promise<Sending> {
     await sandbox.files.write("/tmp/mark", "");
     const program = await startListening(sandbox, `exec python3 -u /tmp/sender.py ${address} ${name}`);

@@ -37,7 +37,7 @@ export async function ask(sandbox: Sandbox, path: string, init: RequestInit): Pr
   return await fetch(`${urls.get(sandbox)}${path}`, Object.assign({}, init, { headers }));
 }
 
-/** The lines of an execution as they are on the wire: the client turns 1.0 into 1, and drops what it does not know. */
+/** The lines of an execution as on the wire: the client turns 1.0 into 1, and drops unknown fields. */
 export async function rawLines(sandbox: Sandbox, code: string): Promise<string[]> {
   const answer = await ask(sandbox, "/execute", { method: "POST", body: JSON.stringify({ code }) });
   const text = await answer.text();

@@ -14,7 +14,7 @@ export async function leaveAndFollow(sandbox: Sandbox): Promise<void> {
     timeoutMs: 0,
   });
   const given = refusalOf(running);
-  // What was killed before may be listed still.
+  // A command killed before may still be listed.
   const listed = async () => (await sandbox.commands.list()).find(({ args }) => args.includes(COMMAND));
   await until("it is listed", async () => (await listed()) !== undefined);
   impatience.abort();

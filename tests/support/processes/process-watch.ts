@@ -7,7 +7,7 @@ export interface Place {
   where: "cmdline" | "environ";
   text: string;
   command: string;
-  /** In a namespace of pids of its own, as all that runs in a sandbox is. */
+  /** Whether the process is in its own pid namespace, as all processes of a sandbox are. */
   nested: boolean;
 }
 

@@ -47,7 +47,7 @@ function look(): void {
     const pids = pidsOf(pid);
     const command = read(pid, "cmdline");
     const environ = read(pid, "environ");
-    // One that was just being started is looked at again.
+    // A process that is just being started is looked at again.
     if (pids === undefined || command === undefined || environ === undefined || command !== read(pid, "cmdline"))
       continue;
     for (const [where, content] of Object.entries({ cmdline: command, environ })) {

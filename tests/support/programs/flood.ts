@@ -9,7 +9,7 @@ import net from "node:net";
 interface Flood {
   head: string;
   sent?: Buffer;
-  /** Without end, every `PACE_MS`, once, or once more `AGAIN_MS` after each answer. */
+  /** Endlessly, every `PACE_MS`, once, or again `AGAIN_MS` after each response. */
   sends?: "endlessly" | "paced" | "once" | "again";
   isRead: boolean;
   /** The data is not read, so that the connections come to a standstill. */
@@ -29,8 +29,8 @@ const escapes = () => {
 };
 
 /**
- * What a sandbox is sent: 12 MB each second on each connection. With more, the test would measure how the service in
- * the sandbox and the edge share two processors.
+ * The rate to a sandbox: 12 MB each second on each connection. With more, the test would measure how the service in the
+ * sandbox and the edge share two processors.
  */
 const PACE_MS = 10;
 const PACED_BYTES = 120_000;

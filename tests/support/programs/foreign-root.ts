@@ -44,7 +44,7 @@ export class ForeignRoot implements Disposable {
     return existsSync(join(this.path, path));
   }
 
-  /** As Alpine has it: one program with many names. */
+  /** As in Alpine: one program with many names. */
   addBusybox(names: readonly string[]): void {
     mkdirSync(join(this.path, "bin"), { recursive: true });
     cpSync(join(guestFolder(new Toolbox(CACHE)), "bin/busybox"), join(this.path, "bin/busybox"));

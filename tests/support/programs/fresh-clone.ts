@@ -27,7 +27,7 @@ export class FreshClone implements Disposable {
     }
   }
 
-  /** What a program on Node prints that is started here. */
+  /** The output of a Node program started here. */
   async run(command: readonly string[], env: Record<string, string>, timeoutMs: number): Promise<string> {
     const child = Bun.spawn([...command], {
       cwd: this.folder,

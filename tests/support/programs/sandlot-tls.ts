@@ -4,7 +4,7 @@ import { attempt } from "../../../src/system/command.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
 
-/** After these shell commands, in a mount namespace of its own. */
+/** Runs after these shell commands, in its own mount namespace. */
 export function sandlotTls(dataFolder: string, extra: Record<string, string> = {}, before = "true") {
   const argv = ["unshare", "--mount", "sh", "-c", `${before} && exec "$@"`, "sh", process.execPath, MAIN, "tls"];
   return attempt(argv, { env: serverEnv(dataFolder, extra) });

@@ -45,7 +45,7 @@ export async function openColouredWindow(desktop: Sandbox, { colour, title }: Wi
 
 const WINDOW_POINTS = 300 * 200;
 
-/** Whatever lies on it, such as the pointer, leaves most of it. */
+/** Objects on top of the window, such as the pointer, hide only a little of it. */
 export function isWindowIn(picture: Pick<Picture, "count">, colour: string): boolean {
   const points = picture.count(colour);
   return points > 0.9 * WINDOW_POINTS && points <= WINDOW_POINTS;

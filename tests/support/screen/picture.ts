@@ -53,7 +53,7 @@ function* partsOf(file: Buffer): Generator<{ name: string; body: Buffer }> {
   }
 }
 
-/** Each line is written as the difference to what is left of it, above it, or both. */
+/** Each line is stored as the difference to the pixel to the left, the one above, or both. */
 function withoutFilters(lines: Buffer, size: { width: number; height: number; channels: number }): Buffer {
   const { width, height, channels } = size;
   const stride = width * channels;

@@ -11,7 +11,7 @@ import { OUTSIDE } from "../../../src/host/testing/outer-network.ts";
 import { run } from "../../../src/system/command.ts";
 import { startFileServer } from "./registry.ts";
 
-/** Of its own for each file: files run side by side in one network. */
+/** A separate source for each file: files run side by side in one network. */
 export function packageSourceOfFile(port: number) {
   const url = `http://${OUTSIDE}:${port}`;
   const folder = mkdtempSync(join(tmpdir(), "sandlot-packages-"));
@@ -24,7 +24,7 @@ export function packageSourceOfFile(port: number) {
     await source?.[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
   });
-  /** Variables by which pip and npm find it. */
+  /** Variables that lead pip and npm to this source. */
   const variables = {
     PIP_INDEX_URL: `${url}/pip`,
     PIP_TRUSTED_HOST: OUTSIDE,

@@ -40,7 +40,7 @@ export async function startRegistry(
   return await started(["docker-registry", "serve", config], address, port);
 }
 
-/** A new authority, AUTHORITY.crt, and what it says about an address, OWN.crt. */
+/** Makes a new authority, AUTHORITY.crt, and its certificate for an address, OWN.crt. */
 export async function makeCertificate(authority: string, own: string, address: string): Promise<Certificate> {
   const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2".split(" ");
   const request = (name: string, ...more: string[]) =>
