@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { OneAtATime, OneAtATimeByKey } from "./one-at-a-time.ts";
 
-/** Work that is held open, and what has begun. */
+/** Work that the test holds open; records its start in `begun`. */
 function gated(begun: string[], name: string) {
   const gate = Promise.withResolvers<string>();
   const work = () => {

@@ -5,7 +5,7 @@ import { ManualClock } from "./testing/manual-clock.ts";
 
 const MAX_MS = 100;
 
-/** A few turns of the loop: whatever can go on by itself has done so. */
+/** A few turns of the event loop, so that everything that can proceed by itself has done so. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await setImmediate();
 }

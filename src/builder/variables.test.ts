@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: variables are written so.
-/** What is put in for variables, and what is left as it is. */
+/** Substitution of variables, and texts that stay as they are. */
 import { expect, test } from "bun:test";
 import { BUILD_VALUE_MAX_BYTES } from "./limits.ts";
 import { expand } from "./variables.ts";

@@ -55,7 +55,7 @@ async function ignore(): Promise<void> {
   socket.terminate();
 }
 
-/** All that is answered until the connection is closed; what `more` gives is sent piece by piece. */
+/** The whole response until the connection is closed; sends the pieces from `more` one by one. */
 async function answer(text: string, more?: (at: number) => string): Promise<string> {
   let [heard, isOpen] = ["", true];
   const closed = Promise.withResolvers<void>();

@@ -55,7 +55,7 @@ function listened(host: FakeHost): FakeHost {
   });
 }
 
-/** All ways to ask a route for `word`, each with the word in one place and what is right in all others. */
+/** All ways to call a route with `word`, each with the word in one place and valid values in all others. */
 function* questions(route: string, word: string) {
   const [, path = ""] = route.split(" ");
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as keyof Named);
@@ -66,7 +66,7 @@ function* questions(route: string, word: string) {
     const plain = WALK[route]?.ask?.(tenant.names, tenant.names) ?? [];
     const asked = WALK[route]?.ask?.({ ...tenant.names, [name]: word }, tenant.names) ?? [];
     for (const [at, { body, query = {} }] of asked.entries()) {
-      // Only what the word has come into.
+      // Only requests that contain the word.
       if (Bun.deepEquals(plain[at], asked[at])) continue;
       const search = new URLSearchParams(query).toString();
       const sent = body === undefined ? undefined : JSON.stringify(body);

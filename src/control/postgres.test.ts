@@ -86,7 +86,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       ]);
       const statuses = replies.map(({ status }) => status);
       expect(statuses.filter((status) => ![200, 201, 204, 404, 409].includes(status))).toEqual([]);
-      // Of one template's names all are claimed, or none.
+      // A template claims all of its names, or none.
       const holders = await Promise.all(names.map((name) => f.store.templates.byAlias("", name)));
       expect(new Set(holders.map((holder) => holder?.id)).size).toBe(1);
       expect((await f.store.templates.byId(own))?.buildCount).toBe(3);

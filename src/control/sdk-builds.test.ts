@@ -11,7 +11,7 @@ let f: ControlFixture;
 let server: Bun.Server<undefined>;
 let connection: { apiKey: string; apiUrl: string };
 let requests: BuildRequest[];
-/** What clients copy from. */
+/** The folder that clients copy from. */
 const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
 
 beforeAll(() => {

@@ -49,7 +49,7 @@ async function send(method: string, { path, body }: Sent, headers: Record<string
   return { status: response.status, headers: JSON.stringify(kept), body: await response.text() };
 }
 
-/** All ways to ask a route of what is named so. */
+/** All ways to call a route with these names. */
 function questionsOf(route: string, named: Named): Sent[] {
   const [method = "", path = ""] = route.split(" ");
   const asked = WALK[route]?.ask?.(named, stranger.names) ?? [{}];
@@ -135,7 +135,7 @@ describe("with the keys of another team", () => {
     before = await ownersView();
   });
 
-  // First: later a stranger has things of its own that are called as those of others.
+  // First, because later a stranger has resources with the names of others.
   test.each(all.filter((route) => WALK[route]?.namesNothing))("%s shows nothing of it", async (route) => {
     const [method = ""] = route.split(" ");
     for (const question of questionsOf(route, stranger.names)) {
@@ -205,7 +205,7 @@ describe("with the keys of another team", () => {
   });
 });
 
-/** But for what the caller has said itself. */
+/** Except for values that the caller has sent itself. */
 function expectNothingOf({ names, marks, credentials }: Tenant, { body, headers }: Answered, asked: string): void {
   const { teamID: _, ...secrets } = credentials;
   const own = Object.values({ ...names, ...secrets, signature: "", expires: "", bytes: "" }).filter(
@@ -252,7 +252,7 @@ describe("without a key that holds", () => {
   });
 });
 
-/** Last: it takes away what the others look at. */
+/** Last, because it removes what the other tests look at. */
 test("its own keys open all of it: the walk asks what is right but for the team", async () => {
   const order = (route: string) => (/^DELETE .*-(?:keys|tokens)/.test(route) ? 2 : route.startsWith("DELETE") ? 1 : 0);
   const refused = [];

@@ -6,7 +6,7 @@ import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under
 const under = (limits: { perSandbox: number; perTeam: number }) => new EdgeUnderTest({ limits });
 const PLAIN = "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
-/** A service that begins its answers and does not end them; WebSockets are taken. */
+/** A service that begins its responses and does not end them; accepts WebSockets. */
 function holding() {
   const server = Bun.serve({
     port: 0,

@@ -41,7 +41,7 @@ fuzzText("a host name or a pair of headers means a sandbox's id and a port, or n
   },
 });
 
-/** What a receiver that decodes so often, and tidies up, would take the path for. */
+/** The path as read by a receiver that decodes it so often and normalises it. */
 function decoded(path: string, times: number): string {
   let text = path.split("?")[0] ?? "";
   for (let more = times; more > 0; more--)
@@ -63,7 +63,7 @@ fuzzText("no spelling of a path leads to the control channel", {
     "/files",
   ],
   check(path) {
-    // What is no path is refused before.
+    // Other texts are refused before.
     if (!path.startsWith("/") || internalPath(path) !== undefined) return;
     for (let times = 0; times < 3; times++) {
       expect(`${decoded(path, times).toLowerCase()}/`).not.toStartWith("/control/");

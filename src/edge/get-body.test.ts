@@ -148,7 +148,7 @@ interface Asked {
   headers: Record<string, string>;
 }
 
-/** What the service told of the request. */
+/** Sends the request and returns the service's summary of it. */
 type Asking = (asked: Asked) => Promise<string>;
 
 function overHttp1(dial: () => net.Socket): Asking {

@@ -63,7 +63,7 @@ test.each(["GET", "POST"])("256 MiB by %s arrive whole, in little memory", async
   expect((await alone.peakBytes()) - before).toBeLessThan(GROWTH_MAX_BYTES);
 });
 
-/** What comes back for a request without Accept and User-Agent, which goes over a connection of the edge's own. */
+/** The response to a request without Accept and User-Agent, which uses the edge's own connection. */
 async function bare(port: number, method: string): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const hasher = new Bun.CryptoHasher("md5");
@@ -106,7 +106,7 @@ test.each(["GET", "POST"])(
   },
 );
 
-// Seen to fail with a stream that buffers what it likes, as does the one below.
+// Seen to fail with a stream that buffers without a limit, as does the one below.
 test("a client that takes nothing holds the service back", async () => {
   let written = 0;
   await using flood = await RawService.start((socket) => {

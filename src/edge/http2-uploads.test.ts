@@ -19,7 +19,7 @@ test("a client may send as much of one body as of all before it is asked for mor
   expect(client.windowOf(0)).toBe(EDGE_HTTP2_WINDOW_BYTES);
 });
 
-// Without a bound, all of them come: 128 MiB. The rest is the connection's own window.
+// Without a bound, all of them arrive: 128 MiB. The rest is the connection's own window.
 test("many bodies on one connection that nobody takes are not read, and arrive whole once they are taken", async () => {
   await using edge = new EdgeUnderTest();
   const woken = Promise.withResolvers<void>();
@@ -60,7 +60,7 @@ test("many bodies on one connection that nobody takes are not read, and arrive w
   expect(new Set(streams.map(answerOf))).toEqual(new Set([String(BODY_BYTES)]));
 }, 60_000);
 
-// Each frame takes some microseconds, whatever it carries: 40 000 in one read hold up all others for half a second.
+// Each frame costs some microseconds, whatever its size: 40 000 in one read delay all others by half a second.
 test("a body in tiny frames arrives whole, and leaves turns of the event loop to others", async () => {
   await using edge = new EdgeUnderTest();
   const content = Buffer.from(Array.from({ length: 200 * EDGE_HTTP2_FRAMES_AT_ONCE_MAX }, (_, at) => 0x61 + (at % 26)));

@@ -90,7 +90,7 @@ describe("a port of TLS", () => {
   const MIB = 1024 * 1024;
   const big = crypto.getRandomValues(new Uint8Array(64 * 1024));
 
-  /** Speaks TLS; notes the names that it is asked for. */
+  /** Speaks TLS and records the requested names. */
   const start = () => {
     const server = Bun.serve({
       port: 0,
@@ -230,7 +230,7 @@ describe("a port of TLS", () => {
   });
 });
 
-/** A service that does not speak TLS, and gets whatever comes first. */
+/** A service without TLS that receives whatever comes first. */
 async function plainService(onData: (socket: net.Socket) => void): Promise<{ port: number } & AsyncDisposable> {
   const sockets: net.Socket[] = [];
   const server = net.createServer((socket) => {

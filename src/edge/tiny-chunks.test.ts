@@ -20,7 +20,7 @@ afterAll(async () => {
   await edge[Symbol.asyncDispose]();
 });
 
-/** Gives back what it got, in chunks of one byte. */
+/** Echoes the data in chunks of one byte. */
 const echo = net.createServer((socket) => {
   socket.on("error", () => undefined);
   socket.once("data", () => socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"));

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { EdgeUnderTest, next, RawService } from "./testing/edge-under-test.ts";
 
-/** More than the edge and the kernel's buffers may hold of what one side sends and the other does not take. */
+/** Upper bound for unread data of one side that the edge and the kernel's buffers may hold. */
 const HELD_MAX_BYTES = 32 * 1024 * 1024;
 
 let edge: EdgeUnderTest;

@@ -5,7 +5,7 @@ import net from "node:net";
 import { until } from "../base/testing/until.ts";
 import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService } from "./testing/edge-under-test.ts";
 
-/** What the service saw, in order; awaited by the tests. */
+/** The events at the service, in order; the tests await them. */
 class Diary {
   readonly entries: string[] = [];
   #waiting: (() => void)[] = [];
@@ -84,7 +84,7 @@ describe("a WebSocket through the edge", () => {
     const bytes = crypto.getRandomValues(new Uint8Array(60_000));
     socket.send(bytes);
     expect(await next(socket)).toEqual(bytes);
-    // The edge has no limit of its own: a service decides how long a message may be.
+    // The edge has no message size limit: a service decides how long a message may be.
     const megabytes = new Uint8Array(24 * 1024 * 1024).fill(7);
     socket.send(megabytes);
     expect(Bun.hash(await next(socket))).toBe(Bun.hash(megabytes));

@@ -46,7 +46,7 @@ afterAll(async () => {
 
 /** Whether a hello for this name is echoed. */
 async function reaches(name: string, sandbox = SANDBOX): Promise<boolean> {
-  // One that is not known is cut at once, perhaps before it knows that it is connected.
+  // The relay cuts an unknown sandbox at once, perhaps before the client knows that it is connected.
   using client = await RawClient.open(relay.ports.tls, GATEWAY, sandbox).catch(() => undefined);
   if (client === undefined) return false;
   client.write(hello(name));
@@ -58,13 +58,13 @@ function pidOfRelay(): number | undefined {
   return pidsOfRelays()[0];
 }
 
-/** In the order in which they were started. */
+/** Pids of the relays, in the order of their start. */
 function pidsOfRelays(): number[] {
   const pids = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").trim().split(" ").map(Number);
   return pids.filter((pid) => commandOf(pid).includes(join(folder, "relay/relay.js")));
 }
 
-/** Nothing, if it has ended since. */
+/** Empty if the process has ended since. */
 function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8");
@@ -110,13 +110,13 @@ test("one that is killed is started again on the same ports, and has been told e
   expect(complaints).toContain("the relay of connections ended and is started again");
 });
 
-/** One that is given up sooner than usual. */
+/** A relay that the server gives up sooner than usual. */
 async function openImpatient(lookMs: number): Promise<EgressRelay> {
   const log = { write: () => undefined };
   return await EgressRelay.open({ gateway: "127.53.0.6", folder, closed: () => closed.ranges, log, lookMs });
 }
 
-// Seen before: after a server that did nothing for ten seconds, connections of all sandboxes were cut.
+// Seen before: after the server was blocked for ten seconds, connections of all sandboxes were cut.
 test("one whose answer waits to be read is not taken for one that does not answer", async () => {
   const lookMs = 200;
   const others = pidsOfRelays();

@@ -33,7 +33,7 @@ interface Connected {
   open: Sandbox;
   /** Was made without internet access. */
   offline: Sandbox;
-  /** Like `open`, but by default. */
+  /** Like `open`, but without an explicit setting. */
   neighbour: Sandbox;
 }
 

@@ -15,7 +15,7 @@ import { LIMITS, PROCESSES, StartedEdge } from "../testing/started-edge.ts";
 
 const TEST_MS = 120_000;
 const MIB = 1024 * 1024;
-/** A service that begins its answers and ends them when it is stopped. */
+/** A service that begins its responses and ends them when it is stopped. */
 function holding() {
   const server = Bun.serve({
     port: 0,
@@ -31,7 +31,7 @@ function answering(text: string) {
   return { port: server.port ?? 0, [Symbol.asyncDispose]: () => server.stop(true) };
 }
 
-/** The answer to a stream, once its first piece is there. */
+/** The response stream, once its first piece has arrived. */
 async function begun(edge: StartedEdge, port: number): Promise<ReadableStreamDefaultReader<Uint8Array>> {
   const reader = (await edge.fetch(port)).body?.getReader();
   if (reader === undefined) throw new Error("there is no answer");
@@ -129,7 +129,7 @@ test(
     const limit = memoryFile(edge, 0, "memory.max", "memory.limit_in_bytes");
     const usual = readFileSync(limit, "utf8");
     writeFileSync(limit, String(inUse + 4 * MIB));
-    // The edge holds what these do not read; one process alone has too little memory for that.
+    // The edge buffers what these do not read; a single process has too little memory for that.
     const unread = Array.from({ length: readers }, () => {
       const socket = net.connect(edge.port, "127.0.0.1").on("error", () => undefined);
       socket.pause();
@@ -294,7 +294,7 @@ test.each([1, PROCESSES])(
   TEST_MS,
 );
 
-/** What holds back the far end of a connection to this address. */
+/** The congestion control of the far end of a connection to this address. */
 async function congestionAt(hostname: string, port: number): Promise<string | undefined> {
   const opened = Promise.withResolvers<void>();
   const socket = { data: () => undefined, open: () => opened.resolve() };

@@ -58,7 +58,7 @@ class Client implements Disposable {
     this.socket.write(lines.join("\r\n"));
   }
 
-  /** The next answer, whose length is said. */
+  /** The next response with a declared length. */
   async answer(): Promise<{ head: string; body: Buffer }> {
     await until("an answer begins", () => this.#all.includes("\r\n\r\n"));
     const end = this.#all.indexOf("\r\n\r\n") + 4;
@@ -72,7 +72,7 @@ class Client implements Disposable {
     return { head, body };
   }
 
-  /** The next answer, which is in chunks. */
+  /** The next chunked response. */
   async chunks(): Promise<Buffer> {
     await until("the answer is whole", () => this.isClosed || this.endsWell);
     const all = this.#all;
@@ -109,7 +109,7 @@ const answerWithLong = (socket: net.Socket) => {
   socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${LONG_BYTES}\r\n\r\n`);
   socket.end(LONG);
 };
-/** Answers with the length and the last bytes of a body, once it has come. */
+/** Responds with the length and the last bytes of a body, once it is complete. */
 const takeLong = (socket: net.Socket) => {
   let [length, isSame] = [0, true];
   socket.on("data", (piece: Buffer) => {

@@ -109,6 +109,6 @@ test("every route but those that say so asks who is calling", async () => {
     const response = await f.control.handle(new Request(url, { method: route.method }));
     if (response.status !== 401) open.push(`${route.method} ${route.path}`);
   }
-  // The last is opened by its own signature, and by nothing else.
+  // Only its own signature opens the last one.
   expect(open).toEqual(["GET /health", "GET /openapi.json", "PUT /templates/{templateID}/files/{hash}"]);
 });

@@ -41,7 +41,7 @@ const line = (message: string, at = NOW, level: LogLine["level"] = "info"): LogL
   fields: { logger: "process" },
 });
 
-/** As the host does it: asks where it was, then tells. */
+/** As the host does: asks for its position, then sends lines. */
 async function say(id: string, lines: LogLine[], position = "j:1"): Promise<boolean> {
   await f.host.askLog(id);
   return f.host.say(id, lines, position);
@@ -250,7 +250,7 @@ describe("towards the host", () => {
     expect(new Set(texts(await entries(id, "?direction=forward")))).toEqual(new Set(["Sandbox created", "a", "b"]));
   });
 
-  // Seen to fail: those behind the one that was too long were to be written again, which the store refused for good.
+  // Seen to fail: the lines after the log that was too long were to be written again, which the store refused for good.
   test("one that cannot remove the oldest of a long log writes nothing twice", async () => {
     const [long, short] = [await f.create(), await f.create()];
     const many = Array.from({ length: 4000 }, () => line("x"));

@@ -15,7 +15,7 @@ afterEach(() => f[Symbol.asyncDispose]());
 const entry = (nth: number, level: "debug" | "info" = "info") =>
   ({ at: NOW + nth, level, message: `line ${nth}`, step: "1" }) as const;
 
-/** A build that has said so many lines, every tenth of them an info, and is over. */
+/** A finished build with so many log lines, every tenth of them an info. */
 async function spoken(lines: number, tenth: "all" | "tenth" = "all"): Promise<Requested> {
   const held = calls.hold();
   const build = await calls.begin("web");

@@ -18,7 +18,7 @@ const NAMES = ["a", "b:v1", "b:v2", "c"];
 class Storm {
   readonly #calls: BuildCalls;
   readonly #requested: { build: Requested; key: string }[] = [];
-  /** Builds that the host has in hand, to be ended. */
+  /** Builds under way on the host, to be ended. */
   readonly #open = new Map<string, (outcome: BuildOutcome) => void>();
   readonly faults: string[] = [];
 

@@ -60,7 +60,7 @@ const ready = (): BuildOutcome => ({
 
 const create = (templateID = "pocket"): Promise<Reply> => f.call("POST", "/sandboxes", { templateID });
 
-/** What the last sandbox was made of. */
+/** The request that made the last sandbox. */
 const started = () => f.host.requestOf(f.host.running.at(-1) ?? "");
 
 /** The build with this number, once the host has started it. */

@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: a Dockerfile writes its variables so.
-/** What is refused, with its line; nothing else is ever thrown, and nothing takes long. */
+/** Refused Dockerfiles, each with its line; nothing else is ever thrown, and nothing takes long. */
 import { describe, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { seededRandom } from "../testing/control-fixture.ts";
@@ -84,7 +84,7 @@ test.each([" ", "\\\n", "#\n", "<<A ", "--a ", '"a",', "$a", "${a:-", "'", "a=b 
       } catch (error) {
         expect(error).toMatchObject({ status: 400 });
       }
-      // Of the processor's time: what else the machine does is not counted.
+      // Processor time, so that other work on the machine does not count.
       const { user, system } = process.cpuUsage(before);
       expect((user + system) / 1000).toBeLessThan(5_000);
     }

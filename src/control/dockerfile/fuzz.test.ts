@@ -21,7 +21,7 @@ fuzzText("a Dockerfile is steps, or refused with its line", {
     if (read === undefined) return;
     expect(read.from).not.toMatch(/\s/);
     const bytes = JSON.stringify(read).length;
-    // A line may repeat what was said before, and no more than variables can hold.
+    // A line may repeat earlier text, but no more than variables can hold.
     expect(bytes).toBeLessThan(2 ** 24);
   },
   cases: 700,

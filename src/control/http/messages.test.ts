@@ -145,7 +145,7 @@ test("no odd value of any parameter or field gets a message that does not say wh
     for (const name of Object.keys(schema.shape)) {
       for (const value of [...ODD_VALUES, "x".repeat(9_000)]) {
         const usual = { ...WEBHOOK, templateID: "none", timeout: 60, target: "none", tags: ["v1"], alias: "none" };
-        // Of another sandbox, so that none is paused or ended on the way.
+        // For another sandbox, so that none is paused or ended on the way.
         const path = actual(route.path).replace(id, "i0");
         const reply = await f.call(route.method, path, { ...usual, [name]: value });
         note(`${route.method} ${route.path} ${name} ${JSON.stringify(value).slice(0, 40)}`, reply, value);

@@ -53,7 +53,7 @@ test.each([
   ["/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/v2/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/resume", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
-  // A copy that does not fit is an entry of the answer.
+  // A copy that does not fit is reported as an entry of the response.
   ["/sandboxes/{sandboxID}/fork", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],

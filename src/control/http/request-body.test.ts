@@ -122,11 +122,11 @@ describe("a body", () => {
 
 describe("bodies under way", () => {
   const held = REQUEST_LARGE_BODY_MAX_BYTES;
-  /** One that has come but for its end. */
+  /** A body that has arrived except for its end. */
   const hold = async (apiKey?: string) => {
     const body = slowBody("/sandboxes", apiKey);
     await body.send(new Uint8Array(held).fill(32));
-    // It was asked for, and is counted in the same turn.
+    // The body was requested, and is counted in the same turn.
     await Bun.sleep(0);
     return body;
   };
@@ -174,7 +174,7 @@ describe("bodies under way", () => {
     const refused = await send();
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
     expect(refused.body.message).toContain(`${BODY_BYTES_PER_TEAM_PER_SECOND} bytes of request bodies each second`);
-    // What announces its length is refused unread.
+    // A body that announces its length is refused unread.
     expect((await slowBody("/sandboxes", f.apiKey, held).answered).status).toBe(429);
     await f.advance((1_000 * held) / BODY_BYTES_PER_TEAM_PER_SECOND);
     expect((await send()).status).toBe(400);

@@ -112,7 +112,7 @@ describe("at its end", () => {
     expect(f.host.running).toEqual([last]);
     expect(await f.store.sandboxes.inState("pausing")).toEqual([]);
     expect((await f.store.sandboxes.inState("paused")).length).toBe(999);
-    // Last, for another try can only begin when nothing of this one is held any more.
+    // Checked last, because a retry can only begin when nothing of this try is held any more.
     expect(tookMs).toBeLessThan(100);
   });
 

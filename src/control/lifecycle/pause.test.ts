@@ -265,7 +265,7 @@ describe("kill", () => {
     const killing = f.call("DELETE", `/sandboxes/${id}`);
     await f.until(() => f.clock.timers > 1);
     await f.clock.advance(60_000, async () => undefined);
-    // Not 204: what was to be killed still runs.
+    // Not 204: the sandbox to be killed still runs.
     expect((await killing).status).toBe(503);
     finish();
     await pausing;

@@ -103,7 +103,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       };
       const ids = new Set(asleep);
       const client = async () => {
-        // A race that only meets closed doors, or only open ones, would prove nothing.
+        // A race with refusals alone, or with successes alone, would prove nothing.
         for (let nth = 0; nth < 60 || starts.made <= 20 || starts.refused <= 20; nth++) {
           const id = [...ids][Math.floor(random() * ids.size)] ?? "";
           for (const started of (await acts[Math.floor(random() * acts.length)]?.(id)) ?? []) ids.add(started);

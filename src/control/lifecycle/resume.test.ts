@@ -155,7 +155,7 @@ describe("a paused sandbox", () => {
     f.host.beforeResume = async () => {
       starts++;
       begun.resolve();
-      // Until the others have nothing left to do but to wait for it.
+      // Until the others only wait for it.
       await f.untilIdle();
     };
     const first = resume({ timeout: 20 });

@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => f[Symbol.asyncDispose]());
 
-/** The sandbox ends at second 60; the clock stands at second 10. */
+/** The sandbox ends at second 60; the clock is at second 10. */
 describe("the end becomes", () => {
   test.each([
     ["/sandboxes/ID/timeout", { timeout: 20 }, 204, 30],

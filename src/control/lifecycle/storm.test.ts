@@ -151,7 +151,7 @@ class Storm {
       this.model.acted("destroy", id);
       return this.#act(id, [500], 0.1);
     };
-    // Of whose checkpoint it is the host knows nothing; a kill may fail for it.
+    // The host does not know whose checkpoint it is; a kill may fail for it.
     host.beforeRemoveCheckpoint = () => this.#act("*", [500], 0.1);
   }
 
@@ -232,7 +232,7 @@ class Storm {
   }
 }
 
-/** Until nothing can go on but by the passing of time. */
+/** Until nothing can proceed without the passing of time. */
 async function tick(): Promise<void> {
   for (let nth = 0; nth < 3; nth++) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -240,7 +240,7 @@ async function tick(): Promise<void> {
 test(`a storm of ${CALLS} calls: one winner each, nothing stuck, lost or leaked (SANDLOT_TEST_SEED=${SEED})`, async () => {
   const storm = await Storm.blow(SEED, CALLS);
   expect(storm.model.faults.slice(0, 20), `SANDLOT_TEST_SEED=${SEED}`).toEqual([]);
-  // A storm that only meets closed doors would prove nothing.
+  // A storm of refusals alone would prove nothing.
   const successes = new Set(storm.calls.filter(({ status }) => status < 300).map(({ op }) => op));
   expect(successes.size).toBeGreaterThan(0);
   expect(successes).toEqual(new Set(storm.calls.map(({ op }) => op)));

@@ -7,7 +7,7 @@ import { bothEngines } from "../../store/testing/engines.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
-/** A fraction of what is waited for before a next try. */
+/** A fraction of the wait before a retry. */
 const STEP_MS = 20;
 
 type Change =
@@ -25,7 +25,7 @@ type Change =
   | "beginResume"
   | "beginSnapshot";
 
-/** The next change of this kind is made, and its answer lost. */
+/** The next change of this kind is made, but its reply is lost. */
 function loseAnswer({ store: { sandboxes } }: ControlFixture, change: Change): void {
   const real = sandboxes[change] as (...args: unknown[]) => Promise<unknown>;
   let isLost = false;
@@ -145,7 +145,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(1);
     });
 
-    // Seen to fail: one that was wanted killed was not.
+    // Seen to fail: the requested kill did not happen.
     test.each([true, false])("a snapshot of one that somebody wants killed: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
@@ -234,7 +234,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect([(await f.call("GET", "/sandboxes")).body, f.host.running]).toEqual([[], []]);
     });
 
-    // Seen to fail: it was told twice that it was killed.
+    // Seen to fail: its kill was reported twice.
     test("what is found killed before its killer hears of it is told once", async () => {
       await using f = await opened();
       const id = await f.create();
@@ -299,7 +299,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await f.store.sandboxes.byId(id))?.state).toBe("paused");
     });
 
-    // Seen to fail: the one that was being paused was paused once more at the same time, and lost.
+    // Seen to fail: the sandbox that was being paused was paused once more at the same time, and lost.
     test("ends of timeouts of which some were heard", async () => {
       await using f = await opened();
       const [first, second] = [await f.create({ timeout: 1, autoPause: true }), await f.create({ autoPause: true })];

@@ -24,7 +24,7 @@ async function operator(): Promise<Member> {
   return { userId, teamId, token: (await createAccessToken(f, { userId, name: "test" })).secret };
 }
 
-/** A user with a team of its own. */
+/** A user with its own team. */
 async function stranger(): Promise<Member> {
   const [userId, teamId] = [f.ids.uuid(), f.ids.uuid()];
   await f.store.people.addUser({ id: userId, email: "stranger@localhost", createdAt: NOW });

@@ -15,7 +15,7 @@ const long = "a".repeat(300);
 const many = Array.from({ length: 1001 }, (_, at) => `1.1.${at >> 8}.${at & 255}`);
 const proxied = (address: unknown, more = {}) => ({ egressProxy: { address, ...more } });
 
-/** Of what may leave. The message begins with the path of the field. */
+/** Refused egress options. The message begins with the path of the field. */
 const refusedOut: [fields: Record<string, unknown>, field: string, problem: string][] = [
   [{ denyOut: ["example.com"] }, "denyOut.0", '"example.com" is no address and no range'],
   [{ denyOut: ["1.1.1.1", "*"] }, "denyOut.1", "names cannot be denied"],

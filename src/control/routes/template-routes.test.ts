@@ -25,7 +25,7 @@ async function got<T>(path: string, headers?: Record<string, string>): Promise<T
 const statusOf = async (method: string, path: string, body?: unknown, headers?: Record<string, string>) =>
   (await f.call(method, path, body, headers)).status;
 
-/** Asked for, and not begun. */
+/** A build that is requested, but not begun. */
 async function requested(templateId: string, tags: string[], memoryMB = 256): Promise<string> {
   const id = f.ids.uuid();
   const size = { cpuCount: 1, memoryMB, diskSizeMB: 512 };
@@ -101,7 +101,7 @@ describe("a list of templates", () => {
     const last = await f.call("GET", `/v2/templates?limit=2&nextToken=${encodeURIComponent(token)}`);
     expect(idsOf(last.body as unknown as Template[])).toEqual(ids.slice(0, 1));
     expect(last.headers.get("x-next-token")).toBeNull();
-    // Built, what was only a snapshot is a template.
+    // Once built, a former snapshot is a template.
     const shot = await f.store.templates.byAlias("default", "shot");
     await storeBuild(f, shot?.id ?? "");
     expect(idsOf(await got("/templates"))).toEqual([...ids, shot?.id ?? ""]);

@@ -174,7 +174,7 @@ describe("a snapshot", () => {
   test("beyond as many as a team may have is refused before anything stands still; one that is deleted makes room", async () => {
     await snapshot({ name: "crowd" });
     await snapshot({ name: "last" });
-    // Each tag of a template is one that clients see.
+    // Clients see each tag of a template.
     const { templateID: templateId } = (await f.call("GET", "/templates/aliases/crowd")).body as { templateID: string };
     const build = await f.store.builds.tagged(templateId, "default");
     for (let nth = 2; nth < SNAPSHOTS_PER_TEAM_MAX; nth++) {
@@ -190,7 +190,7 @@ describe("a snapshot", () => {
     await f.control.settled();
     expect(f.host.checkpoints).toEqual(kept);
     expect(f.eventsOf(id).filter((event) => event === "checkpointed")).toHaveLength(2);
-    // What takes the place of another is no more than there were.
+    // A replacement does not increase the number.
     expect((await ask({ name: "last" })).status).toBe(201);
     expect((await f.call("DELETE", "/templates/last")).status).toBe(204);
     expect((await ask({})).status).toBe(201);

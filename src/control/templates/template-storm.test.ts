@@ -22,12 +22,12 @@ type Plant = (store: Store) => void;
 const CLIENTS = 6;
 const NAMES = ["a", "b", "c"];
 const CALLS = Number(process.env.SANDLOT_TEST_STORM_CALLS ?? 800);
-/** Kinds of calls that a storm may be too short for to have one that succeeds. */
+/** Kinds of calls that may have no success in a short storm. */
 const RARE_MAX = 3;
 const PLANTED_CALLS = 200;
 const PLANTED_STORMS_MAX = 20;
 
-/** What each call may be answered; everything else is a fault of the server. */
+/** The statuses that each call may return; any other is a fault of the server. */
 const ALLOWED: Readonly<Record<string, readonly number[]>> = {
   // 404: the template that has the name was deleted at the same moment.
   request: [202, 404],
@@ -88,7 +88,7 @@ class TemplateStorm {
     return storm;
   }
 
-  /** So that there is something to meet. */
+  /** Creates the first templates, so that clients have something to work on. */
   async #begin(): Promise<void> {
     for (const name of NAMES) await this.#build(name, "default");
     await this.#f.until(async () => (await this.#f.store.builds.unfinished("building")).length === 0);
@@ -105,7 +105,7 @@ class TemplateStorm {
     const tag = this.#pick(["default", "v1"]);
     const { id, headers } = this.#pick(this.#sandboxes) ?? { id: "i0", headers: {} };
     const sandbox = `/sandboxes/${id}`;
-    // Rarely, or nothing would live long enough for the others to meet it.
+    // Rarely, or nothing would live long enough for the other calls.
     if (this.#random() < 0.04) return void (await this.#ask("delete", "DELETE", `/templates/${name}`));
     await this.#pick([
       () => this.#build(name, tag),
@@ -261,7 +261,7 @@ function moment(): Promise<void> {
 test(`a storm of ${CALLS} calls leaves every tag, count, image and checkpoint as answered (SANDLOT_TEST_SEED=${SEED})`, async () => {
   const { faults, succeeded } = await TemplateStorm.blow(SEED, CALLS);
   expect(faults.slice(0, 20), `SANDLOT_TEST_SEED=${SEED}`).toEqual([]);
-  // A storm that only meets closed doors would prove nothing.
+  // A storm of refusals alone would prove nothing.
   expect(succeeded.size).toBeGreaterThanOrEqual(Object.keys(ALLOWED).length - RARE_MAX);
 }, 120_000);
 

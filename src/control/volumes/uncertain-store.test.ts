@@ -4,7 +4,7 @@ import { FakeHost } from "../../host/testing/fake-host.ts";
 import { bothEngines } from "../../store/testing/engines.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
-/** The next transaction is made, and its answer lost. */
+/** The next transaction is made, but its reply is lost. */
 function loseAnswer({ store }: ControlFixture): void {
   const { transaction } = store;
   store.transaction = async (...args) => {
@@ -25,7 +25,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await f.call("POST", "/volumes", { name: "one" })).status).toBe(201);
     });
 
-    // Seen to fail: what was in it stayed until the next start.
+    // Seen to fail: its content stayed until the next start.
     test("one that is deleted is removed", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const { volumeID } = (await f.call("POST", "/volumes", { name: "one" })).body as unknown as { volumeID: string };

@@ -85,7 +85,7 @@ describe("volumes", () => {
     };
     const many = Array.from({ length: 3 * VOLUMES_MADE_AT_ONCE }, (_, nth) => make(`volume-${nth}`));
     await untilTrue(async () => (await f.call("GET", "/volumes")).status !== 200 || underWay >= VOLUMES_MADE_AT_ONCE);
-    // All have asked; of the store each has its turn before this one.
+    // All have sent their request, and each has its turn at the store before this one.
     await f.call("GET", "/volumes");
     expect(underWay).toBe(VOLUMES_MADE_AT_ONCE);
     open.resolve();

@@ -62,7 +62,7 @@ fuzzText("a url of a webhook leads outside, or is refused", {
     if (url === undefined) return;
     const host = bareHost(url);
     expect([url.username, url.password]).toEqual(["", ""]);
-    // What is no address is looked up when it is sent, and judged then.
+    // A name is resolved and judged when the message is sent.
     if (isIP(host) > 0) expect([host, isInside(host)]).toEqual([host, false]);
   },
 });

@@ -185,7 +185,7 @@ describe("the guard", () => {
   test("the name is asked for once, and the connection goes to the address that was checked", async () => {
     const { port, heard } = receiver(() => new Response());
     let asked = 0;
-    // A name that changes its mind: the second answer would lead elsewhere.
+    // DNS rebinding: the second answer would lead elsewhere.
     const rebinding = webhookPost({
       allowInside: true,
       resolve: async () => (asked++ === 0 ? ["127.0.0.1"] : ["127.0.0.9"]),

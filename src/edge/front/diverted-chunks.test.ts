@@ -7,7 +7,7 @@ import { Http1Request, type RequestConnection } from "./http1-request.ts";
 
 const DESCRIPTOR = 7;
 
-/** Takes what it is sent, as a connection does: it is empty afterwards. */
+/** Consumes the buffer it is sent, as a connection does: it is empty afterwards. */
 class Taken {
   sent = "";
   hasSentAll = true;
@@ -56,7 +56,7 @@ const piece = (text: string) => {
   return bytes;
 };
 
-// Seen to fail with what was sent being looked at afterwards.
+// Seen to fail with code that looks at the buffer after sending it.
 test.each([
   ["all at once", ["0123456789abcdef"]],
   ["to its end", ["0123456789", "abcdef"]],

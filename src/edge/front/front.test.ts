@@ -24,7 +24,7 @@ afterAll(() => front.stop(true));
 const HOST = "Host: a.test\r\n";
 const OK = { status: 200, statusText: "OK", headers: new HeaderLines() };
 const ok = (request: ClientRequest, text = request.target) => request.answer(OK, "whole", Buffer.from(text));
-/** Answers with the body, when it is whole. */
+/** Responds with the body once it is complete. */
 const echo = (request: ClientRequest) => {
   const pieces: Buffer[] = [];
   const sink: BodySink = {

@@ -33,7 +33,7 @@ beforeAll(() => {
 });
 afterAll(() => front.stop(true));
 
-/** Bytes that tell their place, so that none can be lost or sent twice. */
+/** Bytes that encode their position, so that a lost or repeated byte is noticed. */
 const content = (bytes: number) => Buffer.from(Uint8Array.from({ length: bytes }, (_, at) => at % 251));
 
 function answerWith(...pieces: Buffer<ArrayBuffer>[]): void {

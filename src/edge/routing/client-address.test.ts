@@ -29,7 +29,7 @@ describe("X-Forwarded-For of a trusted proxy", () => {
     // Through several proxies of ours.
     ["1.1.1.1, 9.9.9.9, 10.2.2.2, 192.0.2.7", "9.9.9.9"],
     ["9.9.9.9, 2001:db8::5", "9.9.9.9"],
-    // Only proxies of ours: it began at the first of them.
+    // Only trusted proxies: the request began at the first of them.
     ["10.3.3.3, 10.2.2.2", "10.3.3.3"],
     ["9.9.9.9:1234", "9.9.9.9"],
     ["[2001:db9::1]:443", "2001:db9::1"],

@@ -13,12 +13,12 @@ import { SPLICE_SHORT_CHUNKS_MAX, Transfer } from "./transfer.ts";
 const MIB = 1024 * 1024;
 const splicer = new Splicer(new URL("./splice-program.ts", import.meta.url));
 
-/** The near end is a socket of Bun's that reads nothing, the far one the test's. */
+/** The near end is a Bun socket that reads nothing; the far end belongs to the test. */
 interface Connection extends Disposable {
   near: Socket<unknown>;
   fd: number;
   far: net.Socket;
-  /** What the far end got. */
+  /** The data that the far end received. */
   got(): Buffer;
   isClosed(): boolean;
 }

@@ -191,7 +191,7 @@ test("an address that does not answer is followed by the next, and none is diall
   await arrived(a);
 });
 
-/** Grants everything, and sends back what comes then. */
+/** A SOCKS server that grants everything, and then echoes. */
 function granting(socket: Bun.Socket<undefined>, bytes: Buffer): void {
   if (bytes[0] !== 5) socket.write(bytes);
   else socket.write(Buffer.from(bytes.length === 3 ? [5, 0] : [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]));

@@ -3,7 +3,7 @@ import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
 import { Flow } from "./flow.ts";
 import { Peer } from "./peer.ts";
 
-/** A connection of which only is known whether it is read from. */
+/** A fake connection that only records whether it is read from. */
 class Played {
   data: Peer | undefined;
   isRead = true;

@@ -4,7 +4,7 @@ import { BadHead } from "../../http1/head-reader.ts";
 import { RequestHeadReader } from "../../http1/request-head.ts";
 import { type HttpRequest, requestOf } from "./http-head.ts";
 
-/** What is said of a request. */
+/** The relay's verdict on a request. */
 function verdict(bytes: Buffer<ArrayBuffer>): HttpRequest | { refused: string } | "more" {
   try {
     const found = new RequestHeadReader({ maxBytes: 4096 }).take(bytes);
@@ -44,7 +44,7 @@ test("the end of the body is read, and whether another protocol is asked for", (
   expect(verdict(chunked)).toMatchObject({ bodyBytes: undefined });
   const upgraded = (to: string) => verdict(lines("GET / HTTP/1.1", "Host: a.test", `Upgrade: ${to}`));
   expect(upgraded("websocket")).toMatchObject({ upgrade: true });
-  // Many hosts could be asked for over it.
+  // Requests for many hosts could follow on it.
   expect(upgraded("h2c")).toMatchObject({ upgrade: false });
   expect(upgraded("websocket, H2C")).toMatchObject({ upgrade: false });
 });

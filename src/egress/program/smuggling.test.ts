@@ -17,7 +17,7 @@ const REQUESTS = [
   `POST /3 HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n${FORBIDDEN.length.toString(16)}\r\n${FORBIDDEN}\r\n0\r\n\r\n`,
   `GET http://a.test/4 HTTP/1.1\r\nHost: a.test\r\nX: y\r\n\r\n`,
 ];
-/** What people have smuggled requests with. */
+/** Known tricks of request smuggling. */
 const TRICKS = [
   "\r\n",
   "\n",

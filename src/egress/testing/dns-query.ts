@@ -5,7 +5,7 @@ interface QueryFacts {
   questions?: number;
   type?: number;
   class?: number;
-  /** Records that come with the question: answers, authorities and additional ones. */
+  /** Numbers of records that come with the question: answers, authorities and additional ones. */
   counts?: readonly [number, number, number];
   /** Behind the question. */
   extra?: Buffer;
@@ -26,7 +26,7 @@ export function dnsQuery(name: string | readonly string[], facts: QueryFacts = {
   ]);
 }
 
-/** Of an answer: whose it is, and its code. */
+/** The id and the code of an answer. */
 export function answerHead(message: Buffer): { id: number; code: number; questions: number; answers: number } {
   return {
     id: message.readUInt16BE(0),

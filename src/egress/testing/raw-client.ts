@@ -84,7 +84,7 @@ export class RawClient implements Disposable {
     return await this.until((client) => client.text.includes(text));
   }
 
-  /** All that it was told, once it is over. */
+  /** All received data, once the connection is over. */
   async end(): Promise<string> {
     await this.until((client) => client.ending !== undefined);
     return this.text;

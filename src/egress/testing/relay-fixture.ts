@@ -16,7 +16,7 @@ export function allowing(...allowNames: string[]): EgressPolicy {
   return Object.assign({}, DENY_ALL, { allowNames });
 }
 
-/** A server of the outside that tells what it got. */
+/** A server of the outside that reports what it received. */
 export interface Outside extends Disposable {
   address: string;
   port: number;

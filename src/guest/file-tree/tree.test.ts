@@ -8,7 +8,7 @@ const ROUNDS = 100;
 const root = mkdtempSync(`${tmpdir()}/sandlot-tree-`);
 afterAll(() => rmSync(root, { recursive: true }));
 
-// Seen to fail: what had gone between two looks at it "could not be removed: ENOENT".
+// Seen to fail: a file that vanished between two looks "could not be removed: ENOENT".
 test("that somebody else removes it in the same moment is no error", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const top = `${root}/${round}`;

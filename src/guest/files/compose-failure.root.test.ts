@@ -26,7 +26,7 @@ const folder = emptyFolderOf(guest);
 const post = (source_paths: string[], destination: string, init: RequestInit = {}) =>
   guest.fetch("/files/compose", { method: "POST", body: JSON.stringify({ source_paths, destination }), ...init });
 
-/** Parts whose every block differs, so that none can be lost, doubled or swapped unseen. */
+/** Parts whose blocks all differ, so that a lost, doubled or swapped block is noticed. */
 function writeParts(count: number, mib: number): { paths: string[]; sha256: string } {
   const digest = new Bun.CryptoHasher("sha256");
   const block = crypto.getRandomValues(Buffer.alloc(MIB));
@@ -74,7 +74,7 @@ test("a full disk is 507; parts and the earlier file are as they were, and nothi
 describe("while the parts are copied,", () => {
   const run = (copy: CopyPart, signal = new AbortController().signal) =>
     compose({ sources: [`${folder}/a`, `${folder}/b`], destination: `${folder}/whole`, owner }, signal, copy);
-  /** Copies as ever, and does something else after the first copy with content, or after a later one. */
+  /** Copies normally, and runs `act` after the first copy with content, or after a later one. */
   const interrupted = (act: () => void, copy = 1): CopyPart => {
     let copies = 0;
     return async (source, target) => {
@@ -163,7 +163,7 @@ test("a client that goes away leaves no temporary file behind", async () => {
     isAnswered = await answered;
   }
   await until(() => temporary().length === 0);
-  // Gone in time, nothing was done; a moment too late, all of it.
+  // A client that leaves in time undoes all of it; a moment too late, all of it is done.
   const isWhole = existsSync(`${folder}/whole`);
   expect(readdirSync(folder).sort()).toEqual(isWhole ? ["whole"] : ["part-0", "part-1"]);
 });

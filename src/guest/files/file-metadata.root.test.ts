@@ -26,7 +26,7 @@ const shown = async (path: string) => {
   return ((await answer.json()) as { entry: { metadata?: Record<string, string> } }).entry.metadata;
 };
 
-/** With Python, so that what the guest wrote is not read with the guest's own code. */
+/** With Python, so that the guest's own code does not read what it wrote. */
 function attributes(path: string): Record<string, string> {
   const script =
     "import os,sys,json; p=sys.argv[1]; print(json.dumps({n: os.getxattr(p,n).hex() for n in os.listxattr(p)}))";

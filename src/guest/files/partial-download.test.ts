@@ -35,7 +35,7 @@ describe("of 10 GiB, mostly hole,", () => {
   // With its first download a guest reads its own sources for it.
   beforeAll(() => get("/etc/passwd", {}));
 
-  /** All bytes the daemon read by whatever call. */
+  /** All bytes that the daemon has read, by any call. */
   const bytesRead = () => Number(/rchar: (\d+)/.exec(readFileSync(`/proc/${guest.pid}/io`, "utf8"))?.[1]);
 
   // Seen to fail with the file read from its start and cut afterwards.

@@ -14,7 +14,7 @@ const whole = (path: string, body: string) =>
   guest.fetch(target(path), { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body });
 const size = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? -1;
 
-/** An upload of so many bytes that sends them only when it is told to. */
+/** An upload of so many bytes, which it sends only on request. */
 async function begin(path: string, length: number, head = "Content-Type: application/octet-stream") {
   const answer = Promise.withResolvers<string>();
   const socket = await Bun.connect({

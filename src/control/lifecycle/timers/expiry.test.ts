@@ -72,7 +72,7 @@ describe("expiry", () => {
   });
 
   timed("a thousand in one second on the real clock, after a restart, each within 100 ms", async () => {
-    // In memory: how long the disk takes to write thousands of times is not what is measured.
+    // In memory, because the test does not measure thousands of writes to the disk.
     const folder = mkdtempSync("/dev/shm/sandlot-expiry-");
     await using f = await ControlFixture.open(new FakeHost(), `sqlite://${folder}/sandlot.db`);
     const { sandboxes } = f.store;
@@ -139,7 +139,7 @@ describe("expiry", () => {
     expect(most).toBe(REMOVALS_AT_ONCE);
     expect(f.host.destroyed.toSorted()).toEqual(ids.toSorted());
     expect(await f.store.sandboxes.inState("killing")).toEqual([]);
-    // Last, for another try can only begin when nothing of this one is held any more.
+    // Checked last, because a retry can only begin when nothing of this try is held any more.
     expect(tookMs).toBeLessThan(100);
   });
 

@@ -30,7 +30,7 @@ const context = (method: "createWatcher" | "getWatcherEvents" | "removeWatcher")
     url: "http://localhost",
   });
 
-// Seen to fail: without catching up, the first answer is empty every time.
+// Seen to fail: without catching up, the first response is empty every time.
 test.each([false, true])("has the change that was made just before, recursive: %p", async (recursive) => {
   const calls = watchCalls(
     new Watchers(new Accounts()),

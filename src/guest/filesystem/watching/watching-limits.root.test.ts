@@ -142,7 +142,7 @@ describe("events that nobody takes", () => {
       const messages = envelopes(answer.body ?? expect.unreachable());
       await messages.next();
       const watcherId = await createWatcher(guest, { path: home });
-      // Each time less than the kernel's queue holds: what it loses ends the watching in another way.
+      // Each time less than the kernel's queue holds: an overflow would end the watch in another way.
       for (let round = 0; watches().length > 0 && round < 50; round++) {
         await churn(4_000);
         expect((await guest.fetch("/health")).status).toBe(204);
@@ -271,7 +271,7 @@ describe("the kernel's own limits", () => {
     const path = `${limited.folder}/a`;
     const tooDeep = await limited.create({ path, recursive: true });
     expect(tooDeep).toMatchObject({ code: "resource_exhausted", message: expect.stringContaining("max_user_watches") });
-    // The kernel takes its time to count a closed instance as gone, so the second may have to be asked for again.
+    // The kernel takes a moment to release a closed instance, so the second request may need a retry.
     let made = 0;
     for (let attempt = 0; made < 2 && attempt < 1000; attempt++) if ((await limited.create({ path })).watcherId) made++;
     expect(made).toBe(2);
