@@ -148,7 +148,7 @@ interface Asked {
   headers: Record<string, string>;
 }
 
-/** Sends the request and returns the service's summary of it. */
+/** A way to send a request; returns the service's summary of it. */
 type Asking = (asked: Asked) => Promise<string>;
 
 function overHttp1(dial: () => net.Socket): Asking {

@@ -11,7 +11,7 @@ import { Slots } from "./network/slots.ts";
 
 const silent: Log = { write: () => undefined };
 
-/** Endings that take as long as `remove` does, and `free` when a slot is to be given back. */
+/** Endings that last as long as `remove`; `free` gives a slot back. */
 function endingsWith(remove: (id: string) => Promise<void>, free?: (slot: number) => Promise<void>): Endings {
   const sandboxesFolder = mkdtempSync(join(tmpdir(), "endings-"));
   const parts = {

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { SealedImage } from "./checkpoint/image-files.ts";
 import { Finishing } from "./finishing.ts";
 
-/** Steps whose ends the test decides, and what has begun so far. */
+/** Steps that the test ends, and a record of those begun. */
 function steps() {
   const [images, wholes] = [[], []] as [PromiseWithResolvers<SealedImage>[], PromiseWithResolvers<void>[]];
   const begun: unknown[] = [];

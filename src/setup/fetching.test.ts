@@ -3,7 +3,7 @@ import { fetching } from "./fetching.ts";
 
 const AWAY = new Error("Temporary failure resolving 'mirror.test'");
 
-/** Fails so many times with this, then answers. */
+/** Fails so many times with this cause, then succeeds. */
 function failing(times: number, cause: Error): { fetch: () => Promise<string>; tries: () => number } {
   let tries = 0;
   const fetch = async () => {

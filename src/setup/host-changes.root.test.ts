@@ -16,7 +16,7 @@ const PROGRAM = `
   console.log(JSON.stringify({ failed, forward: readSetting("net.ipv4.ip_forward") }));
 `;
 
-// Seen before: what a server had changed that was killed then was taken for how the machine had been.
+// Seen before: changes of a killed server were taken for the machine's original settings.
 test("nothing is changed before it is noted what was there", async () => {
   const said = await run(["unshare", "--net", process.execPath, "-e", PROGRAM]);
   expect(JSON.parse(said)).toEqual({ failed: true, forward: 0 });

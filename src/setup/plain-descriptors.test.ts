@@ -4,7 +4,7 @@ import { withPlainDescription } from "./plain-descriptors.ts";
 
 const WIRE = join(import.meta.dir, "../contract/runtime/wire");
 
-// A generator that writes another form would leave the guest slow, and nothing else would show it.
+// A generator that writes another form would make the guest slow, and no other test would show it.
 test.each([`${WIRE}/process/process_pb.ts`, `${WIRE}/filesystem/filesystem_pb.ts`])(
   "%s has its description as data",
   async (path) => {

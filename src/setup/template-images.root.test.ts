@@ -153,7 +153,7 @@ function isHeld(): boolean {
   return lock === undefined;
 }
 
-/** Nothing of it runs, and the lock is free. */
+/** Waits until no process of it runs and the lock is free. */
 async function untilLeft(): Promise<void> {
   await untilTrue(() => !isHeld() && processesOf(cacheFolder).length === 0);
 }

@@ -185,7 +185,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.builds.tagged("builtin", "v1")).toBeUndefined();
       expect(await store.builds.byId("b1")).toMatchObject({ status: "error", checkpoint: null });
       await store.sandboxes.remove(ending);
-      // Without one that could be started in its place, the version before stays.
+      // Without a build that could be started in its place, the previous version stays.
       await store.builds.lose("b3", { message: "gone", step: null }, NOW);
       expect(await retired(NOW + 1)).toEqual({ count: 0, checkpoints: [] });
       await add("b4", { image: "base-4" }, "builtin");

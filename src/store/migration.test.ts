@@ -6,7 +6,7 @@ import { openStore, type Store } from "./store.ts";
 import { bothEngines } from "./testing/engines.ts";
 import { aSandbox, LATER, NOW } from "./testing/rows.ts";
 
-/** What version 5 knew: `base`, and a snapshot of a team that was made twice under one name. */
+/** Rows of version 5: `base`, and a team's snapshot that was made twice under one name. */
 async function fillVersion5(engine: Engine): Promise<void> {
   const { sql } = engine;
   await sql`INSERT INTO teams (id, name, slug, limits, created_at) VALUES ('team-1', 'a', 'a', '{}', ${NOW})`;

@@ -13,7 +13,7 @@ test("a command that takes too long is killed, and the caller is told to come ag
   await expect(named).rejects.toThrow("crun delete did not end within 50 ms");
 });
 
-// Seen to fail: what had come to its end counted as not done, and was taken back.
+// Seen to fail: a finished command counted as not done, and was undone.
 test("a command that has ended in time is none that took too long, however late this is heard", async () => {
   const heardLate = attempt(["sh", "-c", "sleep 0.1; echo done; exit 3"], { timeoutMs: 500 });
   await attempt(["true"]);

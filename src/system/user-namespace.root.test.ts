@@ -18,7 +18,7 @@ test("a namespace is made, and nothing is left of a thousand", () => {
   expect(seen.every((each) => /^user:\[\d+\]$/.test(each))).toBe(true);
   expect(seen).not.toContain(readlinkSync("/proc/self/ns/user"));
   expect(children()).toBe(before.children);
-  // What others in this process had open may have been closed meanwhile.
+  // Other code in this process may have closed descriptors meanwhile.
   expect(descriptors()).toBeLessThanOrEqual(before.descriptors);
 });
 

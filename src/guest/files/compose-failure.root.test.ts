@@ -163,7 +163,7 @@ test("a client that goes away leaves no temporary file behind", async () => {
     isAnswered = await answered;
   }
   await until(() => temporary().length === 0);
-  // A client that leaves in time undoes all of it; a moment too late, all of it is done.
+  // If the client leaves in time, nothing is done; a moment too late, all of it is.
   const isWhole = existsSync(`${folder}/whole`);
   expect(readdirSync(folder).sort()).toEqual(isWhole ? ["whole"] : ["part-0", "part-1"]);
 });

@@ -11,7 +11,7 @@ interface Read {
   isReady: boolean;
 }
 
-/** What a reader makes of these bytes, given to it in pieces of this size. */
+/** The reader's result for these bytes, given in pieces of this size. */
 function read(bytes: Buffer, pieceBytes = bytes.length): Read {
   const found: Read = { messages: [], leftOut: [], isReady: false };
   const take = (message: Message) => {

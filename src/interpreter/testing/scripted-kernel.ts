@@ -7,7 +7,7 @@ import { Kernels } from "../kernels.ts";
 import type { SandboxFacts } from "../sandbox-facts.ts";
 import { interpreterServer } from "../server.ts";
 
-/** No process has it. */
+/** A pid that no process has. */
 const NO_PID = 2 ** 30;
 
 /**

@@ -46,7 +46,7 @@ class Reader {
   readonly lines: LogLine[] = [];
   position: string | null = null;
   isReady = true;
-  /** How often it was asked from where on it wants to hear. */
+  /** How often it was asked for its position. */
   asked = 0;
 
   constructor(readonly journals: GuestJournals) {
@@ -248,7 +248,7 @@ describe("a lying guest", () => {
     await reader.until((all) => all.lines.some(({ message }) => message.includes("more than is kept")));
     const taken = reader.lines.reduce((sum, line) => sum + JSON.stringify(line).length, 0);
     expect(taken).toBeLessThanOrEqual(JOURNAL_BURST_MAX_BYTES);
-    // Hung up on, it sends no more. One that is listened to would never come to an end.
+    // After the host hangs up, the guest sends no more. While the host listens, it would never end.
     for (let last = -1; last !== sent; await Bun.sleep(200)) last = sent;
     expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1024 * 1024);
   });

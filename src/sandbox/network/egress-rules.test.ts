@@ -87,7 +87,7 @@ test.each([
   ill.clear();
   expect(subject.judgeOf(ADDRESS)?.allowsName("a.test")).toBe(false);
   await since();
-  // What was left of the attempt goes with the next change that comes to pass.
+  // The next successful change removes the rest of the failed attempt.
   await subject.set(SLOT, named);
   expect(await since()).toEqual(["tell a.test", "make", "fill", "remove"]);
 });

@@ -152,7 +152,7 @@ async function withFlow(use: (slot: number, flows: () => string[]) => Promise<vo
   }
 }
 
-// Seen before: they stayed, for five days, and what came back went to the next sandbox with the address.
+// Seen before: they stayed for five days, and replies went to the next sandbox with the address.
 test("connections of a slot are forgotten when it is given back", async () => {
   await withFlow(async (slot, flows) => {
     await network.free(slot);

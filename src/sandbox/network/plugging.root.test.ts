@@ -16,7 +16,7 @@ afterAll(async () => {
   await Promise.all(namespaces.map(({ exited }) => exited));
 });
 
-/** One that is plugged in as slot `n`, and where it can be seen. */
+/** An end plugged in as slot `n`, and the place where it is visible. */
 async function newEnd(n: number, slotAlone = false, ...more: string[]) {
   // As that of a sandbox: an interface that comes later has no IPv6.
   const script = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6; echo ready; exec sleep 1000";
@@ -39,7 +39,7 @@ async function plugByTool(end: End): Promise<void> {
   await run(["nsenter", `--net=${end.namespace}`, "ip", "-batch", "-"], { stdin: innerBatch(end) });
 }
 
-/** All that is said of both ends, without what differs by slot and by the order of things. */
+/** The kernel's description of both ends, without what differs by slot or by order. */
 async function seen({ name, address, namespace }: End): Promise<string[]> {
   const show = async (before: string[], device: string) => {
     const questions = [

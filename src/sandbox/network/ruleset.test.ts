@@ -15,7 +15,7 @@ const facts = {
   admitted: undefined,
 };
 
-/** The lines of one chain, without those that say where it hangs. */
+/** The rules of one chain, without the lines that attach it to a hook. */
 function chain(text: string, name: string): string[] {
   const body = new RegExp(`chain ${name} \\{\\n([^}]*(?:\\{[^}]*\\}[^}]*)*)\\n  \\}`).exec(text)?.[1] ?? "";
   return body

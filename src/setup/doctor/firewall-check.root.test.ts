@@ -13,7 +13,7 @@ const FINDING = join(import.meta.dir, "testing/firewall-finding.ts");
 const INSTALL_MS = 300_000;
 const TRIAL_MS = 90_000;
 
-/** Nothing of the machine is changed: these folders are copies. */
+/** Copies of these folders, so that nothing of the machine is changed. */
 const OWN_FOLDERS = `
 ip link set lo up
 mount -t tmpfs none /run
@@ -64,7 +64,7 @@ const CASES: Readonly<Record<string, Case>> = {
     lost: NO_OUTSIDE,
   },
   ufw: { up: "ufw --force enable", stops: "ufw stops packets of sandboxes (input and forward)", lost: NEITHER },
-  // It lets in what was led here, as questions for names are.
+  // It admits packets redirected to the machine, such as DNS queries.
   firewalld: { up: FIREWALLD, stops: "firewalld stops packets of sandboxes (forward)", lost: NO_OUTSIDE },
 };
 
@@ -78,7 +78,7 @@ beforeAll(async () => {
   });
 }, INSTALL_MS);
 
-/** What the doctor finds behind each of these commands. */
+/** The doctor's findings after each of these commands. */
 async function findings(...commands: string[]): Promise<Finding[]> {
   const find = `${process.execPath} ${FINDING} /run/fix >&3`;
   const quiet = commands.map((command) => `{ ${command}\n} > /run/log 2>&1; ${find}`);

@@ -61,7 +61,7 @@ test.skipIf(!existsSync(join(CGROUP_ROOT, "memory/memory.kmem.tcp.limit_in_bytes
     const top = `${TOP}-sockets`;
     const sandbox = join(CGROUP_ROOT, "memory", top, "server/sandbox");
     mkdirSync(sandbox, { recursive: true });
-    // Every sandbox has one; the kernel counts for those that have.
+    // Every sandbox has this limit; the kernel counts only for cgroups that have it.
     writeFileSync(join(sandbox, "memory.kmem.tcp.limit_in_bytes"), String(GIB));
     leaveSocketMemoryToMachine(`/${top}/server`, 4 * 1024 * 1024);
     const enter = `ip link set lo up; echo $$ > ${sandbox}/cgroup.procs && exec python3 -c '${FILL_SOCKETS}'`;

@@ -12,7 +12,7 @@ const PATH = `/sandlot-test-memory-${process.pid}`;
 const MIB = 1024 * 1024;
 const FILE_MIB = 16;
 
-// Seen before: such a cgroup stayed in the kernel, out of sight, until the file was removed.
+// Seen before: such a cgroup stayed in the kernel, invisible, until the file was removed.
 test("what a cgroup holds of a file that somebody else keeps is given back before the cgroup goes", async () => {
   const folder = mkdtempSync(join(tmpdir(), "cgroup-memory-"));
   const file = join(folder, "file");
@@ -26,7 +26,7 @@ test("what a cgroup holds of a file that somebody else keeps is given back befor
     expect(await reader.exited).toBe(0);
     expect(memoryInUse(cgroup)).toBeGreaterThan((FILE_MIB / 2) * MIB);
     const emptying = emptyingOf(cgroup);
-    // A kernel that cannot do this has nothing to be tried here.
+    // A kernel without this feature has nothing to test here.
     if (emptying === undefined) return;
     try {
       writeFileSync(emptying.file, emptying.text);

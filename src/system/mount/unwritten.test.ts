@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { unwrittenBytes } from "./unwritten.ts";
 
 const BYTES = 256 * 1024;
-/** Not in memory, where nothing is ever written. */
+/** Not on a tmpfs, which never writes to a disk. */
 const FOLDER = "/var/tmp";
 const [major = 0, minor = 0] = release().split(".").map(Number);
 const isTold = major > 6 || (major === 6 && minor >= 5);

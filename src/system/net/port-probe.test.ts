@@ -3,7 +3,7 @@ import { DoorProbe } from "./port-probe.ts";
 
 const ADDRESS = "127.81.8.1";
 
-/** What it says within a few looks. */
+/** The probe's result within a few looks. */
 async function opens(probe: DoorProbe): Promise<boolean> {
   for (let looks = 0; looks < 100; looks++) {
     if (probe.isOpen()) return true;

@@ -5,7 +5,7 @@ import { run } from "../../system/command.ts";
 import type { CertificateFiles } from "../certificate.ts";
 
 interface Made {
-  /** The name by which a test finds it. */
+  /** The name that a test uses for it. */
   name: string;
   domain?: string;
   days?: number;

@@ -20,7 +20,7 @@ function playing(): number {
   }).length;
 }
 
-/** Nothing of a process that has ended since. */
+/** Empty for a process that has ended since. */
 function read(path: string): string {
   try {
     return readFileSync(path, "utf8");

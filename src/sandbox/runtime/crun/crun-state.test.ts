@@ -22,7 +22,7 @@ describe("starting", () => {
     expect(startMade(folder, "i1")).toBe(true);
     expect([readSync(held, Buffer.alloc(8)), existsSync(fifo())]).toEqual([1, false]);
     closeSync(held);
-    // There is nothing to start any more.
+    // There is nothing left to start.
     expect(startMade(folder, "i1")).toBe(false);
   });
 

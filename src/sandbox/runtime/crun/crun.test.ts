@@ -7,7 +7,7 @@ import { attempt } from "../../../system/command.ts";
 import { Crun } from "./crun.ts";
 
 const SHORT_MS = 100;
-/** For what ends by itself, on a machine with much else to do. */
+/** Timeout for programs that end by themselves, on a busy machine. */
 const LONG_MS = 60_000;
 let folder: string;
 beforeEach(() => {

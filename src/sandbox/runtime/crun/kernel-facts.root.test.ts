@@ -5,7 +5,7 @@ import { run } from "../../../system/command.ts";
 
 const PROGRAM = join(import.meta.dir, "testing/remember-twice.ts");
 const TMPFS = 0x01021994;
-/** There CRIU keeps what it knows by itself. */
+/** On a tmpfs, CRIU caches kernel facts by itself. */
 const isKeptByCriu = statfsSync("/run").type === TMPFS;
 
 test.skipIf(isKeptByCriu)("two that remember at once in one namespace both can remove their folders", async () => {

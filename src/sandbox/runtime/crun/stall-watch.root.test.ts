@@ -62,8 +62,8 @@ test("with a counter of processor time, who sleeps stands still and who works do
   }
 });
 
-// Seen to fail with one that goes by the clock: a restore was given up that waited for the word of a server that was
-// kept from everything for longer than that.
+// Seen to fail with a watch that goes by the clock: it gave up a restore that waited for a server which was blocked for
+// longer than that.
 test("who may have waited for this server does not stand still, for as long as nobody looked", async () => {
   await withSleeper(async (cgroup, goThere) => {
     goThere();
@@ -82,7 +82,7 @@ test("who may have waited for this server does not stand still, for as long as n
   });
 });
 
-// Seen to fail with one that believes it at once: it ended sandboxes that had just been restored.
+// Seen to fail with a watch that believes it at once: it ended sandboxes that had just been restored.
 test("who has ended is told of when it was so twice in a row: what it said at last is heard before", async () => {
   const looks = [true, false, true, true, true];
   const told: number[] = [];

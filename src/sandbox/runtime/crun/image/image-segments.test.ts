@@ -8,7 +8,7 @@ import { encodeField, LENGTH_BYTES, MAGIC_BYTES } from "./protobuf-fields.ts";
 const folder = mkdtempSync(join(tmpdir(), "sandlot-segments-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** As CRIU writes a segment: what every object of System V has, and its size. */
+/** A segment as CRIU writes it: the fields of every System V object, and its size. */
 function segment(id: number, mode: number): Buffer {
   const object = [1, 2, 3, 4, 5].map((number) => encodeField(number, 0));
   const message = Buffer.concat([

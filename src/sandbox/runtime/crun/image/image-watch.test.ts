@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Watches until it stops the writer, and answers why. */
+/** Watches until it stops the writer, and returns the reason. */
 async function stopped(maxBytes: number, demandRoom: () => void = () => undefined, maxMs = 60_000) {
   const stop = Promise.withResolvers<void>();
   using watch = new ImageWatch({ folder, log, maxBytes, maxMs, demandRoom, stop: async () => stop.resolve() });

@@ -30,7 +30,7 @@ function written(pid: number, pagesId: number, mappings: Buffer[], runs: Buffer[
   writeFileSync(join(images, `pages-${pagesId}.img`), [...pages].map((page) => page.repeat(PAGE)).join(""));
 }
 
-/** The pages that lie in it, with "." for one that is wiped. */
+/** The pages of the image, with "." for a wiped one. */
 async function afterWiping(pagesId: number): Promise<string> {
   await wipeForCopies(images, PAGE);
   const content = readFileSync(join(images, `pages-${pagesId}.img`));

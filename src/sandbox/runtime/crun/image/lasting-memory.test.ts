@@ -29,7 +29,7 @@ test.each([MEMORY_MIN_MB, 256, 1024, MEMORY_MAX_MB])("of %p MB, a good part is l
   const segments = Number(ipc["kernel.shmall"]) * PAGE;
   const others = Number(ipc["kernel.msgmni"]) * MIB + Number(ipc["kernel.sem"]?.split(" ")[1]) * 128;
   expect(files + segments + others).toBeLessThan((memoryMB * MIB * 2) / 3);
-  // The kernel takes no empty bound for none.
+  // The kernel does not take an empty bound for no bound.
   expect(Object.values(ipc).filter((value) => Number.parseInt(value, 10) < 1)).toEqual([]);
 });
 

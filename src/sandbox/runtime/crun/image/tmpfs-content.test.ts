@@ -24,7 +24,7 @@ const OWNER = "uid=0,gid=0";
 
 let folder: string;
 let images: string;
-/** What lies in the filesystem with the first device. */
+/** The content of the filesystem with the first device. */
 let content: string;
 
 beforeEach(() => {
