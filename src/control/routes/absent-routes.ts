@@ -3,7 +3,7 @@
  * they are refused by name, with the alternative.
  */
 
-const ONE_NODE = "there is one node, and GET /health tells whether it serves";
+const ONE_NODE = "there is one node; GET /health shows whether it accepts requests";
 const NO_CLUSTERS = "there are no clusters and no scaling groups";
 
 /** `METHOD /path`, and the alternative. */
@@ -11,14 +11,12 @@ export const ABSENT_ROUTES: Readonly<Record<string, string>> = {
   "GET /nodes": ONE_NODE,
   "GET /nodes/{nodeID}": ONE_NODE,
   "POST /nodes/{nodeID}": ONE_NODE,
-  "POST /admin/teams/{teamID}/sandboxes/kill":
-    "DELETE /sandboxes/{sandboxID} kills one, and sandlot down all of the server",
-  "GET /admin/sandboxes/running-counts": "GET /v2/sandboxes counts those of a team in X-Total-Running",
-  "GET /admin/sandboxes/{sandboxID}": "GET /sandboxes/{sandboxID} shows a team its own",
-  "POST /admin/teams/{teamID}/builds/cancel": "a new build of a template cancels the one under way",
-  "POST /admin/teams/{teamID}/api-keys": "sandlot keys create makes one, and POST /api-keys",
-  "DELETE /admin/teams/{teamID}/api-keys/{apiKeyID}":
-    "sandlot keys revoke deletes one, and DELETE /api-keys/{apiKeyID}",
+  "POST /admin/teams/{teamID}/sandboxes/kill": "DELETE /sandboxes/{sandboxID} kills one sandbox, sandlot down all",
+  "GET /admin/sandboxes/running-counts": "GET /v2/sandboxes returns a team's count in X-Total-Running",
+  "GET /admin/sandboxes/{sandboxID}": "GET /sandboxes/{sandboxID} shows sandboxes of the caller's team",
+  "POST /admin/teams/{teamID}/builds/cancel": "a new build of a template cancels the running one",
+  "POST /admin/teams/{teamID}/api-keys": "use sandlot keys create or POST /api-keys",
+  "DELETE /admin/teams/{teamID}/api-keys/{apiKeyID}": "use sandlot keys revoke or DELETE /api-keys/{apiKeyID}",
   "GET /clusters/{clusterID}/rigs": NO_CLUSTERS,
   "PUT /clusters/{clusterID}/rigs/{rigID}/capacity": NO_CLUSTERS,
   "GET /clusters/{clusterID}/rigs/{rigID}/instances": NO_CLUSTERS,

@@ -14,7 +14,7 @@ export const eventRoutes: readonly Route[] = [
     method: "GET",
     path: "/events/sandboxes",
     auth: "key",
-    summary: "What happened to the team's sandboxes",
+    summary: "List events of the team's sandboxes",
     query: listEventsQuery,
     success,
     handle: ({ caller, query }, services) => list(services, caller.team.id, undefined, query),
@@ -23,7 +23,7 @@ export const eventRoutes: readonly Route[] = [
     method: "GET",
     path: "/events/sandboxes/{sandboxID}",
     auth: "key",
-    summary: "What happened to one sandbox",
+    summary: "List events of one sandbox",
     query: listEventsQuery,
     success,
     handle: ({ caller, params, query }, services) =>

@@ -39,7 +39,7 @@ export const keyRoutes: readonly Route[] = [
     method: "POST",
     path: "/api-keys",
     auth: "member",
-    summary: "Make an API key of the team; the answer shows it once",
+    summary: "Create an API key for the team; only this response contains it",
     body: { schema: namedKey, required: true },
     success: [{ status: 201, description: "It opens the team's sandboxes from now on", schema: createdApiKey }],
     errors: [403, 429],
@@ -68,7 +68,7 @@ export const keyRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/api-keys/{apiKeyID}",
     auth: "member",
-    summary: "Delete an API key, also the last one; it opens nothing from the next request on",
+    summary: "Delete an API key; it stops working with the next request",
     success: [{ status: 204, description: "It is gone" }],
     errors: [403],
     async handle({ caller: { team }, params }, services) {
@@ -80,7 +80,7 @@ export const keyRoutes: readonly Route[] = [
     method: "POST",
     path: "/access-tokens",
     auth: "bearer",
-    summary: "Make another access token of the user; the answer shows it once",
+    summary: "Create an access token for the user; only this response contains it",
     body: { schema: namedKey, required: true },
     success: [{ status: 201, description: "It is the user's from now on", schema: createdAccessToken }],
     errors: [429],
@@ -93,7 +93,7 @@ export const keyRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/access-tokens/{accessTokenID}",
     auth: "bearer",
-    summary: "Delete an access token of the user, also the one of this request",
+    summary: "Delete an access token of the user; may be the one in use",
     success: [{ status: 204, description: "It opens nothing from the next request on" }],
     async handle({ caller: { userId }, params }, services) {
       await revokeAccessToken(services, userId, params.accessTokenID ?? "");

@@ -19,7 +19,7 @@ export const logRoutes: readonly Route[] = [
     method: "GET",
     path: "/sandboxes/{sandboxID}/logs",
     auth: "key",
-    summary: "Logs of a sandbox, oldest first",
+    summary: "Get the log of a sandbox, oldest first",
     deprecated: true,
     query: sandboxLogsV1Query,
     success: [{ status: 200, description: "What happened", schema: sandboxLogsV1 }],
@@ -39,7 +39,7 @@ export const logRoutes: readonly Route[] = [
     method: "GET",
     path: "/v2/sandboxes/{sandboxID}/logs",
     auth: "key",
-    summary: "Logs of a sandbox, from a time on in either direction",
+    summary: "Get the log of a sandbox from a given time, in either direction",
     query: sandboxLogsV2Query,
     success: [{ status: 200, description: "What happened", schema: sandboxLogsV2 }],
     async handle({ caller, params, query }, { activity, clock }) {

@@ -29,7 +29,7 @@ const serverRoutes: readonly Route[] = [
     method: "GET",
     path: "/health",
     auth: "none",
-    summary: "Whether the server takes requests",
+    summary: "Check that the server accepts requests",
     success: [{ status: 200, description: "It does", schema: health }],
     errors: [503],
     async handle(_call, { isReady }) {
@@ -52,7 +52,7 @@ const serverRoutes: readonly Route[] = [
     method: "GET",
     path: "/teams",
     auth: "bearer",
-    summary: "List the user's teams, each with a fresh API key",
+    summary: "List the user's teams, each with a new API key",
     success: [{ status: 200, description: "The teams", schema: z.array(listedTeam) }],
     errors: [429],
     async handle({ caller: { userId } }, { store, ids, clock }) {

@@ -33,7 +33,7 @@ export const templateRoutes: readonly Route[] = [
     method: "GET",
     path: "/templates",
     auth: "key",
-    summary: "List the team's templates and those that come with Sandlot, oldest first",
+    summary: "List the team's templates and the built-in ones, oldest first",
     deprecated: true,
     query: listTemplatesQuery,
     success: [{ status: 200, description: "All of them, without snapshots", schema: z.array(template) }],
@@ -45,7 +45,7 @@ export const templateRoutes: readonly Route[] = [
     method: "GET",
     path: "/v2/templates",
     auth: "key",
-    summary: "List the same page by page, newest first",
+    summary: "List the team's and the built-in templates page by page, newest first",
     query: pageTemplatesQuery,
     success: [
       { status: 200, description: "One page, without snapshots", schema: z.array(template), headers: NEXT_TOKEN },
@@ -59,7 +59,7 @@ export const templateRoutes: readonly Route[] = [
     method: "POST",
     path: "/templates/tags",
     auth: "key",
-    summary: "Give tags to a build",
+    summary: "Assign tags to a build",
     body: { schema: assignTagsRequest, required: true },
     success: [{ status: 201, description: "The tags mean that build now", schema: assignedTags }],
     errors: [403],
@@ -84,7 +84,7 @@ export const templateRoutes: readonly Route[] = [
     method: "GET",
     path: "/templates/aliases/{alias}",
     auth: "key",
-    summary: "Whether the team has a template under this name",
+    summary: "Check whether the team has a template with this name",
     success: [{ status: 200, description: "It has", schema: templateAlias }],
     errors: [403],
     async handle({ caller, params }, { store }) {
@@ -113,7 +113,7 @@ export const templateRoutes: readonly Route[] = [
     method: "GET",
     path: "/templates/{templateID}",
     auth: "key",
-    summary: "Read a template and its builds, newest first",
+    summary: "Get a template and its builds, newest first",
     query: pageBuildsQuery,
     success: [
       { status: 200, description: "The template, one page of builds", schema: templateWithBuilds, headers: NEXT_TOKEN },
@@ -158,7 +158,7 @@ export const templateRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/templates/{templateID}",
     auth: "key",
-    summary: "Delete a template or snapshot that no sandbox of the team is made from",
+    summary: "Delete a template or snapshot that no sandbox of the team uses",
     success: [{ status: 204, description: "It is gone; its names are free" }],
     errors: [403],
     async handle({ caller, params }, { deleteTemplate }) {

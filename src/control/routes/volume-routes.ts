@@ -19,7 +19,7 @@ export const volumeRoutes: readonly Route[] = [
     method: "POST",
     path: "/volumes",
     auth: "key",
-    summary: "Make a volume",
+    summary: "Create a volume",
     body: { schema: createVolume, required: true },
     success: [{ status: 201, description: "It is there, and empty", schema: volumeAndToken }],
     errors: [429, 503, 507],
@@ -32,7 +32,7 @@ export const volumeRoutes: readonly Route[] = [
     method: "GET",
     path: "/volumes/{volumeID}",
     auth: "key",
-    summary: "Read a volume, with a fresh token for its content",
+    summary: "Get a volume, with a new token for its content",
     success: [{ status: 200, description: "The volume", schema: volumeAndToken }],
     async handle({ caller, params }, { volumes }) {
       const volume = await volumes.demand(caller.team.id, params.volumeID ?? "");
@@ -43,7 +43,7 @@ export const volumeRoutes: readonly Route[] = [
     method: "DELETE",
     path: "/volumes/{volumeID}",
     auth: "key",
-    summary: "Delete a volume that no sandbox or snapshot has mounted",
+    summary: "Delete a volume that no sandbox or snapshot mounts",
     success: [{ status: 204, description: "It is gone; its name is free" }],
     errors: [409],
     async handle({ caller, params }, { volumes }) {

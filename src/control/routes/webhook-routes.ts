@@ -21,7 +21,7 @@ export const webhookRoutes: readonly Route[] = [
     method: "POST",
     path: "/events/webhooks",
     auth: "key",
-    summary: "Make a webhook",
+    summary: "Create a webhook",
     body: { schema: createWebhook, required: true },
     success: [{ status: 201, description: "It hears of events from now on", schema: webhookView }],
     errors: [429],
@@ -43,7 +43,7 @@ export const webhookRoutes: readonly Route[] = [
     method: "GET",
     path: "/events/webhooks/{webhookID}",
     auth: "key",
-    summary: "Read a webhook",
+    summary: "Get a webhook",
     success: [{ status: 200, description: "The webhook", schema: webhookView }],
     async handle({ caller, params }, { store }) {
       return { status: 200, body: asWebhook(await demandWebhook(store, caller.team.id, params.webhookID)) };
@@ -76,7 +76,7 @@ export const webhookRoutes: readonly Route[] = [
     method: "GET",
     path: "/events/webhooks/{webhookID}/deliveries",
     auth: "key",
-    summary: "List what was sent to a webhook",
+    summary: "List deliveries to a webhook",
     query: deliveriesQuery,
     success: [{ status: 200, description: "One page, newest first unless orderAsc", schema: deliveriesView }],
     async handle({ caller, params, query }, { store }) {
@@ -88,7 +88,7 @@ export const webhookRoutes: readonly Route[] = [
     method: "GET",
     path: "/events/webhooks/{webhookID}/stats",
     auth: "key",
-    summary: "How deliveries to a webhook went",
+    summary: "Get delivery statistics of a webhook",
     query: statsQuery,
     success: [{ status: 200, description: "Tries in that time", schema: statsView }],
     async handle({ caller, params, query }, { store, clock }) {
