@@ -22,7 +22,7 @@ interface Boot {
 
 export const bootProcessor: Row = {
   name: "boot-processor",
-  what: "processor time of one boot: of the server, of the programs that it starts, and of the guest",
+  what: "processor time of one boot: server, programs that it starts, and guest",
   beside: {
     peer: "processor time of one crun run of true on the same root",
     ratio: "cost",

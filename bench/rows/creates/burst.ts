@@ -26,7 +26,7 @@ export const burstMany: Row = burstOf("burst-100", 100, BOUNDS);
 function burstOf(name: string, count: number, bounds: { atLeast: number; aim: number }): Row {
   return {
     name,
-    what: `${count} creates at once through the API, until the last is there`,
+    what: `${count} concurrent creates through the API, until the last response`,
     beside: { peer: `${count} crun runs of true on the same root, ${AT_ONCE} at a time`, ratio: "cost", bounds },
     ...(count > IN_A_ROW ? {} : { quick: true as const }),
     async run(context) {
@@ -61,7 +61,7 @@ export const sustained: Row = {
   name: "sustained",
   what: `one create of ${IN_A_ROW} that are made one after another without a pause`,
   beside: {
-    peer: "one crun run of true on the same root, of as many one after another",
+    peer: "one of as many consecutive crun runs of true on the same root",
     ratio: "cost",
     bounds: { atLeast: 3, aim: 1.5 },
   },

@@ -16,15 +16,15 @@ const FEW_ROUNDS = 2;
 
 export const createMiss: Row = {
   name: "create-miss",
-  what: "create through the API when none is ready, one at a time",
+  what: "cold create through the API, one at a time",
   beside: { peer: "crun run of true on the same root", ratio: "cost" },
   run: (context) => measure(context, 1, context.rounds),
 };
 
 export const createMissMany: Row = {
   name: "create-miss-100",
-  what: "a hundred creates at once when none is ready, until the last is there",
-  beside: { peer: "a hundred crun runs of true at once, on the same root", ratio: "cost" },
+  what: "a hundred concurrent cold creates, until the last response",
+  beside: { peer: "a hundred concurrent crun runs of true on the same root", ratio: "cost" },
   run: (context) => measure(context, TOGETHER, context.long ? context.heavyRounds : FEW_ROUNDS),
 };
 

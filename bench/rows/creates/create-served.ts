@@ -20,8 +20,8 @@ const ASK_MS = 1;
 
 export const createServed: Row = {
   name: "create-served",
-  what: "create of a template that has started a Python web server, until the server's first answer",
-  beside: { peer: "crun run of the same server on the same root, until its first answer", ratio: "cost" },
+  what: "create of a template with a running Python web server, until its first response",
+  beside: { peer: "crun run of the same server on the same root, until its first response", ratio: "cost" },
   async run(context) {
     const start = { startCmd: SERVE.join(" "), readyCmd: `curl -sf localhost:${PORT}` };
     await using cold = await ColdServer.start(context);

@@ -31,7 +31,7 @@ const apart: Pattern = (starts) =>
 
 export const PATTERN_ROWS: readonly Row[] = [
   patternRow("in-turn-100", "one after another", inARow),
-  patternRow("staggered-100", `begun ${APART_MS} ms apart`, apart),
+  patternRow("staggered-100", `started ${APART_MS} ms apart`, apart),
   patternRow("at-once-100", "at once", atOnce),
 ];
 

@@ -12,7 +12,7 @@ export const roundTrip: Row = {
   name: "round-trip",
   what: 'commands.run("true") round trip through the SDK',
   beside: {
-    peer: "crun exec … /bin/bash -l -c true in the same sandbox, with its filter ready made",
+    peer: "crun exec … /bin/bash -l -c true in the same sandbox, with its compiled filter",
     ratio: "cost",
     bounds: { atLeast: 1.2, aim: 0.8 },
   },

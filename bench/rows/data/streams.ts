@@ -17,7 +17,7 @@ const SILENT = ["/bin/sleep", "infinity"];
 
 export const streams: Row = {
   name: "streams",
-  what: "200 Start streams at once for 10 s (60 s with --long): none breaks, memory stays",
+  what: "200 concurrent Start streams for 10 s (60 s with --long): none breaks, memory stays flat",
   async run(context) {
     await using sandbox = await BenchSandbox.make(context);
     const hangUp = new AbortController();

@@ -13,7 +13,7 @@ import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 const MANY = 50;
 const MANY_LONG = 300;
 const RANGES = 10;
-const PEER = "one nft -f of the same change, in a table of its own";
+const PEER = "one nft -f of the same change, in a separate table";
 const BESIDE: Beside = { peer: PEER, ratio: "cost", bounds: { atLeast: 3, aim: 1.5 } };
 const ALL = "0.0.0.0/0";
 

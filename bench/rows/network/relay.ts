@@ -28,7 +28,7 @@ const PEER = "the same by a sandbox without rules";
 
 export const relayFirstByte: Row = {
   name: "relay-first-byte",
-  what: "first byte of an HTTPS answer from a site that rules allow by name, over a new connection",
+  what: "first byte of an HTTPS response from a site that rules allow by name, over a new connection",
   beside: { peer: PEER, ratio: "cost", bounds: { atLeast: 3, aim: 1.5 } },
   needs: "nginx",
   run: (context) =>

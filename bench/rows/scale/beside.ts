@@ -19,15 +19,15 @@ const CREATES = 3;
 
 export const createBesideDownload: Row = {
   name: "create-beside-download",
-  what: "create through the API while another sandbox is read from as fast as can be",
-  beside: { peer: "the same while nothing else is asked for", ratio: "cost" },
+  what: "create through the API during downloads from another sandbox at full speed",
+  beside: { peer: "the same without other requests", ratio: "cost" },
   run: (context) => compare(context, "GET"),
 };
 
 export const createBesideUpload: Row = {
   name: "create-beside-upload",
-  what: "create through the API while another sandbox is written to as fast as can be",
-  beside: { peer: "the same while nothing else is asked for", ratio: "cost" },
+  what: "create through the API during uploads to another sandbox at full speed",
+  beside: { peer: "the same without other requests", ratio: "cost" },
   run: (context) => compare(context, "POST"),
 };
 

@@ -15,7 +15,7 @@ const IDLE_AIM_PERCENT = 1;
 export const CROWD_ROWS: readonly Row[] = [
   {
     name: "memory-100",
-    what: `memory of each of ${MANY} that do nothing, at most ${MEMORY_MAX_MIB} MiB (aim ${MEMORY_AIM_MIB} MiB)`,
+    what: `memory of each of ${MANY} that are idle, at most ${MEMORY_MAX_MIB} MiB (aim ${MEMORY_AIM_MIB} MiB)`,
     async run(context) {
       const { memory, count } = await crowdOf(context);
       const { median, p10, p90 } = summary(memory);
@@ -25,7 +25,7 @@ export const CROWD_ROWS: readonly Row[] = [
   },
   {
     name: "idle-100",
-    what: `processor time of ${MANY} that do nothing, at most ${IDLE_MAX_PERCENT} % of one for a hundred (aim ${IDLE_AIM_PERCENT} %)`,
+    what: `processor time of ${MANY} that are idle, at most ${IDLE_MAX_PERCENT} % of one for a hundred (aim ${IDLE_AIM_PERCENT} %)`,
     async run(context) {
       const { idle, count } = await crowdOf(context);
       const guests = (idle.guests * 100) / count;
@@ -37,8 +37,8 @@ export const CROWD_ROWS: readonly Row[] = [
     atLeast: 1.3,
     aim: 1.1,
   }),
-  crowdRow("list-100", `first page of a list of ${LISTED}, 100 on a page`, "the same of one sandbox", "list"),
-  crowdRow("get-100", `one sandbox asked about while ${LISTED} run`, "the same when it is the only one", "get", {
+  crowdRow("list-100", `first page of a list of ${LISTED}, 100 on a page`, "the same with one sandbox", "list"),
+  crowdRow("get-100", `get of one sandbox while ${LISTED} run`, "the same with one sandbox", "get", {
     atLeast: 2,
     aim: 1.2,
   }),

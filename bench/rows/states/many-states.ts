@@ -36,7 +36,7 @@ export const resumes: Row = {
   name: "resumes-30",
   what: `${COUNT} resumes of idle sandboxes at once, until the runtime of the last has answered`,
   beside: {
-    peer: "bare criu restore of what it wrote of the same, at the same parallelism",
+    peer: "bare criu restore of its own dumps of the same sandboxes, at the same parallelism",
     ratio: "cost",
     bounds: { atLeast: 1.6, aim: 1.2 },
   },

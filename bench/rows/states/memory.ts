@@ -13,7 +13,7 @@ const LIFE_MS = 600_000;
 
 export const memory: Row = {
   name: "memory-20",
-  what: "memory of the 2nd to the 20th sandbox of one template, each of which has run Python",
+  what: "memory of the 2nd to the 20th sandbox of one template, after each ran Python",
   async run(context) {
     const sandboxes: Sandbox[] = [];
     try {

@@ -12,7 +12,7 @@ const DIRTY_MIB = 256;
 export const pause: Row = {
   name: "pause",
   what: "pause of an idle sandbox through the API",
-  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
+  beside: { peer: "bare criu dump of a similar sandbox, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
   quick: true,
   run: (context) => compare(context, context.rounds, async () => undefined),
 };
@@ -20,7 +20,7 @@ export const pause: Row = {
 export const pauseDirty: Row = {
   name: "pause-dirty",
   what: "pause of a sandbox with 256 MiB of its own memory",
-  beside: { peer: "bare criu dump of the like, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
+  beside: { peer: "bare criu dump of a similar sandbox, and fsync", ratio: "cost", bounds: { atLeast: 1.4, aim: 1.1 } },
   run: (context) => compare(context, context.heavyRounds, (sandbox) => holdMemory(sandbox, DIRTY_MIB)),
 };
 

@@ -8,7 +8,11 @@ import { besideSameImage } from "./same-image.ts";
 export const resume: Row = {
   name: "resume",
   what: "resume of an idle sandbox through the API, until its runtime has answered",
-  beside: { peer: "bare criu restore of what it wrote of the same", ratio: "cost", bounds: { atLeast: 1.6, aim: 1.2 } },
+  beside: {
+    peer: "bare criu restore of its own dump of the same sandbox",
+    ratio: "cost",
+    bounds: { atLeast: 1.6, aim: 1.2 },
+  },
   quick: true,
   async run(context) {
     await using criu = await BareCriu.make(context);

@@ -22,8 +22,8 @@ const SOON_LONG_MS = 30_000;
 
 export const wake: Row = {
   name: "wake",
-  what: "first byte of a request to a service in a paused sandbox, which is resumed for it",
-  beside: { peer: "bare criu restore of what it wrote of the same", ratio: "cost", bounds: BOUNDS },
+  what: "first byte of a response from a service in a paused sandbox, which resumes",
+  beside: { peer: "bare criu restore of its own dump of the same sandbox", ratio: "cost", bounds: BOUNDS },
   quick: true,
   async run(context) {
     await using criu = await BareCriu.make(context);
@@ -45,9 +45,9 @@ export const wake: Row = {
 
 export const resumeSoon: Row = {
   name: "resume-soon",
-  what: "resume of an idle sandbox 3 s after its pause (30 s with --long), whose image nobody has read since",
+  what: "resume of an idle sandbox 3 s after its pause (30 s with --long), its image not read since",
   beside: {
-    peer: "bare criu restore of what it wrote of the same, after the same time",
+    peer: "bare criu restore of its own dump of the same sandbox, after the same time",
     ratio: "cost",
     bounds: BOUNDS,
   },

@@ -10,7 +10,7 @@ import { sandboxId } from "../../sandboxes/creating.ts";
 
 export const buildCached: Row = {
   name: "build-cached",
-  what: "build of ten steps that are all cached, until it is ready",
+  what: "build of ten cached steps, until it is ready",
   beside: { peer: "one cold create of the same template", ratio: "cost" },
   async run(context) {
     const ten = { name: "bench-cached", from: { fromTemplate: "base" }, commands: TEN_COMMANDS };
@@ -24,7 +24,7 @@ export const buildCached: Row = {
 
 export const buildCold: Row = {
   name: "build-cold",
-  what: "build of ten steps on a small image of a local layout, nothing cached but the image",
+  what: "build of ten uncached steps on a small image in a local layout",
   beside: { peer: "buildah bud --no-cache --layers of the same Dockerfile, on the same layout", ratio: "cost" },
   needs: "buildah",
   async run(context) {

@@ -8,7 +8,7 @@ import { memoryOf } from "../../sandboxes/bench-sandbox.ts";
 import { builtTemplate } from "../../sandboxes/built-in-template.ts";
 import { interpreterLives, type Life, type SandboxLife } from "./interpreter-lives.ts";
 
-const PEER = "ipykernel started and asked by jupyter_client, in a bare crun container of the same image";
+const PEER = "ipykernel through jupyter_client, in a bare crun container of the same image";
 const SANDBOXES = 20;
 const LIFE_MS = 600_000;
 /** Maximum time of the first cell, relative to a restore and a warm cell. */
@@ -17,10 +17,10 @@ const FIRST_MAX = 1.3;
 export const INTERPRETER_ROWS: readonly Row[] = [
   rowOf("interpreter-first", "sum", 'create → first runCode("1+1") of the code interpreter', firstCellNotes),
   rowOf("interpreter-pandas", "frame", "create → first runCode that imports pandas and makes a data frame"),
-  rowOf("run-code", "warm", 'runCode("1+1") round trip in a context that has run some'),
+  rowOf("run-code", "warm", 'runCode("1+1") round trip in a context that has run cells'),
   {
     name: "interpreter-context",
-    what: "a new context of Python",
+    what: "a new Python context",
     beside: {
       peer: 'runCode("1+1") round trip in the same sandbox',
       ratio: "cost",

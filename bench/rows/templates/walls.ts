@@ -4,19 +4,19 @@ import { summary } from "../../figures/samples.ts";
 import type { Row } from "../../row.ts";
 import { type Moment, momentBehindBoth, PROCESSES } from "./wall-lives.ts";
 
-const PEER = "the same behind crun";
+const PEER = "the same with crun";
 
 export const WALL_ROWS: readonly Row[] = [
   rowOf("wall-create", "create", "cold create through the SDK with runsc"),
-  rowOf("wall-first-output", "firstOutput", "the same create → first command's output behind runsc"),
-  rowOf("wall-command", "command", 'commands.run("true") through the SDK behind runsc'),
-  rowOf("wall-processes", "processes", `a shell that starts ${PROCESSES} processes one by one, behind runsc`),
-  rowOf("wall-python", "python", "a start of Python with some libraries, behind runsc"),
-  rowOf("wall-pause", "pause", "pause behind runsc, of a sandbox that has run these and is idle"),
-  rowOf("wall-resume", "resume", "resume of the same behind runsc, until its runtime has answered"),
+  rowOf("wall-first-output", "firstOutput", "cold create → first command's output with runsc"),
+  rowOf("wall-command", "command", 'commands.run("true") through the SDK with runsc'),
+  rowOf("wall-processes", "processes", `a shell that starts ${PROCESSES} processes one by one, with runsc`),
+  rowOf("wall-python", "python", "a start of Python with some libraries, with runsc"),
+  rowOf("wall-pause", "pause", "pause with runsc, of an idle sandbox that has run these"),
+  rowOf("wall-resume", "resume", "resume of the same with runsc, until its runtime has answered"),
   {
     name: "wall-memory",
-    what: "memory of a sandbox behind runsc, after two commands, and of one behind crun",
+    what: "memory of a sandbox after two commands, with runsc and with crun",
     async run(context) {
       const { ours, peer } = await momentBehindBoth(context, "memoryMiB");
       const [runsc, crun] = [summary(ours), summary(peer)];

@@ -17,12 +17,12 @@ export const namedKey = z.object({ name: keyName });
 
 const mask = z
   .object({
-    prefix: z.string().describe("What every secret of this kind begins with"),
+    prefix: z.string().describe("Common prefix of all secrets of this kind"),
     valueLength: z.int().describe("Characters after the prefix"),
     maskedValuePrefix: z.string().describe("The first of them"),
     maskedValueSuffix: z.string().describe("The last of them"),
   })
-  .describe("What may be shown of a secret");
+  .describe("Parts of a secret that are safe to show");
 
 const user = z.object({ id: z.uuid(), email: z.string().nullable() });
 
@@ -30,12 +30,15 @@ const shared = { id: z.uuid(), name: z.string(), mask, createdAt: dateTime };
 
 export const apiKeyView = z.object({
   ...shared,
-  createdBy: user.optional().describe("Absent when nobody is known to have made it"),
-  lastUsed: dateTime.optional().describe("To the minute; absent when it was never used"),
+  createdBy: user.optional().describe("Absent if the creator is unknown"),
+  lastUsed: dateTime.optional().describe("To the minute; absent if unused"),
 });
 
-export const createdApiKey = apiKeyView.extend({ key: z.string().describe("The key, shown this once") });
+export const createdApiKey = apiKeyView.extend({ key: z.string().describe("The key; only this response contains it") });
 
-export const createdAccessToken = z.object({ ...shared, token: z.string().describe("The token, shown this once") });
+export const createdAccessToken = z.object({
+  ...shared,
+  token: z.string().describe("The token; only this response contains it"),
+});
 
 export type ApiKeyView = z.infer<typeof apiKeyView>;

@@ -60,12 +60,12 @@ const shared = {
     .min(1)
     .max(TEMPLATE_REFERENCE_MAX_CHARS)
     .describe("[namespace/]alias or template id, optionally with :tag or :build-id"),
-  metadata: metadata.nullish().describe("Free-form strings that lists can be filtered by"),
+  metadata: metadata.nullish().describe("Free-form strings for filters of lists"),
   envVars: envVars.nullish().describe("Variables of every process in the sandbox"),
   allow_internet_access: z
     .boolean()
     .nullish()
-    .describe("False: nothing leaves the sandbox but what network.allowOut names"),
+    .describe("False: blocks outgoing traffic except to entries of network.allowOut"),
   mcp: z
     .looseObject({})
     .superRefine((given, context) => {
@@ -75,18 +75,21 @@ const shared = {
       context.addIssue({ code: "custom", message, input: given });
     })
     .nullish()
-    .describe("Kept with the sandbox; the client starts its gateway itself"),
+    .describe("Stored with the sandbox; the client itself starts the gateway"),
   autoPause: z.boolean().nullish().describe("True: at the end of its timeout the sandbox is paused, not killed"),
-  autoPauseMemory: z.boolean().nullish().describe("False: that pause keeps files only, and no traffic can end it"),
+  autoPauseMemory: z
+    .boolean()
+    .nullish()
+    .describe("False: that pause keeps only files, and traffic does not resume the sandbox"),
   autoResume: z
     .looseObject({ enabled: z.boolean().nullish() })
     .nullish()
     .describe("Enabled: a request to the paused sandbox resumes it"),
-  network: network.nullish().describe("What may leave the sandbox, and who reaches it"),
+  network: network.nullish().describe("Rules for outgoing traffic and for access to its ports"),
   volumeMounts: z
     .array(z.looseObject({ name: z.string(), path: z.string() }))
     .nullish()
-    .describe("Volumes by name, each at an absolute path of its own"),
+    .describe("Volumes by name, each at a separate absolute path"),
   iam: z.looseObject({ tokens: z.looseObject({}).nullish() }).nullish(),
 };
 
@@ -99,7 +102,7 @@ export const createSandboxV1 = z.object({
     .describe(
       `Seconds until the sandbox ends or is paused; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent, 0 ends it at once`,
     ),
-  secure: z.boolean().nullish().describe("True: the runtime demands the token that this call answers"),
+  secure: z.boolean().nullish().describe("True: the runtime requires the token in the response"),
 });
 
 export const createSandboxV2 = z.object({

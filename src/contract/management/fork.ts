@@ -10,7 +10,7 @@ export const forkRequest = z.object({
     .min(1)
     .nullish()
     .describe(`Seconds until the copies end; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
-  count: z.int().min(1).max(FORK_COUNT_MAX).nullish().describe("How many copies; 1 when absent"),
+  count: z.int().min(1).max(FORK_COUNT_MAX).nullish().describe("Number of copies; default 1"),
 });
 
 /** One entry per requested copy; some may have failed. */

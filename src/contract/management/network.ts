@@ -35,17 +35,14 @@ const egressProxy = z
 const egress = {
   allowOut: entries(allowProblem)
     .nullish()
-    .describe("Addresses, ranges and names (example.com, *.example.com, *) that may be reached although denied"),
-  denyOut: entries(denyProblem).nullish().describe("Addresses and ranges that may not be reached"),
-  egressProxy: egressProxy.nullish().describe("All TCP connections that may leave go through it, and nothing else"),
+    .describe("Addresses, ranges and names (example.com, *.example.com, *) that are allowed even if denied"),
+  denyOut: entries(denyProblem).nullish().describe("Denied addresses and ranges"),
+  egressProxy: egressProxy.nullish().describe("Proxy for all allowed TCP connections; other protocols do not use it"),
   rules: z.looseObject({}).nullish(),
 };
 
 const ingress = {
-  allowPublicTraffic: z
-    .boolean()
-    .nullish()
-    .describe("False: ports are reached with the token that this call answers as trafficAccessToken"),
+  allowPublicTraffic: z.boolean().nullish().describe("False: ports require the trafficAccessToken of the response"),
   maskRequestHost: judged(maskProblem)
     .max(MASK_REQUEST_HOST_MAX_CHARS)
     .nullish()
@@ -59,7 +56,7 @@ const ingress = {
       if (at >= 0) complain(context, [at], `must not be ${RUNTIME_PORT}, the port of the runtime`);
     })
     .nullish()
-    .describe("Ports whose services speak TLS; their certificates are not looked at"),
+    .describe("Ports whose services use TLS; certificates are not verified"),
 };
 
 /** For a create. */
@@ -72,7 +69,7 @@ export const networkUpdate = z
     allow_internet_access: z
       .boolean()
       .nullish()
-      .describe("False: nothing leaves but what allowOut names; as before when absent"),
+      .describe("False: blocks outgoing traffic except to entries of allowOut; default: unchanged"),
   })
   .superRefine(demandDenial);
 

@@ -8,7 +8,7 @@ const sandboxLogEntry = z.object({
   timestamp: dateTime,
   level: z.enum(LOG_LEVELS),
   message: z.string(),
-  fields: z.record(z.string(), z.string()).describe("logger is always among them"),
+  fields: z.record(z.string(), z.string()).describe("Always includes logger"),
 });
 
 const sandboxLog = z.object({
@@ -30,7 +30,7 @@ export const sandboxLogsV2Query = z.object({
   cursor: milliseconds.optional().describe("Milliseconds since 1970, inclusive"),
   limit: z.int32().min(0).max(LOG_QUERY_DEFAULT).default(LOG_QUERY_DEFAULT),
   direction: z.enum(["forward", "backward"]).default("backward").describe("backward: newest first"),
-  level: z.enum(LOG_LEVELS).optional().describe("The lowest to show"),
+  level: z.enum(LOG_LEVELS).optional().describe("Minimum level"),
   search: z.string().max(LOG_SEARCH_MAX_CHARS).optional().describe("Literal part of the message"),
 });
 

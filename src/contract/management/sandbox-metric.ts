@@ -12,7 +12,7 @@ export const sandboxMetric = z.object({
   cpuUsedPct: z.number().min(0).max(100).describe("Over all processors of the sandbox"),
   memUsed: bytes,
   memTotal: bytes,
-  memCache: bytes.describe("Kept of files; given back when the room is needed"),
+  memCache: bytes.describe("Page cache; freed when memory is needed"),
   diskUsed: bytes,
   diskTotal: bytes,
 });
@@ -26,7 +26,7 @@ export const metricsQuery = z
     start: seconds.optional().describe("Seconds since 1970; from the first sample when absent"),
     end: seconds.optional().describe("Seconds since 1970; to the last sample when absent"),
   })
-  .describe("Longer spans are answered in longer steps");
+  .describe("Longer time spans have longer intervals");
 
 export const newestMetricsQuery = z.object({
   sandbox_ids: z

@@ -14,7 +14,7 @@ import {
 const memory = z
   .boolean()
   .nullish()
-  .describe("False: if the sandbox is paused, boot it from its files and leave its memory aside");
+  .describe("False: boot a paused sandbox from its files and ignore its saved memory");
 
 export const connectSandboxV1 = z.object({
   timeout: z.int32().min(0).describe("Seconds from now until the sandbox ends"),
@@ -36,15 +36,12 @@ export const resumeSandbox = z.object({
     .min(1)
     .nullish()
     .describe(`Seconds from now until the sandbox ends; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
-  autoPause: z
-    .boolean()
-    .nullish()
-    .describe("What happens at the end of the timeout from now on; as before when absent"),
+  autoPause: z.boolean().nullish().describe("Action at the end of the timeout; default: unchanged"),
   memory,
 });
 
 export const pauseSandbox = z.object({
-  memory: z.boolean().nullish().describe("False: keep files only; the sandbox boots when it is resumed"),
+  memory: z.boolean().nullish().describe("False: keep only files; the sandbox boots at its resume"),
 });
 
 export const setTimeoutRequest = z.object({
@@ -79,7 +76,7 @@ export const listSandboxesV2Query = z.object({
   startedAfter: dateTime.optional().describe("Inclusive"),
   template: z.string().max(TEMPLATE_REFERENCE_MAX_CHARS).optional().describe("Template id or [namespace/]alias"),
   limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
-  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the page before"),
+  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),
 });
 
 export type ListSandboxesV2Query = z.infer<typeof listSandboxesV2Query>;

@@ -11,8 +11,8 @@ export const createdSandbox = z.object({
   clientID: z.string().describe("Deprecated; the same for every sandbox"),
   envdVersion: z.string().describe("Version of the runtime inside the sandbox"),
   alias: z.string().describe("First alias of the template, empty when it has none"),
-  envdAccessToken: z.string().nullable().describe("Opens the runtime; null when it is open to everybody"),
-  trafficAccessToken: z.string().nullable().describe("Demanded at sandbox addresses; null when traffic is public"),
+  envdAccessToken: z.string().nullable().describe("Token for the runtime; null if the runtime requires none"),
+  trafficAccessToken: z.string().nullable().describe("Required at sandbox URLs; null if traffic is public"),
   domain: z.null().describe("Deprecated"),
 });
 
@@ -34,9 +34,9 @@ export const listedSandbox = z.object({
 
 export const sandboxDetail = listedSandbox.extend({
   envdAccessToken: z.string().nullable(),
-  allowInternetAccess: z.boolean().nullable().describe("Null when the creator did not say"),
+  allowInternetAccess: z.boolean().nullable().describe("Null if the request did not set it"),
   domain: z.null().describe("Deprecated"),
-  network: shownNetwork.describe("As it was given; password left out"),
+  network: shownNetwork.describe("As sent, without the password"),
   lifecycle: z.object({ autoResume: z.boolean(), onTimeout: z.enum(["kill", "pause"]) }),
 });
 

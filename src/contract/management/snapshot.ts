@@ -10,7 +10,7 @@ export const createSnapshot = z.object({
     .max(TEMPLATE_NAME_MAX_CHARS)
     .nullish()
     .describe("[namespace/]alias[:tag]; a snapshot without a name is known by its id"),
-  memory: z.boolean().nullish().describe("False: files only; sandboxes made from it boot"),
+  memory: z.boolean().nullish().describe("False: keep only files; sandboxes created from it boot"),
 });
 
 export const snapshot = z.object({
@@ -24,9 +24,9 @@ export const listSnapshotsQuery = z.object({
     .string()
     .max(TEMPLATE_REFERENCE_MAX_CHARS)
     .optional()
-    .describe("[namespace/]alias or id, with :tag if you like"),
+    .describe("[namespace/]alias or id, optionally with :tag"),
   limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
-  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the page before"),
+  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),
 });
 
 export type Snapshot = z.infer<typeof snapshot>;

@@ -7,8 +7,11 @@ const shared = { timestamp: dateTime, timestampUnix: z.int().describe("The same,
 
 export const teamMetric = z.object({
   ...shared,
-  concurrentSandboxes: z.int().min(0).describe("The most that ran at once in the step that begins then"),
-  sandboxStartRate: z.number().min(0).describe("Created, resumed and forked for each second of the step"),
+  concurrentSandboxes: z
+    .int()
+    .min(0)
+    .describe("Maximum of concurrently running sandboxes in the interval that starts then"),
+  sandboxStartRate: z.number().min(0).describe("Sandboxes created, resumed and forked per second of the interval"),
 });
 
 export const highestTeamMetric = z.object({ ...shared, value: z.number().min(0) });

@@ -4,6 +4,6 @@ import { z } from "zod";
 export const listedTeam = z.object({
   teamID: z.uuid(),
   name: z.string(),
-  apiKey: z.string().describe("A fresh key of this team, shown this once"),
+  apiKey: z.string().describe("A new key of this team; only this response contains it"),
   isDefault: z.boolean(),
 });

@@ -26,9 +26,9 @@ export const requestBuildV3 = z.object({
   name: name.nullish().describe("[namespace/]alias[:tag]; the tag counts as one of tags"),
   tags: z.array(z.string().max(TEMPLATE_NAME_MAX_CHARS)).max(TEMPLATE_TAGS_MAX).nullish(),
   alias: name.nullish().describe("Deprecated: use name"),
-  teamID: teamID.describe("Deprecated: the key says whose it is"),
+  teamID: teamID.describe("Deprecated: the key determines the team"),
   ...size,
-  minFreeDiskMb: z.int32().min(0).max(DISK_SIZE_DEFAULT_MB).nullish().describe("Every sandbox has so much"),
+  minFreeDiskMb: z.int32().min(0).max(DISK_SIZE_DEFAULT_MB).nullish().describe("The same for every sandbox"),
 });
 
 export const requestBuildV2 = z.object({ alias: name, teamID, ...size });
@@ -39,14 +39,14 @@ export const buildDockerfile = z.object({
   dockerfile: z.string(),
   alias: name.nullish(),
   teamID: teamID.describe("The user's default team when absent"),
-  startCmd: command.describe("In place of the Dockerfile's CMD and ENTRYPOINT"),
+  startCmd: command.describe("Replaces the Dockerfile's CMD and ENTRYPOINT"),
   readyCmd: command,
   ...size,
 });
 
 export const requestedBuild = z.object({
   templateID: templateId,
-  buildID: buildId.describe("Of the build that was asked for"),
+  buildID: buildId.describe("Of the requested build"),
   public: z.boolean(),
   names: z.array(z.string()),
   tags: z.array(z.string()),
@@ -61,7 +61,7 @@ const buildStep = z.object({
     .regex(/^[0-9a-f]{64}$/, "must be 64 characters of 0-9 and a-f")
     .nullish()
     .describe("Of the uploaded files, for COPY and ADD"),
-  force: z.boolean().nullish().describe("True: not from a layer of an earlier build"),
+  force: z.boolean().nullish().describe("True: do not use a layer of an earlier build"),
 });
 
 const imageRegistry = z.discriminatedUnion("type", [
@@ -81,22 +81,22 @@ export const startBuild = z.object({
     .max(TEMPLATE_REFERENCE_MAX_CHARS * 2)
     .nullish(),
   fromTemplate: z.string().max(TEMPLATE_REFERENCE_MAX_CHARS).nullish().describe("[namespace/]alias[:tag], or an id"),
-  fromImageRegistry: imageRegistry.nullish().describe("What opens the image's registry"),
-  force: z.boolean().nullish().describe("True: no layer of an earlier build is used"),
+  fromImageRegistry: imageRegistry.nullish().describe("Credentials for the image's registry"),
+  force: z.boolean().nullish().describe("True: do not use layers of earlier builds"),
   steps: z.array(buildStep).nullish(),
   startCmd: command.describe("Runs in every sandbox of the template, from its start on"),
-  readyCmd: command.describe("Succeeds once the start command is up"),
+  readyCmd: command.describe("Command that succeeds once the start command is ready"),
 });
 
 export const uploadLink = z.object({
   present: z.boolean().describe("The team has uploaded these files before"),
-  url: z.string().describe("PUT a tar archive there, gzipped or not; the link is all it takes"),
+  url: z.string().describe("PUT a tar archive there, gzipped or not; no other authentication is needed"),
 });
 
 export const uploadQuery = z.object({
   expires: z.int().min(0).default(0).describe("Seconds since 1970"),
-  bytes: z.int().min(0).default(0).describe("How large the archive may be"),
-  signature: z.string().max(64).default("").describe("Of all that the link allows"),
+  bytes: z.int().min(0).default(0).describe("Maximum size of the archive"),
+  signature: z.string().max(64).default("").describe("Total for the link"),
 });
 
 const logLevel = z.enum(LOG_LEVELS);
@@ -109,16 +109,16 @@ const buildLogEntry = z.object({
 });
 
 export const buildStatusQuery = z.object({
-  logsOffset: z.int32().min(0).default(0).describe("Entries that are passed over"),
+  logsOffset: z.int32().min(0).default(0).describe("Number of entries to skip"),
   limit: z.int32().min(0).max(PAGE_MAX).default(PAGE_MAX),
-  level: logLevel.optional().describe("The lowest to show"),
+  level: logLevel.optional().describe("Minimum level"),
 });
 
 export const buildInfo = z.object({
   templateID: templateId,
   buildID: buildId,
   status: z.enum(["waiting", "building", "ready", "error"]),
-  logs: z.array(z.string()).describe("Deprecated: of builds from a Dockerfile only"),
+  logs: z.array(z.string()).describe("Deprecated: only for builds from a Dockerfile"),
   logEntries: z.array(buildLogEntry),
   reason: z
     .object({ message: z.string(), step: z.string().optional(), logEntries: z.array(buildLogEntry) })
@@ -130,8 +130,8 @@ export const buildLogsQuery = z.object({
   cursor: z.int().min(0).optional().describe("Milliseconds since 1970, inclusive"),
   limit: z.int32().min(0).max(PAGE_MAX).default(PAGE_MAX),
   direction: z.enum(["forward", "backward"]).default("forward").describe("backward: newest first"),
-  level: logLevel.optional().describe("The lowest to show"),
-  source: z.enum(["temporary", "persistent"]).optional().describe("There is one log; both are it"),
+  level: logLevel.optional().describe("Minimum level"),
+  source: z.enum(["temporary", "persistent"]).optional().describe("Accepted; there is only one log"),
 });
 
 export const buildLogs = z.object({ logs: z.array(buildLogEntry) });

@@ -14,10 +14,10 @@ export const NO_BUILD_ID = "00000000-0000-0000-0000-000000000000";
 
 const buildStatus = z.enum(["building", "waiting", "ready", "error"]);
 
-const names = z.array(z.string()).describe("namespace/alias; the bare alias if every team finds it by that");
+const names = z.array(z.string()).describe("namespace/alias; the bare alias if it is public for all teams");
 const aliases = z.array(z.string()).describe("The same without namespaces");
 const lastSpawnedAt = dateTime.nullable().describe("When a sandbox was last created from it");
-const spawnCount = z.int().describe("Sandboxes that were created from it");
+const spawnCount = z.int().describe("Number of sandboxes created from it");
 
 export const template = z.object({
   templateID: templateId,
@@ -33,9 +33,9 @@ export const template = z.object({
   createdBy: z.object({ id: z.uuid(), email: z.string() }).nullable(),
   lastSpawnedAt,
   spawnCount,
-  buildCount: z.int32().describe("Builds that were asked for"),
+  buildCount: z.int32().describe("Number of requested builds"),
   envdVersion: z.string(),
-  buildStatus: buildStatus.describe("Of the last build that was asked for under the tag default"),
+  buildStatus: buildStatus.describe("Of the last requested build under the tag default"),
 });
 
 const templateBuild = z.object({
@@ -64,7 +64,7 @@ export const templateWithBuilds = z.object({
 
 const page = {
   limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
-  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the page before"),
+  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),
 };
 const teamID = z.string().optional().describe("Must be the team of the key");
 

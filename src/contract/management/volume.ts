@@ -18,19 +18,19 @@ const name = z
 
 export const createVolume = z.object({
   name: name.describe("Unique among the team's volumes"),
-  sizeMB: z.int32().min(1).nullish().describe("The most that it holds; what the server gives by default when absent"),
+  sizeMB: z.int32().min(1).nullish().describe("Maximum size; default: set by the server"),
 });
 
 export const listedVolume = z.object({ volumeID: z.uuid(), name: z.string() });
 
 export const volumeAndToken = listedVolume.extend({
-  token: z.string().describe("Opens the volume's content, for an hour"),
+  token: z.string().describe("Token for the volume's content, valid for an hour"),
 });
 
 export const volumeEntry = z.object({
   name: z.string(),
   type: z.enum(["unknown", "file", "directory", "symlink"]),
-  path: z.string().describe("As seen from the volume"),
+  path: z.string().describe("Path within the volume"),
   size: z.int().min(0),
   mode: z.int().min(0).describe("Permission bits"),
   uid: z.int().min(0),
@@ -38,7 +38,7 @@ export const volumeEntry = z.object({
   atime: z.iso.datetime(),
   mtime: z.iso.datetime(),
   ctime: z.iso.datetime(),
-  target: z.string().optional().describe("Where a symlink leads"),
+  target: z.string().optional().describe("Target of a symlink"),
 });
 
 const path = z
@@ -46,7 +46,7 @@ const path = z
   .min(1)
   .max(VOLUME_PATH_MAX_CHARS)
   .refine((given) => !given.includes(NUL), "must not hold NUL")
-  .describe("As seen from the volume; one without a slash at its beginning is taken as if it had one");
+  .describe("Path within the volume; the leading slash is optional");
 
 const id = z.int().min(0).max(VOLUME_ID_MAX);
 const mode = z.int().min(0).max(VOLUME_MODE_MAX);
@@ -60,7 +60,7 @@ export const listFolderQuery = z.object({
     .min(1)
     .max(VOLUME_LIST_DEPTH_MAX)
     .default(VOLUME_LIST_DEPTH_DEFAULT)
-    .describe("How many levels of folders are listed"),
+    .describe("Maximum directory depth of the list"),
 });
 
 export const makeEntryQuery = z.object({
@@ -71,7 +71,7 @@ export const makeEntryQuery = z.object({
   force: z
     .enum(["true", "false"])
     .optional()
-    .describe("Makes missing parents; a file takes the place of one that is there, a folder may be there already"),
+    .describe("Creates missing parents; replaces an existing file, accepts an existing directory"),
 });
 
 export const changeEntry = z.object({ uid: id.nullish(), gid: id.nullish(), mode: mode.nullish() });

@@ -19,7 +19,7 @@ const shared = {
     .min(1)
     .max(WEBHOOK_NAME_MAX_CHARS)
     .refine((name) => !name.includes(NUL), { error: "must not hold NUL" }),
-  url: z.string().min(1).max(WEBHOOK_URL_MAX_CHARS).describe("http or https, at an address outside"),
+  url: z.string().min(1).max(WEBHOOK_URL_MAX_CHARS).describe("http or https, at a public address"),
   events: z
     .array(eventType)
     .min(1)
@@ -30,7 +30,7 @@ const shared = {
     .min(1)
     .max(WEBHOOK_SECRET_MAX_CHARS)
     .refine((secret) => !secret.includes(NUL), { error: "must not hold NUL" })
-    .describe("Known to the receiver; never shown again"),
+    .describe("Shared with the receiver; no response contains it"),
 };
 
 export const createWebhook = z.object({ ...shared, enabled: z.boolean().nullish().describe("True when absent") });
@@ -53,10 +53,10 @@ export const webhookView = z.object({
 });
 
 const attempt = z.object({
-  deliveryId: z.uuid().describe("The same for every try, and in the header e2b-delivery-id"),
+  deliveryId: z.uuid().describe("The same for retries; also in the header e2b-delivery-id"),
   timestamp: dateTime,
   success: z.boolean(),
-  statusCode: z.int().nullable().describe("Null when no answer came"),
+  statusCode: z.int().nullable().describe("Null without a response"),
   durationMs: z.int().min(0),
   error: z.string().nullable(),
 });
@@ -67,7 +67,7 @@ export const deliveriesView = z.object({
 });
 
 export const deliveriesQuery = z.object({
-  cursor: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("nextCursor of the page before"),
+  cursor: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("nextCursor of the previous page"),
   limit: z.int32().min(1).max(PAGE_MAX).default(DELIVERY_PAGE_DEFAULT),
   orderAsc: trueOrFalse.describe("Oldest first"),
   start: dateTime.optional().describe("By the time of the event, inclusive"),
@@ -75,7 +75,7 @@ export const deliveriesQuery = z.object({
   deliveryStatus: z
     .array(z.enum(["success", "failed"]))
     .optional()
-    .describe("Comma-separated; both, and what is still tried, when absent"),
+    .describe("Comma-separated; default: both, and deliveries in progress"),
   eventType: eventType.optional(),
 });
 
@@ -87,8 +87,8 @@ export const statsQuery = z.object({
 export const statsView = z.object({
   buckets: z
     .array(z.object({ timestamp: dateTime, total: z.int(), failed: z.int() }))
-    .describe("Of an hour each, from start on; nothing is kept for longer than 7 days"),
-  total: z.int().describe("Tries, the repeated ones included"),
+    .describe("One hour each, from start on; data is kept for 7 days"),
+  total: z.int().describe("Attempts, including retries"),
   failed: z.int(),
   durationMs: z.object({ minimum: z.number(), average: z.number(), maximum: z.number() }),
 });

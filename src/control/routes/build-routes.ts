@@ -99,7 +99,7 @@ export const buildRoutes: readonly Route[] = [
     path: "/templates/{templateID}/files/{hash}",
     auth: "key",
     summary: "Get the link to upload the files of a build",
-    success: [{ status: 201, description: "A link, good for an hour", schema: uploadLink }],
+    success: [{ status: 201, description: "The upload link, valid for an hour", schema: uploadLink }],
     async handle({ caller, params, base }, { store, uploads }) {
       const { id } = await findOwnById(store, caller.team, params.templateID ?? "");
       return { status: 201, body: await uploads.link(caller.team.id, id, params.hash ?? "", base) };
@@ -112,7 +112,7 @@ export const buildRoutes: readonly Route[] = [
     summary: "Upload the files of a build; the link needs no other authentication",
     query: uploadQuery,
     upload: "application/x-tar",
-    success: [{ status: 204, description: "All of it is there" }],
+    success: [{ status: 204, description: "The upload is complete" }],
     errors: [403, 413, 429, 507],
     async handle({ params, query, upload }, { uploads }) {
       const link = { templateId: params.templateID ?? "", hash: params.hash ?? "", ...query };
@@ -126,7 +126,7 @@ export const buildRoutes: readonly Route[] = [
     auth: "key",
     summary: "Start a build with its steps",
     body: { schema: startBuild, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
-    success: [{ status: 202, description: "It builds, or waits for a place" }],
+    success: [{ status: 202, description: "The build runs or is queued" }],
     errors: [403],
     async handle({ caller, params, body }, { builds, store }) {
       const build = await findOwnBuild(store, caller.team, params, 404);
@@ -147,7 +147,7 @@ export const buildRoutes: readonly Route[] = [
     auth: "bearer",
     summary: "Return 202 for a Dockerfile build, which has already started",
     deprecated: true,
-    success: [{ status: 202, description: "It was started when it was asked for" }],
+    success: [{ status: 202, description: "The build started when it was requested" }],
     async handle({ caller, params }, { store }) {
       const build = await findUsersBuild(store, caller.userId, params);
       if (build.generation === 1) return { status: 202 };
@@ -160,7 +160,7 @@ export const buildRoutes: readonly Route[] = [
     auth: "key",
     summary: "Get the status of a build, with a page of its log",
     query: buildStatusQuery,
-    success: [{ status: 200, description: "Its status, and what it has said", schema: buildInfo }],
+    success: [{ status: 200, description: "Status and log of the build", schema: buildInfo }],
     async handle({ caller, params, query }, { store }) {
       // The status is read first: the log of a finished build is complete.
       const build = await findOwnBuild(store, caller.team, params, 400);
@@ -175,7 +175,7 @@ export const buildRoutes: readonly Route[] = [
     auth: "key",
     summary: "Get the log of a build from a given time, in either direction",
     query: buildLogsQuery,
-    success: [{ status: 200, description: "What it has said", schema: buildLogs }],
+    success: [{ status: 200, description: "Log of the build", schema: buildLogs }],
     async handle({ caller, params, query }, { store, clock }) {
       const build = await findOwnBuild(store, caller.team, params, 400);
       const { direction, limit, level } = query;

@@ -41,7 +41,7 @@ export const keyRoutes: readonly Route[] = [
     auth: "member",
     summary: "Create an API key for the team; only this response contains it",
     body: { schema: namedKey, required: true },
-    success: [{ status: 201, description: "It opens the team's sandboxes from now on", schema: createdApiKey }],
+    success: [{ status: 201, description: "The new API key", schema: createdApiKey }],
     errors: [403, 429],
     async handle({ caller: { team, userId, email }, body }, services) {
       refuseBlocked(team);
@@ -56,7 +56,7 @@ export const keyRoutes: readonly Route[] = [
     auth: "member",
     summary: "Rename an API key",
     body: { schema: namedKey, required: true },
-    success: [{ status: 200, description: "It has the new name" }],
+    success: [{ status: 200, description: "The key is renamed" }],
     errors: [403],
     async handle({ caller: { team }, params, body }, services) {
       refuseBlocked(team);
@@ -69,7 +69,7 @@ export const keyRoutes: readonly Route[] = [
     path: "/api-keys/{apiKeyID}",
     auth: "member",
     summary: "Delete an API key; it stops working with the next request",
-    success: [{ status: 204, description: "It is gone" }],
+    success: [{ status: 204, description: "Deleted" }],
     errors: [403],
     async handle({ caller: { team }, params }, services) {
       await revokeApiKey(services, team.id, params.apiKeyID ?? "");
@@ -82,7 +82,7 @@ export const keyRoutes: readonly Route[] = [
     auth: "bearer",
     summary: "Create an access token for the user; only this response contains it",
     body: { schema: namedKey, required: true },
-    success: [{ status: 201, description: "It is the user's from now on", schema: createdAccessToken }],
+    success: [{ status: 201, description: "The new access token", schema: createdAccessToken }],
     errors: [429],
     async handle({ caller: { userId }, body }, services) {
       const { secret, token } = await createAccessToken(services, { userId, name: body.name });
@@ -94,7 +94,7 @@ export const keyRoutes: readonly Route[] = [
     path: "/access-tokens/{accessTokenID}",
     auth: "bearer",
     summary: "Delete an access token of the user; may be the one in use",
-    success: [{ status: 204, description: "It opens nothing from the next request on" }],
+    success: [{ status: 204, description: "Deleted; it stops working with the next request" }],
     async handle({ caller: { userId }, params }, services) {
       await revokeAccessToken(services, userId, params.accessTokenID ?? "");
       return { status: 204 };

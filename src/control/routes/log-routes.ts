@@ -22,7 +22,7 @@ export const logRoutes: readonly Route[] = [
     summary: "Get the log of a sandbox, oldest first",
     deprecated: true,
     query: sandboxLogsV1Query,
-    success: [{ status: 200, description: "What happened", schema: sandboxLogsV1 }],
+    success: [{ status: 200, description: "Log lines", schema: sandboxLogsV1 }],
     async handle({ caller, params, query }, { activity, clock }) {
       const lines = await activity.logs.read({
         teamId: caller.team.id,
@@ -41,7 +41,7 @@ export const logRoutes: readonly Route[] = [
     auth: "key",
     summary: "Get the log of a sandbox from a given time, in either direction",
     query: sandboxLogsV2Query,
-    success: [{ status: 200, description: "What happened", schema: sandboxLogsV2 }],
+    success: [{ status: 200, description: "Log lines", schema: sandboxLogsV2 }],
     async handle({ caller, params, query }, { activity, clock }) {
       const oldest = clock.now() - ACTIVITY_KEPT_MS;
       const isForward = query.direction === "forward";

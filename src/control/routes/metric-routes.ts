@@ -32,7 +32,7 @@ export const metricRoutes: readonly Route[] = [
     auth: "key",
     summary: "Get the latest metrics of several sandboxes",
     query: newestMetricsQuery,
-    success: [{ status: 200, description: "Those that have any", schema: newestMetrics }],
+    success: [{ status: 200, description: "Sandboxes with metrics", schema: newestMetrics }],
     async handle({ caller, query }, { activity }) {
       const sandboxes: Record<string, SandboxMetric> = {};
       for (const id of query.sandbox_ids) {
@@ -78,7 +78,7 @@ export const metricRoutes: readonly Route[] = [
     auth: "key",
     summary: "Get the maximum of a team metric and the time it was first reached",
     query: highestTeamMetricQuery,
-    success: [{ status: 200, description: "Zero when nothing is known of that time", schema: highestTeamMetric }],
+    success: [{ status: 200, description: "Zero without data for that time", schema: highestTeamMetric }],
     errors: [403],
     async handle({ caller, params, query }, { activity }) {
       demandOwn(caller.team, params.teamID);

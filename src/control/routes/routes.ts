@@ -30,7 +30,7 @@ const serverRoutes: readonly Route[] = [
     path: "/health",
     auth: "none",
     summary: "Check that the server accepts requests",
-    success: [{ status: 200, description: "It does", schema: health }],
+    success: [{ status: 200, description: "The server accepts requests", schema: health }],
     errors: [503],
     async handle(_call, { isReady }) {
       if (!isReady()) throw new Fault(503, "the server is starting or stopping");

@@ -37,9 +37,9 @@ import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route, type Services } from "./services.ts";
 import { refuseIdempotencyKey, refuseRules, refuseUnbuilt } from "./unbuilt-fields.ts";
 
-const created = [{ status: 201, description: "The sandbox is up", schema: createdSandbox }];
+const created = [{ status: 201, description: "The sandbox runs", schema: createdSandbox }];
 const connected = [
-  { status: 200, description: "The sandbox was running already", schema: createdSandbox },
+  { status: 200, description: "The sandbox was already running", schema: createdSandbox },
   { status: 201, description: "The sandbox was paused and has been resumed", schema: createdSandbox },
 ];
 
@@ -82,7 +82,7 @@ export const sandboxRoutes: readonly Route[] = [
     summary: "List the team's running sandboxes, newest first",
     deprecated: true,
     query: listSandboxesV1Query,
-    success: [{ status: 200, description: "All of them", schema: z.array(listedSandbox) }],
+    success: [{ status: 200, description: "All running sandboxes", schema: z.array(listedSandbox) }],
     async handle({ caller, query }, { store, clock }) {
       const now = clock.now();
       const sandboxes = await listRunning(store, caller.team, query.metadata, now);
@@ -130,7 +130,7 @@ export const sandboxRoutes: readonly Route[] = [
     path: "/sandboxes/{sandboxID}",
     auth: "key",
     summary: "Kill a sandbox, running or paused",
-    success: [{ status: 204, description: "It is gone, or on its way" }],
+    success: [{ status: 204, description: "The sandbox is gone or being killed" }],
     async handle({ caller, params }, { lifecycle }) {
       await lifecycle.kill(caller.team, idIn(params));
       return { status: 204 };
@@ -166,7 +166,7 @@ export const sandboxRoutes: readonly Route[] = [
     auth: "key",
     summary: "Pause a sandbox, by default with its memory",
     body: { schema: pauseSandbox, required: false },
-    success: [{ status: 204, description: "It is paused, and what it was is safe" }],
+    success: [{ status: 204, description: "The sandbox is paused and its checkpoint is durable" }],
     errors: [409, 422, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
       await lifecycle.pause(caller.team, idIn(params), body.memory ?? true);
@@ -180,7 +180,7 @@ export const sandboxRoutes: readonly Route[] = [
     summary: "Resume a paused sandbox; the response has a new token",
     deprecated: true,
     body: { schema: resumeSandbox, required: false },
-    success: [{ status: 201, description: "The sandbox is up again", schema: createdSandbox }],
+    success: [{ status: 201, description: "The sandbox runs again", schema: createdSandbox }],
     errors: [403, 409, 422, 429, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
       const sandbox = await lifecycle.resume(caller.team, idIn(params), {
@@ -223,7 +223,7 @@ export const sandboxRoutes: readonly Route[] = [
     auth: "key",
     summary: "Replace the outgoing network rules of a running sandbox",
     body: { schema: networkUpdate, required: true },
-    success: [{ status: 204, description: "The new rules hold, also for connections that were open before" }],
+    success: [{ status: 204, description: "The new rules are in force, also for open connections" }],
     errors: [409, 422, 429, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
       refuseRules(body);

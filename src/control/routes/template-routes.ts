@@ -36,7 +36,7 @@ export const templateRoutes: readonly Route[] = [
     summary: "List the team's templates and the built-in ones, oldest first",
     deprecated: true,
     query: listTemplatesQuery,
-    success: [{ status: 200, description: "All of them, without snapshots", schema: z.array(template) }],
+    success: [{ status: 200, description: "All templates, without snapshots", schema: z.array(template) }],
     async handle({ caller, query }, services) {
       return { status: 200, body: await listTemplates(services, caller.team, query.teamID) };
     },
@@ -61,7 +61,7 @@ export const templateRoutes: readonly Route[] = [
     auth: "key",
     summary: "Assign tags to a build",
     body: { schema: assignTagsRequest, required: true },
-    success: [{ status: 201, description: "The tags mean that build now", schema: assignedTags }],
+    success: [{ status: 201, description: "The tags are assigned to the build", schema: assignedTags }],
     errors: [403],
     async handle({ caller, body }, services) {
       return { status: 201, body: await assignTags(services, caller.team, body.target, body.tags) };
@@ -85,7 +85,7 @@ export const templateRoutes: readonly Route[] = [
     path: "/templates/aliases/{alias}",
     auth: "key",
     summary: "Check whether the team has a template with this name",
-    success: [{ status: 200, description: "It has", schema: templateAlias }],
+    success: [{ status: 200, description: "The template", schema: templateAlias }],
     errors: [403],
     async handle({ caller, params }, { store }) {
       const written = params.alias ?? "";
@@ -102,7 +102,7 @@ export const templateRoutes: readonly Route[] = [
     path: "/templates/{templateID}/tags",
     auth: "key",
     summary: "List a template's tags",
-    success: [{ status: 200, description: "Each with the build that it means", schema: z.array(templateTag) }],
+    success: [{ status: 200, description: "Each tag with its build", schema: z.array(templateTag) }],
     errors: [403],
     async handle({ caller, params }, { store }) {
       const { template } = await findOwnToRead(store, caller.team, params.templateID ?? "");
@@ -144,7 +144,7 @@ export const templateRoutes: readonly Route[] = [
     auth: "key",
     summary: "Publish or unpublish a template",
     body: { schema: updateTemplate, required: false },
-    success: [{ status: 200, description: "Its names", schema: updatedTemplate }],
+    success: [{ status: 200, description: "The names of the template", schema: updatedTemplate }],
     errors: [403],
     async handle({ caller, params, body }, services) {
       const change = { isPublic: body.public ?? undefined, claimsNames: false };
@@ -159,7 +159,7 @@ export const templateRoutes: readonly Route[] = [
     path: "/templates/{templateID}",
     auth: "key",
     summary: "Delete a template or snapshot that no sandbox of the team uses",
-    success: [{ status: 204, description: "It is gone; its names are free" }],
+    success: [{ status: 204, description: "Deleted; its names are free" }],
     errors: [403],
     async handle({ caller, params }, { deleteTemplate }) {
       await deleteTemplate(caller.team, params.templateID ?? "");

@@ -38,7 +38,7 @@ export const volumeContentRoutes: readonly Route[] = [
     summary: "Change owner or mode of an entry",
     query: entryQuery,
     body: { schema: changeEntry, required: true },
-    success: [{ status: 200, description: "The entry as it is now", ...entry }],
+    success: [{ status: 200, description: "The updated entry", ...entry }],
     errors: busy,
     async handle({ caller, params, query, body }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
@@ -52,7 +52,7 @@ export const volumeContentRoutes: readonly Route[] = [
     auth: "volume",
     summary: "Remove an entry; a directory with its content",
     query: entryQuery,
-    success: [{ status: 204, description: "It is gone" }],
+    success: [{ status: 204, description: "Deleted" }],
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
@@ -66,7 +66,7 @@ export const volumeContentRoutes: readonly Route[] = [
     auth: "volume",
     summary: "List a directory of a volume",
     query: listFolderQuery,
-    success: [{ status: 200, description: "Its entries, by path", schema: z.array(volumeEntry) }],
+    success: [{ status: 200, description: "The directory's entries, sorted by path", schema: z.array(volumeEntry) }],
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
@@ -93,7 +93,7 @@ export const volumeContentRoutes: readonly Route[] = [
     auth: "volume",
     summary: "Download a file from a volume",
     query: entryQuery,
-    success: [{ status: 200, description: "Its bytes" }],
+    success: [{ status: 200, description: "The file's content" }],
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
       const place = volumes.place(caller.volume);
@@ -113,7 +113,7 @@ export const volumeContentRoutes: readonly Route[] = [
     summary: "Upload a file to a volume",
     query: makeEntryQuery,
     upload: "application/octet-stream",
-    success: [{ status: 201, description: "The file, whole", ...entry }],
+    success: [{ status: 201, description: "The uploaded file", ...entry }],
     errors: [...busy, 409, 507],
     async handle({ caller, params, query, upload }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);

@@ -21,7 +21,7 @@ export const volumeRoutes: readonly Route[] = [
     auth: "key",
     summary: "Create a volume",
     body: { schema: createVolume, required: true },
-    success: [{ status: 201, description: "It is there, and empty", schema: volumeAndToken }],
+    success: [{ status: 201, description: "The new, empty volume", schema: volumeAndToken }],
     errors: [429, 503, 507],
     async handle({ caller, body }, { volumes }) {
       const volume = await volumes.create(caller.team, body.name, body.sizeMB ?? undefined);
@@ -44,7 +44,7 @@ export const volumeRoutes: readonly Route[] = [
     path: "/volumes/{volumeID}",
     auth: "key",
     summary: "Delete a volume that no sandbox or snapshot mounts",
-    success: [{ status: 204, description: "It is gone; its name is free" }],
+    success: [{ status: 204, description: "Deleted; its name is free" }],
     errors: [409],
     async handle({ caller, params }, { volumes }) {
       await volumes.delete(caller.team, params.volumeID ?? "");

@@ -23,7 +23,7 @@ export const webhookRoutes: readonly Route[] = [
     auth: "key",
     summary: "Create a webhook",
     body: { schema: createWebhook, required: true },
-    success: [{ status: 201, description: "It hears of events from now on", schema: webhookView }],
+    success: [{ status: 201, description: "The webhook receives events from now on", schema: webhookView }],
     errors: [429],
     async handle({ caller, body }, services) {
       return { status: 201, body: asWebhook(await addWebhook(services, caller.team.id, body)) };
@@ -55,7 +55,7 @@ export const webhookRoutes: readonly Route[] = [
     auth: "key",
     summary: "Change a webhook",
     body: { schema: updateWebhook, required: true },
-    success: [{ status: 200, description: "The webhook as it is now", schema: webhookView }],
+    success: [{ status: 200, description: "The updated webhook", schema: webhookView }],
     async handle({ caller, params, body }, services) {
       return { status: 200, body: asWebhook(await changeWebhook(services, caller.team.id, params.webhookID, body)) };
     },
@@ -65,7 +65,7 @@ export const webhookRoutes: readonly Route[] = [
     path: "/events/webhooks/{webhookID}",
     auth: "key",
     summary: "Delete a webhook",
-    success: [{ status: 200, description: "It is gone, and what was still to be sent with it" }],
+    success: [{ status: 200, description: "The webhook and its queued messages are deleted" }],
     async handle({ caller, params }, { store }) {
       const { id, teamId } = await demandWebhook(store, caller.team.id, params.webhookID);
       if (!(await store.webhooks.remove(teamId, id))) throw new Fault(404, `webhook "${id}" does not exist`);
@@ -90,7 +90,7 @@ export const webhookRoutes: readonly Route[] = [
     auth: "key",
     summary: "Get delivery statistics of a webhook",
     query: statsQuery,
-    success: [{ status: 200, description: "Tries in that time", schema: statsView }],
+    success: [{ status: 200, description: "Delivery attempts in that time", schema: statsView }],
     async handle({ caller, params, query }, { store, clock }) {
       const { id } = await demandWebhook(store, caller.team.id, params.webhookID);
       return { status: 200, body: await statsOf(store, id, query, clock.now()) };
