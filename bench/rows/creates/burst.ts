@@ -59,7 +59,7 @@ async function untilPrepared({ data }: Context): Promise<void> {
 
 export const sustained: Row = {
   name: "sustained",
-  what: `one create of ${IN_A_ROW} that are made one after another without a pause`,
+  what: `one of ${IN_A_ROW} consecutive creates without a pause`,
   beside: {
     peer: "one of as many consecutive crun runs of true on the same root",
     ratio: "cost",

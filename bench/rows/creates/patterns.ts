@@ -61,8 +61,8 @@ async function compare(context: Context, pattern: Pattern): Promise<Outcome> {
   await context.untilReady();
   const podman = new Podman(context);
   const peer = await led(pattern, async () => (await podman.echo()).outputMs);
-  if (ours.times.length === 0) throw new Fault(500, `no create of ${COUNT} came through: ${ours.failure}`);
-  if (peer.times.length === 0) throw new PeerFault("podman", `none of ${COUNT} came through: ${peer.failure}`);
+  if (ours.times.length === 0) throw new Fault(500, `no create of ${COUNT} succeeded: ${ours.failure}`);
+  if (peer.times.length === 0) throw new PeerFault("podman", `none of ${COUNT} succeeded: ${peer.failure}`);
   const broken = ours.times.length < COUNT ? [`${said(ours)} (${ours.failure})`] : [];
   return { pairs: { ours: ours.times, peer: peer.times }, notes: [`ours: ${said(ours)}; peer: ${said(peer)}`], broken };
 }
@@ -89,5 +89,5 @@ async function led(pattern: Pattern, once: () => Promise<number>): Promise<Led> 
 
 function said({ times }: Led): string {
   const [p95, p99] = [quantile(times, 0.95), quantile(times, 0.99)].map((ms) => ms.toFixed(0));
-  return `p95 ${p95} ms, p99 ${p99} ms, ${times.length} of ${COUNT} came through`;
+  return `p95 ${p95} ms, p99 ${p99} ms, ${times.length} of ${COUNT} succeeded`;
 }

@@ -18,7 +18,7 @@ const MANY_ROUNDS_MIN = 3;
 export const fork: Row = {
   name: "fork",
   what: "fork of a running sandbox into one",
-  beside: { peer: "bare criu dump and one bare restore of a similar sandbox", ratio: "cost", bounds: BOUNDS },
+  beside: { peer: "bare criu dump and one bare restore of the same sandbox", ratio: "cost", bounds: BOUNDS },
   quick: true,
   run: (context) => measure(context, 1, context.rounds),
 };
