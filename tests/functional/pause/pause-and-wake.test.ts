@@ -106,6 +106,8 @@ test("at the end of its timeout it is paused, and called back with its memory", 
   const { nonce } = await visit(sandbox.sandboxId);
   await sandbox.setTimeout(1_000);
   await until("it is paused", async () => (await sandbox.getInfo()).state === "paused");
+  // The state follows the clock; a request that still found the sandbox running would end with it.
+  await until("its route is closed", async () => !(await sandbox.isRunning()));
   expect(await visit(sandbox.sandboxId)).toMatchObject({ nonce });
   await sandbox.kill();
 });
