@@ -1,6 +1,6 @@
 /** First processes of sandboxes, as real processes: they end, are released, and are many. */
 import { afterEach, expect, test } from "bun:test";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { startTicks } from "../system/start-ticks.ts";
 import { FirstProcesses } from "./first-processes.ts";
 
@@ -19,8 +19,16 @@ function facts(pid: number) {
   return { pid, pidStartTicks: startTicks(pid) ?? "" };
 }
 
-function openFiles(): number {
-  return readdirSync("/proc/self/fd").length;
+/** Counted by process: other tests of this run open and close files of their own meanwhile. */
+function openPidfds(pid: number): number {
+  const isOf = (fd: string) => {
+    try {
+      return readFileSync(`/proc/self/fdinfo/${fd}`, "utf8").includes(`\nPid:\t${pid}\n`);
+    } catch {
+      return false;
+    }
+  };
+  return readdirSync("/proc/self/fdinfo").filter(isOf).length;
 }
 
 test("those that have ended are named, all others are not", async () => {
@@ -53,11 +61,11 @@ test("nothing is kept of those that were left, or watched anew", () => {
   const processes = new FirstProcesses();
   const { pid } = sleeper();
   processes.watch("i0", facts(pid));
-  const before = openFiles();
+  const watched = openPidfds(pid);
   for (let times = 0; times < 50; times++) processes.watch("i0", facts(pid));
-  expect(openFiles()).toBe(before);
+  expect(openPidfds(pid)).toBe(watched);
   processes.leave("i0");
   processes.leave("i0");
-  expect(openFiles()).toBe(before - 1);
+  expect(openPidfds(pid)).toBe(watched - 1);
   expect(processes.ended()).toEqual([]);
 });
