@@ -61,82 +61,30 @@ describe("imports", () => {
 });
 
 describe("a breach is found", () => {
+  /** One for each rule; what the table itself says is not repeated here. */
   const cases: [what: string, path: string, text: string, says: string][] = [
     ["contract imports another module", "src/contract/a.ts", 'import type { S } from "../store/store.ts";', "nothing"],
     ["contract uses a server's package", "src/contract/a.ts", 'import { Hono } from "hono";', "zod"],
-    [
-      "control goes behind the host's door",
-      "src/control/a.ts",
-      'import { D } from "../images/disk/disks.ts";',
-      "control may import",
-    ],
     ["control takes more than types", "src/control/a.ts", 'import { B } from "../blobs/blobs.ts";', "import type"],
-    [
-      "control uses the test double",
-      "src/control/a.ts",
-      'import { F } from "../host/testing/fake-host.ts";',
-      "test code",
-    ],
-    [
-      "edge asks control for more",
-      "src/edge/a.ts",
-      'import type { L } from "../control/lifecycle/lifecycle.ts";',
-      "edge may import",
-    ],
-    ["edge asks the store", "src/edge/a.ts", 'import type { S } from "../store/store.ts";', "edge may import"],
-    [
-      "host calls up",
-      "src/setup/doctor/a.ts",
-      'import { L } from "../../control/lifecycle/lifecycle.ts";',
-      "setup/doctor may import",
-    ],
-    [
-      "guest knows the host",
-      "src/guest/a.ts",
-      'import { N } from "../sandbox/network/network.ts";',
-      "guest may import",
-    ],
+    ["control uses a fake", "src/control/a.ts", 'import { F } from "../host/testing/fake-host.ts";', "test code"],
+    ["edge imports the store", "src/edge/a.ts", 'import type { S } from "../store/store.ts";', "edge may import"],
     ["a re-export", "src/store/a.ts", 'export * from "../control/access/ids.ts";', "store may import"],
     ["a dynamic import", "src/edge/a.ts", 'const m = await import("../host/machine.ts");', "edge may import"],
-    [
-      "a module imports one that builds on it",
-      "src/images/disk/a.ts",
-      'import { B } from "../../sandbox/booting.ts";',
-      "images/disk may",
-    ],
-    [
-      "a sandbox imports one isolation runtime",
-      "src/sandbox/a.ts",
-      'import { C } from "./runtime/crun/criu.ts";',
-      "sandbox may import",
-    ],
-    [
-      "a checkpoint imports one isolation runtime",
-      "src/sandbox/checkpoint/a.ts",
-      'import { C } from "../runtime/crun/criu.ts";',
-      "sandbox/checkpoint may import",
-    ],
     [
       "a module imports its own entry",
       "src/control/http/a.ts",
       'import { C } from "../control.ts";',
-      "control/http may import",
+      "control/http may",
     ],
     ["a module without a rule", "src/attic/a.ts", "", "no rule"],
     ["a file outside", "src/cli/a.ts", 'import x from "../../tests/nowhere.ts";', "outside"],
     ["a tool of development", "src/cli/a.ts", 'import x from "typescript";', "package.json"],
     ["a server that needs its clients", "src/cli/a.ts", 'import { Sandbox } from "e2b";', "clients"],
     ["a program started by control", "src/control/a.ts", 'Bun.spawn(["true"]);', "start programs"],
-    ["the kernel called by the edge", "src/edge/a.ts", 'import { ptr } from "bun:ffi";', "call the kernel"],
-    [
-      "the kernel called through the loader",
-      "src/edge/a.ts",
-      'import { onFirstUse } from "../base/c-library.ts";',
-      "call the kernel",
-    ],
-    ["the kernel called by another file of base", "src/base/a.ts", 'import { ptr } from "bun:ffi";', "call the kernel"],
-    ["a second loader", "src/guest/system/a.ts", 'import { dlopen } from "bun:ffi";', "src/base/c-library.ts only"],
     ["a program started by the store", "src/store/a.ts", 'import cp from "node:child_process";', "start programs"],
+    ["the kernel called by the edge", "src/edge/a.ts", 'import { ptr } from "bun:ffi";', "call the kernel"],
+    ["the kernel called by base", "src/base/a.ts", 'import { onFirstUse } from "./c-library.ts";', "call the kernel"],
+    ["a second loader", "src/guest/system/a.ts", 'import { dlopen } from "bun:ffi";', "src/base/c-library.ts only"],
   ];
   test.each(cases)("%s", (_what, path, text, says) => {
     const found = breaches({ path, text }, packages);
