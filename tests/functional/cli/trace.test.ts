@@ -16,7 +16,7 @@ beforeAll(async () => {
   const { SANDLOT_DATA: _, ...env } = serverEnv("");
   const said = await run([process.execPath, PROGRAM, "trace", ...TRACED], { timeoutMs: TRACE_MS, env });
   tables = said.trim().split("\n\n");
-}, TRACE_MS);
+});
 
 /** The figures of the first line with this name, by their column. */
 function figuresOf(table: string, name: string): Record<string, number> {

@@ -28,7 +28,7 @@ async function printed(program: string): Promise<string> {
 
 test("the example", async () => {
   expect(await printed(example)).toBe("Hello - Chromium {\n  x: 400,\n  y: 300,\n} true\n");
-}, 120_000);
+});
 
 test("the stream without TLS", async () => {
   const program = `
@@ -39,4 +39,4 @@ test("the stream without TLS", async () => {
     console.log(page.status, (await page.text()).includes("noVNC"));
     await desktop.kill();`;
   expect(await printed(program)).toBe("200 true\n");
-}, 120_000);
+});

@@ -93,7 +93,7 @@ test("a right click on the desktop brings its menu", async () => {
     );
   });
   await desktop().press("esc");
-}, 60_000);
+});
 
 test("a window of a colour is in the picture, and has a title and an id", async () => {
   await openColouredWindow(desktop(), { colour: "#1fa34c", title: "green" });
@@ -122,7 +122,7 @@ test("text reaches the window that has the keyboard, as it was given", async () 
   await desktop().press("enter");
   await desktop().press(["ctrl", "d"]);
   await until("the text is written", async () => (await written("/home/user/typed")) === `${text}\n`);
-}, 60_000);
+});
 
 test("letters that no key has reach a program, however late it looks", async () => {
   const text = "naïve café Ünïcode αβγ жщ 日本語 €";
@@ -139,7 +139,7 @@ test("letters that no key has reach a program, however late it looks", async () 
   await until("the last letter is there", async () => (await typed()).endsWith("€"));
   expect(await typed()).toBe(text);
   await watching.kill();
-}, 60_000);
+});
 
 test("buttons, the wheel, drags and keys reach a window", async () => {
   await desktop().commands.run("xev -name events -geometry 300x200+120+240 > /tmp/events", { background: true });
@@ -167,7 +167,7 @@ test("buttons, the wheel, drags and keys reach a window", async () => {
     ["ButtonRelease", "310,380"],
   ]);
   await desktop().commands.run("pkill -x xev");
-}, 60_000);
+});
 
 test("a text file opens in an editor, which leaves it as it is", async () => {
   await desktop().files.write("/home/user/letter.txt", "Dear reader\n");
@@ -175,7 +175,7 @@ test("a text file opens in an editor, which leaves it as it is", async () => {
   await until("the editor has it", async () => (await currentTitle(desktop())) === "~/letter.txt - Mousepad");
   expect((await desktop().getApplicationWindows("mousepad")).length).toBeGreaterThan(0);
   expect(await written("/home/user/letter.txt")).toBe("Dear reader\n");
-}, 60_000);
+});
 
 test("the browser starts by the names that examples have, and opens pages", async () => {
   const page = (title: string, colour: string) => `<title>${title}</title><body style="background:${colour}">`;
@@ -188,7 +188,7 @@ test("the browser starts by the names that examples have, and opens pages", asyn
   await isShown(desktop(), "second page", "#c98a12");
   await desktop().open("/home/user/third.html");
   await isShown(desktop(), "third page", "#0f5fbf");
-}, 120_000);
+});
 
 async function isShown(on: Sandbox, title: string, colour: string): Promise<void> {
   await until(`the browser has ${title}`, async () => (await currentTitle(on)) === `${title} - Chromium`, 60_000);

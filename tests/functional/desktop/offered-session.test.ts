@@ -25,7 +25,7 @@ test("the first client takes them over, with a machine id of its own", async () 
     await desktop.kill();
   }
   expect(machines.size).toBe(CLONES);
-}, 300_000);
+});
 
 test("they are taken once, and other screens leave them alone", async () => {
   const desktop = await Sandbox.create(optionsOf(server()));
@@ -38,29 +38,25 @@ test("they are taken once, and other screens leave them alone", async () => {
   });
   await expectRunning(desktop, { Xvfb: ["offered", "own"] });
   expect(await desktop.getScreenSize()).toEqual({ width: 1024, height: 768 });
-}, 60_000);
+});
 
 test.each([
   { what: "another size and density", display: ":0", resolution: [800, 600] as [number, number], dpi: 120 },
   { what: "another display", display: ":7", resolution: [1024, 768] as [number, number], dpi: 96 },
-])(
-  "who asks for $what has that, and no other",
-  async ({ display, resolution: [width, height], dpi }) => {
-    const wanted = { display, resolution: [width, height] as [number, number], dpi };
-    const desktop = await Sandbox.create("desktop", { ...optionsOf(server()), ...wanted });
-    const picture = await pictureOf(desktop);
-    expect(await desktop.getScreenSize()).toEqual({ width, height });
-    expect(await desktop.getCursorPosition()).toEqual({ x: width / 2, y: height / 2 });
-    // The session's settings change the values that X reports.
-    const screen = `Xvfb ${display} -ac -screen 0 ${width}x${height}x24 -retro -dpi ${dpi} -nolisten tcp -nolisten unix`;
-    expect((await desktop.commands.run("pgrep -xa Xvfb")).stdout).toEndWith(`${screen}\n`);
-    await expectRunning(desktop, { Xvfb: ["own"], "xfce4-session": ["own"], xfwm4: ["own"] });
-    // The first picture is of a session that is painted.
-    expect([picture.width, picture.height, picture.at((3 * width) / 4, 2)]).toEqual([width, height, "#f6f5f4"]);
-    expect(picture.count("#000000")).toBeLessThan((width * height) / 50);
-  },
-  90_000,
-);
+])("who asks for $what has that, and no other", async ({ display, resolution: [width, height], dpi }) => {
+  const wanted = { display, resolution: [width, height] as [number, number], dpi };
+  const desktop = await Sandbox.create("desktop", { ...optionsOf(server()), ...wanted });
+  const picture = await pictureOf(desktop);
+  expect(await desktop.getScreenSize()).toEqual({ width, height });
+  expect(await desktop.getCursorPosition()).toEqual({ x: width / 2, y: height / 2 });
+  // The session's settings change the values that X reports.
+  const screen = `Xvfb ${display} -ac -screen 0 ${width}x${height}x24 -retro -dpi ${dpi} -nolisten tcp -nolisten unix`;
+  expect((await desktop.commands.run("pgrep -xa Xvfb")).stdout).toEndWith(`${screen}\n`);
+  await expectRunning(desktop, { Xvfb: ["own"], "xfce4-session": ["own"], xfwm4: ["own"] });
+  // The first picture is of a session that is painted.
+  expect([picture.width, picture.height, picture.at((3 * width) / 4, 2)]).toEqual([width, height, "#f6f5f4"]);
+  expect(picture.count("#000000")).toBeLessThan((width * height) / 50);
+});
 
 /**
  * These are there in the end, and no others: a session starts its programs in its own time, and lets some of their

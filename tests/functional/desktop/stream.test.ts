@@ -15,7 +15,7 @@ const toldBy = new WeakMap<Page, string[]>();
 
 beforeAll(async () => {
   await openColouredWindow(desktop(), { colour: COLOUR, title: "red" });
-}, 60_000);
+});
 afterEach(async () => {
   await stop();
   for (const page of browser().pages()) await page.close();
@@ -39,7 +39,7 @@ test("shows what is on the screen and takes what is done there, until it is stop
   await desktop().stream.start();
   const again = await open(desktop().stream.getUrl());
   await shown(again);
-}, 120_000);
+});
 
 test("asks for its key, if there is one", async () => {
   await desktop().stream.start({ requireAuth: true });
@@ -60,7 +60,7 @@ test("asks for its key, if there is one", async () => {
   // The effect of a click there would be visible before the next picture.
   await desktop().moveMouse(601, 401);
   expect(await desktop().getCursorPosition()).toEqual({ x: 601, y: 401 });
-}, 120_000);
+});
 
 test("may be that of one window, and ends when it is told to, whatever it does", async () => {
   const [windowId = ""] = await desktop().getApplicationWindows("xmessage");
@@ -71,7 +71,7 @@ test("may be that of one window, and ends when it is told to, whatever it does",
   // Simulates a server that hangs when asked to end: a stopped process handles no other signal either.
   await desktop().commands.run("pkill -STOP -f '^/usr/bin/x11vnc '");
   await stop();
-}, 60_000);
+});
 
 /** The server of a test speaks no TLS. */
 async function open(url: string): Promise<Page> {

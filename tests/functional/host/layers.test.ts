@@ -32,7 +32,7 @@ test("the layers that were used last stay, up to the bound, and images of nobody
   expect(await isCached("two")).toBe(false);
   expect(images.every(({ bytes }) => bytes >= 10 * MIB)).toBe(true);
   expect(await settledCensus(few.dataFolder, NOTHING)).toEqual(NOTHING);
-}, 120_000);
+});
 
 test("a disk is full at its number of files", async () => {
   const kind = { ...request.kind, diskSizeMB: DISK_SMALL_MB };
@@ -42,7 +42,7 @@ test("a disk is full at its number of files", async () => {
   expect(await shell(few.data, id, make)).toBe("No space left on device");
   expect(Number(await shell(few.data, id, "df --output=avail -BM / | tail -1 | tr -d M"))).toBeGreaterThan(100);
   await few.machine.destroy(id);
-}, 120_000);
+});
 
 test("a sandbox whose disk cannot be limited as the operator says does not run, and nothing is left of it", async () => {
   const { disks } = few.machine;
@@ -54,7 +54,7 @@ test("a sandbox whose disk cannot be limited as the operator says does not run, 
     disks.bytesPerSecond = undefined;
   }
   expect(await settledCensus(few.dataFolder, NOTHING)).toEqual(NOTHING);
-}, 120_000);
+});
 
 describe("on a disk that is nearly full", () => {
   let disk: OwnFilesystem;
@@ -75,5 +75,5 @@ describe("on a disk that is nearly full", () => {
     // The filesystem takes a moment to count freed space.
     await until("there is room again", () => disk.freeBytes > DISK_FREE_MIN_BYTES + 400 * MIB);
     demandReady((await build(full.machine, requestOf(steps))).outcome);
-  }, 120_000);
+  });
 });

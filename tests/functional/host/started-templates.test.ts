@@ -12,7 +12,6 @@ import { RealServer } from "../../support/real-server.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
-const BUILD_MS = 120_000;
 const SEARCH_MS = 60_000;
 const PORT = 8000;
 const TOKEN_BYTES = 32;
@@ -60,7 +59,7 @@ beforeAll(async () => {
     sandboxes[team] = await furnished(keys[team], secrets[team]);
   }
   Object.assign(secrets.builder, credentials, Object.fromEntries(drawn.map((word, at) => [`drawn ${at}`, word])));
-}, BUILD_MS);
+});
 afterAll(async () => {
   for (const sandbox of Object.values(sandboxes)) await sandbox.kill();
   await server[Symbol.asyncDispose]();
@@ -143,50 +142,42 @@ test("what the server inside drew when it was built is served by every sandbox, 
   expect(seen.map((lines) => lines.slice(2))).toEqual(all.map(({ sandboxId }) => [sandboxId, "e2b.local"]));
 });
 
-test(
-  "no sandbox has a secret of another team in its memory or its files, nor has the template",
-  async () => {
-    const every = Object.values(secrets).flatMap((own) => Object.values(own));
-    const { disks } = server.machine;
-    expect(await wordsIn([disks.checkpointsFolder, disks.imagesFolder], every)).toEqual(new Set());
-    for (const team of TEAMS) {
-      const found = await wordsOf(sandboxes[team], every);
-      const { variable = "", file = "", memory = "" } = secrets[team];
-      // Else the search itself is blind.
-      expect([variable, file, memory].filter((word) => !found.has(word))).toEqual([]);
-      const others = TEAMS.filter((other) => other !== team).flatMap((other) => Object.entries(secrets[other]));
-      expect(others.filter(([, word]) => found.has(word))).toEqual([]);
-      expect([...found].filter((word) => word === secrets[team].key)).toEqual([]);
-    }
-  },
-  BUILD_MS,
-);
+test("no sandbox has a secret of another team in its memory or its files, nor has the template", async () => {
+  const every = Object.values(secrets).flatMap((own) => Object.values(own));
+  const { disks } = server.machine;
+  expect(await wordsIn([disks.checkpointsFolder, disks.imagesFolder], every)).toEqual(new Set());
+  for (const team of TEAMS) {
+    const found = await wordsOf(sandboxes[team], every);
+    const { variable = "", file = "", memory = "" } = secrets[team];
+    // Else the search itself is blind.
+    expect([variable, file, memory].filter((word) => !found.has(word))).toEqual([]);
+    const others = TEAMS.filter((other) => other !== team).flatMap((other) => Object.entries(secrets[other]));
+    expect(others.filter(([, word]) => found.has(word))).toEqual([]);
+    expect([...found].filter((word) => word === secrets[team].key)).toEqual([]);
+  }
+});
 
-test(
-  "when its memory does not fit any more, sandboxes start the server anew, until it is kept again",
-  async () => {
-    const [kept = ""] = await server.store.buildsInUse.checkpoints();
-    const { manifest } = server.machine.checkpoints.folderOf(kept);
-    const { memory, ...rest } = JSON.parse(readFileSync(manifest, "utf8"));
-    writeFileSync(manifest, JSON.stringify({ ...rest, memory: { ...memory, kernel: "99.1.0" } }));
-    const create = async () => {
-      const sandbox = await Sandbox.create(templateId, options(server.apiKey));
-      return await served(sandbox).finally(() => sandbox.kill());
-    };
-    const said = (event: string) => server.log.filter((line) => line.includes(event));
-    const before = await served(sandboxes.one);
-    const anew = await Promise.all([create(), create()]);
-    expect(new Set([before, ...anew]).size).toBe(3);
-    const isKeptAgain = "a template's started processes were checkpointed again";
-    await until("it is kept again", () => said(isKeptAgain).length > 0, 30_000);
-    const restored = await Promise.all([create(), create()]);
-    expect(new Set(restored).size).toBe(1);
-    expect([before, ...anew]).not.toContain(restored[0] ?? "");
-    expect(said("a template's started processes cannot be restored").map((line) => JSON.parse(line))).toEqual([
-      expect.objectContaining({ level: "warn", template: templateId, reason: expect.stringContaining("99.1.0") }),
-    ]);
-    await until("the old memory is gone", async () => !(await server.machine.checkpoints.list()).includes(kept));
-    expect(await served(sandboxes.two)).toBe(before);
-  },
-  BUILD_MS,
-);
+test("when its memory does not fit any more, sandboxes start the server anew, until it is kept again", async () => {
+  const [kept = ""] = await server.store.buildsInUse.checkpoints();
+  const { manifest } = server.machine.checkpoints.folderOf(kept);
+  const { memory, ...rest } = JSON.parse(readFileSync(manifest, "utf8"));
+  writeFileSync(manifest, JSON.stringify({ ...rest, memory: { ...memory, kernel: "99.1.0" } }));
+  const create = async () => {
+    const sandbox = await Sandbox.create(templateId, options(server.apiKey));
+    return await served(sandbox).finally(() => sandbox.kill());
+  };
+  const said = (event: string) => server.log.filter((line) => line.includes(event));
+  const before = await served(sandboxes.one);
+  const anew = await Promise.all([create(), create()]);
+  expect(new Set([before, ...anew]).size).toBe(3);
+  const isKeptAgain = "a template's started processes were checkpointed again";
+  await until("it is kept again", () => said(isKeptAgain).length > 0, 30_000);
+  const restored = await Promise.all([create(), create()]);
+  expect(new Set(restored).size).toBe(1);
+  expect([before, ...anew]).not.toContain(restored[0] ?? "");
+  expect(said("a template's started processes cannot be restored").map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({ level: "warn", template: templateId, reason: expect.stringContaining("99.1.0") }),
+  ]);
+  await until("the old memory is gone", async () => !(await server.machine.checkpoints.list()).includes(kept));
+  expect(await served(sandboxes.two)).toBe(before);
+});

@@ -9,24 +9,20 @@ const server = templateServer("code-interpreter-v1");
 test.each([
   ["secured and private", { secure: true, network: { allowPublicTraffic: false } }],
   ["neither secured nor private", { secure: false }],
-])(
-  "a sandbox that is %s runs code, knows its variables, and has contexts",
-  async (_, options) => {
-    const envs = { WHOSE: "the sandbox's", OTHER: "kept" };
-    const sandbox = await Sandbox.create(Object.assign({ envs, timeoutMs: 300_000 }, options, server().options));
-    const shown = "import os\n[os.environ.get(name) for name in ('WHOSE', 'OTHER')]";
-    const health = await sandbox.commands.run("curl -s http://0.0.0.0:49999/health; which curl pgrep > /dev/null");
-    expect(health).toMatchObject({ stdout: '"OK"', exitCode: 0 });
-    expect((await sandbox.runCode(shown, { envs: { WHOSE: "the call's" } })).text).toBe(`["the call's", 'kept']`);
-    expect((await sandbox.runCode(shown)).text).toBe(`["the sandbox's", 'kept']`);
-    const context = await sandbox.createCodeContext();
-    expect((await sandbox.runCode(shown, { context })).text).toBe(`["the sandbox's", 'kept']`);
-    expect(await sandbox.listCodeContexts()).toContainEqual(context);
-    await sandbox.removeCodeContext(context);
-    await sandbox.kill();
-  },
-  60_000,
-);
+])("a sandbox that is %s runs code, knows its variables, and has contexts", async (_, options) => {
+  const envs = { WHOSE: "the sandbox's", OTHER: "kept" };
+  const sandbox = await Sandbox.create(Object.assign({ envs, timeoutMs: 300_000 }, options, server().options));
+  const shown = "import os\n[os.environ.get(name) for name in ('WHOSE', 'OTHER')]";
+  const health = await sandbox.commands.run("curl -s http://0.0.0.0:49999/health; which curl pgrep > /dev/null");
+  expect(health).toMatchObject({ stdout: '"OK"', exitCode: 0 });
+  expect((await sandbox.runCode(shown, { envs: { WHOSE: "the call's" } })).text).toBe(`["the call's", 'kept']`);
+  expect((await sandbox.runCode(shown)).text).toBe(`["the sandbox's", 'kept']`);
+  const context = await sandbox.createCodeContext();
+  expect((await sandbox.runCode(shown, { context })).text).toBe(`["the sandbox's", 'kept']`);
+  expect(await sandbox.listCodeContexts()).toContainEqual(context);
+  await sandbox.removeCodeContext(context);
+  await sandbox.kill();
+});
 
 test("a sandbox that is killed while code runs in it breaks the stream, and the client says so", async () => {
   const sandbox = await Sandbox.create(Object.assign({ timeoutMs: 300_000 }, server().options));
@@ -41,4 +37,4 @@ test("a sandbox that is killed while code runs in it breaks the stream, and the 
     "TimeoutError",
     expect.stringContaining("killed while the request was in progress"),
   ]);
-}, 60_000);
+});

@@ -415,7 +415,7 @@ for rule, draw in json.loads(${JSON.stringify(draws)}).items():
 print(json.dumps(found, allow_nan=False))`);
   expect(error).toBeUndefined();
   Object.assign(charts, JSON.parse(logs.stdout.join("")));
-}, 120_000);
+});
 
 test.each(RULES)("$rule", ({ rule, chart }) => {
   if (Object.keys(chart).length === 0) expect(charts[rule]).toEqual({});

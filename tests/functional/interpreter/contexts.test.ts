@@ -30,7 +30,7 @@ test("a new one is the last of the list, has its folder and its own variables, a
   await sandbox().removeCodeContext(context);
   expect(await sandbox().listCodeContexts()).toEqual(before);
   expect((await refusalOf(sandbox().runCode("1", { context }))).message).toContain(context.id);
-}, 60_000);
+});
 
 test("a folder that there is not, and a language, are refused", async () => {
   expect((await refusalOf(sandbox().createCodeContext({ cwd: "/no/such" }))).message).toStartWith("500");
@@ -41,7 +41,7 @@ test("a folder that there is not, and a language, are refused", async () => {
 test("code whose client leaves is interrupted, and keeps what it has made", async () => {
   await leave(sandbox(), "x = 'kept'\nprint('runs')\nimport time\ntime.sleep(600)");
   expect((await sandbox().runCode("x")).text).toBe("kept");
-}, 60_000);
+});
 
 test("a kernel whose client does not read is stopped, and not a line is lost", async () => {
   const { hostname, port } = new URL(server().url);
@@ -72,7 +72,7 @@ test("a kernel whose client does not read is stopped, and not a line is lost", a
   const numbers = [...printed].map(([, number]) => Number(number));
   expect(numbers).toEqual(Array.from({ length: 30_000 }, (_, at) => at));
   expect((await sandbox().commands.run(states)).stdout).not.toContain("T");
-}, 120_000);
+});
 
 test("a kernel that is ended under its code is replaced, in the same context and folder", async () => {
   const context = await sandbox().createCodeContext({ cwd: "/tmp" });
@@ -95,7 +95,7 @@ test("a kernel that is ended under its code is replaced, in the same context and
     expect((await sandbox().runCode(state, patient)).text).toBe("('/tmp', False)");
   }
   await sandbox().removeCodeContext(context);
-}, 300_000);
+});
 
 test("a server that is killed is back, without its kernels, and Python works", async () => {
   const kernels = async () => (await sandbox().commands.run("pgrep -f '[s]andlot_kernel.seed'")).stdout.split("\n");
@@ -106,4 +106,4 @@ test("a server that is killed is back, without its kernels, and Python works", a
   expect((await sandbox().runCode("1 + 1", { requestTimeoutMs: 100_000 })).text).toBe("2");
   const after = await kernels();
   expect(before.filter((pid) => after.includes(pid))).toEqual([]);
-}, 120_000);
+});

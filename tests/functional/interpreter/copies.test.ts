@@ -54,4 +54,4 @@ test("a pause keeps the variables of every kernel, and forks and snapshots go on
     expect((await copy.runCode(who)).text).toBe(`('${copy.sandboxId}', ${own})`);
   }
   await Promise.all(copies.map((copy) => copy.kill()));
-}, 300_000);
+});

@@ -36,4 +36,4 @@ test("the example", async () => {
   } finally {
     rmSync(path);
   }
-}, 120_000);
+});

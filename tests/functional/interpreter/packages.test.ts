@@ -16,4 +16,4 @@ test("are found by the next line, also where Debian has an older one, and so are
   await run("%pip install --upgrade xlrd");
   expect(await run("from importlib.metadata import version; print(version('xlrd'))")).toBe("99.0");
   expect(await run("!npm install -g hello-npm && hello-npm")).toBe("hello of npm");
-}, 120_000);
+});

@@ -53,7 +53,7 @@ beforeAll(async () => {
   const { results, error, logs } = await interpreter().runCode(cell);
   expect([error, logs.stderr]).toEqual([undefined, []]);
   shown.push(...results);
-}, 60_000);
+});
 
 test.each(LISTS_AND_DICTS.map((value, at) => ({ ...value, at })))("$value", ({ json, at }) => {
   expect(shown[at]?.json as unknown).toEqual(json);

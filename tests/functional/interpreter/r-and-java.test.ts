@@ -54,7 +54,7 @@ test("both print all that they have to before a cell is over", async () => {
     const java = await interpreter().runCode(code, { language: "java" });
     expect(java.logs.stdout.join("").split("\n").length).toBe(501);
   }
-}, 120_000);
+});
 
 test("Java goes on after a loop that its client has left", async () => {
   const language = "java";

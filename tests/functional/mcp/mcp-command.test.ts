@@ -15,7 +15,7 @@ beforeAll(async () => {
   const network = { allowPublicTraffic: false };
   const options = { ...server().options, network, allowInternetAccess: false, timeoutMs: 600_000 };
   sandbox = await Sandbox.create("mcp-gateway", options);
-}, 120_000);
+});
 
 const asRoot = (command: string) =>
   sandbox.commands.run(command, { user: "root", envs: { GATEWAY_ACCESS_TOKEN: "by-hand" } });
@@ -89,7 +89,7 @@ test("one that cannot be reached: the command says so, with what git says", asyn
   await asRoot("git config --system --unset-all url.file:///srv/git/.insteadOf || true");
   const { stderr, exitCode } = await failure(serve({ "github/no/repo": { runCmd: "true" } }));
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("https://github.com/no/repo cannot be cloned; ")]);
-}, 120_000);
+});
 
 test("pull: names that are served, and others", async () => {
   const { stdout } = await asRoot("mcp-gateway pull memory filesystem");
@@ -127,5 +127,4 @@ test.if(LONG).each(Object.keys(CATALOGUE).filter((name) => name !== "stripe"))(
     expect((await client.listTools()).tools.length).toBeGreaterThan(0);
     await client.close();
   },
-  120_000,
 );

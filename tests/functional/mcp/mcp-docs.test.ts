@@ -13,4 +13,4 @@ test("the example", async () => {
   // In the project, where it finds the clients.
   const said = await run([process.execPath, "-e", example], { env, cwd: PROJECT, timeoutMs: 120_000 });
   expect(said).toBe("by MCP\n");
-}, 120_000);
+});

@@ -14,7 +14,7 @@ let client: Client;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, mcp: MCP, timeoutMs: 600_000 });
   client = await mcpClient(server(), sandbox);
-}, 120_000);
+});
 afterAll(() => client.close());
 
 test("the tools of all servers are listed", async () => {

@@ -18,7 +18,7 @@ test("addMcpServer: its sandboxes serve what was added, and have what was put be
   const client = await mcpClient(server(), sandbox);
   expect(await callText(client, "read_text_file", { path: "/home/user/note.txt" })).toBe("from the template\n");
   await client.close();
-}, 300_000);
+});
 
 test("a name that is not served fails the build, and says which are", async () => {
   const template = Template().fromTemplate("mcp-gateway").addMcpServer("grafana");
@@ -26,4 +26,4 @@ test("a name that is not served fails the build, and says which are", async () =
   const onBuildLogs = ({ message }: { message: string }) => said.push(message);
   await refusalOf(Template.build(template, "without-servers", { ...server().options, onBuildLogs }));
   expect(said.join("\n")).toContain('"grafana" cannot be served: no server of this name is in this template');
-}, 300_000);
+});

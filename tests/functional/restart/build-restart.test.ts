@@ -79,4 +79,4 @@ test("a server that is killed while a registry sends leaves no credentials, and 
   expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
   await second.stop();
   rmSync(layout, { recursive: true });
-}, 120_000);
+});

@@ -36,4 +36,4 @@ test("a token of the operator makes a key, which opens the team's sandboxes unti
     .filter((line) => /functional test|made by a log-in/.test(line));
   for (const line of mine) await sandlotKeys(server(), "revoke", line.slice(0, 36));
   expect((await ask("GET", "/api-keys", member)).status).toBe(401);
-}, 120_000);
+});

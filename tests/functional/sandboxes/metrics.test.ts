@@ -102,30 +102,26 @@ while time.time() < end: pass
     if (quiet !== undefined) expect((last?.diskUsed ?? 0) - quiet.diskUsed).toBeGreaterThan(-MIB);
     await sandbox.kill();
   };
-  timed("shows the processor, memory and disk that it uses, as it does to itself", play, 4 * WITHIN_MS);
+  timed("shows the processor, memory and disk that it uses, as it does to itself", play);
 });
 
-timed(
-  "samples go on without the sandbox being asked, five seconds apart",
-  async () => {
-    const sandbox = idle ?? (await Sandbox.create(server().options));
-    idle = undefined;
-    const metrics = await sampled(sandbox, (all) => all.length >= 5, 30_000);
-    const times = metrics.map(({ timestamp }) => timestamp.getTime());
-    const gaps = times.slice(2).map((time, nth) => time - (times[nth + 1] ?? 0));
-    for (const gap of gaps) expect(Math.abs(gap - 5_000)).toBeLessThan(2_000);
-    const newest = await fetch(`${server().url}/sandboxes/metrics?sandbox_ids=${sandbox.sandboxId},inever`, {
-      headers: { "X-API-Key": server().apiKey },
-    });
-    const { sandboxes } = (await newest.json()) as { sandboxes: Record<string, { cpuCount: number }> };
-    expect(Object.keys(sandboxes)).toEqual([sandbox.sandboxId]);
+timed("samples go on without the sandbox being asked, five seconds apart", async () => {
+  const sandbox = idle ?? (await Sandbox.create(server().options));
+  idle = undefined;
+  const metrics = await sampled(sandbox, (all) => all.length >= 5, 30_000);
+  const times = metrics.map(({ timestamp }) => timestamp.getTime());
+  const gaps = times.slice(2).map((time, nth) => time - (times[nth + 1] ?? 0));
+  for (const gap of gaps) expect(Math.abs(gap - 5_000)).toBeLessThan(2_000);
+  const newest = await fetch(`${server().url}/sandboxes/metrics?sandbox_ids=${sandbox.sandboxId},inever`, {
+    headers: { "X-API-Key": server().apiKey },
+  });
+  const { sandboxes } = (await newest.json()) as { sandboxes: Record<string, { cpuCount: number }> };
+  expect(Object.keys(sandboxes)).toEqual([sandbox.sandboxId]);
 
-    const printed = await cli.sandbox(["metrics", sandbox.sandboxId]);
-    expect(printed).toMatchObject({ exitCode: 0 });
-    expect(printed.stdout).toMatch(/CPU.*2 Cores.*Memory.*1024.*MiB.*Disk/);
+  const printed = await cli.sandbox(["metrics", sandbox.sandboxId]);
+  expect(printed).toMatchObject({ exitCode: 0 });
+  expect(printed.stdout).toMatch(/CPU.*2 Cores.*Memory.*1024.*MiB.*Disk/);
 
-    await sandbox.kill();
-    expect((await Sandbox.getMetrics(sandbox.sandboxId, server().options)).length).toBeGreaterThanOrEqual(5);
-  },
-  90_000,
-);
+  await sandbox.kill();
+  expect((await Sandbox.getMetrics(sandbox.sandboxId, server().options)).length).toBeGreaterThanOrEqual(5);
+});

@@ -58,7 +58,7 @@ test("no more sandboxes at once than allowed: the client's RateLimitError, and 4
   // The port has no listener, which only a running sandbox can report.
   expect(await (await visit(asleep.sandboxId)).json()).toMatchObject({ port: 8000, code: 502 });
   expect((await asleep.commands.run("echo awake")).stdout).toBe("awake\n");
-}, 120_000);
+});
 
 test("a burst of creates: as many as allowed succeed, and nothing is left of the others", async () => {
   await limits("default", "sandboxes=3");
@@ -68,7 +68,7 @@ test("a burst of creates: as many as allowed succeed, and nothing is left of the
   expect([made.length, errors.length]).toEqual([3, 9]);
   for (const error of errors) expect(error).toBeInstanceOf(RateLimitError);
   expect(await Sandbox.list(server().options).nextItems()).toHaveLength(3);
-}, 120_000);
+});
 
 test("no more requests than allowed: the client's RateLimitError, and the others are answered", async () => {
   await limits("default", "changes=1");
@@ -90,7 +90,7 @@ test("no run longer than allowed", async () => {
   await sandbox.setTimeout(3_600_000);
   const { startedAt, endAt } = await sandbox.getInfo();
   expect(endAt.getTime() - startedAt.getTime()).toBe(180_000);
-}, 120_000);
+});
 
 test("a blocked team starts nothing and keeps what it has", async () => {
   const sandbox = await create();
@@ -100,4 +100,4 @@ test("a blocked team starts nothing and keeps what it has", async () => {
   await sandbox.pause();
   await expect(sandbox.connect()).rejects.toThrow(/403.*blocked/);
   expect(await sandbox.kill()).toBe(true);
-}, 120_000);
+});

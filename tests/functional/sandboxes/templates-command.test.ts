@@ -31,4 +31,4 @@ test("shows what is built in, and a snapshot with what it takes on the disk", as
   const [set = ""] = await templates("ready", "default/shown", "1");
   expect(set).toContain("ready=1");
   await templates("ready", "default/shown", "0");
-}, 120_000);
+});

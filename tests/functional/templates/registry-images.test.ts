@@ -20,7 +20,6 @@ import { startRegistry } from "../../support/services/registry.ts";
 import { refusalOf } from "../../support/until.ts";
 
 const PORT = 5010;
-const BUILD_MS = 120_000;
 /** 600 MB, packed, sent, fetched and unpacked. */
 const BASE_MS = 600_000;
 const server = serverOfFile("registry-images", {
@@ -66,7 +65,7 @@ beforeAll(async () => {
   const build = (image: string, name: string) =>
     Template.build(Template().fromImage(`${source.name}/${image}`), name, server().options);
   await Promise.all([build("alpine:3", "small"), build("bare:1", "bare")]);
-}, BUILD_MS);
+});
 afterAll(() => source[Symbol.asyncDispose]());
 
 test("an image with a link in the place of /proc is refused, and the build says so", async () => {

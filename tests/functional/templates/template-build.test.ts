@@ -7,7 +7,6 @@ import { BuildError, type LogEntry, Sandbox, Template, Volume, waitForPort } fro
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
-const BUILD_MS = 120_000;
 const server = sharedServer();
 const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
 afterAll(() => rmSync(context, { recursive: true, force: true }));
@@ -43,7 +42,7 @@ beforeAll(async () => {
     memoryMB: 512,
     onBuildLogs: (entry) => void heard.push(entry),
   });
-}, BUILD_MS);
+});
 
 describe("a template of files, commands, variables, a user and a folder", () => {
   test("is what its sandboxes begin with, under each of its tags", async () => {
@@ -65,77 +64,59 @@ describe("a template of files, commands, variables, a user and a folder", () => 
     expect(heard.every(({ timestamp }) => timestamp instanceof Date)).toBe(true);
   });
 
-  test(
-    "is what another one can be built on, with its user and variables",
-    async () => {
-      const second = Template().fromTemplate("first:v1").runCmd("echo $GREETING > mine");
-      await Template.build(second, "second", server().options);
-      expect(await inside("second", "id -un; pwd; cat mine /opt/made")).toBe(
-        "builder\n/home/builder/site\nhello\nmade",
-      );
-    },
-    BUILD_MS,
-  );
+  test("is what another one can be built on, with its user and variables", async () => {
+    const second = Template().fromTemplate("first:v1").runCmd("echo $GREETING > mine");
+    await Template.build(second, "second", server().options);
+    expect(await inside("second", "id -un; pwd; cat mine /opt/made")).toBe("builder\n/home/builder/site\nhello\nmade");
+  });
 
-  test(
-    "is there for those who ask, and gone when it was deleted",
-    async () => {
-      expect(await Template.exists("first:v1", server().options)).toBe(true);
-      expect(await Template.exists("first:other", server().options)).toBe(false);
-      await Template.build(Template().fromTemplate("base"), "short", server().options);
-      const gone = await fetch(`${server().url}/templates/short`, {
-        method: "DELETE",
-        headers: { "X-API-Key": server().apiKey },
-      });
-      expect(gone.status).toBe(204);
-      expect(await Template.exists("short", server().options)).toBe(false);
-    },
-    BUILD_MS,
-  );
+  test("is there for those who ask, and gone when it was deleted", async () => {
+    expect(await Template.exists("first:v1", server().options)).toBe(true);
+    expect(await Template.exists("first:other", server().options)).toBe(false);
+    await Template.build(Template().fromTemplate("base"), "short", server().options);
+    const gone = await fetch(`${server().url}/templates/short`, {
+      method: "DELETE",
+      headers: { "X-API-Key": server().apiKey },
+    });
+    expect(gone.status).toBe(204);
+    expect(await Template.exists("short", server().options)).toBe(false);
+  });
 });
 
-test(
-  "a failing step ends the build with its number, its output and its exit code",
-  async () => {
-    const said: LogEntry[] = [];
-    const template = Template().fromTemplate("base").runCmd("true").runCmd("echo on the way; echo oops >&2; exit 3");
-    const build = Template.build(template, "failing", {
-      ...server().options,
-      onBuildLogs: (entry) => void said.push(entry),
-    });
-    const error = await refusalOf(build);
-    expect(error).toBeInstanceOf(BuildError);
-    expect(error.message).toMatch(/exit (?:status|code) 3/);
-    expect(messages(said)).toContain("on the way");
-    expect(messages(said)).toContain("oops");
-    expect(await Template.exists("failing:default", server().options)).toBe(false);
-  },
-  BUILD_MS,
-);
+test("a failing step ends the build with its number, its output and its exit code", async () => {
+  const said: LogEntry[] = [];
+  const template = Template().fromTemplate("base").runCmd("true").runCmd("echo on the way; echo oops >&2; exit 3");
+  const build = Template.build(template, "failing", {
+    ...server().options,
+    onBuildLogs: (entry) => void said.push(entry),
+  });
+  const error = await refusalOf(build);
+  expect(error).toBeInstanceOf(BuildError);
+  expect(error.message).toMatch(/exit (?:status|code) 3/);
+  expect(messages(said)).toContain("on the way");
+  expect(messages(said)).toContain("oops");
+  expect(await Template.exists("failing:default", server().options)).toBe(false);
+});
 
-test(
-  "a start command runs in every sandbox from its start",
-  async () => {
-    const template = Template()
-      .fromTemplate("base")
-      .setWorkdir("/home/user/site")
-      .runCmd("echo served > index.html")
-      .setStartCmd("python3 -m http.server 8000", waitForPort(8000));
-    await Template.build(template, "served", server().options);
-    const sandbox = await Sandbox.create("served", server().options);
-    expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("served\n");
-    await sandbox.kill();
-    // A volume cannot be added to a memory checkpoint, so the command starts again, with the volume mounted.
-    const volume = await Volume.create("served", server().options);
-    const volumeMounts = { "/home/user/site/data": volume };
-    const mounted = await Sandbox.create("served", { ...server().options, volumeMounts });
-    await mounted.files.write("/home/user/site/data/new.html", "of a volume");
-    expect((await mounted.commands.run("curl -s localhost:8000/data/new.html")).stdout).toBe("of a volume");
-    await mounted.kill();
-    await Volume.destroy(volume.volumeId, server().options);
-  },
-  BUILD_MS,
-);
+test("a start command runs in every sandbox from its start", async () => {
+  const template = Template()
+    .fromTemplate("base")
+    .setWorkdir("/home/user/site")
+    .runCmd("echo served > index.html")
+    .setStartCmd("python3 -m http.server 8000", waitForPort(8000));
+  await Template.build(template, "served", server().options);
+  const sandbox = await Sandbox.create("served", server().options);
+  expect((await sandbox.commands.run("curl -s localhost:8000/")).stdout).toBe("served\n");
+  await sandbox.kill();
+  // A volume cannot be added to a memory checkpoint, so the command starts again, with the volume mounted.
+  const volume = await Volume.create("served", server().options);
+  const volumeMounts = { "/home/user/site/data": volume };
+  const mounted = await Sandbox.create("served", { ...server().options, volumeMounts });
+  await mounted.files.write("/home/user/site/data/new.html", "of a volume");
+  expect((await mounted.commands.run("curl -s localhost:8000/data/new.html")).stdout).toBe("of a volume");
+  await mounted.kill();
+  await Volume.destroy(volume.volumeId, server().options);
+});
 
 describe("a build that is under way ends at once, with all that it runs,", () => {
   /** A build with a running step, and a wait until nothing of that step is left. */
@@ -153,34 +134,26 @@ describe("a build that is under way ends at once, with all that it runs,", () =>
     return { status, ended: () => until("all that it ran is gone", isGone) };
   }
 
-  test(
-    "when a newer one of the same template is started",
-    async () => {
-      const older = await underWay("twice", 31415);
-      const newer = await Template.buildInBackground(Template().fromTemplate("base"), "twice", server().options);
-      await older.ended();
-      expect(await older.status()).toMatchObject({
-        status: "error",
-        reason: { message: "cancelled: a newer build of the same template was started" },
-      });
-      const status = () => Template.getBuildStatus(newer, server().options);
-      await until("the newer one is ready", async () => (await status()).status === "ready", 60_000);
-      expect(await Template.exists("twice", server().options)).toBe(true);
-    },
-    BUILD_MS,
-  );
+  test("when a newer one of the same template is started", async () => {
+    const older = await underWay("twice", 31415);
+    const newer = await Template.buildInBackground(Template().fromTemplate("base"), "twice", server().options);
+    await older.ended();
+    expect(await older.status()).toMatchObject({
+      status: "error",
+      reason: { message: "cancelled: a newer build of the same template was started" },
+    });
+    const status = () => Template.getBuildStatus(newer, server().options);
+    await until("the newer one is ready", async () => (await status()).status === "ready", 60_000);
+    expect(await Template.exists("twice", server().options)).toBe(true);
+  });
 
-  test(
-    "when its template is deleted",
-    async () => {
-      const { ended } = await underWay("unwanted", 31416);
-      const headers = { "X-API-Key": server().apiKey };
-      const { status } = await fetch(`${server().url}/templates/unwanted`, { method: "DELETE", headers });
-      expect(status).toBe(204);
-      await ended();
-    },
-    BUILD_MS,
-  );
+  test("when its template is deleted", async () => {
+    const { ended } = await underWay("unwanted", 31416);
+    const headers = { "X-API-Key": server().apiKey };
+    const { status } = await fetch(`${server().url}/templates/unwanted`, { method: "DELETE", headers });
+    expect(status).toBe(204);
+    await ended();
+  });
 });
 
 function commandLines(): string {

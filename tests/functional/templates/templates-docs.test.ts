@@ -58,36 +58,21 @@ async function builds(): Promise<number> {
   return all.filter(({ status }) => status === "ready").length;
 }
 
-test(
-  "the example in TypeScript builds a template whose sandboxes serve a page, and its tags can be moved",
-  async () => {
-    await isBuiltBy(() => inTypeScript(build));
-    await inTypeScript(`${build}\n${tags}`);
-    for (const name of ["site:v2", "site:stable"]) expect(await Template.exists(name, server().options)).toBe(true);
-  },
-  2 * EXAMPLE_MS,
-);
+test("the example in TypeScript builds a template whose sandboxes serve a page, and its tags can be moved", async () => {
+  await isBuiltBy(() => inTypeScript(build));
+  await inTypeScript(`${build}\n${tags}`);
+  for (const name of ["site:v2", "site:stable"]) expect(await Template.exists(name, server().options)).toBe(true);
+});
 
-test(
-  "the example in Python does so by the requests that it stands for",
-  async () => {
-    const standIn = { PYTHONPATH: join(PROJECT, "tests/support/python"), PYTHONDONTWRITEBYTECODE: "1" };
-    await isBuiltBy(() => reader(["python3", "-c", examples("python")[0] ?? ""], standIn));
-  },
-  EXAMPLE_MS,
-);
+test("the example in Python does so by the requests that it stands for", async () => {
+  const standIn = { PYTHONPATH: join(PROJECT, "tests/support/python"), PYTHONDONTWRITEBYTECODE: "1" };
+  await isBuiltBy(() => reader(["python3", "-c", examples("python")[0] ?? ""], standIn));
+});
 
-test(
-  "the Dockerfile is built by the e2b command",
-  () => isBuiltBy(() => reader(["bash", "-c", withCommand], { NO_UPDATE_NOTIFIER: "1" })),
-  EXAMPLE_MS,
-);
+test("the Dockerfile is built by the e2b command", () =>
+  isBuiltBy(() => reader(["bash", "-c", withCommand], { NO_UPDATE_NOTIFIER: "1" })));
 
-test(
-  "the Dockerfile is built by the server",
-  async () => {
-    const TOKEN = await sandlotKeys(server(), "token");
-    await isBuiltBy(() => reader(["bash", "-c", withCurl], { TOKEN }));
-  },
-  EXAMPLE_MS,
-);
+test("the Dockerfile is built by the server", async () => {
+  const TOKEN = await sandlotKeys(server(), "token");
+  await isBuiltBy(() => reader(["bash", "-c", withCurl], { TOKEN }));
+});

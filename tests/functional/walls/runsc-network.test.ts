@@ -18,8 +18,6 @@ import { exchange, expectReached, giveProbes, reached } from "../../support/egre
 import { sharedServer } from "../../support/shared-server.ts";
 
 const LIFE = { timeoutMs: 600_000 };
-/** Timeout for booting and checkpointing the sandboxes, on a machine that may be busy. */
-const LIVES_MS = 300_000;
 const LIVES = ["booted", "forked", "resumed"] as const;
 
 const server = sharedServer("runsc");
@@ -73,7 +71,7 @@ describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
   let sandbox: Sandbox;
   beforeAll(async () => {
     sandbox = await lead[life]();
-  }, LIVES_MS);
+  });
 
   test("sends to all from the address of its slot, and answers itself at the one that all sandboxes see", async () => {
     const source = await sourceOf(sandbox);
