@@ -17,7 +17,7 @@ import type { BenchServer } from "./bench-server.ts";
 import type { Task } from "./context.ts";
 import { type Options, parseOptions } from "./options.ts";
 import { installPeers, type Peer } from "./peers/peer.ts";
-import { WALL_ROWS } from "./rows/templates/walls.ts";
+import { RUNSC_ROWS } from "./rows/templates/isolation.ts";
 import { ROWS } from "./rows.ts";
 import { perform, runOnStage } from "./stage.ts";
 
@@ -41,5 +41,5 @@ function peersOf({ rows }: Options): Peer[] {
 }
 
 function needsRunsc({ rows }: Options): boolean {
-  return WALL_ROWS.some(({ name }) => rows.includes(name));
+  return RUNSC_ROWS.some(({ name }) => rows.includes(name));
 }

@@ -27,7 +27,7 @@ import { resumeSoon, wake } from "./rows/states/wake.ts";
 import { buildCached, buildCold } from "./rows/templates/build.ts";
 import { desktopFirst } from "./rows/templates/desktop.ts";
 import { INTERPRETER_ROWS } from "./rows/templates/interpreter.ts";
-import { WALL_ROWS } from "./rows/templates/walls.ts";
+import { RUNSC_ROWS } from "./rows/templates/isolation.ts";
 
 export const ROWS: readonly Row[] = [
   create,
@@ -68,7 +68,7 @@ export const ROWS: readonly Row[] = [
   networkUpdate,
   networkUpdateMany,
   ...EDGE_ROWS,
-  ...WALL_ROWS,
+  ...RUNSC_ROWS,
   // Last, because from then on the server also keeps sandboxes of these templates ready.
   ...INTERPRETER_ROWS,
   desktopFirst,

@@ -53,7 +53,7 @@ export interface BuildParts {
   builtins: BuiltinImages;
   bounds: BuildBounds;
   sandboxes: SandboxSource;
-  walls: Runtimes;
+  runtimes: Runtimes;
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
   images: BuildImages;

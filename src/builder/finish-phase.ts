@@ -114,8 +114,8 @@ export class FinishPhase {
       const { manifest } = this.#job.parts.checkpoints.read(checkpoint);
       if (manifest.memory === undefined) return false;
       const { parts, request } = this.#job;
-      const wall = parts.walls.nameFor(request);
-      demandFit(manifest.memory, wall, parts.walls.of(wall));
+      const name = parts.runtimes.nameFor(request);
+      demandFit(manifest.memory, name, parts.runtimes.of(name));
       return true;
     } catch {
       return false;

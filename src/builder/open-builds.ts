@@ -66,7 +66,7 @@ interface MachineParts extends BuildOptions {
   guestFolder: string;
   network: Network;
   disks: Disks;
-  walls: Runtimes;
+  runtimes: Runtimes;
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
   starting: Starting;

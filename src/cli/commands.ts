@@ -134,11 +134,11 @@ export const COMMANDS: readonly Command[] = [
       (await import("./templates.ts")).changeReady(config(), name, count),
   },
   {
-    usage: "templates wall NAME WALL",
-    arguments: { WALL: "crun, runsc, or default for the setting SANDLOT_WALL" },
+    usage: "templates wall NAME RUNTIME",
+    arguments: { RUNTIME: "crun, runsc, or default for the setting SANDLOT_WALL" },
     about: "Set the isolation runtime of a template",
-    run: async ({ positionals: [name = "", wall = ""] }) =>
-      (await import("./templates.ts")).changeWall(config(), name, wall),
+    run: async ({ positionals: [name = "", runtime = ""] }) =>
+      (await import("./templates.ts")).changeRuntime(config(), name, runtime),
   },
   {
     usage: "templates metrics",

@@ -8,8 +8,8 @@ import { type AllowedRegistry, parseRegistries } from "../builder/registry/allow
 import { type LocalImage, parseLocalImages } from "../builder/registry/local-images.ts";
 import { Fault } from "../contract/fault.ts";
 import { parsePrivateNetworks } from "../contract/private-networks.ts";
+import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runtime-name.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
-import { isWall, WALLS, type Wall } from "../contract/wall.ts";
 import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/request-rates.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
 import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
@@ -29,7 +29,7 @@ export interface Config {
   templates: readonly TemplateDefinition[];
   listen: Listen;
   addresses: Addresses;
-  wall: Wall;
+  wall: RuntimeName;
   runsc: string | undefined;
   readyPerKind: number;
   /** For all kinds together. */
@@ -74,7 +74,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     templates: parseTemplates(value("with") ?? ""),
     listen: parseListen("listen", value("listen") ?? "127.0.0.1:3000"),
     addresses: parseAddresses(value),
-    wall: parseWall(value("wall") ?? "crun"),
+    wall: parseRuntimeName(value("wall") ?? "crun"),
     runsc: parsePath("runsc", value("runsc")),
     readyPerKind,
     readyMax: parseCount("readyMax", value("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
@@ -195,8 +195,8 @@ function parseChoice(key: string, text: string, yes: string, no: string): boolea
   return text === yes;
 }
 
-function parseWall(text: string): Wall {
-  if (!isWall(text)) throw new Fault(400, `wall must be ${WALLS.join(" or ")}, not "${text}"`);
+function parseRuntimeName(text: string): RuntimeName {
+  if (!isRuntimeName(text)) throw new Fault(400, `wall must be ${RUNTIME_NAMES.join(" or ")}, not "${text}"`);
   return text;
 }
 

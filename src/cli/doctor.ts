@@ -16,11 +16,11 @@ export async function doctor(config: Config): Promise<number> {
 
 /** Returns the kinds of findings. */
 export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }) {
-  const { dataFolder, cacheFolder, wall, runsc } = config;
+  const { dataFolder, cacheFolder, wall: runtime, runsc } = config;
   const { domain, certificate } = config.addresses;
   const guestFolder = currentGuestFolder(config);
   const privateNetworks = await privateNetworksOf(config);
-  const about = { dataFolder, cacheFolder, guestFolder, wall, runsc, domain, certificate, privateNetworks };
+  const about = { dataFolder, cacheFolder, guestFolder, runtime, runsc, domain, certificate, privateNetworks };
   return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;
     for (const line of findingLines(name, finding)) console.log(line);

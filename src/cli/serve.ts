@@ -72,7 +72,7 @@ export async function serve(config: Config): Promise<number> {
     cacheFolder: config.cacheFolder,
     guestFolder: currentGuestFolder(config),
     resolver: config.resolver,
-    wall: config.wall,
+    runtime: config.wall,
     runsc: config.runsc,
     readyMax: config.readyMax,
     ownImage: BASE_IMAGE,

@@ -62,7 +62,7 @@ test("refuses what it does not understand and changes nothing", async () => {
     // Nothing is built if one of the names is unknown.
     [["build", "code-interpreter-v1", "nothing"], 'no template "nothing"'],
     [["ready", "base", "1"], "SANDLOT_READY"],
-    [["wall", "web", "docker"], 'crun or runsc, or default for what the setting says, not "docker"'],
+    [["wall", "web", "docker"], 'crun or runsc, or default for the setting, not "docker"'],
     [["ready", "nothing", "1"], 'no template "nothing"'],
   ] as const) {
     const { code, error } = await templates(...args);

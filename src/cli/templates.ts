@@ -1,9 +1,9 @@
 /** `sandlot templates …`: lists templates with disk use, ready pool and isolation runtime, and sets the last two. */
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
-import { isWall, WALLS, type Wall } from "../contract/wall.ts";
+import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runtime-name.ts";
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
-import { setKeptReady, setWall, listTemplates as storedTemplates } from "../control/templates/operator-templates.ts";
+import { setKeptReady, setRuntime, listTemplates as storedTemplates } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../images/disk/stored-bytes.ts";
 import { poolMetrics } from "../sandbox/pool/pool-metrics.ts";
 import { type PoolReport, readPoolReport } from "../sandbox/pool/pool-report.ts";
@@ -43,11 +43,11 @@ export function changeReady(config: Config, name: string, written: string): Prom
 }
 
 /** A running server finds runsc once it is installed. */
-export function changeWall(config: Config, name: string, written: string): Promise<number> {
-  const wall = parseWall(written);
+export function changeRuntime(config: Config, name: string, written: string): Promise<number> {
+  const runtime = parseRuntimeName(written);
   return withStore(config, async (store) => {
-    console.log(described(await setWall(store, DEFAULT_TEAM_SLUG, name, wall), config));
-    const steps = wall === "runsc" ? runscSteps(config) : [];
+    console.log(described(await setRuntime(store, DEFAULT_TEAM_SLUG, name, runtime), config));
+    const steps = runtime === "runsc" ? runscSteps(config) : [];
     if (steps.some((step) => !step.done())) await prepare(config, steps);
     return 0;
   });
@@ -129,10 +129,13 @@ function sum(numbers: Iterable<number>): number {
   return [...numbers].reduce((total, number) => total + number, 0);
 }
 
-function parseWall(text: string): Wall | null {
+function parseRuntimeName(text: string): RuntimeName | null {
   if (text === BY_SETTING) return null;
-  if (isWall(text)) return text;
-  throw new Fault(400, `a wall is ${WALLS.join(" or ")}, or ${BY_SETTING} for what the setting says, not "${text}"`);
+  if (isRuntimeName(text)) return text;
+  throw new Fault(
+    400,
+    `an isolation runtime is ${RUNTIME_NAMES.join(" or ")}, or ${BY_SETTING} for the setting, not "${text}"`,
+  );
 }
 
 function parseCount(text: string): number {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { stderrLog } from "../base/log.ts";
 import type { BuildOptions } from "../builder/open-builds.ts";
-import type { Wall } from "../contract/internal/host.ts";
+import type { RuntimeName } from "../contract/internal/host.ts";
 import { DnsRelay } from "../egress/dns-relay.ts";
 import { EgressRelay } from "../egress/egress-relay.ts";
 import { cachedImages } from "../images/cached-images.ts";
@@ -16,7 +16,7 @@ import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import { Network } from "../sandbox/network/network.ts";
 import { CrunRuntime } from "../sandbox/runtime/crun/crun-runtime.ts";
 import { RunscRuntime } from "../sandbox/runtime/runsc/runsc-runtime.ts";
-import { FIRST_WALL, Runtimes } from "../sandbox/runtime/runtimes.ts";
+import { FIRST_RUNTIME, Runtimes } from "../sandbox/runtime/runtimes.ts";
 import { egressOf, hasUnrecorded, isAlive, recordsIn } from "../sandbox/sandbox-record.ts";
 import { ProcessedContent } from "../sandbox/volume/content.ts";
 import { Volumes } from "../sandbox/volume/volumes.ts";
@@ -39,7 +39,7 @@ export interface MachineOptions extends BuildOptions {
    */
   mapIds?: boolean;
   /** The default isolation runtime of sandboxes; crun unless given. */
-  wall?: Wall;
+  runtime?: RuntimeName;
   /** Bandwidth limits of each sandbox, if any. */
   quotas?: SandboxQuotas;
   /** Maximum number of sandboxes kept ready for demand; none unless given. */
@@ -60,7 +60,7 @@ export interface SandboxQuotas {
 }
 
 interface MachineParts {
-  walls: Runtimes;
+  runtimes: Runtimes;
   network: Network;
   ranges: IdRanges;
   disks: Disks;
@@ -91,7 +91,7 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
   await network.open((about) => EgressRelay.open(Object.assign({}, about, { folder: data.runFolder, log: stderrLog })));
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
-  const walls = new Runtimes(options.wall ?? FIRST_WALL, {
+  const runtimes = new Runtimes(options.runtime ?? FIRST_RUNTIME, {
     crun: await CrunRuntime.open(toolbox, data, mounts),
     runsc: await RunscRuntime.open(options.runsc ?? toolbox.runsc, data),
   });
@@ -101,5 +101,5 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   if (options.ownImage !== undefined) images.hold(options.ownImage);
   const volumes = await Volumes.open(data, mounts);
   const content = new ProcessedContent(volumes, join(data.runFolder, "volume-content"));
-  return { walls, network, ranges, disks, mounts, dns, checkpoints, images, volumes, content, guests };
+  return { runtimes, network, ranges, disks, mounts, dns, checkpoints, images, volumes, content, guests };
 }

@@ -79,7 +79,7 @@ export class Machine implements Host {
 
   private constructor(
     readonly options: MachineOptions,
-    readonly walls: Runtimes,
+    readonly runtimes: Runtimes,
     readonly network: Network,
     ranges: IdRanges,
     readonly disks: Disks,
@@ -95,9 +95,9 @@ export class Machine implements Host {
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     network.trouble = (address, message) => this.#running.tellTrouble(address, message);
     this.#pages = new GuestPages(mounts);
-    const places = { data, walls, network, ranges, disks };
+    const places = { data, runtimes, network, ranges, disks };
     this.#endings = new Endings(places, options.endWithinMs);
-    this.#checkpointing = new Checkpointing({ data, network, disks, walls, checkpoints, volumes });
+    this.#checkpointing = new Checkpointing({ data, network, disks, runtimes, checkpoints, volumes });
     this.#starting = new Starting({
       ...places,
       running: this.#running,
@@ -135,10 +135,10 @@ export class Machine implements Host {
 
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
-    const { walls, network, ranges, disks, mounts, ...others } = await openParts(options);
+    const { runtimes, network, ranges, disks, mounts, ...others } = await openParts(options);
     const { dns, checkpoints, images, volumes, content, guests } = others;
     const made = [dns, checkpoints, images, volumes, content, guests] as const;
-    return new Machine(options, walls, network, ranges, disks, mounts, ...made);
+    return new Machine(options, runtimes, network, ranges, disks, mounts, ...made);
   }
 
   events(listener: (event: HostEvent) => void): void {
@@ -257,7 +257,7 @@ export class Machine implements Host {
   async adopt(keep: Inventory): Promise<Inventory> {
     // The cleanup of a sandbox that was just paused may still be running.
     await this.#turns.settled();
-    await this.walls.recover();
+    await this.runtimes.recover();
     const kept = new Map<string, SandboxRecord>();
     const wanted = new Set(keep.sandboxes);
     for (const record of recordsIn(this.options.data.sandboxesFolder)) {
@@ -339,7 +339,7 @@ export class Machine implements Host {
     await this.#pool.close();
     await this.#turns.settled();
     await this.#endings.close();
-    await this.walls.close();
+    await this.runtimes.close();
     await this.content.close();
     await this.volumes.close();
     await this.network.close();

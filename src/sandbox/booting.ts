@@ -50,7 +50,7 @@ interface Boot {
   cgroup: string;
   lowers: readonly Lower[];
   guestFolder: string;
-  walls: Runtimes;
+  runtimes: Runtimes;
   network: Network;
   ranges: IdRanges;
   disks: Disks;
@@ -71,11 +71,11 @@ interface Boot {
 /** Resolves when the guest has responded and has its settings, if any. */
 export async function boot(request: Boot): Promise<SandboxRecord> {
   const { id, kind, origin, egress, folder, cgroup, guestFolder, network, disks } = request;
-  const wall = request.walls.nameFor(kind);
+  const runtimeName = request.runtimes.nameFor(kind);
   const { slot, ids } = await takeAllocation(request.ranges, network, () => network.take());
   const diskName = Disks.newName();
   try {
-    const runtime = request.walls.of(wall);
+    const runtime = request.runtimes.of(runtimeName);
     using volumes = await VolumeMounts.hold(request.volumes, request.volumeMounts);
     makeFolder(folder, ids);
     await volumes.mapTo(ids, folder, request.mounts);
@@ -122,7 +122,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       controlSecret: control.secret,
       egress,
       kind,
-      wall,
+      wall: runtimeName,
       guestFolder,
       mounts: mounts.map((mount) => withOwnFolder(volumes.named(mount), folder)),
     };

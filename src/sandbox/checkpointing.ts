@@ -29,7 +29,7 @@ import type { Network } from "./network/network.ts";
 import { keptFiles, readsItsSecret } from "./own-files.ts";
 import { quiesce } from "./quiesce.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
-import { rootOf, type SandboxRecord, wallOf } from "./sandbox-record.ts";
+import { rootOf, runtimeNameOf, type SandboxRecord } from "./sandbox-record.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
 /**
@@ -48,7 +48,7 @@ interface CheckpointingParts {
   data: DataFolder;
   network: Network;
   disks: Disks;
-  walls: Runtimes;
+  runtimes: Runtimes;
   checkpoints: Checkpoints;
   volumes: Volumes;
 }
@@ -72,9 +72,9 @@ export class Checkpointing {
 
   /** When it throws, the sandbox runs on and there is no checkpoint. */
   async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
-    const { checkpoints, walls } = this.parts;
+    const { checkpoints, runtimes } = this.parts;
     // Before queueing, so that a rejected checkpoint holds no place.
-    if (options.memory) await walls.of(wallOf(record)).demandSoonWritten?.(record.cgroup);
+    if (options.memory) await runtimes.of(runtimeNameOf(record)).demandSoonWritten?.(record.cgroup);
     using _place = await this.#gate.enter(options.owner);
     const bytes = await this.#demandSpace(record, options);
     try {
@@ -99,8 +99,8 @@ export class Checkpointing {
     draft: CheckpointFolder,
     { bytes, finishing, signal }: { bytes: number; finishing: Finishing; signal: AbortSignal | undefined },
   ): Promise<void> {
-    const { walls, disks, network } = this.parts;
-    const runtime = walls.of(wallOf(record));
+    const { runtimes, disks, network } = this.parts;
+    const runtime = runtimes.of(runtimeNameOf(record));
     if (!runtime.keepsConnections) await quiesce(network, record);
     // Runs while the runtime prepares.
     const copying = copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
@@ -192,13 +192,13 @@ export class Checkpointing {
   }
 
   #finishing(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder, after: After): Finishing {
-    const { checkpoints, walls } = this.parts;
+    const { checkpoints, runtimes } = this.parts;
     const lasting = !options.temporary;
     return new Finishing({
       image: async () => {
         if (!options.memory) return undefined;
         // The sandbox itself continues, so only copies will start from this image.
-        if (after === "goes on") await walls.of(wallOf(record)).wipeForCopies?.(draft.memory);
+        if (after === "goes on") await runtimes.of(runtimeNameOf(record)).wipeForCopies?.(draft.memory);
         return await (lasting ? sealImage(draft) : listImage(draft));
       },
       whole: async (image) => {
@@ -215,7 +215,7 @@ export class Checkpointing {
     draft: CheckpointFolder,
     files: ImageFiles | undefined,
   ): Manifest {
-    const { network, walls } = this.parts;
+    const { network, runtimes } = this.parts;
     const manifest: Manifest = {
       format: MANIFEST_FORMAT,
       createdAt: new Date().toISOString(),
@@ -226,8 +226,8 @@ export class Checkpointing {
     if (files === undefined) return manifest;
     const { guestFolder, mounts, slot } = record;
     const secret = readsItsSecret(record) ? {} : { controlSecret: record.controlSecret };
-    const wall = wallOf(record);
-    const { imageFacts } = walls.of(wall);
+    const wall = runtimeNameOf(record);
+    const { imageFacts } = runtimes.of(wall);
     return {
       ...manifest,
       memory: { ...imageFacts, wall, guestFolder, ...secret, address: network.address(slot), mounts, files },
@@ -237,8 +237,8 @@ export class Checkpointing {
   /** Returns the bytes to write, as far as they are known in advance. Throws when there is no room for them. */
   async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
     const maxBytes = imageMaxBytes(record);
-    const { disks, walls } = this.parts;
-    const memory = options.memory ? await walls.of(wallOf(record)).imageBytes(record.cgroup, maxBytes) : 0;
+    const { disks, runtimes } = this.parts;
+    const memory = options.memory ? await runtimes.of(runtimeNameOf(record)).imageBytes(record.cgroup, maxBytes) : 0;
     const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
     demandRoom(() => disks.demandSpace(memory + disk));
     return memory + disk;
@@ -246,13 +246,13 @@ export class Checkpointing {
 
   /** After a server restart: waits for a checkpoint that a killed server was writing, then lets the sandbox run on. */
   async recover(record: SandboxRecord): Promise<void> {
-    await this.parts.walls.of(wallOf(record)).untilWritten(record.id);
+    await this.parts.runtimes.of(runtimeNameOf(record)).untilWritten(record.id);
     await this.#letGo(record);
   }
 
   async #letGo(record: SandboxRecord): Promise<void> {
-    const { walls, network } = this.parts;
-    const runtime = walls.of(wallOf(record));
+    const { runtimes, network } = this.parts;
+    const runtime = runtimes.of(runtimeNameOf(record));
     await runtime.letGo(record.id, record.cgroup);
     if (!runtime.keepsConnections) await network.quiesce(record.slot).end();
   }

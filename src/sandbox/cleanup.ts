@@ -2,7 +2,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
-import type { Wall } from "../contract/wall.ts";
+import type { RuntimeName } from "../contract/runtime-name.ts";
 import type { Disks } from "../images/disk/disks.ts";
 import { emptyingOf } from "../system/cgroup/memory-in-use.ts";
 import { endCgroup } from "../system/cgroup/removal.ts";
@@ -18,7 +18,7 @@ const MEMORY_EMPTY_MS = scaled(2_000);
 /** The modules that hold resources of sandboxes. */
 export interface CleanupParts {
   data: DataFolder;
-  walls: Runtimes;
+  runtimes: Runtimes;
   network: Network;
   ranges: IdRanges;
   disks: Disks;
@@ -30,7 +30,7 @@ export interface Leftovers {
   slot?: number;
   firstId?: number;
   disk?: string;
-  wall?: Wall;
+  wall?: RuntimeName;
   /** The sandbox continues in a checkpoint. When it is restored, it closes the connections it had to its peers. */
   comesBack?: boolean;
 }
@@ -68,7 +68,7 @@ export async function unmake(
 }
 
 async function takeAway(
-  { data, walls, disks }: CleanupParts,
+  { data, runtimes, disks }: CleanupParts,
   { id, disk, wall }: Leftovers,
   withinMs: number | undefined,
   told: Told,
@@ -81,7 +81,7 @@ async function takeAway(
   if (disk !== undefined) await disks.remove(disk);
   // After the disk is removed, so that its dirty pages need no writing.
   await emptyMemory(cgroup);
-  await walls.remove(id, withinMs, wall);
+  await runtimes.remove(id, withinMs, wall);
   await rm(folder, { recursive: true, force: true });
   told.gone?.();
 }

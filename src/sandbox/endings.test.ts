@@ -16,7 +16,7 @@ function endingsWith(remove: (id: string) => Promise<void>, free?: (slot: number
   const sandboxesFolder = mkdtempSync(join(tmpdir(), "endings-"));
   const parts = {
     data: { sandboxesFolder, cgroup: `sandlot/none-${process.pid}` },
-    walls: { remove },
+    runtimes: { remove },
     disks: { releaseMounts: async () => undefined },
     network: { unplug: async () => undefined, free },
   };
@@ -103,7 +103,7 @@ test("the slot of one that a server finds and cannot end is nobody else's until 
   const given = Promise.withResolvers<number>();
   const parts = {
     data: { sandboxesFolder, cgroup: `sandlot/none-${process.pid}` },
-    walls: {
+    runtimes: {
       list: async () => [],
       remove: async () => {
         if (isStuck) throw new Unended([1], 0);

@@ -97,8 +97,8 @@ export class Endings {
    * and are awaited together. A sandbox that does not end never makes this fail.
    */
   async reap(keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
-    const { data, walls, network, disks } = this.#parts;
-    const traces = new Set([...(await walls.list()), ...(await readdir(data.sandboxesFolder))]);
+    const { data, runtimes, network, disks } = this.#parts;
+    const traces = new Set([...(await runtimes.list()), ...(await readdir(data.sandboxesFolder))]);
     const over = [...traces].filter((id) => !keep.has(id));
     const unended = new Set(
       await endAll(

@@ -3,7 +3,7 @@
  * the restore tool starts → runtime.restore (connects the network) → record → go.
  */
 import { Fault } from "../contract/fault.ts";
-import type { Egress, SandboxKind, Wall } from "../contract/internal/host.ts";
+import type { Egress, RuntimeName, SandboxKind } from "../contract/internal/host.ts";
 import type { GuestSettings } from "../contract/runtime/guest-control.ts";
 import { Disks } from "../images/disk/disks.ts";
 import type { Processors } from "../system/cgroup/processors.ts";
@@ -44,7 +44,7 @@ interface RestoreRequest {
   disks: Disks;
   processors: Processors;
   /** The isolation runtime that wrote the memory. */
-  wall: Wall;
+  runtimeName: RuntimeName;
   runtime: Runtime;
   volumes: Volumes;
   content: ProcessedContent;
@@ -123,7 +123,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       controlSecret,
       egress,
       kind,
-      wall: request.wall,
+      wall: request.runtimeName,
       guestFolder,
       mounts,
     };

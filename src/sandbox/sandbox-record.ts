@@ -4,12 +4,12 @@
  */
 import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Egress, SandboxKind, Wall } from "../contract/internal/host.ts";
+import type { Egress, RuntimeName, SandboxKind } from "../contract/internal/host.ts";
 import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
-import { FIRST_WALL } from "./runtime/runtimes.ts";
+import { FIRST_RUNTIME } from "./runtime/runtimes.ts";
 
 export interface SandboxRecord {
   id: string;
@@ -32,7 +32,7 @@ export interface SandboxRecord {
   offline?: boolean;
   kind: SandboxKind;
   /** The isolation runtime. Absent in records of older servers, which had only one. */
-  wall?: Wall;
+  wall?: RuntimeName;
   guestFolder: string;
   /** Mounts from outside, for the next checkpoint. Paths in the sandbox's own folder start with OWN_FOLDER. */
   mounts: OutsideMount[];
@@ -60,8 +60,8 @@ export function rootOf({ pid, rootPid }: Pick<SandboxRecord, "pid" | "rootPid">)
   return `/proc/${rootPid ?? pid}/root`;
 }
 
-export function wallOf({ wall }: Pick<SandboxRecord, "wall">): Wall {
-  return wall ?? FIRST_WALL;
+export function runtimeNameOf({ wall }: Pick<SandboxRecord, "wall">): RuntimeName {
+  return wall ?? FIRST_RUNTIME;
 }
 
 export function egressOf({ egress, offline }: Pick<SandboxRecord, "egress" | "offline">): Egress {

@@ -32,7 +32,7 @@ import { restoreSandbox } from "./restoring.ts";
 import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 import { newSandboxId } from "./sandbox-id.ts";
-import { type SandboxRecord, wallOf } from "./sandbox-record.ts";
+import { runtimeNameOf, type SandboxRecord } from "./sandbox-record.ts";
 import type { ProcessedContent } from "./volume/content.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
@@ -47,7 +47,7 @@ const RESTORES_BEGUN_MAX = 2 * RESTORES_AT_ONCE_MAX;
 interface StartingParts {
   running: RunningSandboxes;
   checkpoints: Checkpoints;
-  walls: Runtimes;
+  runtimes: Runtimes;
   network: Network;
   ranges: IdRanges;
   disks: Disks;
@@ -97,11 +97,11 @@ export class Starting {
 
   /** Starts a sandbox for the ready pool, from a checkpoint or by booting it. */
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
-    const { walls } = this.#parts;
+    const { runtimes } = this.#parts;
     if (checkpoint === null) {
       const booted = await this.boot(kind);
       const sandbox = this.#demandStarted(booted);
-      const { showsProcesses } = walls.of(wallOf(sandbox.record));
+      const { showsProcesses } = runtimes.of(runtimeNameOf(sandbox.record));
       sandbox.ahead = { showsProcesses, isStopped: false };
       return booted;
     }
@@ -117,7 +117,7 @@ export class Starting {
   }
 
   async #fromCheckpoint(request: ResumeSandbox, copy: boolean, handsOver: boolean): Promise<void> {
-    const { checkpoints, walls, pages, guests, images } = this.#parts;
+    const { checkpoints, runtimes, pages, guests, images } = this.#parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind, egress } = request;
     const { memory } = manifest;
@@ -128,16 +128,16 @@ export class Starting {
     }
     using _guest = guests.hold(memory.guestFolder);
     demandSameVolumes(memory, request.volumes ?? []);
-    const wall = walls.nameFor(kind);
-    const runtime = walls.of(wall);
-    demandFit(memory, wall, runtime);
+    const runtimeName = runtimes.nameFor(kind);
+    const runtime = runtimes.of(runtimeName);
+    demandFit(memory, runtimeName, runtime);
     await checkpoints.demandIntact(request.checkpoint, folder, memory.files);
     await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
     const settings = handsOver ? settingsFor(id, request) : undefined;
     const turn = () => this.#restoring.enter();
-    const restore = { id, kind, wall, runtime, checkpoint: folder, memory, egress, copy, settings, turn };
+    const restore = { id, kind, runtimeName, runtime, checkpoint: folder, memory, egress, copy, settings, turn };
     await this.#add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
   }
 

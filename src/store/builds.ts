@@ -3,10 +3,10 @@
  * `error`, each step one compare-and-set, so one of two racing calls wins. Rows are never removed while their team
  * exists, because sandboxes resume with the data of their build.
  */
-import type { Wall } from "../contract/wall.ts";
+import type { RuntimeName } from "../contract/runtime-name.ts";
 import { integer, integerOrNull, type Row, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 import type { VolumeMount } from "./sandboxes.ts";
-import { readWall } from "./templates.ts";
+import { readRuntimeName } from "./templates.ts";
 
 type BuildStatus = "waiting" | "building" | "ready" | "error";
 
@@ -41,7 +41,7 @@ export interface Build {
   /** Volumes of its sandboxes, as the sandbox of the snapshot had them. */
   volumeMounts: VolumeMount[];
   /** The isolation runtime, if the operator chose one; null: the server's default. */
-  wall: Wall | null;
+  wall: RuntimeName | null;
   /** Why it failed. */
   reason: BuildReason | null;
   createdAt: number;
@@ -121,7 +121,7 @@ export function buildsIn(sql: Statement) {
   async function counted(templateId: string, at: number): Promise<Pick<Build, "number" | "wall"> | undefined> {
     const { rows } = await sql`UPDATE templates SET build_count = build_count + 1, updated_at = ${at}
       WHERE id = ${templateId} AND deleted_at IS NULL RETURNING build_count, wall`;
-    return rows[0] && { number: integer(rows[0].build_count), wall: readWall(rows[0].wall) };
+    return rows[0] && { number: integer(rows[0].build_count), wall: readRuntimeName(rows[0].wall) };
   }
 
   async function insert(build: Build): Promise<void> {
@@ -366,7 +366,7 @@ export function readBuild(row: Row): Build {
     checkpoint: textOrNull(row.checkpoint),
     sourceSandbox: textOrNull(row.source_sandbox),
     volumeMounts: JSON.parse(text(row.volume_mounts)),
-    wall: readWall(row.wall),
+    wall: readRuntimeName(row.wall),
     reason: reason === null ? null : JSON.parse(reason),
     createdAt: integer(row.created_at),
     updatedAt: integer(row.updated_at),

@@ -1,5 +1,5 @@
 /** Templates and their names. The properties of their sandboxes are in their builds (builds.ts). */
-import { isWall, type Wall } from "../contract/wall.ts";
+import { isRuntimeName, type RuntimeName } from "../contract/runtime-name.ts";
 import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
 
 /** The namespace of names that every team can use without a prefix, such as `base`. */
@@ -13,7 +13,7 @@ export interface Template {
   /** Sandboxes of its default build in the ready pool. For built-in templates the server decides. */
   keptReady: number;
   /** The isolation runtime, if the operator chose one; null: the server's default. */
-  wall: Wall | null;
+  wall: RuntimeName | null;
   createdAt: number;
   updatedAt: number;
   createdBy: string | null;
@@ -125,9 +125,9 @@ export function templatesIn(sql: Statement) {
     },
 
     /** Applies to all existing and future builds. Call it inside a transaction. */
-    async setWall(id: string, wall: Wall | null): Promise<void> {
-      await sql`UPDATE templates SET wall = ${wall} WHERE id = ${id}`;
-      await sql`UPDATE builds SET wall = ${wall} WHERE template_id = ${id}`;
+    async setRuntime(id: string, runtime: RuntimeName | null): Promise<void> {
+      await sql`UPDATE templates SET wall = ${runtime} WHERE id = ${id}`;
+      await sql`UPDATE builds SET wall = ${runtime} WHERE template_id = ${id}`;
     },
 
     /** False: another template has that name. */
@@ -199,7 +199,7 @@ export function readTemplate(row: Row): Template {
     teamId: textOrNull(row.team_id),
     public: integer(row.is_public) === 1,
     keptReady: integer(row.kept_ready),
-    wall: readWall(row.wall),
+    wall: readRuntimeName(row.wall),
     createdAt: integer(row.created_at),
     updatedAt: integer(row.updated_at),
     createdBy: textOrNull(row.created_by),
@@ -210,7 +210,7 @@ export function readTemplate(row: Row): Template {
 }
 
 /** Null also for a value that this version of the server does not know. */
-export function readWall(value: unknown): Wall | null {
+export function readRuntimeName(value: unknown): RuntimeName | null {
   const word = textOrNull(value);
-  return word !== null && isWall(word) ? word : null;
+  return word !== null && isRuntimeName(word) ? word : null;
 }

@@ -10,7 +10,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { SEED } from "../../src/base/testing/seed.ts";
-import { WALLS, type Wall } from "../../src/contract/wall.ts";
+import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { LONG } from "../support/long.ts";
 import { foldersOfFile } from "../support/server-of-file.ts";
@@ -23,7 +23,7 @@ import type { Victim } from "./victims.ts";
 const ONLY = process.env.SANDLOT_TEST_CHAOS_ONLY ?? "";
 /** Delays, spread over the time that the tool takes to make, remove or checkpoint a sandbox. */
 const TOOL_MS = { crun: [0, 1, 3, 6, 10, 15], runsc: [0, 10, 30, 60, 120, 240] };
-const VICTIMS: Readonly<Record<Wall, readonly Victim[]>> = {
+const VICTIMS: Readonly<Record<RuntimeName, readonly Victim[]>> = {
   crun: ["server", "crun", "criu", "guest"],
   // Its kernel has all processes of the sandbox in it, the guest too.
   runsc: ["server", "runsc"],
@@ -36,10 +36,10 @@ const random = seededRandom(SEED);
 const folder = foldersOfFile();
 
 /** Each group has the moments at which one victim can be killed in one operation. */
-function scenarioGroups(wall: Wall): Scenario[][] {
+function scenarioGroups(runtime: RuntimeName): Scenario[][] {
   return OPERATIONS.flatMap((operation) =>
     operation.victims
-      .filter((victim) => VICTIMS[wall].includes(victim))
+      .filter((victim) => VICTIMS[runtime].includes(victim))
       .map((victim) => scenariosOf(operation, victim)),
   );
 }
@@ -65,9 +65,9 @@ function scenariosOf(operation: Operation, victim: Victim): Scenario[] {
   });
 }
 
-function chosen(wall: Wall): Scenario[] {
-  const groups = scenarioGroups(wall);
-  if ((LONG && wall === "crun") || ONLY !== "") {
+function chosen(runtime: RuntimeName): Scenario[] {
+  const groups = scenarioGroups(runtime);
+  if ((LONG && runtime === "crun") || ONLY !== "") {
     return groups.flat().filter((scenario) => titleOf(scenario).includes(ONLY));
   }
   return groups.flatMap((group) => group[Math.floor(random() * group.length)] ?? []);
@@ -79,13 +79,13 @@ async function replace(stage: Stage, hero: Hero): Promise<Hero> {
 }
 
 // Behind runsc: a sample, in the long run of the tests.
-describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
-  const scenarios = chosen(wall);
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+  const scenarios = chosen(runtime);
 
   test(
     `${scenarios.length} accidents: nothing lost without a word, nothing left (SANDLOT_TEST_SEED=${SEED})`,
     async () => {
-      const stage = await Stage.open(folder(`chaos-${wall}`), { SANDLOT_WALL: wall });
+      const stage = await Stage.open(folder(`chaos-${runtime}`), { SANDLOT_WALL: runtime });
       let hero = await newHero(stage);
       const pace = await measurePace(stage, hero);
       const faults: string[] = [];

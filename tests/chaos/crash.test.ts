@@ -6,15 +6,15 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { WALLS } from "../../src/contract/wall.ts";
+import { RUNTIME_NAMES } from "../../src/contract/runtime-name.ts";
 import { run } from "../../src/system/command.ts";
 import { LONG } from "../support/long.ts";
 import { MachineOfFile, request } from "../support/machine-of-file.ts";
 import { askService, startService } from "../support/memory-service.ts";
 
 // Behind runsc it writes the memory, and all else is the same: in the long run of the tests.
-describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
-  const here = new MachineOfFile(`crash-${wall}`, { wall });
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+  const here = new MachineOfFile(`crash-${runtime}`, { runtime });
 
   test("a pause that was answered outlasts a crash of the machine in the same moment", async () => {
     const pool = join(here.dataFolder, "disks.btrfs");

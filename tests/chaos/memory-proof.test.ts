@@ -8,7 +8,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
-import { WALLS } from "../../src/contract/wall.ts";
+import { RUNTIME_NAMES } from "../../src/contract/runtime-name.ts";
 import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
@@ -24,9 +24,9 @@ const LIVES = {
   runsc: { cycles: Math.ceil(CYCLES / 10), ms: LIFE_MS },
 } as const;
 
-describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
-  const { cycles, ms } = LIVES[wall];
-  const server = serverOfFile(`memory-proof-${wall}`, { SANDLOT_READY: "0", SANDLOT_WALL: wall });
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
+  const { cycles, ms } = LIVES[runtime];
+  const server = serverOfFile(`memory-proof-${runtime}`, { SANDLOT_READY: "0", SANDLOT_WALL: runtime });
 
   async function reportOf(id: string): Promise<LedgerReport> {
     const headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": String(LEDGER_PORT) };

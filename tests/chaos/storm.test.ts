@@ -10,7 +10,7 @@
 import { describe, expect, test } from "bun:test";
 import { SEED } from "../../src/base/testing/seed.ts";
 import type { Host } from "../../src/contract/internal/host.ts";
-import { WALLS, type Wall } from "../../src/contract/wall.ts";
+import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { type CallRecord, StormModel } from "../../src/control/testing/storm-model.ts";
 import type { Machine } from "../../src/host/machine.ts";
@@ -43,13 +43,13 @@ class Storm {
   readonly #until = performance.now() + BLOW_MS;
   #server!: RealServer;
 
-  static async blow(dataFolder: string, wall: Wall): Promise<Storm> {
+  static async blow(dataFolder: string, runtime: RuntimeName): Promise<Storm> {
     const storm = new Storm();
     const listeners = {
       store: (store: Store) => storm.model.listenTo(store, async () => Bun.sleep(storm.#upTo(3))),
       host: (machine: Machine) => storm.#listenTo(machine),
     };
-    await using server = await RealServer.open(dataFolder, listeners, wall);
+    await using server = await RealServer.open(dataFolder, listeners, runtime);
     storm.#server = server;
     await Promise.all(Array.from({ length: CLIENTS }, () => storm.#client()));
     await storm.#settle();
@@ -252,11 +252,11 @@ class Storm {
 }
 
 // Behind runsc: in the long run of the tests.
-describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
   test(
     `a storm on the real machine: every answer allowed, nothing stuck, lost or leaked (SANDLOT_TEST_SEED=${SEED})`,
     async () => {
-      const storm = await Storm.blow(newDataFolder(`storm-${wall}`), wall);
+      const storm = await Storm.blow(newDataFolder(`storm-${runtime}`), runtime);
       const counts = storm.calls.reduce<Record<string, number>>((sum, { op, status }) => {
         sum[`${op} ${status}`] = (sum[`${op} ${status}`] ?? 0) + 1;
         return sum;

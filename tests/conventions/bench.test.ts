@@ -107,7 +107,7 @@ describe("the command line", () => {
     const options = given("--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json");
     const jsonFile = "/tmp/figures.json";
     expect(options).toEqual({ rounds: 3, rows: ["create"], quick: false, long: true, plots: false, jsonFile });
-    expect(given("--row", "wall-pause", "--row", "create").rows).toEqual(["wall-pause", "create"]);
+    expect(given("--row", "runsc-pause", "--row", "create").rows).toEqual(["runsc-pause", "create"]);
     const rows = ROWS.map(({ name }) => name);
     expect(given()).toEqual({ rounds: 20, rows, quick: false, long: false, plots: false, jsonFile: undefined });
   });

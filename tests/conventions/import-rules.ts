@@ -16,7 +16,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
   "contract/runtime": [],
   "contract/internal": list(`
-    contract/egress.ts contract/sandbox-log.ts contract/wall.ts contract/runtime/file-signature.ts
+    contract/egress.ts contract/sandbox-log.ts contract/runtime-name.ts contract/runtime/file-signature.ts
   `),
 
   base: list("contract"),

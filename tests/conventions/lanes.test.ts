@@ -16,7 +16,7 @@ const ALL = [
   "tests/conventions/lanes.test.ts",
   "tests/performance/hundreds.test.ts",
   "tests/security/egress/rules.test.ts",
-  "tests/security/walls.test.ts",
+  "tests/security/isolation.test.ts",
 ];
 
 test("the lane of a test is told by its place and name", () => {
@@ -38,11 +38,11 @@ test("tests of a bound of time are found, also those that two files share", () =
   const files = [
     "src/edge/routing/service-lookup.test.ts",
     "src/edge/silence.test.ts",
-    "tests/security/network-walls.test.ts",
+    "tests/security/network-isolation.test.ts",
   ];
   expect(filesWithTimedTests(files)).toEqual([
     "src/edge/routing/service-lookup.test.ts",
-    "tests/security/network-walls.test.ts",
+    "tests/security/network-isolation.test.ts",
   ]);
 });
 

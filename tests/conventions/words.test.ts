@@ -18,6 +18,11 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\bchronicle/i, "activity"],
   [/\b(?:on|from) the shelf\b|\bShelf/, "ready pool"],
   [
+    // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.
+    /(?<!fire)walls|(?<!FIRE)(?<!SANDLOT_)WALL|Wall(?!-clock)|-wall\b|\bwall-(?!clock)|\b(?:an?|behind|each|one|other|the) wall\b(?! clock| time| of a template)/,
+    "isolation, or isolation runtime",
+  ],
+  [
     /\bsrc\/(?:work|host\/(?:system|relay|sandbox|shelf|setup))\b/,
     "a module of today; docs/architecture.md lists them",
   ],

@@ -21,8 +21,8 @@ beforeAll(async () => {
 const root = async (command: string) => await sandbox.commands.run(command, { user: "root" });
 const output = async (command: string, user = "root") => (await sandbox.commands.run(command, { user })).stdout.trim();
 
-describe("the walls of a mount", () => {
-  const walls = async () => {
+describe("the isolation of a mount", () => {
+  const attempts = async () => {
     // As root inside a program can be given away, but not through a volume.
     await root("cp /usr/bin/id /v/id && chmod 4755 /v/id");
     expect(await output("/v/id -u", "user")).toBe("1000");
@@ -32,12 +32,12 @@ describe("the walls of a mount", () => {
     expect((await root("umount /v 2>&1 || mount -o remount,suid /v 2>&1 || echo refused")).stdout).toContain("refused");
   };
 
-  test("hold", walls);
+  test("holds", attempts);
 
-  test("hold after a pause", async () => {
+  test("holds after a pause", async () => {
     await sandbox.pause();
     sandbox = await Sandbox.connect(sandbox.sandboxId, { ...server().options, timeoutMs: 600_000 });
-    await walls();
+    await attempts();
   });
 
   test("nothing inside says where on the machine it lies", async () => {

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { Sandbox } from "e2b";
-import { WALLS, type Wall } from "../../src/contract/wall.ts";
+import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name.ts";
 import { LONG } from "../support/long.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../support/server.ts";
 
@@ -18,16 +18,16 @@ const SENT_MIN_MS = 500;
 const STORED_MB = 12;
 const STORED_MIN_MS = 1_000;
 /** runsc takes no notice of O_DIRECT. */
-const TO_THE_DISK: Readonly<Record<Wall, string>> = { crun: "oflag=direct", runsc: "conv=fsync" };
+const TO_THE_DISK: Readonly<Record<RuntimeName, string>> = { crun: "oflag=direct", runsc: "conv=fsync" };
 
 // Behind runsc: in the long run of the tests.
-describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
+describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
   let server: TestServer;
   let sandbox: Sandbox;
   beforeAll(async () => {
-    server = await startServer(newDataFolder(`throttled-${wall}`), {
+    server = await startServer(newDataFolder(`throttled-${runtime}`), {
       SANDLOT_READY: "0",
-      SANDLOT_WALL: wall,
+      SANDLOT_WALL: runtime,
       SANDLOT_BANDWIDTH_MBIT: String(BANDWIDTH_MBIT),
       SANDLOT_DISK_MB_PER_SECOND: String(DISK_MB),
     });
@@ -48,7 +48,8 @@ describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
   const content = new Uint8Array(randomBytes(SENT_MB * MIB)).buffer;
   const send = () => sandbox.files.write("/dev/shm/sent", content);
   const receive = () => sandbox.files.read("/dev/shm/sent", { format: "bytes" });
-  const store = () => sandbox.commands.run(`dd if=/dev/zero of=stored bs=1M count=${STORED_MB} ${TO_THE_DISK[wall]}`);
+  const store = () =>
+    sandbox.commands.run(`dd if=/dev/zero of=stored bs=1M count=${STORED_MB} ${TO_THE_DISK[runtime]}`);
   const readBack = () => sandbox.commands.run("dd if=stored of=/dev/null bs=1M iflag=direct");
 
   test("what goes to a sandbox, comes from it, and passes its disk is bounded in each second", async () => {
@@ -56,7 +57,7 @@ describe.each(LONG ? WALLS : (["crun"] as const))("behind %s", (wall) => {
     expect(await msOf(receive)).toBeGreaterThan(SENT_MIN_MS);
     expect(await msOf(store)).toBeGreaterThan(STORED_MIN_MS);
     // Behind runsc the data is still in the machine's memory, and the disk is not read.
-    if (wall === "crun") expect(await msOf(readBack)).toBeGreaterThan(STORED_MIN_MS);
+    if (runtime === "crun") expect(await msOf(readBack)).toBeGreaterThan(STORED_MIN_MS);
   });
 
   test("so it is after a pause", async () => {

@@ -30,7 +30,7 @@ export class MachineOfFile {
 
   constructor(
     name: string,
-    readonly options: Pick<MachineOptions, "files" | "builds" | "fetching" | "endWithinMs" | "wall"> = {},
+    readonly options: Pick<MachineOptions, "files" | "builds" | "fetching" | "endWithinMs" | "runtime"> = {},
   ) {
     this.dataFolder = newDataFolder(name);
     beforeAll(async () => {

@@ -10,8 +10,8 @@ import { FolderBlobs } from "../../src/blobs/folder-blobs.ts";
 import { builtinDefinition } from "../../src/cli/builtin-templates.ts";
 import type { Host } from "../../src/contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
+import type { RuntimeName } from "../../src/contract/runtime-name.ts";
 import type { TemplateDefinition } from "../../src/contract/template-definition.ts";
-import type { Wall } from "../../src/contract/wall.ts";
 import { createIds } from "../../src/control/access/ids.ts";
 import { createApiKey } from "../../src/control/access/keys.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
@@ -53,7 +53,7 @@ export class RealServer implements AsyncDisposable {
     readonly stopListening: () => Promise<void>,
   ) {}
 
-  static async open(dataFolder: string, listeners: Listeners = {}, wall: Wall = "crun"): Promise<RealServer> {
+  static async open(dataFolder: string, listeners: Listeners = {}, runtime: RuntimeName = "crun"): Promise<RealServer> {
     mkdirSync(dataFolder, { recursive: true });
     const data = new DataFolder(dataFolder);
     data.makeRunFolder();
@@ -67,7 +67,7 @@ export class RealServer implements AsyncDisposable {
       resolver: "9.9.9.9",
       files: blobs,
       builtinImages: new TemplateImages({ cacheFolder: CACHE, debianMirror: undefined }, listeners.definitions ?? []),
-      wall,
+      runtime,
       fetching: { templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE } },
     });
     const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll } from "bun:test";
 import { Sandbox } from "e2b";
-import type { Wall } from "../../src/contract/wall.ts";
+import type { RuntimeName } from "../../src/contract/runtime-name.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { newDataFolder, startServer, type TestServer } from "./server.ts";
@@ -27,13 +27,13 @@ interface SharedServer {
 }
 
 /** Sandboxes behind runsc boot slowly, so none is made ahead. */
-const SETTINGS: Readonly<Record<Wall, Record<string, string>>> = {
+const SETTINGS: Readonly<Record<RuntimeName, Record<string, string>>> = {
   crun: {},
   runsc: { SANDLOT_WALL: "runsc", SANDLOT_READY: "0" },
 };
 
-export function sharedServer(wall: Wall = "crun"): () => TestServer {
-  return serverShared({ name: wall, settings: SETTINGS[wall] });
+export function sharedServer(runtime: RuntimeName = "crun"): () => TestServer {
+  return serverShared({ name: runtime, settings: SETTINGS[runtime] });
 }
 
 /** A server with these settings, under its own name. */

@@ -1,9 +1,9 @@
 import type { Egress, LookedUp } from "../egress.ts";
+import type { RuntimeName } from "../runtime-name.ts";
 import type { LogLine } from "../sandbox-log.ts";
-import type { Wall } from "../wall.ts";
 
 export type { Egress, EgressPolicy, LookedUp } from "../egress.ts";
-export type { Wall } from "../wall.ts";
+export type { RuntimeName } from "../runtime-name.ts";
 
 /**
  * One machine that creates, runs and destroys sandboxes: with `VolumeContent`, the only interface from the rest of the
@@ -161,7 +161,7 @@ export interface SandboxKind {
   defaultUser: string;
   defaultWorkdir: string;
   /** The isolation runtime; absent: the machine's default. */
-  wall?: Wall;
+  wall?: RuntimeName;
 }
 
 /** Ready pool for creates with this kind and checkpoint. */
@@ -223,7 +223,7 @@ export interface BuildRequest {
   memoryMB: number;
   diskSizeMB: number;
   /** For all sandboxes of the build and for the checkpoint, as in a SandboxKind. */
-  wall?: Wall;
+  wall?: RuntimeName;
   /** For the sandboxes of the build, as in an EgressPolicy. */
   privateRanges?: readonly string[];
 }

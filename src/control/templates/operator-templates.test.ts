@@ -4,7 +4,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";
 import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
 import { KEPT_READY_LOOK_MS } from "./kept-ready.ts";
-import { setKeptReady, setWall } from "./operator-templates.ts";
+import { setKeptReady, setRuntime } from "./operator-templates.ts";
 
 let f: ControlFixture;
 let told: (readonly KeptReady[])[];
@@ -57,18 +57,18 @@ test("a host that could not be told is told again", async () => {
   expect(told.at(-1)).toHaveLength(2);
 });
 
-test("sandboxes of a template are behind the wall that was chosen beside the server, and so are its snapshots", async () => {
-  const wallOf = (id: string) => f.host.requestOf(id)?.kind.wall;
-  await setWall(f.store, "default", "base", "runsc");
+test("sandboxes of a template use the isolation runtime that the operator chose, and so do its snapshots", async () => {
+  const runtimeNameOf = (id: string) => f.host.requestOf(id)?.kind.wall;
+  await setRuntime(f.store, "default", "base", "runsc");
   const behind = await f.create({ timeout: 600 });
-  expect(wallOf(behind)).toBe("runsc");
+  expect(runtimeNameOf(behind)).toBe("runsc");
   await f.passBy(KEPT_READY_LOOK_MS);
   expect(told.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
   expect((await f.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
   // The template it was made from has another isolation runtime from now on; its memory has not.
-  await setWall(f.store, "default", "base", null);
-  expect(wallOf(await f.create({ templateID: "kept", timeout: 600 }))).toBe("runsc");
-  expect(wallOf(await f.create({ timeout: 600 }))).toBeUndefined();
+  await setRuntime(f.store, "default", "base", null);
+  expect(runtimeNameOf(await f.create({ templateID: "kept", timeout: 600 }))).toBe("runsc");
+  expect(runtimeNameOf(await f.create({ timeout: 600 }))).toBeUndefined();
 });
 
 test.each([

@@ -1,6 +1,6 @@
 /** Lists and changes templates of all teams, for the operator's commands. */
 import { Fault } from "../../contract/fault.ts";
-import type { Wall } from "../../contract/wall.ts";
+import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template, type TemplateOverview } from "../../store/templates.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
@@ -31,10 +31,15 @@ export function setKeptReady(
 }
 
 /** Sets the isolation runtime of a template's sandboxes; null: the server's default. Names as for `setKeptReady`. */
-export function setWall(store: Store, homeTeam: string, written: string, wall: Wall | null): Promise<TemplateOverview> {
+export function setRuntime(
+  store: Store,
+  homeTeam: string,
+  written: string,
+  runtime: RuntimeName | null,
+): Promise<TemplateOverview> {
   return store.transaction(async (tables) => {
     const { id } = await find(tables, homeTeam, written);
-    await tables.templates.setWall(id, wall);
+    await tables.templates.setRuntime(id, runtime);
     return await overviewOf(tables, id, written);
   });
 }

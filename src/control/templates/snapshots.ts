@@ -6,7 +6,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
-import type { Wall } from "../../contract/wall.ts";
+import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
@@ -132,7 +132,7 @@ async function demandRoom({ templates }: Tables, { id: teamId }: Team, most: num
 }
 
 /** The template that has this name, or a new one. */
-async function templateFor(tables: Tables, team: Team, made: NewSnapshot, wall: Wall | null): Promise<string> {
+async function templateFor(tables: Tables, team: Team, made: NewSnapshot, wall: RuntimeName | null): Promise<string> {
   const { name, templateId, now } = made;
   const known = name && (await tables.templates.byAlias(team.slug, name.alias));
   if (known !== undefined) return known.id;

@@ -4,10 +4,10 @@
  */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
-import type { SandboxKind, VolumeMount, Wall } from "../../contract/internal/host.ts";
+import type { RuntimeName, SandboxKind, VolumeMount } from "../../contract/internal/host.ts";
 import type { IdForm } from "../../system/id-range.ts";
 import type { ImageFacts, OutsideMount, Runtime } from "../runtime/runtime.ts";
-import { FIRST_WALL } from "../runtime/runtimes.ts";
+import { FIRST_RUNTIME } from "../runtime/runtimes.ts";
 
 export const MANIFEST_FORMAT = 1;
 
@@ -25,7 +25,7 @@ export interface Manifest {
 /** The facts of the runtime that wrote the memory, and facts of the host. */
 export type MemoryFacts = ImageFacts & {
   /** The isolation runtime that wrote the memory. Absent in manifests of older servers, which had only one. */
-  wall?: Wall;
+  wall?: RuntimeName;
   /** The folder of the guest that is in memory; it continues from the very same files. */
   guestFolder: string;
   /**
@@ -62,9 +62,9 @@ export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
 }
 
 /** Throws Fault 422 with the reason why the memory does not fit. In all cases `memory: false` still works. */
-export function demandFit(memory: MemoryFacts, wall: Wall, runtime: Pick<Runtime, "mismatch">): void {
+export function demandFit(memory: MemoryFacts, name: RuntimeName, runtime: Pick<Runtime, "mismatch">): void {
   const reason =
-    otherWall(memory, wall) ??
+    otherRuntime(memory, name) ??
     runtime.mismatch(memory) ??
     (existsSync(memory.guestFolder) ? undefined : guestGone(memory));
   if (reason === undefined) return;
@@ -88,8 +88,8 @@ export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMo
 }
 
 /** A memory image can be restored only by the isolation runtime that wrote it. */
-function otherWall({ wall = FIRST_WALL }: MemoryFacts, wanted: Wall): string | undefined {
-  return wall === wanted ? undefined : `it was written behind the wall ${wall}, and is to be behind ${wanted} now`;
+function otherRuntime({ wall = FIRST_RUNTIME }: MemoryFacts, wanted: RuntimeName): string | undefined {
+  return wall === wanted ? undefined : `it was written by ${wall}, and the template uses ${wanted} now`;
 }
 
 function guestGone({ guestFolder }: MemoryFacts): string {

@@ -1,4 +1,4 @@
-/** The text of the ruleset; network-walls.test.ts in tests/security sends packets against it. */
+/** The text of the ruleset; network-isolation.test.ts in tests/security sends packets against it. */
 import { describe, expect, test } from "bun:test";
 import { CLOSED_RANGES } from "../../contract/address-plan.ts";
 import { edgeId } from "../../system/id-range.ts";

@@ -50,7 +50,7 @@ test("in the place of one that is said to be lost comes another", async () => {
   expect(f.machine.size).toBe(1);
 });
 
-test("another kind, wall or checkpoint gets nothing of it", async () => {
+test("another kind, runtime or checkpoint gets nothing of it", async () => {
   pool.keep([{ kind, checkpoint: "c1", count: 1 }]);
   await f.filled();
   expect(await ask(undefined, { kind: { ...kind, memoryMB: kind.memoryMB + 1 }, checkpoint: "c1" })).toBe(

@@ -1,35 +1,35 @@
 /** All isolation runtimes of this machine by name, with operations that apply to each. */
 import { Fault } from "../../contract/fault.ts";
-import type { Wall } from "../../contract/wall.ts";
+import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** The runtime of records and checkpoints that name none; older servers had only this one. */
-export const FIRST_WALL: Wall = "crun";
+export const FIRST_RUNTIME: RuntimeName = "crun";
 
 export class Runtimes {
-  readonly #runtimes: Readonly<Partial<Record<Wall, Runtime>>>;
+  readonly #runtimes: Readonly<Partial<Record<RuntimeName, Runtime>>>;
 
   /** `usual` is for sandboxes without an explicit choice. */
   constructor(
-    readonly usual: Wall,
-    runtimes: Readonly<Partial<Record<Wall, Runtime>>>,
+    readonly usual: RuntimeName,
+    runtimes: Readonly<Partial<Record<RuntimeName, Runtime>>>,
   ) {
     this.#runtimes = runtimes;
   }
 
-  nameFor({ wall }: { wall?: Wall }): Wall {
+  nameFor({ wall }: { wall?: RuntimeName }): RuntimeName {
     return wall ?? this.usual;
   }
 
-  of(wall: Wall): Runtime {
-    const runtime = this.#runtimes[wall];
-    if (runtime === undefined) throw new Fault(501, `this server has no isolation runtime ${wall}`);
+  of(name: RuntimeName): Runtime {
+    const runtime = this.#runtimes[name];
+    if (runtime === undefined) throw new Fault(501, `this server has no isolation runtime ${name}`);
     return runtime;
   }
 
   /** Removes the sandbox from all runtimes if its own is unknown. */
-  async remove(id: string, withinMs?: number, wall?: Wall): Promise<void> {
-    const known = wall === undefined ? undefined : this.#runtimes[wall];
+  async remove(id: string, withinMs?: number, name?: RuntimeName): Promise<void> {
+    const known = name === undefined ? undefined : this.#runtimes[name];
     for (const runtime of known === undefined ? this.#all : [known]) await runtime.remove(id, withinMs);
   }
 

@@ -40,12 +40,12 @@ describe("a volume", () => {
   });
 
   test("has a journal, and neither devices nor the bits of other users in it", async () => {
-    using held = await f.volumes.hold(await made("walls"));
+    using held = await f.volumes.hold(await made("runtimes"));
     const line = readFileSync("/proc/self/mountinfo", "utf8")
       .split("\n")
       .find((each) => each.includes(` ${join(held.path, "..")} `));
     expect(line).toContain("nosuid,nodev");
-    expect(await run(["dumpe2fs", "-h", f.imageOf("walls")])).toContain("has_journal");
+    expect(await run(["dumpe2fs", "-h", f.imageOf("runtimes")])).toContain("has_journal");
   });
 
   test("keeps what is in it, and is full at its size and at its number of files", async () => {

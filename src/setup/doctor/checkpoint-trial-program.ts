@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
-import { isWall } from "../../contract/wall.ts";
+import { isRuntimeName } from "../../contract/runtime-name.ts";
 import { Machine, type MachineOptions } from "../../host/machine.ts";
 import { GuestClient } from "../../sandbox/guest-link/guest-client.ts";
 import { DataFolder } from "../../system/data-folder.ts";
@@ -39,7 +39,7 @@ while True:
 
 import { scaled } from "../../base/time-factor.ts";
 
-const [dataPath = "", cacheFolder = "", guestFolder = "", wall = "", runsc = ""] = process.argv.slice(2);
+const [dataPath = "", cacheFolder = "", guestFolder = "", runtime = "", runsc = ""] = process.argv.slice(2);
 const data = new DataFolder(dataPath);
 data.lock();
 data.makeRunFolder();
@@ -48,7 +48,7 @@ const options: MachineOptions = {
   cacheFolder,
   guestFolder,
   resolver: undefined,
-  ...(isWall(wall) ? { wall } : {}),
+  ...(isRuntimeName(runtime) ? { runtime } : {}),
   ...(runsc === "" ? {} : { runsc }),
 };
 const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };

@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Wall } from "../../contract/wall.ts";
+import type { RuntimeName } from "../../contract/runtime-name.ts";
 import { attempt } from "../../system/command.ts";
 import { DataFolder } from "../../system/data-folder.ts";
 import { MountNamespace } from "../../system/mount/mount-namespace.ts";
@@ -24,7 +24,7 @@ export interface TrialResult {
   restoreMs: number;
 }
 
-export async function tryCheckpoint(options: DoctorOptions, wall: Wall): Promise<TrialResult> {
+export async function tryCheckpoint(options: DoctorOptions, runtime: RuntimeName): Promise<TrialResult> {
   mkdirSync(options.dataFolder, { recursive: true, mode: 0o700 });
   await removeStaleTrials(options.dataFolder, options.cacheFolder);
   const data = new DataFolder(mkdtempSync(join(options.dataFolder, TRIAL_PREFIX)));
@@ -39,7 +39,7 @@ export async function tryCheckpoint(options: DoctorOptions, wall: Wall): Promise
       data.path,
       options.cacheFolder,
       options.guestFolder,
-      wall,
+      runtime,
       options.runsc ?? "",
     ];
     const result = await attempt(command, { timeoutMs: TRIAL_MS });

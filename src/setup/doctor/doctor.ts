@@ -6,11 +6,11 @@ import { Fault } from "../../contract/fault.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";
 import { broken, timeout } from "./finding.ts";
+import { isolationChecks } from "./isolation-checks.ts";
 import { kernelChecks } from "./kernel-checks.ts";
 import { limitChecks } from "./limit-checks.ts";
 import { privateChecks } from "./private-checks.ts";
 import { toolChecks } from "./tool-checks.ts";
-import { wallChecks } from "./wall-checks.ts";
 
 /** The first try may be slow because the kernel loads modules; the second finds them loaded. */
 const TRIES_MAX = 2;
@@ -36,7 +36,7 @@ export function allChecks(options: DoctorOptions): Check[] {
     ...kernelChecks(options),
     ...limitChecks(options),
     ...toolChecks(options),
-    ...wallChecks(),
+    ...isolationChecks(),
     ...addressChecks(options),
     ...privateChecks(options),
   ];

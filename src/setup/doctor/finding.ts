@@ -1,5 +1,5 @@
 /** A check of the doctor and its result. */
-import type { Wall } from "../../contract/wall.ts";
+import type { RuntimeName } from "../../contract/runtime-name.ts";
 
 export type Finding =
   | { status: "ok"; detail: string }
@@ -15,7 +15,7 @@ export interface DoctorOptions {
   cacheFolder: string;
   guestFolder: string;
   /** Isolation runtime, crun or runsc, and the operator's own runsc program, if any. */
-  wall?: Wall;
+  runtime?: RuntimeName;
   runsc?: string | undefined;
   /** The server's domain, and the operator's certificate for it, if any. */
   domain?: string;

@@ -44,9 +44,9 @@ async function crun(toolbox: Toolbox) {
 /** Tried only if chosen, because the trial takes seconds. */
 async function runsc(toolbox: Toolbox, options: DoctorOptions) {
   const program = options.runsc ?? toolbox.runsc;
-  const isChosen = options.wall === "runsc" || options.runsc !== undefined;
-  if (!isChosen && !existsSync(program)) return ok("not installed; whoever chooses it as a wall gets it");
-  const lost = "the wall runsc cannot be used";
+  const isChosen = options.runtime === "runsc" || options.runsc !== undefined;
+  if (!isChosen && !existsSync(program)) return ok("not installed; SANDLOT_WALL=runsc installs it");
+  const lost = "the isolation runtime runsc cannot be used";
   const said = await attempt([program, "--version"]).catch(() => undefined);
   const version = /^runsc version (\S+)/m.exec(said?.stdout ?? "")?.[1];
   if (version === undefined) return unusable(isChosen, `${program} does not run`, lost);

@@ -20,7 +20,7 @@ import { Fault } from "../../../src/contract/fault.ts";
 import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
 import { CONTROL_SECRET_FILE } from "../../../src/contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
-import { WALLS, type Wall } from "../../../src/contract/wall.ts";
+import { RUNTIME_NAMES, type RuntimeName } from "../../../src/contract/runtime-name.ts";
 import { imageFolder } from "../../../src/images/image-folder.ts";
 import { CrunRuntime } from "../../../src/sandbox/runtime/crun/crun-runtime.ts";
 import { RunscRuntime } from "../../../src/sandbox/runtime/runsc/runsc-runtime.ts";
@@ -46,7 +46,7 @@ const data = new DataFolder(newDataFolder("runtime"));
 // Sandbox roots must be reachable for their mapped root, and in memory is fine for so little.
 const folder = join(data.runFolder, "contract");
 
-interface WallUnderTest {
+interface RuntimeUnderTest {
   open(): Promise<Runtime>;
   /** Whether the first process of the sandbox, which is this one on the machine, has begun. */
   hasBegun(id: string, pid: number): Promise<boolean>;
@@ -55,7 +55,7 @@ interface WallUnderTest {
   goesOn(id: string): Promise<boolean>;
 }
 
-const walls: Record<Wall, WallUnderTest> = {
+const subjects: Record<RuntimeName, RuntimeUnderTest> = {
   crun: {
     open: () => CrunRuntime.open(toolbox, data, mounts),
     hasBegun: async (_id, pid) => commandOf(pid).includes("/.sandlot/bin/init"),
@@ -72,13 +72,13 @@ const walls: Record<Wall, WallUnderTest> = {
 };
 
 /** By the names of the tests. */
-const EXCEPTIONS: Readonly<Partial<Record<Wall, Readonly<Record<string, string>>>>> = {
+const EXCEPTIONS: Readonly<Partial<Record<RuntimeName, Readonly<Record<string, string>>>>> = {
   runsc: {
     "processes of a sandbox hold no file of the host beyond /dev/null":
       "its kernel is a program of the machine, which has the sandbox's files open",
     "what is restored has the processes and the memory that were written, in a network of its own":
       "the test looks into the sandbox through its namespaces, in which there is nothing: the kernel is in another " +
-      "program. tests/functional/walls looks from inside",
+      "program. tests/functional/isolation looks from inside",
   },
 };
 
@@ -166,11 +166,11 @@ async function gone(pid: number): Promise<void> {
   await untilTrue(() => startTicks(pid) === undefined);
 }
 
-describe.each(WALLS)("%s", (name) => {
-  const wall = walls[name];
+describe.each(RUNTIME_NAMES)("%s", (name) => {
+  const subject = subjects[name];
   let runtime: Runtime;
   beforeAll(async () => {
-    runtime = await wall.open();
+    runtime = await subject.open();
   });
   // Of a promise that is not kept.
   afterEach(async () => {
@@ -186,26 +186,26 @@ describe.each(WALLS)("%s", (name) => {
 
   async function goesOn(cgroup: string): Promise<boolean> {
     const id = cgroup.slice(cgroup.lastIndexOf("/") + 1);
-    return !isFrozen(cgroup) && (await processStates(id)).length > 0 && (await wall.goesOn(id));
+    return !isFrozen(cgroup) && (await processStates(id)).length > 0 && (await subject.goesOn(id));
   }
 
   async function running(id: string): Promise<NewSandbox & CreatedContainer> {
     const asked = sandbox(id);
     const made = await runtime.create(asked);
     await runtime.start(id, made.pid);
-    await until("the guest listens", () => wall.listens(id, made.pid));
+    await until("the guest listens", () => subject.listens(id, made.pid));
     return { ...asked, ...made };
   }
 
   describe("create and start", () => {
-    promise("create makes the walls and runs nothing of the sandbox until start", async () => {
+    promise("create isolates and runs nothing of the sandbox until start", async () => {
       const { pid, mounts } = await runtime.create(sandbox("one"));
       expect(startTicks(pid)).toBeDefined();
-      expect(await wall.hasBegun("one", pid)).toBe(false);
+      expect(await subject.hasBegun("one", pid)).toBe(false);
       expect(readFileSync(`/proc/${pid}/uid_map`, "utf8").trim().split(/\s+/)).toEqual(["0", "1900000000", "65536"]);
       expect(mounts).toContainEqual({ inside: "/.sandlot", outside: guestFolder(toolbox) });
       await runtime.start("one", pid);
-      await until("it has begun", () => wall.hasBegun("one", pid));
+      await until("it has begun", () => subject.hasBegun("one", pid));
       expect(await runtime.list()).toEqual(["one"]);
       await runtime.remove("one");
       await gone(pid);
@@ -425,7 +425,7 @@ describe.each(WALLS)("%s", (name) => {
   describe("after a server was killed", () => {
     promise("what runs goes on, and a sandbox that nobody is writing is not waited for", async () => {
       const { pid, cgroup } = await running("survivor");
-      const next = await wall.open();
+      const next = await subject.open();
       await next.recover();
       await next.untilWritten("survivor");
       expect(startTicks(pid)).toBeDefined();

@@ -5,7 +5,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { WALLS, type Wall } from "../../../src/contract/wall.ts";
+import { RUNTIME_NAMES, type RuntimeName } from "../../../src/contract/runtime-name.ts";
 import { PROJECT } from "../../conventions/source-files.ts";
 import { ATTACKS, type Attack } from "./attacks.ts";
 
@@ -14,7 +14,7 @@ export type Life = (typeof LIVES)[number];
 
 /** The open parts of each attack, by its number; attacks that are fully held are absent. */
 export type Open = Record<string, string[]>;
-type Results = Partial<Record<Wall, Partial<Record<Life, Open>>>>;
+type Results = Partial<Record<RuntimeName, Partial<Record<Life, Open>>>>;
 
 const RESULTS = join(PROJECT, "docs/attacks.json");
 const PAGE = join(PROJECT, "docs/security.md");
@@ -27,12 +27,12 @@ export function recorded(): Results {
   return JSON.parse(readFileSync(RESULTS, "utf8"));
 }
 
-export function record(wall: Wall, life: Life, open: Open): void {
+export function record(runtime: RuntimeName, life: Life, open: Open): void {
   const results = recorded();
-  const ofWall = { ...results[wall], [life]: open };
+  const ofRuntime = { ...results[runtime], [life]: open };
   // In one order, whichever was found last.
-  const inOrder = LIVES.flatMap((each) => (ofWall[each] === undefined ? [] : [[each, ofWall[each]]]));
-  const all: Results = { ...results, [wall]: Object.fromEntries(inOrder) };
+  const inOrder = LIVES.flatMap((each) => (ofRuntime[each] === undefined ? [] : [[each, ofRuntime[each]]]));
+  const all: Results = { ...results, [runtime]: Object.fromEntries(inOrder) };
   writeFileSync(RESULTS, `${JSON.stringify(all, undefined, 2)}\n`);
   writeTable();
 }
@@ -58,23 +58,23 @@ export function tableOf(results: Results): string {
   const rows = ATTACKS.map((attack) => [
     String(attack.number),
     attack.name,
-    ...WALLS.map((wall) => stateOf(attack, wall, results[wall])),
+    ...RUNTIME_NAMES.map((runtime) => stateOf(attack, runtime, results[runtime])),
     filesOf(attack).join(", "),
   ]);
-  return [["", "Attack", ...WALLS, "Tests"], ["---", "---", ...WALLS.map(() => "---"), "---"], ...rows]
+  return [["", "Attack", ...RUNTIME_NAMES, "Tests"], ["---", "---", ...RUNTIME_NAMES.map(() => "---"), "---"], ...rows]
     .map((cells) => `| ${cells.join(" | ")} |\n`)
     .join("");
 }
 
-function stateOf(attack: Attack, wall: Wall, results: Results[Wall]): string {
+function stateOf(attack: Attack, runtime: RuntimeName, results: Results[RuntimeName]): string {
   if (attack.notApplicable !== undefined) return `not applicable: ${attack.notApplicable}`;
   const { either, inside, behindBoth, behindRunsc } = attack;
-  const isTried = [either, inside, behindBoth].includes(true) || wall === "crun" || behindRunsc !== undefined;
+  const isTried = [either, inside, behindBoth].includes(true) || runtime === "crun" || behindRunsc !== undefined;
   if (!isTried || (inside === true && results === undefined)) return "not tried";
   const found = LIVES.flatMap((life) =>
     (results?.[life]?.[attack.number] ?? []).map((attempt) => `${attempt} (${life})`),
   );
-  if (found.length > 0 && wall === "runsc" && attack.underRunsc !== undefined) {
+  if (found.length > 0 && runtime === "runsc" && attack.underRunsc !== undefined) {
     return `not applicable: ${attack.underRunsc}`;
   }
   if (found.length > 0) return `open: ${found.join("; ")}`;
@@ -82,6 +82,6 @@ function stateOf(attack: Attack, wall: Wall, results: Results[Wall]): string {
 }
 
 function filesOf({ inside, tests = [], behindRunsc = [] }: Attack): string[] {
-  const own = inside === true ? ["tests/security/walls.ts"] : [];
+  const own = inside === true ? ["tests/security/isolation.ts"] : [];
   return [...new Set([...own, ...[...tests, ...behindRunsc].map(([file]) => file)])].map((file) => `\`${file}\``);
 }

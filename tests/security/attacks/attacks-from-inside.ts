@@ -1,7 +1,7 @@
 /** Attacks 1 to 19: on the kernel, and on the parts of the machine that sandboxes share. */
 import type { Attack } from "./attacks.ts";
 
-const WALLS_TEST = "tests/security/walls.ts";
+const ISOLATION_TEST = "tests/security/isolation.ts";
 const HOSTILE_ROOT = "tests/security/attacks/hostile-root.test.ts";
 const GUEST = "tests/security/attacked-guest.test.ts";
 const FETCH = "tests/functional/host/fetch-image.test.ts";
@@ -20,7 +20,7 @@ const KERNEL: Attack[] = [
     underRunsc: "gVisor's kernel has no modules and requests none from the machine's",
     tests: [
       [
-        "src/setup/doctor/wall-checks.test.ts",
+        "src/setup/doctor/isolation-checks.test.ts",
         "rare protocols that the kernel loads when asked are told of, and nothing that machines use",
       ],
     ],
@@ -68,7 +68,7 @@ const KERNEL: Attack[] = [
     name: "Leaked descriptors, a working directory in /proc/self/fd, the runtime's own program, loader and path of the image",
     inside: true,
     tests: [
-      [WALLS_TEST, "a working directory by a descriptor leads nowhere else"],
+      [ISOLATION_TEST, "a working directory by a descriptor leads nowhere else"],
       [
         "tests/functional/host/runtime-contract.test.ts",
         "processes of a sandbox hold no file of the host beyond /dev/null",
@@ -82,7 +82,7 @@ const KERNEL: Attack[] = [
     inside: true,
     underRunsc: "ids belong to gVisor's kernel, which runs with the sandbox's own id range",
     tests: [
-      [WALLS_TEST, "set-uid programs work inside, so sudo does"],
+      [ISOLATION_TEST, "set-uid programs work inside, so sudo does"],
       ["src/images/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
       ["tests/security/counters/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
@@ -97,7 +97,7 @@ const KERNEL: Attack[] = [
     number: 11,
     name: "Sockets of daemons, processes and roots of the machine, traces of neighbours",
     inside: true,
-    tests: [[WALLS_TEST, "the guest's folder is read-only and its secret is not in any process of the user"]],
+    tests: [[ISOLATION_TEST, "the guest's folder is read-only and its secret is not in any process of the user"]],
   },
   { number: 12, name: "The first steps of two dozen known exploits, with each run of the tests", inside: true },
 ];

@@ -1,14 +1,14 @@
 /** Attacks 20 to 49: on the server's file operations, on networks, between teams, and on data that must survive. */
 import type { Attack } from "./attacks.ts";
 
-const WALLS_TEST = "tests/security/walls.ts";
-const RESTORED = "tests/security/restored-walls.test.ts";
-const NETWORK = "tests/security/network-walls.ts";
+const ISOLATION_TEST = "tests/security/isolation.ts";
+const RESTORED = "tests/security/restored-isolation.test.ts";
+const NETWORK = "tests/security/network-isolation.ts";
 const NAMES = "tests/security/egress/names.test.ts";
 const FETCH = "tests/functional/host/fetch-image.test.ts";
 const ARCHIVES = "src/guest/programs/hostile-archives.root.test.ts";
 const SWAPS = "tests/security/attacks/swapped-places.ts";
-const RUNSC = "tests/functional/walls/runsc.test.ts";
+const RUNSC = "tests/functional/isolation/runsc.test.ts";
 const COPIES = "tests/functional/host/fresh-copies.test.ts";
 
 const FILES: Attack[] = [
@@ -17,7 +17,7 @@ const FILES: Attack[] = [
     either: true,
     name: "Links that lead the server out of a sandbox or a volume",
     tests: [
-      [WALLS_TEST, "symlinks lead to the sandbox's own files, whoever reads them"],
+      [ISOLATION_TEST, "symlinks lead to the sandbox's own files, whoever reads them"],
       ["src/sandbox/volume/content.root.test.ts", "no path leaves the volume"],
     ],
   },
@@ -29,7 +29,7 @@ const FILES: Attack[] = [
       [SWAPS, "opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it"],
       ["tests/security/hostile-volume.test.ts", "who looks into a volume"],
     ],
-    behindRunsc: [["tests/functional/walls/runsc-volumes.test.ts", "who looks into a volume of theirs"]],
+    behindRunsc: [["tests/functional/isolation/runsc-volumes.test.ts", "who looks into a volume of theirs"]],
   },
   {
     number: 22,
@@ -72,7 +72,7 @@ const FILES: Attack[] = [
         "tests/functional/volumes/sandbox-mounts.test.ts",
         "all that is wrong with mounts is said at once, and no sandbox is made",
       ],
-      ["tests/security/hostile-volume.test.ts", "the walls of a mount"],
+      ["tests/security/hostile-volume.test.ts", "the isolation of a mount"],
     ],
   },
   {
@@ -138,7 +138,7 @@ const NET: Attack[] = [
       [RESTORED, "a fork, and a sandbox resumed twice, without internet access have none"],
       ["src/egress/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
     ],
-    behindRunsc: [["tests/functional/walls/runsc-network.test.ts", "is held by its rules"]],
+    behindRunsc: [["tests/functional/isolation/runsc-network.test.ts", "is held by its rules"]],
   },
   {
     number: 31,
@@ -248,7 +248,7 @@ const TENANCY: Attack[] = [
       ["src/control/lifecycle/private-sandbox.test.ts", "is in no list, read, log line or event"],
       ["src/builder/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
       [COPIES, "neither the secret nor its like is in what they were made from"],
-      [WALLS_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
+      [ISOLATION_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
       ["tests/security/secrets.test.ts", "none is in an answer, an error, a log of a sandbox or of a build, or a list"],
       [
         "tests/security/secrets.test.ts",
@@ -291,7 +291,7 @@ const TENANCY: Attack[] = [
     number: 40,
     either: true,
     name: "Files of shared layers changed through a kernel vulnerability; merged pages; sibling threads",
-    tests: [["src/setup/doctor/wall-checks.test.ts", "merged pages and holes of the processors are told of"]],
+    tests: [["src/setup/doctor/isolation-checks.test.ts", "merged pages and holes of the processors are told of"]],
     open: "layers are not verified: a vulnerability that writes to the page cache of a template's files affects all its sandboxes until the pages are evicted",
   },
 ];

@@ -19,7 +19,7 @@ export interface Attack {
   tests?: readonly Reference[];
   /** The isolation runtime makes no difference: the attack is on the server, or on what surrounds every sandbox. */
   either?: true;
-  /** Its sandbox tests run behind both isolation runtimes, if they are in tests/security/network-walls.ts. */
+  /** Its sandbox tests run behind both isolation runtimes, if they are in tests/security/network-isolation.ts. */
   behindBoth?: true;
   /** Its tests behind runsc, where the others are of sandboxes behind crun. */
   behindRunsc?: readonly Reference[];

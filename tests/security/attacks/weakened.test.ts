@@ -43,7 +43,7 @@ const isExcused = (attempt: string) => {
   return attempt in REFUSED_BY_KERNEL || (power !== undefined && !ownCapabilities().includes(power));
 };
 
-describe("without walls, attack", () => {
+describe("without isolation, attack", () => {
   test("no call is filtered", () => {
     expect(found.filtered).toBe(false);
   });

@@ -1,4 +1,4 @@
-/** Limits on test folders, so that both cgroup layouts are covered; restored-walls.test.ts has the real ones. */
+/** Limits on test folders, so that both cgroup layouts are covered; restored-isolation.test.ts has the real ones. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

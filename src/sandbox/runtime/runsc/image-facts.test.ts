@@ -9,7 +9,7 @@ test.each([
   ["of another version", { ...here, runsc: "20250101.0" }, "by runsc 20250101.0, here is 20240729.0"],
   ["of another architecture", { ...here, architecture: "arm64" }, "written on arm64, this is x64"],
   ["of a better processor", { ...here, cpuFeatures: ["avx512f"] }, "lacks avx512f"],
-  ["of another wall", { criu: "4.2", cpuFeatures: [] }, "not written by runsc"],
+  ["of another runtime", { criu: "4.2", cpuFeatures: [] }, "not written by runsc"],
 ])("an image %s", (_what, written, reason) => {
   if (reason === undefined) expect(mismatch(written, here)).toBeUndefined();
   else expect(mismatch(written, here)).toContain(reason);

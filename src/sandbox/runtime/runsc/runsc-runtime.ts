@@ -195,7 +195,7 @@ export class RunscRuntime implements Runtime {
     if (this.#version !== undefined) return;
     throw new Fault(
       503,
-      `the wall runsc is not there: ${this.#runsc.binary} does not run. ` +
+      `the isolation runtime runsc is missing: ${this.#runsc.binary} does not run. ` +
         "FIX: `sandlot templates wall NAME runsc` installs it, and so does a start with SANDLOT_WALL=runsc",
     );
   }

@@ -28,7 +28,7 @@ describe("an image", () => {
     expect(mismatch({ ...here, ...facts }, here)).toBe(says);
   });
 
-  test("of another wall does not, whatever it says of itself", () => {
+  test("of another runtime does not, whatever it says of itself", () => {
     expect(mismatch({ runsc: "20260101", architecture: "x64" }, here)).toBe("it was not written by CRIU");
     expect(mismatch({}, here)).toBe("it was not written by CRIU");
   });

@@ -14,8 +14,8 @@ import { recordOf } from "../support/inside.ts";
 import { LONG } from "../support/long.ts";
 import { sharedServer } from "../support/shared-server.ts";
 import { brought, forked, resumed } from "./attacks/lives.ts";
-import { holdNetworkWalls } from "./network-walls.ts";
-import { holdWalls } from "./walls.ts";
+import { testIsolation } from "./isolation.ts";
+import { testNetworkIsolation } from "./network-isolation.ts";
 
 const server = sharedServer("runsc");
 const MIB = 1024 * 1024;
@@ -53,13 +53,13 @@ describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
     expect(Number(limit("pids.max"))).toBeGreaterThan(0);
   });
 
-  holdWalls({ wall: "runsc", life, server, sandbox: () => sandbox });
+  testIsolation({ runtime: "runsc", life, server, sandbox: () => sandbox });
 });
 
 describe("the network of sandboxes behind runsc: one that was booted, one resumed, and a fork", () => {
   const make = (more: { allowInternetAccess?: boolean } = {}) =>
     Sandbox.create({ ...server().options, timeoutMs: 600_000, ...more });
-  holdNetworkWalls(
+  testNetworkIsolation(
     server,
     async () => {
       const [first, second, neighbour] = await Promise.all([make(), make({ allowInternetAccess: false }), make()]);

@@ -2,12 +2,12 @@
 import { beforeAll } from "bun:test";
 import { Sandbox } from "e2b";
 import { serverOfFile } from "../support/server-of-file.ts";
-import { holdWalls } from "./walls.ts";
+import { testIsolation } from "./isolation.ts";
 
-const server = serverOfFile("walls", { SANDLOT_READY: "0" });
+const server = serverOfFile("isolation", { SANDLOT_READY: "0" });
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
 });
 
-holdWalls({ wall: "crun", life: "booted", server, sandbox: () => sandbox });
+testIsolation({ runtime: "crun", life: "booted", server, sandbox: () => sandbox });

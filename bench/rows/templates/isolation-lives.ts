@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { Fault } from "../../../src/contract/fault.ts";
-import { WALLS, type Wall } from "../../../src/contract/wall.ts";
+import { RUNTIME_NAMES, type RuntimeName } from "../../../src/contract/runtime-name.ts";
 import { run } from "../../../src/system/command.ts";
 import type { Context } from "../../context.ts";
 import { type Pairs, timed } from "../../figures/samples.ts";
@@ -31,7 +31,7 @@ export const PROCESSES = 100;
 const MANY = `for i in $(seq ${PROCESSES}); do /bin/true; done`;
 const PYTHON = "python3 -c 'import asyncio, json, ssl, sqlite3'";
 
-const led = new WeakMap<Context, Promise<Record<Wall, Life[]>>>();
+const led = new WeakMap<Context, Promise<Record<RuntimeName, Life[]>>>();
 
 /** Times with runsc (ours) and with crun (peer). */
 export async function momentBehindBoth(context: Context, moment: Moment): Promise<Pairs> {
@@ -41,37 +41,37 @@ export async function momentBehindBoth(context: Context, moment: Moment): Promis
   return { ours: runsc.map((life) => life[moment]), peer: crun.map((life) => life[moment]) };
 }
 
-async function lead(given: Context): Promise<Record<Wall, Life[]>> {
+async function lead(given: Context): Promise<Record<RuntimeName, Life[]>> {
   await using cold = await ColdServer.start(given);
   const { context } = cold;
-  const lives: Record<Wall, Life[]> = { crun: [], runsc: [] };
-  for (const wall of WALLS) await makeTemplate(context, wall);
+  const lives: Record<RuntimeName, Life[]> = { crun: [], runsc: [] };
+  for (const runtime of RUNTIME_NAMES) await makeTemplate(context, runtime);
   for (let round = -WARM_UP_LIVES; round < Math.ceil(context.rounds / ROUNDS_OF_LIFE); round++) {
-    for (const wall of WALLS) {
-      const life = await leadOne(context, wall);
-      if (round >= 0) lives[wall].push(life);
+    for (const runtime of RUNTIME_NAMES) {
+      const life = await leadOne(context, runtime);
+      if (round >= 0) lives[runtime].push(life);
     }
   }
   return lives;
 }
 
-function templateOf(wall: Wall): string {
-  return `wall-${wall}`;
+function templateOf(runtime: RuntimeName): string {
+  return `isolation-${runtime}`;
 }
 
 /** On a server without a ready pool, so that each create boots. */
-async function makeTemplate(context: Context, wall: Wall): Promise<void> {
-  const name = templateOf(wall);
+async function makeTemplate(context: Context, runtime: RuntimeName): Promise<void> {
+  const name = templateOf(runtime);
   await build(context, { name, from: { fromTemplate: "base" }, commands: [] });
   const env = serverEnv(context.data.path, { SANDLOT_CACHE: context.toolbox.cacheFolder });
-  await run([process.execPath, MAIN, "templates", "wall", name, wall], { env, timeoutMs: CHOICE_MS });
+  await run([process.execPath, MAIN, "templates", "wall", name, runtime], { env, timeoutMs: CHOICE_MS });
 }
 
-async function leadOne(context: Context, wall: Wall): Promise<Life> {
+async function leadOne(context: Context, runtime: RuntimeName): Promise<Life> {
   await context.untilReady();
   let made: Sandbox | undefined;
   const create = await timed(async () => {
-    made = await Sandbox.create(templateOf(wall), { ...context.sdk, timeoutMs: LIFE_MS });
+    made = await Sandbox.create(templateOf(runtime), { ...context.sdk, timeoutMs: LIFE_MS });
   });
   if (made === undefined) throw new Fault(500, "a create answered nothing");
   const sandbox = made;

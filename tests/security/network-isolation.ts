@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { Sandbox } from "e2b";
 import { timed } from "../../src/base/testing/timed.ts";
 import { gatewayAddress } from "../../src/contract/address-plan.ts";
-import type { Wall } from "../../src/contract/wall.ts";
+import type { RuntimeName } from "../../src/contract/runtime-name.ts";
 import {
   enterInternet,
   MACHINE_ADDRESS,
@@ -62,8 +62,12 @@ async function slotAddress(sandbox: Sandbox): Promise<string> {
   return address;
 }
 
-/** The tests of network isolation. `make` makes the sandboxes, behind `wall`; they run from then on. */
-export function holdNetworkWalls(server: () => TestServer, make: () => Promise<Connected>, wall: Wall = "crun"): void {
+/** The tests of network isolation. `make` makes the sandboxes, behind `runtime`; they run from then on. */
+export function testNetworkIsolation(
+  server: () => TestServer,
+  make: () => Promise<Connected>,
+  runtime: RuntimeName = "crun",
+): void {
   let open: Sandbox;
   let offline: Sandbox;
   let neighbour: Sandbox;
@@ -210,7 +214,7 @@ export function holdNetworkWalls(server: () => TestServer, make: () => Promise<C
       "ip link set eth0 down",
       "ip link add extra type dummy",
       // Behind runsc this is a setting of gVisor's own network, which has one interface.
-      ...(wall === "crun" ? ["sysctl -w net.ipv4.ip_forward=1"] : []),
+      ...(runtime === "crun" ? ["sysctl -w net.ipv4.ip_forward=1"] : []),
       "python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)'",
       "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)'",
     ]) {

@@ -14,15 +14,15 @@ import { recordOf } from "../support/inside.ts";
 import { startListening } from "../support/listening.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { brought, forked, resumed } from "./attacks/lives.ts";
-import { holdNetworkWalls } from "./network-walls.ts";
-import { holdWalls } from "./walls.ts";
+import { testIsolation } from "./isolation.ts";
+import { testNetworkIsolation } from "./network-isolation.ts";
 
 const LIFE = { timeoutMs: 600_000 };
 /** Files of a cgroup that tell, or do something, rather than hold. */
 const NO_LIMIT =
   /procs$|tasks$|threads$|usage|failcnt|force_empty|event_control|freezer|pressure|stat$|reclaim|peak$|kill$|reset|clear_refs/;
 
-const server = serverOfFile("restored-walls", { SANDLOT_READY: "0" });
+const server = serverOfFile("restored-isolation", { SANDLOT_READY: "0" });
 
 const create = (more: { allowInternetAccess?: boolean } = {}) =>
   Sandbox.create({ ...server().options, ...LIFE, ...more });
@@ -83,11 +83,11 @@ describe.each(["resumed", "forked", "from a snapshot"] as const)("a sandbox, %s"
     expect(booted.outside).toMatchObject({ shared: [], rules: "" });
   });
 
-  holdWalls({ wall: "crun", life, server, sandbox: () => sandbox });
+  testIsolation({ runtime: "crun", life, server, sandbox: () => sandbox });
 });
 
 describe("the network of resumed sandboxes and of a fork", () => {
-  holdNetworkWalls(server, async () => {
+  testNetworkIsolation(server, async () => {
     const [first, second, third] = await Promise.all([create(), create({ allowInternetAccess: false }), create()]);
     return { open: await forked(first), offline: await resumed(second), neighbour: await resumed(third) };
   });

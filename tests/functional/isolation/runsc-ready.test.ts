@@ -4,7 +4,7 @@ import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { readySandbox } from "../../support/ready-sandbox.ts";
 
-const here = new MachineOfFile("runsc-ready", { wall: "runsc" });
+const here = new MachineOfFile("runsc-ready", { runtime: "runsc" });
 
 test("has the settings of whoever asked for it", async () => {
   const ready = await readySandbox(here);

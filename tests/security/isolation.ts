@@ -1,7 +1,7 @@
 /** What code inside a sandbox, root included, cannot do: every attack from inside. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
-import type { Wall } from "../../src/contract/wall.ts";
+import type { RuntimeName } from "../../src/contract/runtime-name.ts";
 import type { TestServer } from "../support/server.ts";
 import { IS_WRITING, type Life, record, recorded } from "./attacks/attack-table.ts";
 import { ATTACKS } from "./attacks/attacks.ts";
@@ -10,7 +10,7 @@ import { attack, type Found, openIn } from "./attacks/attempts.ts";
 const FROM_INSIDE = ATTACKS.filter(({ inside }) => inside === true);
 
 interface Attacked {
-  wall: Wall;
+  runtime: RuntimeName;
   /** How the sandbox came to be. */
   life: Life;
   server: () => TestServer;
@@ -18,7 +18,7 @@ interface Attacked {
 }
 
 /** The isolation tests except the network's, for a sandbox that is already running. */
-export function holdWalls({ wall, life, server, sandbox }: Attacked): void {
+export function testIsolation({ runtime, life, server, sandbox }: Attacked): void {
   /** Exit code, output and errors of a command run as root inside. */
   async function asRoot(command: string): Promise<{ exitCode: number; text: string }> {
     try {
@@ -36,14 +36,14 @@ export function holdWalls({ wall, life, server, sandbox }: Attacked): void {
       const neighbour = await Sandbox.create(server().options);
       found = await attack(sandbox(), [neighbour.sandboxId]);
       await neighbour.kill();
-      if (IS_WRITING) record(wall, life, openIn(found));
+      if (IS_WRITING) record(runtime, life, openIn(found));
     });
 
     test.each(FROM_INSIDE.map(({ number, name }) => ({ number, name })))("$number: $name", ({ number }) => {
       const attempts = found.found[number] ?? {};
       expect(Object.keys(attempts)).not.toBeEmpty();
       const open = Object.entries(attempts).filter(([, outcome]) => outcome.startsWith("open"));
-      const expected = recorded()[wall]?.[life]?.[number] ?? [];
+      const expected = recorded()[runtime]?.[life]?.[number] ?? [];
       expect(open.filter(([attempt]) => !expected.includes(attempt))).toEqual([]);
       expect(open.map(([attempt]) => attempt)).toEqual(expected);
     });
@@ -88,7 +88,7 @@ export function holdWalls({ wall, life, server, sandbox }: Attacked): void {
   });
 
   // Behind runsc no process changes its user.
-  test.if(wall === "crun")("set-uid programs work inside, so sudo does", async () => {
+  test.if(runtime === "crun")("set-uid programs work inside, so sudo does", async () => {
     expect((await sandbox().commands.run("sudo id -u")).stdout).toBe("0\n");
     expect((await sandbox().commands.run("grep NoNewPrivs /proc/self/status")).stdout).toContain("0");
   });

@@ -1,6 +1,6 @@
-"""Runs inside a sandbox: one process for each wall that a process can make for itself.
+"""Runs inside a sandbox: one process for each way a process can confine itself.
 
-Prints a line of JSON for each line of its input: what the kernel says of each wall now, or how it was refused.
+Prints a line of JSON for each line of its input: what the kernel says of each now, or how it was refused.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 TSC_ASKED = 25
 
 # The name, how it is made and how it is asked for, as arguments of prctl.
-WALLS = {
+WAYS = {
     "dumpable": ((4, 0), (3,)),
     "keepcaps": ((8, 1), (7,)),
     "bounding set": ((24, 18), (23, 18)),
@@ -54,7 +54,7 @@ def child(made, asked, out, go):
 
 
 rooms = {}
-for name, (made, asked) in WALLS.items():
+for name, (made, asked) in WAYS.items():
     answers, out = os.pipe()
     go, told = os.pipe()
     if os.fork() == 0:

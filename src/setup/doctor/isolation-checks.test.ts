@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { mergedPages, modulesFinding, processors } from "./wall-checks.ts";
+import { mergedPages, modulesFinding, processors } from "./isolation-checks.ts";
 
 /** As of a stock kernel, in parts. */
 const ALIASES = [

@@ -13,7 +13,7 @@ let sandbox: Sandbox;
 const mounted = (path: string) => Sandbox.create({ ...server().options, ...LIFE, volumeMounts: { [path]: volume } });
 
 beforeAll(async () => {
-  volume = await volumes.make("walled");
+  volume = await volumes.make("isolated");
   sandbox = await mounted("/v");
 });
 

@@ -64,9 +64,9 @@ async function expectOwnSecrets(all: readonly Sandbox[]): Promise<void> {
 }
 
 /** Beside the server, as the operator does. */
-async function chooseWall(template: string, wall: string): Promise<void> {
+async function chooseRuntime(template: string, runtime: string): Promise<void> {
   const main = `${import.meta.dir}/../../../src/cli/main.ts`;
-  await run([process.execPath, main, "templates", "wall", template, wall], { env: serverEnv(data) });
+  await run([process.execPath, main, "templates", "wall", template, runtime], { env: serverEnv(data) });
 }
 
 /** The memory of the only paused sandbox, in the server's mount namespace. */
@@ -155,15 +155,15 @@ test("a pause keeps processes, memory and files, and a resume goes on with them"
   await sandbox.kill();
 });
 
-test("what was paused behind one wall is not resumed behind the other, and is there when the wall is", async () => {
+test("a sandbox paused with one runtime is not resumed with the other, and resumes with its own", async () => {
   const sandbox = await create();
   await sandbox.files.write("note", "kept");
   await sandbox.pause();
-  await chooseWall("base", "crun");
+  await chooseRuntime("base", "crun");
   const resuming = () => Sandbox.connect(sandbox.sandboxId, server.options);
   const refusal = await refusalOf(resuming());
-  expect(refusal.message).toContain("written behind the wall runsc, and is to be behind crun now");
-  await chooseWall("base", "default");
+  expect(refusal.message).toContain("written by runsc, and the template uses crun now");
+  await chooseRuntime("base", "default");
   await resuming();
   expect(await sandbox.files.read("note")).toBe("kept");
   await sandbox.kill();

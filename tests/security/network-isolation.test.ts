@@ -1,11 +1,11 @@
 /** The network isolation of booted sandboxes. */
 import { Sandbox } from "e2b";
 import { serverOfFile } from "../support/server-of-file.ts";
-import { holdNetworkWalls } from "./network-walls.ts";
+import { testNetworkIsolation } from "./network-isolation.ts";
 
-const server = serverOfFile("network-walls");
+const server = serverOfFile("network-isolation");
 
-holdNetworkWalls(server, async () => {
+testNetworkIsolation(server, async () => {
   const make = (allowInternetAccess: boolean | undefined) =>
     Sandbox.create({
       ...server().options,

@@ -2,20 +2,20 @@
 
 import { summary } from "../../figures/samples.ts";
 import type { Row } from "../../row.ts";
-import { type Moment, momentBehindBoth, PROCESSES } from "./wall-lives.ts";
+import { type Moment, momentBehindBoth, PROCESSES } from "./isolation-lives.ts";
 
 const PEER = "the same with crun";
 
-export const WALL_ROWS: readonly Row[] = [
-  rowOf("wall-create", "create", "cold create through the SDK with runsc"),
-  rowOf("wall-first-output", "firstOutput", "cold create → first command's output with runsc"),
-  rowOf("wall-command", "command", 'commands.run("true") through the SDK with runsc'),
-  rowOf("wall-processes", "processes", `a shell that starts ${PROCESSES} processes one by one, with runsc`),
-  rowOf("wall-python", "python", "a start of Python with some libraries, with runsc"),
-  rowOf("wall-pause", "pause", "pause with runsc, of an idle sandbox that has run these"),
-  rowOf("wall-resume", "resume", "resume of the same with runsc, until its runtime has answered"),
+export const RUNSC_ROWS: readonly Row[] = [
+  rowOf("runsc-create", "create", "cold create through the SDK with runsc"),
+  rowOf("runsc-first-output", "firstOutput", "cold create → first command's output with runsc"),
+  rowOf("runsc-command", "command", 'commands.run("true") through the SDK with runsc'),
+  rowOf("runsc-processes", "processes", `a shell that starts ${PROCESSES} processes one by one, with runsc`),
+  rowOf("runsc-python", "python", "a start of Python with some libraries, with runsc"),
+  rowOf("runsc-pause", "pause", "pause with runsc, of an idle sandbox that has run these"),
+  rowOf("runsc-resume", "resume", "resume of the same with runsc, until its runtime has answered"),
   {
-    name: "wall-memory",
+    name: "runsc-memory",
     what: "memory of a sandbox after two commands, with runsc and with crun",
     async run(context) {
       const { ours, peer } = await momentBehindBoth(context, "memoryMiB");

@@ -16,7 +16,7 @@ const RARE =
   );
 const DENY_LIST = "/etc/modprobe.d/sandlot.conf";
 
-export function wallChecks(): Check[] {
+export function isolationChecks(): Check[] {
   return [
     { name: "modules", run: modules },
     { name: "processors", run: async () => processors("/sys/devices/system/cpu/vulnerabilities") },
@@ -45,7 +45,7 @@ export function modulesFinding(aliases: string, config: string, isLoaded: (name:
   if (left.length === 0) return ok("no rare protocol is loaded because a program asks for it");
   return degraded(
     `the kernel loads rare protocols when a program asks for them: ${left.join(", ")}`,
-    "a second wall behind the filter of system calls, which keeps sandboxes from asking",
+    "a second defence behind the system call filter, which already rejects such requests",
     // Not "install": drivers that depend on one of them, and modprobe by name, can still load it.
     `printf 'blacklist %s\\n' ${left.join(" ")} > ${DENY_LIST}`,
   );
