@@ -8,12 +8,12 @@ import { basename, dirname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { ensureDirectory } from "../file-tree/tree.ts";
 import { type Metadata, replaceMetadata } from "../system/extended-attributes.ts";
+import { discard } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";
-import { GatheredWrites } from "./gathered-writes.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
 import { OverlappingUploads } from "./overlapping-uploads.ts";
 import { removePartial, writeFault } from "./write-failure.ts";
@@ -125,7 +125,6 @@ async function fill(
   // Another file may have taken the path between the check and the open.
   if (!present.isFile()) throw notRegular(path);
   using upload = uploads.enter(present);
-  const writes = new GatheredWrites(file);
   try {
     // Metadata first: if there is no room for it, the file stays unchanged.
     const stored = replaceMetadata(file.fd, metadata);
@@ -134,15 +133,22 @@ async function fill(
     let length = 0;
     for await (const chunk of content) {
       length += chunk.length;
-      await writes.take(chunk);
+      await writeWhole(file, chunk);
+      discard(chunk);
     }
-    await writes.finish();
     if (upload.overlapped) await file.truncate(length);
     return { stored };
   } catch (thrown) {
-    await writes.settle();
     if (createdAt !== undefined && !upload.overlapped) await removePartial(createdAt, file);
     throw thrown;
+  }
+}
+
+/** Repeats, because the kernel may take only a part. */
+async function writeWhole(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let left = chunk; left.length > 0; ) {
+    const { bytesWritten } = await file.write(left);
+    left = left.subarray(bytesWritten);
   }
 }
 
