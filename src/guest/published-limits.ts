@@ -8,10 +8,13 @@ import { MULTIPART_HEADER_MAX_BYTES, MULTIPART_PARTS_MAX } from "./files/multipa
 import { WATCHER_BUFFER_MAX_BYTES } from "./filesystem/watching/event-buffer.ts";
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "./filesystem/watching/watchers.ts";
 import { PATH_MAX_BYTES } from "./limits.ts";
-import { SUBSCRIBERS_PER_PROCESS_MAX } from "./process/audience.ts";
 import { INPUT_WAITING_MAX_BYTES } from "./process/guest-process.ts";
 import { SANDBOX_PIDS_FOR_ROOT } from "./process/precedence.ts";
-import { SUBSCRIBER_BUFFER_MAX_BYTES, SUBSCRIBER_STALLED_MS } from "./process/subscription.ts";
+import {
+  SUBSCRIBER_BUFFER_MAX_BYTES,
+  SUBSCRIBER_STALLED_MS,
+  SUBSCRIBERS_PER_PROCESS_MAX,
+} from "./process/subscription.ts";
 import { GUEST_RPC_MESSAGE_MAX_BYTES } from "./rpc/rpc.ts";
 import { GUEST_JSON_STRUCTURE_MAX_BYTES } from "./rpc/strict-messages.ts";
 import { FORWARD_CONNECTIONS_MAX, FORWARDERS_MAX } from "./system/forwarder.ts";

@@ -6,11 +6,10 @@
 import { OneAtATime } from "../../base/one-at-a-time.ts";
 import type { Fault } from "../../contract/fault.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
-import { Audience } from "./audience.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import { type EndEvent, endEvent } from "./outcome.ts";
 import type { ProcessTexts } from "./start-texts.ts";
-import { SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
+import { Audience, SUBSCRIPTION_BOUNDS, type Subscription } from "./subscription.ts";
 
 const OUTPUT_CHUNK_MAX_BYTES = 32 * 1024;
 const TERMINAL_CHUNK_MAX_BYTES = 16 * 1024;

@@ -12,12 +12,11 @@ import { Fault } from "../../contract/fault.ts";
 import { OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextPid, nextText, ProcessCalls, shell } from "../testing/process-calls.ts";
-import { SUBSCRIBERS_PER_PROCESS_MAX } from "./audience.ts";
 import { GuestProcess, OUTPUT_DRAIN_AFTER_SIGNAL_MS } from "./guest-process.ts";
 import type { OutputPiece } from "./output-envelopes.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { ProcessTable } from "./process-table.ts";
-import { type ProcessEventInit, Subscription } from "./subscription.ts";
+import { type ProcessEventInit, SUBSCRIBERS_PER_PROCESS_MAX, Subscription } from "./subscription.ts";
 import { spawnInTerminal } from "./terminal.ts";
 
 const env = { PATH: process.env.PATH ?? "" };
@@ -32,87 +31,59 @@ const command = (script: string) => ({
 const QUIET_MS = 10_000;
 const chunk = (byte: number, size = 1): OutputPiece[] => [{ kind: "stdout", bytes: new Uint8Array(size).fill(byte) }];
 
-function bytesOf(event: ProcessEventInit | "idle" | "closed"): Uint8Array {
-  if (typeof event === "string" || event.event?.case !== "data") return new Uint8Array(0);
-  return event.event.value.output?.value ?? new Uint8Array(0);
-}
-
-/** Reads to the end and says how many bytes there were. */
-async function drain(listener: Subscription): Promise<number> {
+/** Takes output as it comes, until the end. */
+async function drain(listener: Subscription, quietMs = QUIET_MS): Promise<number> {
   let total = 0;
-  for (;;) {
-    const next = await listener.take(QUIET_MS);
-    if (next === "closed") return total;
-    total += bytesOf(next).length;
-  }
+  const take = () => {
+    for (const { bytes } of listener.takeOutput()) total += bytes.length;
+  };
+  listener.onOutput = () => void setImmediate(take);
+  take();
+  await listener.ended(quietMs);
+  return total;
 }
 
 describe("a listener", () => {
   const listen = (bufferBytes: number, stalledMs = 60_000) =>
     new Subscription(() => undefined, { bufferBytes, stalledMs });
 
-  test("gets events in order, then the end", async () => {
-    const listener = listen(10_000);
-    listener.offer(chunk(1));
-    listener.offer(chunk(2));
-    listener.finish({ event: { case: "end", value: { exited: true } } });
-    expect([...bytesOf(await listener.take(QUIET_MS)), ...bytesOf(await listener.take(QUIET_MS))]).toEqual([1, 2]);
-    expect(await listener.take(QUIET_MS)).toEqual({ event: { case: "end", value: { exited: true } } });
-    expect(await listener.take(QUIET_MS)).toBe("closed");
-  });
-
-  test("is idle when nothing comes in time", async () => {
-    expect(await listen(100).take(5)).toBe("idle");
-  });
-
-  test("asks the source to wait while it is full, and no longer", async () => {
-    const listener = listen(1000);
-    const offers = Array.from({ length: 8 }, (_, at) => listener.offer(chunk(at)));
-    expect(offers.map((room) => room !== undefined)).toEqual([...Array(7).fill(false), true]);
-    await listener.take(QUIET_MS);
-    await offers[7];
-    expect(listener.offer(chunk(9))).toBeDefined();
-  });
-
   const end: ProcessEventInit = { event: { case: "end", value: { exited: true } } };
   const taken = (listener: Subscription) => listener.takeOutput().flatMap(({ bytes }) => [...bytes]);
 
-  test("that takes output apart hears of it there, and of the end when all of it is taken", async () => {
+  test("is told of output, gets it in order, and the end when all of it is taken", async () => {
     const listener = listen(10_000);
-    listener.offer(chunk(1));
     let told = 0;
-    listener.setOutputApart(() => told++);
+    listener.onOutput = () => told++;
+    listener.offer(chunk(1));
     listener.offer(chunk(2));
     expect(told).toBe(2);
     let ended: unknown;
-    const taking = listener.take(QUIET_MS).then((event) => {
+    const taking = listener.ended(QUIET_MS).then((event) => {
       ended = event;
     });
-    // Seen to fail with a finish() that wakes a reader waiting for another event: it was told that nothing more comes.
+    // Seen to fail with a finish() that wakes a reader while output waits.
     listener.finish(end);
     await Bun.sleep(0);
     expect(ended).toBeUndefined();
     expect(taken(listener)).toEqual([1, 2]);
     await taking;
-    expect(ended).toEqual(end);
-    expect([taken(listener), await listener.take(QUIET_MS)]).toEqual([[], "closed"]);
+    expect([ended, taken(listener)]).toEqual([end, []]);
   });
 
-  test("that takes output apart makes room by it, and gets no more of it at once than goes together", async () => {
+  test("asks the source to wait while it is full, and gets no more at once than goes together", async () => {
     const listener = listen(OUTPUT_TOGETHER_MAX_BYTES);
-    listener.setOutputApart(() => undefined);
-    listener.offer(chunk(1, OUTPUT_TOGETHER_MAX_BYTES - 1));
-    const room = listener.offer([...chunk(2), ...chunk(3)]);
+    expect(listener.offer(chunk(1, 1000))).toBeUndefined();
+    const room = listener.offer([...chunk(2, OUTPUT_TOGETHER_MAX_BYTES - 1000), ...chunk(3)]);
+    expect(room).toBeDefined();
     expect(taken(listener).length).toBe(OUTPUT_TOGETHER_MAX_BYTES);
     await room;
     expect(taken(listener)).toEqual([3]);
   });
 
   // Seen to fail without a look at when output was taken last.
-  timed("is not idle while its output is taken apart", async () => {
+  timed("is idle only when no output was taken for so long", async () => {
     const listener = listen(10_000);
-    listener.setOutputApart(() => undefined);
-    const idle = listener.take(300);
+    const idle = listener.ended(300);
     const began = performance.now();
     for (let at = 0; at < 10; at++) {
       await Bun.sleep(50);
@@ -127,7 +98,7 @@ describe("a listener", () => {
   test("that takes nothing is dropped, and told why", async () => {
     const listener = listen(100, 20);
     await listener.offer(chunk(1));
-    const dropped = await listener.take(QUIET_MS).catch((thrown: unknown) => thrown);
+    const dropped = await listener.ended(QUIET_MS).catch((thrown: unknown) => thrown);
     expect(dropped).toBeInstanceOf(Fault);
     expect(dropped).toMatchObject({ status: 429, errorCode: "resource_exhausted" });
   });
@@ -139,7 +110,7 @@ describe("a listener", () => {
     listener.close();
     await room;
     expect(listener.offer(chunk(2))).toBeUndefined();
-    expect(await listener.take(QUIET_MS)).toBe("closed");
+    expect(await listener.ended(QUIET_MS)).toBe("closed");
   });
 });
 
@@ -147,7 +118,7 @@ describe("the listeners of one process", () => {
   test("each hear all of it", async () => {
     const counted = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero"), false, sink));
     const listeners = [counted.subscribe(), counted.subscribe(), counted.subscribe()];
-    expect(await Promise.all(listeners.map(drain))).toEqual([3_000_000, 3_000_000, 3_000_000]);
+    expect(await Promise.all(listeners.map((listener) => drain(listener)))).toEqual([3_000_000, 3_000_000, 3_000_000]);
   });
 
   test("are so many and no more; one that leaves makes room", async () => {
@@ -190,16 +161,11 @@ describe("the listeners of one process", () => {
     const bytes = 4_000_000;
     const source = new GuestProcess(carrier(`head -c ${bytes} /dev/zero; echo; exec sleep 30`), {}, bounds);
     const [slow, fast] = [source.subscribe(), source.subscribe()];
-    let heard = 0;
-    // The first of it may take a while; then there is more at once, or none for long.
-    for (let next = await fast.take(QUIET_MS); next !== "idle"; next = await fast.take(300)) {
-      heard += bytesOf(next).length;
-    }
+    const heard = await drain(fast, 2_000);
     fast.close();
     expect(heard).toBeGreaterThan(0);
     expect(heard).toBeLessThan(bytes / 2);
-    let late = 0;
-    while (late < bytes) late += bytesOf(await slow.take(QUIET_MS)).length;
+    expect(await drain(slow, 2_000)).toBeGreaterThanOrEqual(bytes);
     source.signal("SIGKILL");
     await source.ended;
   });
@@ -231,7 +197,7 @@ describe("the listeners of one process", () => {
     const source = new GuestProcess(carrier("head -c 2000000 /dev/zero"), {}, bounds);
     const [stalled, reader] = [source.subscribe(), source.subscribe()];
     expect(await drain(reader)).toBe(2_000_000);
-    const told = await stalled.take(QUIET_MS).catch((thrown: unknown) => thrown);
+    const told = await stalled.ended(QUIET_MS).catch((thrown: unknown) => thrown);
     expect(told).toMatchObject({ errorCode: "resource_exhausted" });
   });
 });

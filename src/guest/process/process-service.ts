@@ -11,11 +11,13 @@ import {
 import type { Journal } from "../journal/journal.ts";
 import { keepaliveMs } from "../rpc/keepalive.ts";
 import { callShortcut, callUser } from "../rpc/rpc.ts";
+import type { Shortcut } from "../rpc/shortcut.ts";
+import { discard } from "../system/garbage.ts";
 import type { MeminfoFile } from "../system/meminfo-file.ts";
 import { refuse } from "../system/rpc-fault.ts";
 import { GuestProcess } from "./guest-process.ts";
 import type { Launch } from "./launcher.ts";
-import { passOutputBy } from "./passing-output.ts";
+import { EnvelopeWriter } from "./output-envelopes.ts";
 import { noteFailedStart, noteProcess } from "./process-notes.ts";
 import { ProcessTable } from "./process-table.ts";
 import type { ProcessEventInit, Subscription } from "./subscription.ts";
@@ -132,23 +134,44 @@ async function* narrate(
   context: HandlerContext,
 ): AsyncGenerator<{ event: ProcessEventInit }> {
   const quietMs = keepaliveMs(context.requestHeader);
-  const shortcut = callShortcut(context);
   const hangUp = () => subscription.close();
   context.signal.addEventListener("abort", hangUp);
   if (context.signal.aborted) hangUp();
   try {
     yield { event: startEvent(pid) };
-    if (shortcut !== undefined) passOutputBy(subscription, shortcut);
-    for (;;) {
-      const next = await subscription.take(quietMs);
-      if (next === "closed") break;
-      yield { event: next === "idle" ? { event: { case: "keepalive", value: {} } } : next };
+    passOutput(subscription, callShortcut(context));
+    let next = await subscription.ended(quietMs);
+    for (; next === "idle"; next = await subscription.ended(quietMs)) {
+      yield { event: { event: { case: "keepalive", value: {} } } };
     }
+    if (next !== "closed") yield { event: next };
     context.signal.throwIfAborted();
   } finally {
     context.signal.removeEventListener("abort", hangUp);
     subscription.close();
   }
+}
+
+/** Writes output to the client's stream, past the library, whenever the stream has room for it. */
+function passOutput(subscription: Subscription, shortcut: Shortcut): void {
+  const writer = new EnvelopeWriter();
+  let isTold = false;
+  subscription.onOutput = () => {
+    if (isTold) return;
+    isTold = true;
+    // Deferred, so that other output that is ready goes out in the same write.
+    setImmediate(() => {
+      isTold = false;
+      shortcut.ready();
+    });
+  };
+  shortcut.open(() => {
+    const pieces = subscription.takeOutput();
+    if (pieces.length === 0) return undefined;
+    const envelopes = writer.write(pieces, shortcut.codec);
+    for (const { whole } of pieces) if (whole !== undefined) discard(whole);
+    return envelopes;
+  });
 }
 
 function startEvent(pid: number): ProcessEventInit {

@@ -1,14 +1,17 @@
 /**
- * One listener of one process: a bounded queue between the process's output and a client's stream. A full queue blocks
- * the process. A listener that takes nothing for too long is dropped, so that it cannot block the process forever.
+ * The listeners of one process. Each has a bounded queue between the process's output and a client's stream, receives
+ * every chunk read while it listens, and nothing from before. A full queue blocks the process. A listener that takes
+ * nothing for too long is dropped, so that it cannot block the process forever.
  */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Fault } from "../../contract/fault.ts";
 import type { ProcessEventSchema } from "../../contract/runtime/wire/process/process_pb.ts";
 import { OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
+import { discard } from "../system/garbage.ts";
 import { refuse } from "../system/rpc-fault.ts";
-import type { OutputPiece } from "./output-envelopes.ts";
+import type { OutputKind, OutputPiece } from "./output-envelopes.ts";
 
+export const SUBSCRIBERS_PER_PROCESS_MAX = 128;
 export const SUBSCRIBER_BUFFER_MAX_BYTES = 512 * 1024;
 /** Cost of each queued chunk besides its bytes, so that a flood of tiny chunks is bounded too. */
 const SUBSCRIBER_CHUNK_OVERHEAD_BYTES = 128;
@@ -18,7 +21,7 @@ export const SUBSCRIBER_STALLED_MS = 30_000;
 
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>;
 
-export interface SubscriptionBounds {
+interface SubscriptionBounds {
   bufferBytes: number;
   stalledMs: number;
 }
@@ -28,53 +31,38 @@ export const SUBSCRIPTION_BOUNDS: SubscriptionBounds = {
   stalledMs: SUBSCRIBER_STALLED_MS,
 };
 
-type Queued = { output: OutputPiece } | { event: ProcessEventInit };
-
 function costOf({ bytes }: OutputPiece): number {
   return bytes.length + SUBSCRIBER_CHUNK_OVERHEAD_BYTES;
 }
 
-function eventOf(next: Queued): ProcessEventInit {
-  if ("event" in next) return next.event;
-  const { kind, bytes } = next.output;
-  return { event: { case: "data", value: { output: { case: kind, value: bytes } } } };
-}
-
 export class Subscription {
+  /** Called whenever there is output to take. */
+  onOutput: () => void = () => undefined;
   readonly #bounds: SubscriptionBounds;
   readonly #onClose: (subscription: Subscription) => void;
-  readonly #queue: Queued[] = [];
+  readonly #output: OutputPiece[] = [];
   #cost = 0;
-  #finished = false;
-  #closed = false;
+  #end: ProcessEventInit | undefined;
+  #isClosed = false;
   #failure: Fault | undefined;
   #wakeTaker: (() => void) | undefined;
-  /** Set when output is taken separately by `takeOutput`; called when there is some. */
-  #onOutput: (() => void) | undefined;
   #lastOutputMs = Number.NEGATIVE_INFINITY;
   #room: PromiseWithResolvers<void> | undefined;
   #stallTimer: Timer | undefined;
 
-  constructor(onClose: (subscription: Subscription) => void, bounds: SubscriptionBounds = SUBSCRIPTION_BOUNDS) {
+  constructor(onClose: (subscription: Subscription) => void, bounds: SubscriptionBounds) {
     this.#onClose = onClose;
     this.#bounds = bounds;
   }
 
-  /** From now on `takeOutput` takes the output and `take` skips it; `onOutput` is called whenever there is some. */
-  setOutputApart(onOutput: () => void): void {
-    this.#onOutput = onOutput;
-    if (this.#hasOutput()) onOutput();
-  }
-
   /** Queues output. The returned promise, if any, settles when there is room for more. */
   offer(pieces: readonly OutputPiece[]): Promise<void> | undefined {
-    if (this.#closed) return undefined;
-    for (const output of pieces) {
-      this.#queue.push({ output });
-      this.#cost += costOf(output);
+    if (this.#isClosed) return undefined;
+    for (const piece of pieces) {
+      this.#output.push(piece);
+      this.#cost += costOf(piece);
     }
-    if (this.#onOutput === undefined) this.#wakeTaker?.();
-    else this.#onOutput();
+    this.onOutput();
     if (this.#cost <= this.#bounds.bufferBytes) return undefined;
     if (this.#cost > this.#bounds.bufferBytes + SUBSCRIBER_OVERFILL_MAX_BYTES) {
       this.#drop();
@@ -88,60 +76,45 @@ export class Subscription {
   }
 
   /** Queues the last event, even if the queue is full. */
-  finish(event: ProcessEventInit): void {
-    if (this.#closed) return;
-    this.#queue.push({ event });
-    this.#finished = true;
-    if (this.#isNextForTake()) this.#wakeTaker?.();
-  }
-
-  /** The next event; "idle" if none came in time; "closed" after the last. Throws if this listener was dropped. */
-  async take(withinMs: number): Promise<ProcessEventInit | "idle" | "closed"> {
-    if (!this.#isNextForTake()) await this.#wait(withinMs);
-    if (this.#failure !== undefined) throw this.#failure;
-    const next = this.#isNextForTake() ? this.#queue.shift() : undefined;
-    if (next === undefined) return this.#closed || (this.#finished && this.#queue.length === 0) ? "closed" : "idle";
-    if ("output" in next) this.#noteTaken(costOf(next.output));
-    return eventOf(next);
+  finish(end: ProcessEventInit): void {
+    this.#end = end;
+    if (this.#output.length === 0) this.#wakeTaker?.();
   }
 
   /** Takes waiting output, up to OUTPUT_TOGETHER_MAX_BYTES, to be sent in one write. */
   takeOutput(): OutputPiece[] {
-    const pieces: OutputPiece[] = [];
     let bytes = 0;
-    let cost = 0;
-    for (;;) {
-      const next = this.#queue[pieces.length];
-      if (next === undefined || "event" in next) break;
-      if (bytes > 0 && bytes + next.output.bytes.length > OUTPUT_TOGETHER_MAX_BYTES) break;
-      pieces.push(next.output);
-      bytes += next.output.bytes.length;
-      cost += costOf(next.output);
+    let count = 0;
+    for (const { bytes: piece } of this.#output) {
+      if (count > 0 && bytes + piece.length > OUTPUT_TOGETHER_MAX_BYTES) break;
+      bytes += piece.length;
+      count++;
     }
-    if (pieces.length === 0) return pieces;
-    this.#queue.splice(0, pieces.length);
+    if (count === 0) return [];
+    const pieces = this.#output.splice(0, count);
     this.#lastOutputMs = performance.now();
-    this.#noteTaken(cost);
-    if (this.#isNextForTake()) this.#wakeTaker?.();
+    this.#noteTaken(bytes + count * SUBSCRIBER_CHUNK_OVERHEAD_BYTES);
+    if (this.#output.length === 0 && this.#end !== undefined) this.#wakeTaker?.();
     return pieces;
   }
 
-  #hasOutput(): boolean {
-    const next = this.#queue[0];
-    return next !== undefined && "output" in next;
-  }
-
-  /** Whether `take` can return at once, with an event or because none will come. */
-  #isNextForTake(): boolean {
-    if (this.#closed || this.#queue.length === 0) return this.#closed || this.#finished;
-    return this.#onOutput === undefined || !this.#hasOutput();
+  /**
+   * The last event, once all output is taken; "idle" if nothing was taken for so long; "closed" if the client has left.
+   * Throws if this listener was dropped.
+   */
+  async ended(withinMs: number): Promise<ProcessEventInit | "idle" | "closed"> {
+    const isOver = () => this.#isClosed || (this.#end !== undefined && this.#output.length === 0);
+    if (!isOver()) await this.#wait(withinMs);
+    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#isClosed || !isOver()) return this.#isClosed ? "closed" : "idle";
+    return this.#end ?? "idle";
   }
 
   /** Ends listening from the client's side. Safe to call more than once. */
   close(): void {
-    if (this.#closed) return;
-    this.#closed = true;
-    this.#queue.length = 0;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#output.length = 0;
     this.#cost = 0;
     this.#giveRoom();
     this.#wakeTaker?.();
@@ -193,5 +166,54 @@ export class Subscription {
         "connect to the process again and read faster",
     );
     this.close();
+  }
+}
+
+export class Audience {
+  readonly #listeners = new Set<Subscription>();
+  readonly #bounds: SubscriptionBounds;
+
+  constructor(bounds: SubscriptionBounds) {
+    this.#bounds = bounds;
+  }
+
+  subscribe(): Subscription {
+    if (this.#listeners.size >= SUBSCRIBERS_PER_PROCESS_MAX) {
+      throw refuse(
+        "resource_exhausted",
+        `a process has at most ${SUBSCRIBERS_PER_PROCESS_MAX} listeners; close one first`,
+      );
+    }
+    const listener = new Subscription((closed) => this.#listeners.delete(closed), this.#bounds);
+    this.#listeners.add(listener);
+    return listener;
+  }
+
+  /**
+   * Gives output to every listener in pieces of at most `pieceBytes`; the listeners own the chunk from then on. Wait
+   * for the returned promise before the next read.
+   */
+  publish(kind: OutputKind, chunk: Uint8Array, pieceBytes: number): Promise<unknown> | undefined {
+    const listeners = this.#listeners;
+    if (listeners.size === 0) {
+      discard(chunk);
+      return undefined;
+    }
+    const pieces: OutputPiece[] = [];
+    for (let at = 0; at < chunk.length; at += pieceBytes) {
+      pieces.push({ kind, bytes: chunk.subarray(at, at + pieceBytes) });
+    }
+    const last = pieces.at(-1);
+    if (last !== undefined && listeners.size === 1) last.whole = chunk;
+    const full: Promise<void>[] = [];
+    for (const listener of listeners) {
+      const room = listener.offer(pieces);
+      if (room !== undefined) full.push(room);
+    }
+    return full.length > 1 ? Promise.all(full) : full[0];
+  }
+
+  finish(event: ProcessEventInit): void {
+    for (const listener of this.#listeners) listener.finish(event);
   }
 }

@@ -46,10 +46,10 @@ export function callUser(context: HandlerContext): Account {
   return context.values.get(userKey)();
 }
 
-const shortcutKey = createContextKey<Shortcut | undefined>(undefined, { description: "the way past the library" });
+const shortcutKey = createContextKey(new Shortcut(), { description: "the way past the library" });
 
 /** For services that encode the envelopes of a stream themselves. */
-export function callShortcut(context: HandlerContext): Shortcut | undefined {
+export function callShortcut(context: HandlerContext): Shortcut {
   return context.values.get(shortcutKey);
 }
 
