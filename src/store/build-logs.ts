@@ -1,5 +1,6 @@
 /** Logs of builds, entry by entry. The position of an entry in the log of its build, from 0, never changes. */
-import { integer, type Row, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
+import { integer, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
+import { INTEGER, json, orNull, type Stored, Table, TEXT } from "./table.ts";
 
 /** Each entry takes six of the values that a statement may have. */
 const BUILD_LOG_ENTRIES_PER_STATEMENT = 100;
@@ -9,13 +10,19 @@ const BUILD_LOG_ENTRY_EXTRA_BYTES = 64;
 const LEVELS = ["debug", "info", "warn", "error"] as const;
 type Level = (typeof LEVELS)[number];
 
-interface BuildLogEntry {
+const entryColumns = {
   /** Milliseconds since 1970. */
-  at: number;
-  level: Level;
-  message: string;
-  step: string | null;
-}
+  at: INTEGER,
+  level: {
+    read: (stored: unknown): Level => LEVELS[integer(stored)] ?? "error",
+    write: (level: Level) => LEVELS.indexOf(level),
+  },
+  message: json<string>(),
+  step: orNull(TEXT),
+};
+const entries = new Table(entryColumns);
+const placedEntries = new Table({ buildId: TEXT, position: INTEGER, ...entryColumns });
+type BuildLogEntry = Stored<typeof entries>;
 
 interface LogPage {
   /** Entries of at least this level to skip. */
@@ -33,6 +40,7 @@ interface LogWindow {
 }
 
 export function buildLogsIn(sql: Statement) {
+  const { all } = entries.over(sql);
   /** Removes this many entries, oldest first, and returns their number. An empty log has no bytes. */
   async function removeFrom(buildId: string, rows: number): Promise<number> {
     const { count } = await sql`DELETE FROM build_logs WHERE build_id = ${buildId} AND position <
@@ -43,14 +51,14 @@ export function buildLogsIn(sql: Statement) {
 
   return {
     /** Appends as many entries as fit within `bytesMax` and returns their number. Call it inside a transaction. */
-    async append(buildId: string, entries: readonly BuildLogEntry[], bytesMax: number): Promise<number> {
+    async append(buildId: string, offered: readonly BuildLogEntry[], bytesMax: number): Promise<number> {
       const { rows } = await sql`UPDATE builds SET log_bytes = log_bytes WHERE id = ${buildId}
         RETURNING log_count, log_bytes`;
       if (rows[0] === undefined) return 0;
       const first = integer(rows[0].log_count);
       let bytes = integer(rows[0].log_bytes);
       const taken: BuildLogEntry[] = [];
-      for (const entry of entries) {
+      for (const entry of offered) {
         const size = Buffer.byteLength(entry.message) + BUILD_LOG_ENTRY_EXTRA_BYTES;
         if (bytes + size > bytesMax) break;
         bytes += size;
@@ -58,9 +66,8 @@ export function buildLogsIn(sql: Statement) {
       }
       for (let at = 0; at < taken.length; at += BUILD_LOG_ENTRIES_PER_STATEMENT) {
         const some = taken.slice(at, at + BUILD_LOG_ENTRIES_PER_STATEMENT);
-        const values = some.map((entry, nth) => rowOf(buildId, first + at + nth, entry));
-        await sql`INSERT INTO build_logs (build_id, position, at, level, step, message)
-          VALUES ${values.reduce((all, one) => sqlPart`${all}, ${one}`)}`;
+        const values = some.map((entry, nth) => ({ ...entry, buildId, position: first + at + nth }));
+        await sql`INSERT INTO build_logs ${placedEntries.values(...values)}`;
       }
       await sql`UPDATE builds SET log_count = ${first + taken.length}, log_bytes = ${bytes} WHERE id = ${buildId}`;
       return taken.length;
@@ -69,13 +76,10 @@ export function buildLogsIn(sql: Statement) {
     /** In order. */
     async read(buildId: string, { offset, limit, level }: LogPage): Promise<BuildLogEntry[]> {
       // Without a level the position is the offset, so that no entry is read only to be skipped.
-      const all = LEVELS.indexOf(level ?? "debug") === 0;
-      const { rows } = all
-        ? await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND position >= ${offset}
-            ORDER BY position LIMIT ${limit}`
-        : await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND ${atLeast(level)}
-            ORDER BY position LIMIT ${limit} OFFSET ${offset}`;
-      return rows.map(readEntry);
+      const isUnfiltered = LEVELS.indexOf(level ?? "debug") === 0;
+      const skipped = isUnfiltered ? sqlPart`position >= ${offset}` : atLeast(level);
+      return all`SELECT * FROM build_logs WHERE build_id = ${buildId} AND ${skipped}
+        ORDER BY position LIMIT ${limit} OFFSET ${isUnfiltered ? 0 : offset}`;
     },
 
     /**
@@ -107,30 +111,16 @@ export function buildLogsIn(sql: Statement) {
 
     /** Forward oldest first, backward newest first. */
     async readByTime(buildId: string, { cursor, direction, limit, level }: LogWindow): Promise<BuildLogEntry[]> {
-      const { rows } =
+      const [from, order] =
         direction === "forward"
-          ? await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND at >= ${cursor} AND ${atLeast(level)}
-              ORDER BY position LIMIT ${limit}`
-          : await sql`SELECT * FROM build_logs WHERE build_id = ${buildId} AND at <= ${cursor} AND ${atLeast(level)}
-              ORDER BY position DESC LIMIT ${limit}`;
-      return rows.map(readEntry);
+          ? [sqlPart`at >= ${cursor}`, sqlPart`position`]
+          : [sqlPart`at <= ${cursor}`, sqlPart`position DESC`];
+      return all`SELECT * FROM build_logs WHERE build_id = ${buildId} AND ${from} AND ${atLeast(level)}
+        ORDER BY ${order} LIMIT ${limit}`;
     },
   };
 }
 
-function rowOf(buildId: string, position: number, { at, level, step, message }: BuildLogEntry): SqlPart {
-  return sqlPart`(${buildId}, ${position}, ${at}, ${LEVELS.indexOf(level)}, ${step}, ${JSON.stringify(message)})`;
-}
-
 function atLeast(level: Level | undefined): SqlPart {
   return sqlPart`level >= ${LEVELS.indexOf(level ?? "debug")}`;
-}
-
-function readEntry(row: Row): BuildLogEntry {
-  return {
-    at: integer(row.at),
-    level: LEVELS[integer(row.level)] ?? "error",
-    message: JSON.parse(text(row.message)),
-    step: textOrNull(row.step),
-  };
 }

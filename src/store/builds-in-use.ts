@@ -1,5 +1,5 @@
 /** Finds which builds are in use: those that sandboxes can start from, and those of existing sandboxes. */
-import { type Build, readBuild } from "./builds.ts";
+import { type Build, builds } from "./builds.ts";
 import { integer, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 
 export function buildsInUseIn(sql: Statement) {
@@ -12,7 +12,7 @@ export function buildsInUseIn(sql: Statement) {
           AND builds.volume_mounts = '[]'
         ORDER BY templates.created_at, templates.id`;
       return rows.map((row) => ({
-        build: readBuild(row),
+        build: builds.read(row),
         isBuiltIn: row.team_id === null,
         count: integer(row.kept_ready),
       }));

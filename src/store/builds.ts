@@ -3,53 +3,55 @@
  * `error`, each step one compare-and-set, so one of two racing calls wins. Rows are never removed while their team
  * exists, because sandboxes resume with the data of their build.
  */
-import type { RuntimeName } from "../contract/runtime-name.ts";
-import { integer, integerOrNull, type Row, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
+import { integer, type Statement, sqlPart, text } from "./engine.ts";
 import type { VolumeMount } from "./sandboxes.ts";
-import { readRuntimeName } from "./templates.ts";
+import { INTEGER, json, orNull, type Stored, Table, TEXT, word } from "./table.ts";
+import { RUNTIME_NAME } from "./templates.ts";
 
 type BuildStatus = "waiting" | "building" | "ready" | "error";
 
-export interface Build {
-  id: string;
-  templateId: string;
+export const builds = new Table({
+  id: TEXT,
+  templateId: TEXT,
   /** Sequence number within its template, from 1, in the order of requests. */
-  number: number;
+  number: INTEGER,
   /** API version of its request: 1 to 3; 0: made by the server, as for snapshots. */
-  generation: number;
-  status: BuildStatus;
+  generation: INTEGER,
+  status: word<BuildStatus>(),
   /** Requested tags, assigned when it becomes ready. */
-  tags: string[];
-  cpuCount: number;
-  memoryMB: number;
-  diskSizeMB: number;
+  tags: json<string[]>(),
+  cpuCount: INTEGER,
+  memoryMB: INTEGER,
+  diskSizeMB: INTEGER,
   /** Name of a root filesystem on the host; null until it exists. */
-  image: string | null;
+  image: orNull(TEXT),
   /** Empty until it is ready, like `defaultWorkdir`. */
-  defaultUser: string;
-  defaultWorkdir: string;
+  defaultUser: TEXT,
+  defaultWorkdir: TEXT,
   /** Variables that its sandboxes have in addition to their own. */
-  envVars: Record<string, string>;
+  envVars: json<Record<string, string>>(),
   /** Version of the runtime in the checkpoint's memory; null: sandboxes get the server's version. */
-  guestVersion: string | null;
+  guestVersion: orNull(TEXT),
   /** The command that runs in its sandboxes from the start. */
-  start: BuildStart | null;
+  start: { ...orNull(json<BuildStart>()), column: "start_command" },
   /** Its sandboxes start as copies of this checkpoint. Null: they boot from the image. */
-  checkpoint: string | null;
+  checkpoint: orNull(TEXT),
   /** The sandbox of a snapshot; null: not a snapshot. */
-  sourceSandbox: string | null;
+  sourceSandbox: orNull(TEXT),
   /** Volumes of its sandboxes, as the sandbox of the snapshot had them. */
-  volumeMounts: VolumeMount[];
+  volumeMounts: json<VolumeMount[]>(),
   /** The isolation runtime, if the operator chose one; null: the server's default. */
-  wall: RuntimeName | null;
+  wall: RUNTIME_NAME,
   /** Why it failed. */
-  reason: BuildReason | null;
-  createdAt: number;
-  updatedAt: number;
-  finishedAt: number | null;
+  reason: orNull(json<BuildReason>()),
+  createdAt: INTEGER,
+  updatedAt: INTEGER,
+  finishedAt: orNull(INTEGER),
   /** Entries in its log. */
-  logCount: number;
-}
+  logCount: INTEGER,
+});
+
+export type Build = Stored<typeof builds>;
 
 interface BuildStart {
   command: string;
@@ -80,13 +82,12 @@ export type FinishedBuild = BuildWanted &
   Pick<Build, "sourceSandbox"> &
   Partial<Pick<Build, "volumeMounts" | "wall">>;
 
-interface Tag {
-  tag: string;
-  buildId: string;
-  createdAt: number;
-}
+const tags = new Table({ tag: TEXT, buildId: TEXT, createdAt: INTEGER });
+type Tag = Stored<typeof tags>;
 
 export function buildsIn(sql: Statement) {
+  const { first, all } = builds.over(sql);
+  const taggedRows = tags.over(sql);
   /** Assigns the tag to this build, unless a later request already has it. */
   async function assign({ id, templateId, number }: Build, tag: string, at: number): Promise<void> {
     await noteUntagged(templateId, tag, id, at);
@@ -121,18 +122,7 @@ export function buildsIn(sql: Statement) {
   async function counted(templateId: string, at: number): Promise<Pick<Build, "number" | "wall"> | undefined> {
     const { rows } = await sql`UPDATE templates SET build_count = build_count + 1, updated_at = ${at}
       WHERE id = ${templateId} AND deleted_at IS NULL RETURNING build_count, wall`;
-    return rows[0] && { number: integer(rows[0].build_count), wall: readRuntimeName(rows[0].wall) };
-  }
-
-  async function insert(build: Build): Promise<void> {
-    await sql`INSERT INTO builds (id, template_id, number, generation, status, tags, cpu_count, memory_mb, disk_size_mb,
-        image, default_user, default_workdir, env_vars, guest_version, checkpoint, source_sandbox, volume_mounts,
-        wall, created_at, updated_at, finished_at)
-      VALUES (${build.id}, ${build.templateId}, ${build.number}, ${build.generation}, ${build.status},
-        ${JSON.stringify(build.tags)}, ${build.cpuCount}, ${build.memoryMB}, ${build.diskSizeMB}, ${build.image},
-        ${build.defaultUser}, ${build.defaultWorkdir}, ${JSON.stringify(build.envVars)}, ${build.guestVersion},
-        ${build.checkpoint}, ${build.sourceSandbox}, ${JSON.stringify(build.volumeMounts)}, ${build.wall},
-        ${build.createdAt}, ${build.updatedAt}, ${build.finishedAt})`;
+    return rows[0] && { number: integer(rows[0].build_count), wall: RUNTIME_NAME.read(rows[0].wall) };
   }
 
   return {
@@ -141,7 +131,7 @@ export function buildsIn(sql: Statement) {
       const place = await counted(wanted.templateId, wanted.createdAt);
       if (place === undefined) return undefined;
       const build = { ...blank(wanted), ...place, status: "waiting" as const };
-      await insert(build);
+      await sql`INSERT INTO builds ${builds.values(build)}`;
       return build;
     },
 
@@ -151,14 +141,13 @@ export function buildsIn(sql: Statement) {
       if (place === undefined) return undefined;
       const ready = { status: "ready" as const, finishedAt: finished.createdAt };
       const build: Build = { ...blank(finished), ...place, ...finished, ...ready };
-      await insert(build);
+      await sql`INSERT INTO builds ${builds.values(build)}`;
       for (const tag of build.tags) await assign(build, tag, finished.createdAt);
       return build;
     },
 
     async byId(id: string): Promise<Build | undefined> {
-      const { rows } = await sql`SELECT * FROM builds WHERE id = ${id}`;
-      return rows[0] && readBuild(rows[0]);
+      return first`SELECT * FROM builds WHERE id = ${id}`;
     },
 
     /**
@@ -167,10 +156,8 @@ export function buildsIn(sql: Statement) {
      */
     async begin(id: string, start: BuildStart | null, at: number): Promise<Build | undefined> {
       if (!(await touchOf(id, at))) return undefined;
-      const { rows } =
-        await sql`UPDATE builds SET status = 'building', start_command = ${start && JSON.stringify(start)},
+      return first`UPDATE builds SET status = 'building', start_command = ${start && JSON.stringify(start)},
           updated_at = ${at} WHERE id = ${id} AND status = 'waiting' RETURNING *`;
-      return rows[0] && readBuild(rows[0]);
     },
 
     /**
@@ -185,25 +172,23 @@ export function buildsIn(sql: Statement) {
           checkpoint = ${result.checkpoint}, updated_at = ${at}, finished_at = ${at}
         WHERE id = ${id} AND status = 'building' RETURNING *`;
       if (rows[0] === undefined) return undefined;
-      const build = readBuild(rows[0]);
+      const build = builds.read(rows[0]);
       for (const tag of build.tags) await assign(build, tag, at);
       return build;
     },
 
     /** `waiting` or `building` → `error`. Undefined: it is already over. */
     async fail(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
-      const { rows } = await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
+      return first`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
           updated_at = ${at}, finished_at = ${at}
         WHERE id = ${id} AND status IN ('waiting', 'building') RETURNING *`;
-      return rows[0] && readBuild(rows[0]);
     },
 
     /** `waiting` → `error`. Undefined: it was started, or is already over. */
     async failUnstarted(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
-      const { rows } = await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
+      return first`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
           updated_at = ${at}, finished_at = ${at}
         WHERE id = ${id} AND status = 'waiting' RETURNING *`;
-      return rows[0] && readBuild(rows[0]);
     },
 
     /** Replaces a checkpoint that does not fit any more. False: the build has another one by now. */
@@ -222,32 +207,28 @@ export function buildsIn(sql: Statement) {
 
     /** Newest first, below the number `before`. */
     async ofTemplate(templateId: string, before: number | undefined, limit: number): Promise<Build[]> {
-      const { rows } = await sql`SELECT * FROM builds
+      return all`SELECT * FROM builds
         WHERE template_id = ${templateId} AND number < ${before ?? 2_147_483_647} ORDER BY number DESC LIMIT ${limit}`;
-      return rows.map(readBuild);
     },
 
     /** Builds that are waiting or building; of one template, or of all. Oldest first. */
     async unfinished(status: "waiting" | "building", templateId?: string): Promise<Build[]> {
       const ofTemplate = templateId === undefined ? sqlPart`1 = 1` : sqlPart`template_id = ${templateId}`;
-      const { rows } = await sql`SELECT * FROM builds WHERE status = ${status} AND ${ofTemplate}
+      return all`SELECT * FROM builds WHERE status = ${status} AND ${ofTemplate}
         ORDER BY created_at, template_id, number`;
-      return rows.map(readBuild);
     },
 
     /** Waiting builds of teams that were requested at or before this time. */
     async waitingOfTeams(requestedBefore: number): Promise<Build[]> {
-      const { rows } = await sql`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
+      return all`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
         WHERE builds.status = 'waiting' AND templates.team_id IS NOT NULL AND builds.created_at <= ${requestedBefore}`;
-      return rows.map(readBuild);
     },
 
     /** Waiting builds of built-in templates, oldest first. */
     async waitingOfNoTeam(): Promise<Build[]> {
-      const { rows } = await sql`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
+      return all`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
         WHERE builds.status = 'waiting' AND templates.team_id IS NULL
         ORDER BY builds.created_at, builds.template_id, builds.number`;
-      return rows.map(readBuild);
     },
 
     async countUnfinished(status: "waiting" | "building", teamId: string): Promise<number> {
@@ -258,9 +239,8 @@ export function buildsIn(sql: Statement) {
     },
 
     async readyOf(templateId: string): Promise<Build[]> {
-      const { rows } = await sql`SELECT * FROM builds WHERE template_id = ${templateId} AND status = 'ready'
+      return all`SELECT * FROM builds WHERE template_id = ${templateId} AND status = 'ready'
         ORDER BY number`;
-      return rows.map(readBuild);
     },
 
     /** `ready` → `error`: its root filesystem is gone. Its tags have no effect from now on. */
@@ -270,15 +250,13 @@ export function buildsIn(sql: Statement) {
     },
 
     async ready(templateId: string, buildId: string): Promise<Build | undefined> {
-      const { rows } = await sql`SELECT * FROM builds
+      return first`SELECT * FROM builds
         WHERE template_id = ${templateId} AND id = ${buildId} AND status = 'ready'`;
-      return rows[0] && readBuild(rows[0]);
     },
 
     async tagged(templateId: string, tag: string): Promise<Build | undefined> {
-      const { rows } = await sql`SELECT builds.* FROM template_tags JOIN builds ON builds.id = template_tags.build_id
+      return first`SELECT builds.* FROM template_tags JOIN builds ON builds.id = template_tags.build_id
         WHERE template_tags.template_id = ${templateId} AND template_tags.tag = ${tag} AND builds.status = 'ready'`;
-      return rows[0] && readBuild(rows[0]);
     },
 
     /** Assigns the tag to this build, overriding all earlier requests. */
@@ -299,13 +277,8 @@ export function buildsIn(sql: Statement) {
 
     /** Sorted by name. */
     async tagsOf(templateId: string): Promise<Tag[]> {
-      const { rows } = await sql`SELECT tag, build_id, created_at FROM template_tags
+      return taggedRows.all`SELECT tag, build_id, created_at FROM template_tags
         WHERE template_id = ${templateId} ORDER BY tag`;
-      return rows.map((row) => ({
-        tag: text(row.tag),
-        buildId: text(row.build_id),
-        createdAt: integer(row.created_at),
-      }));
     },
 
     /** Whether sandboxes of any of its builds would have volumes. */
@@ -342,35 +315,5 @@ function blank(wanted: BuildWanted): Omit<Build, "status" | "number" | "wall"> {
     updatedAt: createdAt,
     finishedAt: null,
     logCount: 0,
-  };
-}
-
-export function readBuild(row: Row): Build {
-  const [start, reason] = [textOrNull(row.start_command), textOrNull(row.reason)];
-  return {
-    id: text(row.id),
-    templateId: text(row.template_id),
-    number: integer(row.number),
-    generation: integer(row.generation),
-    status: text(row.status) as BuildStatus,
-    tags: JSON.parse(text(row.tags)),
-    cpuCount: integer(row.cpu_count),
-    memoryMB: integer(row.memory_mb),
-    diskSizeMB: integer(row.disk_size_mb),
-    image: textOrNull(row.image),
-    defaultUser: text(row.default_user),
-    defaultWorkdir: text(row.default_workdir),
-    envVars: JSON.parse(text(row.env_vars)),
-    guestVersion: textOrNull(row.guest_version),
-    start: start === null ? null : JSON.parse(start),
-    checkpoint: textOrNull(row.checkpoint),
-    sourceSandbox: textOrNull(row.source_sandbox),
-    volumeMounts: JSON.parse(text(row.volume_mounts)),
-    wall: readRuntimeName(row.wall),
-    reason: reason === null ? null : JSON.parse(reason),
-    createdAt: integer(row.created_at),
-    updatedAt: integer(row.updated_at),
-    finishedAt: integerOrNull(row.finished_at),
-    logCount: integer(row.log_count),
   };
 }

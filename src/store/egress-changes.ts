@@ -3,15 +3,15 @@
  * start that finds the mark knows that the host may enforce other rules than the row says.
  */
 import { type Statement, text } from "./engine.ts";
-import { readSandbox, type Sandbox, type SandboxRun } from "./sandboxes.ts";
+import { type Sandbox, type SandboxRun, sandboxes } from "./sandboxes.ts";
 
 export function egressChangesIn(sql: Statement) {
+  const { first } = sandboxes.over(sql);
   return {
     /** Marks a running sandbox. Undefined: it no longer runs, or its end has come. */
     async begin(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
-      const { rows } = await sql`UPDATE sandboxes SET egress_unsettled = 1
+      return first`UPDATE sandboxes SET egress_unsettled = 1
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
-      return rows[0] && readSandbox(rows[0]);
     },
 
     /**
@@ -20,10 +20,9 @@ export function egressChangesIn(sql: Statement) {
      */
     async finish(run: SandboxRun, to: Pick<Sandbox, "network" | "allowInternetAccess">): Promise<Sandbox | undefined> {
       const internet = to.allowInternetAccess === null ? null : Number(to.allowInternetAccess);
-      const { rows } = await sql`UPDATE sandboxes SET egress_unsettled = 0, network = ${JSON.stringify(to.network)},
+      return first`UPDATE sandboxes SET egress_unsettled = 0, network = ${JSON.stringify(to.network)},
           allow_internet_access = ${internet}
         WHERE id = ${run.id} AND state <> 'killing' AND execution_id = ${run.executionId} RETURNING *`;
-      return rows[0] && readSandbox(rows[0]);
     },
 
     /** Running sandboxes that are marked. */

@@ -5,14 +5,15 @@ import { openStore, type Store } from "./store.ts";
 import { bothEngines } from "./testing/engines.ts";
 import { LATER, NOW } from "./testing/rows.ts";
 
-const mask = { prefix: "ab", suffix: "wxyz", valueLength: 40 };
+const mask = { maskPrefix: "ab", maskSuffix: "wxyz", valueLength: 40 };
 
 function aKey(id: string, changes: Partial<ApiKey> = {}): ApiKey {
   return {
     id,
     teamId: "team-1",
     name: "first",
-    mask,
+    hash: `hash of ${id}`,
+    ...mask,
     createdAt: NOW,
     createdBy: "user-1",
     lastUsedAt: null,
@@ -21,7 +22,7 @@ function aKey(id: string, changes: Partial<ApiKey> = {}): ApiKey {
 }
 
 function aToken(id: string, userId = "user-1"): AccessToken {
-  return { id, userId, name: "cli", mask, createdAt: NOW };
+  return { id, userId, name: "cli", hash: `hash of ${id}`, ...mask, createdAt: NOW };
 }
 
 for (const { title, missing, fresh } of bothEngines()) {
@@ -42,20 +43,20 @@ for (const { title, missing, fresh } of bothEngines()) {
 
     test("a key is found by its hash until it is removed by its own team", async () => {
       const key = aKey("k1");
-      await store.keys.addApiKey(key, "hash-1");
-      expect((await store.keys.apiKeyByHash("hash-1"))?.team.slug).toBe("team-1");
+      await store.keys.addApiKey(key);
+      expect((await store.keys.apiKeyByHash("hash of k1"))?.team.slug).toBe("team-1");
       await store.keys.noteApiKeyUse("k1", LATER);
       const listed = { ...key, lastUsedAt: LATER, creatorEmail: "1@localhost" };
       expect(await store.keys.apiKeysOf("team-1")).toEqual([listed]);
       expect(await store.keys.removeApiKey("team-2", "k1")).toBe(false);
       expect(await store.keys.removeApiKey("team-1", "k1")).toBe(true);
-      expect(await store.keys.apiKeyByHash("hash-1")).toBeUndefined();
+      expect(await store.keys.apiKeyByHash("hash of k1")).toBeUndefined();
     });
 
     test("a key is renamed by its own team alone, and listed with the others of it, oldest first", async () => {
-      await store.keys.addApiKey(aKey("k2", { createdAt: LATER, createdBy: null }), "hash-2");
-      await store.keys.addApiKey(aKey("k1"), "hash-1");
-      await store.keys.addApiKey(aKey("k3", { teamId: "team-2" }), "hash-3");
+      await store.keys.addApiKey(aKey("k2", { createdAt: LATER, createdBy: null }));
+      await store.keys.addApiKey(aKey("k1"));
+      await store.keys.addApiKey(aKey("k3", { teamId: "team-2" }));
       expect(await store.keys.renameApiKey("team-2", "k1", "stolen")).toBe(false);
       expect(await store.keys.renameApiKey("team-1", "k1", "ключ")).toBe(true);
       expect(
@@ -67,13 +68,13 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     test("a token is listed and removed by its own user alone", async () => {
-      await store.keys.addAccessToken(aToken("t1"), "hash-1");
-      await store.keys.addAccessToken(aToken("t2", "user-2"), "hash-2");
+      await store.keys.addAccessToken(aToken("t1"));
+      await store.keys.addAccessToken(aToken("t2", "user-2"));
       expect(await store.keys.accessTokensOf("user-1")).toEqual([aToken("t1")]);
       expect(await store.keys.removeAccessToken("user-2", "t1")).toBe(false);
       expect(await store.keys.removeAccessToken("user-1", "t1")).toBe(true);
-      expect(await store.keys.accessTokenByHash("hash-1")).toBeUndefined();
-      expect((await store.keys.accessTokenByHash("hash-2"))?.id).toBe("t2");
+      expect(await store.keys.accessTokenByHash("hash of t1")).toBeUndefined();
+      expect((await store.keys.accessTokenByHash("hash of t2"))?.id).toBe("t2");
     });
 
     test("a user is a member of the teams that were joined, and of no others", async () => {
@@ -88,13 +89,12 @@ for (const { title, missing, fresh } of bothEngines()) {
       const addKey = (nth: number) =>
         store.transaction(async ({ people, keys }) => {
           await people.holdTeam("team-1");
-          if ((await keys.countApiKeys("team-1")) < most) await keys.addApiKey(aKey(`k${nth}`), `hash-k${nth}`);
+          if ((await keys.countApiKeys("team-1")) < most) await keys.addApiKey(aKey(`k${nth}`));
         });
       const addToken = (nth: number) =>
         store.transaction(async ({ people, keys }) => {
           await people.holdUser("user-1");
-          if ((await keys.accessTokensOf("user-1")).length < most)
-            await keys.addAccessToken(aToken(`t${nth}`), `hash-t${nth}`);
+          if ((await keys.accessTokensOf("user-1")).length < most) await keys.addAccessToken(aToken(`t${nth}`));
         });
       await Promise.all(Array.from({ length: 12 }, (_, nth) => (nth % 2 === 0 ? addKey(nth) : addToken(nth))));
       expect(await store.keys.countApiKeys("team-1")).toBe(most);

@@ -1,46 +1,44 @@
 /** API keys of teams and access tokens of users. Only hashes are stored, so a stolen database opens nothing. */
-import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
-import { readTeam, type Team } from "./people.ts";
+import { integer, type Statement, textOrNull } from "./engine.ts";
+import { type Team, teams } from "./people.ts";
+import { INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
 
 /** The parts of a secret that may be shown after its creation. */
-export interface Mask {
+const maskColumns = {
   /** First characters after the format's own prefix. */
-  prefix: string;
-  suffix: string;
+  maskPrefix: TEXT,
+  maskSuffix: TEXT,
   /** Length without the format's own prefix. */
-  valueLength: number;
-}
+  valueLength: INTEGER,
+};
+const masks = new Table(maskColumns);
+export type Mask = Stored<typeof masks>;
 
-export interface ApiKey {
-  id: string;
-  teamId: string;
-  name: string;
-  mask: Mask;
-  createdAt: number;
-  createdBy: string | null;
-  lastUsedAt: number | null;
-}
+const apiKeys = new Table({
+  id: TEXT,
+  teamId: TEXT,
+  name: TEXT,
+  hash: TEXT,
+  ...maskColumns,
+  createdAt: INTEGER,
+  createdBy: orNull(TEXT),
+  lastUsedAt: orNull(INTEGER),
+});
+export type ApiKey = Stored<typeof apiKeys>;
 
 export interface ListedApiKey extends ApiKey {
   /** Email of `createdBy`. */
   creatorEmail: string | null;
 }
 
-export interface AccessToken {
-  id: string;
-  userId: string;
-  name: string;
-  mask: Mask;
-  createdAt: number;
-}
+const accessTokens = new Table({ id: TEXT, userId: TEXT, name: TEXT, hash: TEXT, ...maskColumns, createdAt: INTEGER });
+export type AccessToken = Stored<typeof accessTokens>;
 
 export function keysIn(sql: Statement) {
+  const { first, all } = accessTokens.over(sql);
   return {
-    async addApiKey(key: ApiKey, hash: string): Promise<void> {
-      await sql`INSERT INTO api_keys
-          (id, team_id, name, hash, mask_prefix, mask_suffix, value_length, created_at, created_by, last_used_at)
-        VALUES (${key.id}, ${key.teamId}, ${key.name}, ${hash}, ${key.mask.prefix}, ${key.mask.suffix},
-          ${key.mask.valueLength}, ${key.createdAt}, ${key.createdBy}, ${key.lastUsedAt})`;
+    async addApiKey(key: ApiKey): Promise<void> {
+      await sql`INSERT INTO api_keys ${apiKeys.values(key)}`;
     },
 
     /** The key with this hash and its team, in one lookup. */
@@ -50,14 +48,14 @@ export function keysIn(sql: Statement) {
         FROM api_keys JOIN teams ON teams.id = api_keys.team_id WHERE api_keys.hash = ${hash}`;
       const row = rows[0];
       if (row === undefined) return undefined;
-      const team = readTeam({
+      const team = teams.read({
         id: row.team_id,
         name: row.team_name,
         slug: row.team_slug,
         limits: row.team_limits,
         created_at: row.team_created_at,
       });
-      return { key: readApiKey(row), team };
+      return { key: apiKeys.read(row), team };
     },
 
     /** Oldest first. */
@@ -65,7 +63,7 @@ export function keysIn(sql: Statement) {
       const { rows } = await sql`SELECT api_keys.*, users.email AS creator_email
         FROM api_keys LEFT JOIN users ON users.id = api_keys.created_by
         WHERE api_keys.team_id = ${teamId} ORDER BY api_keys.created_at, api_keys.id`;
-      return rows.map((row) => ({ ...readApiKey(row), creatorEmail: textOrNull(row.creator_email) }));
+      return rows.map((row) => ({ ...apiKeys.read(row), creatorEmail: textOrNull(row.creator_email) }));
     },
 
     async countApiKeys(teamId: string): Promise<number> {
@@ -89,21 +87,17 @@ export function keysIn(sql: Statement) {
       await sql`UPDATE api_keys SET last_used_at = ${at} WHERE id = ${id}`;
     },
 
-    async addAccessToken(token: AccessToken, hash: string): Promise<void> {
-      await sql`INSERT INTO access_tokens (id, user_id, name, hash, mask_prefix, mask_suffix, value_length, created_at)
-        VALUES (${token.id}, ${token.userId}, ${token.name}, ${hash}, ${token.mask.prefix}, ${token.mask.suffix},
-          ${token.mask.valueLength}, ${token.createdAt})`;
+    async addAccessToken(token: AccessToken): Promise<void> {
+      await sql`INSERT INTO access_tokens ${accessTokens.values(token)}`;
     },
 
     async accessTokenByHash(hash: string): Promise<AccessToken | undefined> {
-      const { rows } = await sql`SELECT * FROM access_tokens WHERE hash = ${hash}`;
-      return rows[0] && readAccessToken(rows[0]);
+      return first`SELECT * FROM access_tokens WHERE hash = ${hash}`;
     },
 
     /** Oldest first. */
     async accessTokensOf(userId: string): Promise<AccessToken[]> {
-      const { rows } = await sql`SELECT * FROM access_tokens WHERE user_id = ${userId} ORDER BY created_at, id`;
-      return rows.map(readAccessToken);
+      return all`SELECT * FROM access_tokens WHERE user_id = ${userId} ORDER BY created_at, id`;
     },
 
     /** False: there was no such token. */
@@ -111,35 +105,5 @@ export function keysIn(sql: Statement) {
       const { count } = await sql`DELETE FROM access_tokens WHERE id = ${id} AND user_id = ${userId}`;
       return count === 1;
     },
-  };
-}
-
-function readMask(row: Row): Mask {
-  return {
-    prefix: text(row.mask_prefix),
-    suffix: text(row.mask_suffix),
-    valueLength: integer(row.value_length),
-  };
-}
-
-function readApiKey(row: Row): ApiKey {
-  return {
-    id: text(row.id),
-    teamId: text(row.team_id),
-    name: text(row.name),
-    mask: readMask(row),
-    createdAt: integer(row.created_at),
-    createdBy: textOrNull(row.created_by),
-    lastUsedAt: integerOrNull(row.last_used_at),
-  };
-}
-
-function readAccessToken(row: Row): AccessToken {
-  return {
-    id: text(row.id),
-    userId: text(row.user_id),
-    name: text(row.name),
-    mask: readMask(row),
-    createdAt: integer(row.created_at),
   };
 }

@@ -1,7 +1,8 @@
 /** Templates for lists: with names, creator, and the builds that represent them. */
-import { type Build, readBuild } from "./builds.ts";
+import { type Build, builds } from "./builds.ts";
 import { type Row, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
-import { readTemplate, type Template } from "./templates.ts";
+import { type Stored, Table, TEXT } from "./table.ts";
+import { type Template, templates } from "./templates.ts";
 
 export interface ListedTemplate {
   template: Template;
@@ -14,10 +15,8 @@ export interface ListedTemplate {
   newest: Build | undefined;
 }
 
-export interface TemplateName {
-  namespace: string;
-  alias: string;
-}
+const names = new Table({ namespace: TEXT, alias: TEXT });
+export type TemplateName = Stored<typeof names>;
 
 export interface TemplatePosition {
   createdAt: number;
@@ -25,33 +24,29 @@ export interface TemplatePosition {
 }
 
 export function listedTemplatesIn(sql: Statement) {
+  const buildRows = builds.over(sql);
   async function completed(rows: readonly Row[]): Promise<ListedTemplate[]> {
     if (rows.length === 0) return [];
-    const templates = rows.map(readTemplate);
-    const these = oneOf(templates.map(({ id }) => id));
-    const names = await sql`SELECT template_id, namespace, alias FROM template_aliases
+    const found = rows.map((row) => templates.read(row));
+    const these = oneOf(found.map(({ id }) => id));
+    const { rows: aliases } = await sql`SELECT template_id, namespace, alias FROM template_aliases
       WHERE template_id IN (${these}) ORDER BY position, alias`;
-    const builds = await sql`SELECT * FROM builds WHERE template_id IN (${these}) AND number = COALESCE(
+    const current = await buildRows.all`SELECT * FROM builds WHERE template_id IN (${these}) AND number = COALESCE(
       (SELECT tagged.number FROM template_tags JOIN builds tagged ON tagged.id = template_tags.build_id
         WHERE template_tags.template_id = builds.template_id AND tag = 'default'),
       (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id AND status = 'ready'),
       (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id))`;
-    const newest = await sql`SELECT * FROM builds WHERE template_id IN (${these}) AND number = COALESCE(
+    const newest = await buildRows.all`SELECT * FROM builds WHERE template_id IN (${these}) AND number = COALESCE(
       (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id
         AND tags LIKE ${'%"default"%'}),
       (SELECT MAX(number) FROM builds other WHERE other.template_id = builds.template_id))`;
-    const of = (id: string) => (row: Row) => row.template_id === id;
-    return templates.map((template, nth) => {
-      const build = builds.rows.find(of(template.id));
-      const last = newest.rows.find(of(template.id));
-      return {
-        template,
-        creator: readCreator(rows[nth]),
-        names: names.rows.filter(of(template.id)).map(readName),
-        build: build && readBuild(build),
-        newest: last && readBuild(last),
-      };
-    });
+    return found.map((template, nth) => ({
+      template,
+      creator: readCreator(rows[nth]),
+      names: aliases.filter((row) => row.template_id === template.id).map((row) => names.read(row)),
+      build: current.find(({ templateId }) => templateId === template.id),
+      newest: newest.find(({ templateId }) => templateId === template.id),
+    }));
   }
 
   return {
@@ -70,15 +65,14 @@ export function listedTemplatesIn(sql: Statement) {
       after: TemplatePosition | undefined,
       limit: number,
     ): Promise<ListedTemplate[]> {
-      const from = after ?? { createdAt: order === "asc" ? -1 : Number.MAX_SAFE_INTEGER, id: "" };
-      const { rows } =
+      const { createdAt, id } = after ?? { createdAt: order === "asc" ? -1 : Number.MAX_SAFE_INTEGER, id: "" };
+      const beyond =
         order === "desc"
-          ? await sql`SELECT ${shown()} WHERE ${listable(teamId, builtIn)} AND templates.created_at <= ${from.createdAt}
-                AND (templates.created_at < ${from.createdAt} OR templates.id > ${from.id})
-              ORDER BY templates.created_at DESC, templates.id ASC LIMIT ${limit}`
-          : await sql`SELECT ${shown()} WHERE ${listable(teamId, builtIn)} AND templates.created_at >= ${from.createdAt}
-                AND (templates.created_at > ${from.createdAt} OR templates.id < ${from.id})
-              ORDER BY templates.created_at ASC, templates.id DESC LIMIT ${limit}`;
+          ? sqlPart`templates.created_at <= ${createdAt} AND (templates.created_at < ${createdAt} OR templates.id > ${id})
+              ORDER BY templates.created_at DESC, templates.id ASC`
+          : sqlPart`templates.created_at >= ${createdAt} AND (templates.created_at > ${createdAt} OR templates.id < ${id})
+              ORDER BY templates.created_at ASC, templates.id DESC`;
+      const { rows } = await sql`SELECT ${shown()} WHERE ${listable(teamId, builtIn)} AND ${beyond} LIMIT ${limit}`;
       return completed(rows);
     },
   };
@@ -105,8 +99,4 @@ function oneOf(values: readonly string[]): SqlPart {
 function readCreator(row: Row | undefined): ListedTemplate["creator"] {
   if (row === undefined || row.creator_id === null) return null;
   return { id: text(row.creator_id), email: text(row.creator_email) };
-}
-
-function readName(row: Row): TemplateName {
-  return { namespace: text(row.namespace), alias: text(row.alias) };
 }

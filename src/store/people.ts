@@ -1,21 +1,23 @@
 /** Users and the teams they belong to. */
 import { integer, type Row, type Statement, text } from "./engine.ts";
+import { INTEGER, type Stored, Table, TEXT } from "./table.ts";
 import { readLimits, type TeamLimits } from "./team-limits.ts";
 
-interface User {
-  id: string;
-  email: string;
-  createdAt: number;
-}
+const users = new Table({ id: TEXT, email: TEXT, createdAt: INTEGER });
+type User = Stored<typeof users>;
 
-export interface Team {
-  id: string;
-  name: string;
+export const teams = new Table({
+  id: TEXT,
+  name: TEXT,
   /** The namespace of the team's templates. */
-  slug: string;
-  limits: TeamLimits;
-  createdAt: number;
-}
+  slug: TEXT,
+  limits: {
+    read: (stored: unknown, row: Row) => readLimits(text(stored), text(row.slug)),
+    write: (limits: TeamLimits) => JSON.stringify(limits),
+  },
+  createdAt: INTEGER,
+});
+export type Team = Stored<typeof teams>;
 
 interface Membership {
   team: Team;
@@ -23,34 +25,31 @@ interface Membership {
 }
 
 export function peopleIn(sql: Statement) {
+  const userRows = users.over(sql);
+  const teamRows = teams.over(sql);
   return {
     async addUser(user: User): Promise<void> {
-      await sql`INSERT INTO users (id, email, created_at) VALUES (${user.id}, ${user.email}, ${user.createdAt})`;
+      await sql`INSERT INTO users ${users.values(user)}`;
     },
 
     async userByEmail(email: string): Promise<User | undefined> {
-      const { rows } = await sql`SELECT * FROM users WHERE email = ${email}`;
-      return rows[0] && readUser(rows[0]);
+      return userRows.first`SELECT * FROM users WHERE email = ${email}`;
     },
 
     async addTeam(team: Team): Promise<void> {
-      await sql`INSERT INTO teams (id, name, slug, limits, created_at)
-        VALUES (${team.id}, ${team.name}, ${team.slug}, ${JSON.stringify(team.limits)}, ${team.createdAt})`;
+      await sql`INSERT INTO teams ${teams.values(team)}`;
     },
 
     async team(id: string): Promise<Team | undefined> {
-      const { rows } = await sql`SELECT * FROM teams WHERE id = ${id}`;
-      return rows[0] && readTeam(rows[0]);
+      return teamRows.first`SELECT * FROM teams WHERE id = ${id}`;
     },
 
     async teamBySlug(slug: string): Promise<Team | undefined> {
-      const { rows } = await sql`SELECT * FROM teams WHERE slug = ${slug}`;
-      return rows[0] && readTeam(rows[0]);
+      return teamRows.first`SELECT * FROM teams WHERE slug = ${slug}`;
     },
 
     async teams(): Promise<Team[]> {
-      const { rows } = await sql`SELECT * FROM teams ORDER BY slug`;
-      return rows.map(readTeam);
+      return teamRows.all`SELECT * FROM teams ORDER BY slug`;
     },
 
     async teamCount(): Promise<number> {
@@ -81,29 +80,14 @@ export function peopleIn(sql: Statement) {
       const { rows } = await sql`SELECT teams.*, users.email FROM team_members
         JOIN teams ON teams.id = team_members.team_id JOIN users ON users.id = team_members.user_id
         WHERE team_members.user_id = ${userId} AND team_members.team_id = ${teamId}`;
-      return rows[0] && { team: readTeam(rows[0]), email: text(rows[0].email) };
+      return rows[0] && { team: teams.read(rows[0]), email: text(rows[0].email) };
     },
 
     async teamsOf(userId: string): Promise<Membership[]> {
       const { rows } = await sql`SELECT teams.*, team_members.is_default FROM team_members
         JOIN teams ON teams.id = team_members.team_id
         WHERE team_members.user_id = ${userId} ORDER BY team_members.is_default DESC, teams.slug`;
-      return rows.map((row) => ({ team: readTeam(row), isDefault: integer(row.is_default) === 1 }));
+      return rows.map((row) => ({ team: teams.read(row), isDefault: integer(row.is_default) === 1 }));
     },
-  };
-}
-
-function readUser(row: Row): User {
-  return { id: text(row.id), email: text(row.email), createdAt: integer(row.created_at) };
-}
-
-export function readTeam(row: Row): Team {
-  const slug = text(row.slug);
-  return {
-    id: text(row.id),
-    name: text(row.name),
-    slug,
-    limits: readLimits(text(row.limits), slug),
-    createdAt: integer(row.created_at),
   };
 }

@@ -1,20 +1,22 @@
 /** Events of sandboxes, one row each. */
-import { integer, type Row, type Statement, text } from "./engine.ts";
+import { type Statement, sqlPart } from "./engine.ts";
+import { INTEGER, json, type Stored, Table, TEXT } from "./table.ts";
 
-export interface SandboxEvent {
-  id: string;
-  teamId: string;
-  sandboxId: string;
-  executionId: string;
-  templateId: string;
-  buildId: string;
+const events = new Table({
+  id: TEXT,
+  teamId: TEXT,
+  sandboxId: TEXT,
+  executionId: TEXT,
+  templateId: TEXT,
+  buildId: TEXT,
   /** `sandbox.lifecycle.…` */
-  type: string;
-  at: number;
+  type: TEXT,
+  at: INTEGER,
   /** Rises from event to event, even within a millisecond. */
-  position: number;
-  detail: Record<string, unknown>;
-}
+  position: INTEGER,
+  detail: json<Record<string, unknown>>(),
+});
+export type SandboxEvent = Stored<typeof events>;
 
 export interface EventFilter {
   teamId: string;
@@ -29,21 +31,16 @@ export interface EventFilter {
 }
 
 export function sandboxEventsIn(sql: Statement) {
+  const { first, all } = events.over(sql);
   return {
     /** False: it is already stored. */
     async add(event: SandboxEvent): Promise<boolean> {
-      const { count } =
-        await sql`INSERT INTO sandbox_events (id, team_id, sandbox_id, execution_id, template_id, build_id, type, at, position,
-          detail)
-        VALUES (${event.id}, ${event.teamId}, ${event.sandboxId}, ${event.executionId}, ${event.templateId},
-          ${event.buildId}, ${event.type}, ${event.at}, ${event.position}, ${JSON.stringify(event.detail)})
-        ON CONFLICT (id) DO NOTHING`;
+      const { count } = await sql`INSERT INTO sandbox_events ${events.values(event)} ON CONFLICT (id) DO NOTHING`;
       return count > 0;
     },
 
     async byId(id: string): Promise<SandboxEvent | undefined> {
-      const { rows } = await sql`SELECT * FROM sandbox_events WHERE id = ${id}`;
-      return rows[0] && readEvent(rows[0]);
+      return first`SELECT * FROM sandbox_events WHERE id = ${id}`;
     },
 
     async list(filter: EventFilter): Promise<SandboxEvent[]> {
@@ -51,16 +48,11 @@ export function sandboxEventsIn(sql: Statement) {
       const sandboxId = filter.sandboxId ?? "";
       // Types contain no comma.
       const types = filter.types.length === 0 ? "" : `,${filter.types.join(",")},`;
-      const { rows } = filter.ascending
-        ? await sql`SELECT * FROM sandbox_events WHERE team_id = ${teamId} AND at >= ${since}
-            AND (${sandboxId} = '' OR sandbox_id = ${sandboxId})
-            AND (${types} = '' OR ${types} LIKE '%,' || type || ',%')
-            ORDER BY position ASC, id ASC LIMIT ${limit} OFFSET ${offset}`
-        : await sql`SELECT * FROM sandbox_events WHERE team_id = ${teamId} AND at >= ${since}
-            AND (${sandboxId} = '' OR sandbox_id = ${sandboxId})
-            AND (${types} = '' OR ${types} LIKE '%,' || type || ',%')
-            ORDER BY position DESC, id DESC LIMIT ${limit} OFFSET ${offset}`;
-      return rows.map(readEvent);
+      const order = filter.ascending ? sqlPart`position ASC, id ASC` : sqlPart`position DESC, id DESC`;
+      return all`SELECT * FROM sandbox_events WHERE team_id = ${teamId} AND at >= ${since}
+        AND (${sandboxId} = '' OR sandbox_id = ${sandboxId})
+        AND (${types} = '' OR ${types} LIKE '%,' || type || ',%')
+        ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
     },
 
     async removeBefore(time: number, limit: number): Promise<number> {
@@ -68,20 +60,5 @@ export function sandboxEventsIn(sql: Statement) {
         (SELECT id FROM sandbox_events WHERE at < ${time} ORDER BY at LIMIT ${limit})`;
       return count;
     },
-  };
-}
-
-function readEvent(row: Row): SandboxEvent {
-  return {
-    id: text(row.id),
-    teamId: text(row.team_id),
-    sandboxId: text(row.sandbox_id),
-    executionId: text(row.execution_id),
-    templateId: text(row.template_id),
-    buildId: text(row.build_id),
-    type: text(row.type),
-    at: integer(row.at),
-    position: integer(row.position),
-    detail: JSON.parse(text(row.detail)),
   };
 }

@@ -2,28 +2,30 @@
  * Numbers of running and started sandboxes per team: one row for each time step in which they changed. Rows get coarser
  * with age.
  */
-import { integer, type Row, type Statement, text } from "./engine.ts";
+import type { Statement } from "./engine.ts";
+import { INTEGER, type Stored, Table, TEXT } from "./table.ts";
 
-export interface TeamActivity {
-  teamId: string;
+const activity = new Table({
+  teamId: TEXT,
   /** Start of the step. */
-  at: number;
-  stepMs: number;
+  at: INTEGER,
+  stepMs: INTEGER,
   /** Running sandboxes at its start, at its end, and at most. */
-  opening: number;
-  closing: number;
-  peak: number;
-  starts: number;
+  opening: INTEGER,
+  closing: INTEGER,
+  peak: INTEGER,
+  starts: INTEGER,
   /** Most starts in one of the shortest steps that it was merged from. */
-  busiest: number;
-}
+  busiest: INTEGER,
+});
+export type TeamActivity = Stored<typeof activity>;
 
 export function teamActivityIn(sql: Statement) {
+  const { first, all } = activity.over(sql);
   return {
     /** Adds a row of the shortest step, or merges into the existing one. */
-    async add({ teamId, at, stepMs, opening, closing, peak, starts }: Omit<TeamActivity, "busiest">): Promise<void> {
-      await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
-        VALUES (${teamId}, ${at}, ${stepMs}, ${opening}, ${closing}, ${peak}, ${starts}, ${starts})
+    async add(step: Omit<TeamActivity, "busiest">): Promise<void> {
+      await sql`INSERT INTO team_activity ${activity.values({ ...step, busiest: step.starts })}
         ON CONFLICT (team_id, at) DO UPDATE SET
           closing = excluded.closing,
           peak = CASE WHEN excluded.peak > team_activity.peak THEN excluded.peak ELSE team_activity.peak END,
@@ -34,7 +36,7 @@ export function teamActivityIn(sql: Statement) {
 
     /** Adds a row for every team with the count of its sandbox rows. */
     async addCounted(at: number, stepMs: number): Promise<void> {
-      await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
+      await sql`INSERT INTO team_activity (${activity.names})
         SELECT teams.id, CAST(${at} AS BIGINT), CAST(${stepMs} AS INTEGER), COUNT(sandboxes.id), COUNT(sandboxes.id),
           COUNT(sandboxes.id), 0, 0
         FROM teams LEFT JOIN sandboxes ON sandboxes.team_id = teams.id AND sandboxes.state NOT IN ('paused', 'killing')
@@ -46,9 +48,7 @@ export function teamActivityIn(sql: Statement) {
 
     /** Adds or replaces the row. */
     async put(row: TeamActivity): Promise<void> {
-      await sql`INSERT INTO team_activity (team_id, at, step_ms, opening, closing, peak, starts, busiest)
-        VALUES (${row.teamId}, ${row.at}, ${row.stepMs}, ${row.opening}, ${row.closing}, ${row.peak}, ${row.starts},
-          ${row.busiest})
+      await sql`INSERT INTO team_activity ${activity.values(row)}
         ON CONFLICT (team_id, at) DO UPDATE SET step_ms = excluded.step_ms, opening = excluded.opening,
           closing = excluded.closing, peak = excluded.peak, starts = excluded.starts, busiest = excluded.busiest`;
     },
@@ -58,23 +58,20 @@ export function teamActivityIn(sql: Statement) {
     },
 
     async at(teamId: string, at: number): Promise<TeamActivity | undefined> {
-      const { rows } = await sql`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at = ${at}`;
-      return rows[0] && readActivity(rows[0]);
+      return first`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at = ${at}`;
     },
 
     /** Rows from `from` to `to`, both inclusive, and the last one before them, in order. */
     async around(teamId: string, from: number, to: number): Promise<TeamActivity[]> {
-      const { rows } = await sql`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at <= ${to} AND at >=
+      return all`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at <= ${to} AND at >=
           (SELECT COALESCE(MAX(at), ${from}) FROM team_activity WHERE team_id = ${teamId} AND at <= ${from})
         ORDER BY at`;
-      return rows.map(readActivity);
     },
 
     /** Rows before `time` with shorter steps, oldest first. */
     async denserThan(stepMs: number, time: number, limit: number): Promise<TeamActivity[]> {
-      const { rows } = await sql`SELECT * FROM team_activity
+      return all`SELECT * FROM team_activity
         WHERE step_ms < ${stepMs} AND at < ${time} ORDER BY at, team_id LIMIT ${limit}`;
-      return rows.map(readActivity);
     },
 
     /** Keeps the last row before `time`, which gives the count from then on. */
@@ -86,18 +83,5 @@ export function teamActivityIn(sql: Statement) {
           ORDER BY at LIMIT ${limit})`;
       return count;
     },
-  };
-}
-
-function readActivity(row: Row): TeamActivity {
-  return {
-    teamId: text(row.team_id),
-    at: integer(row.at),
-    stepMs: integer(row.step_ms),
-    opening: integer(row.opening),
-    closing: integer(row.closing),
-    peak: integer(row.peak),
-    starts: integer(row.starts),
-    busiest: integer(row.busiest),
   };
 }

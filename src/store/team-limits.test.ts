@@ -19,18 +19,9 @@ for (const { title, missing, fresh } of bothEngines()) {
     afterEach(() => store.close());
 
     test("limits of a team are changed whole, and what is not understood is not read as none", async () => {
-      await store.keys.addApiKey(
-        {
-          id: "key-1",
-          teamId: "team-1",
-          name: "key",
-          mask: { prefix: "ab", suffix: "cd", valueLength: 40 },
-          createdAt: NOW,
-          createdBy: null,
-          lastUsedAt: null,
-        },
-        "hash-1",
-      );
+      const secret = { hash: "hash-1", maskPrefix: "ab", maskSuffix: "cd", valueLength: 40 };
+      const use = { createdAt: NOW, createdBy: null, lastUsedAt: null };
+      await store.keys.addApiKey({ id: "key-1", teamId: "team-1", name: "key", ...secret, ...use });
       const limits = { sandboxes: 5, runSeconds: 3600, builds: 2, reads: 9, changes: 7, blocked: true };
       await store.people.setLimits("team-1", limits);
       expect(await store.people.teamCount()).toBe(2);

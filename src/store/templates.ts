@@ -1,26 +1,35 @@
 /** Templates and their names. The properties of their sandboxes are in their builds (builds.ts). */
 import { isRuntimeName, type RuntimeName } from "../contract/runtime-name.ts";
-import { integer, integerOrNull, type Row, type Statement, text, textOrNull } from "./engine.ts";
+import { type Statement, text, textOrNull } from "./engine.ts";
+import { BOOLEAN, INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
 
 /** The namespace of names that every team can use without a prefix, such as `base`. */
 export const GLOBAL_NAMESPACE = "";
 
-export interface Template {
-  id: string;
+/** Null also for a value that this version of the server does not know. */
+export const RUNTIME_NAME = {
+  read: (stored: unknown): RuntimeName | null => (typeof stored === "string" && isRuntimeName(stored) ? stored : null),
+  write: (name: RuntimeName | null) => name,
+};
+
+export const templates = new Table({
+  id: TEXT,
   /** Null: built in. */
-  teamId: string | null;
-  public: boolean;
+  teamId: orNull(TEXT),
+  public: { ...BOOLEAN, column: "is_public" },
   /** Sandboxes of its default build in the ready pool. For built-in templates the server decides. */
-  keptReady: number;
+  keptReady: INTEGER,
   /** The isolation runtime, if the operator chose one; null: the server's default. */
-  wall: RuntimeName | null;
-  createdAt: number;
-  updatedAt: number;
-  createdBy: string | null;
-  spawnCount: number;
-  lastSpawnedAt: number | null;
-  buildCount: number;
-}
+  wall: RUNTIME_NAME,
+  createdAt: INTEGER,
+  updatedAt: INTEGER,
+  createdBy: orNull(TEXT),
+  spawnCount: INTEGER,
+  lastSpawnedAt: orNull(INTEGER),
+  buildCount: INTEGER,
+});
+
+export type Template = Stored<typeof templates>;
 
 /** A template with a summary of its names and builds. */
 export interface TemplateOverview extends Template {
@@ -32,11 +41,8 @@ export interface TemplateOverview extends Template {
 }
 
 /** A build under a tag of its template, for lists of snapshots. */
-export interface TaggedSnapshot {
-  templateId: string;
-  tag: string;
-  createdAt: number;
-}
+const taggedSnapshots = new Table({ templateId: TEXT, tag: TEXT, createdAt: INTEGER });
+export type TaggedSnapshot = Stored<typeof taggedSnapshots>;
 
 export interface SnapshotFilter {
   teamId: string;
@@ -47,31 +53,26 @@ export interface SnapshotFilter {
 }
 
 export function templatesIn(sql: Statement) {
+  const { first, all } = templates.over(sql);
+  const taggedRows = taggedSnapshots.over(sql);
   return {
     async add(template: Template): Promise<void> {
-      await sql`INSERT INTO templates (id, team_id, is_public, kept_ready, wall, created_at, updated_at, created_by,
-          spawn_count, last_spawned_at, build_count)
-        VALUES (${template.id}, ${template.teamId}, ${template.public ? 1 : 0}, ${template.keptReady},
-          ${template.wall}, ${template.createdAt}, ${template.updatedAt}, ${template.createdBy}, ${template.spawnCount},
-          ${template.lastSpawnedAt}, ${template.buildCount})`;
+      await sql`INSERT INTO templates ${templates.values(template)}`;
     },
 
     async byId(id: string): Promise<Template | undefined> {
-      const { rows } = await sql`SELECT * FROM templates WHERE id = ${id} AND deleted_at IS NULL`;
-      return rows[0] && readTemplate(rows[0]);
+      return first`SELECT * FROM templates WHERE id = ${id} AND deleted_at IS NULL`;
     },
 
     /** Includes deleted templates, for the sandboxes created from them. */
     async everById(id: string): Promise<Template | undefined> {
-      const { rows } = await sql`SELECT * FROM templates WHERE id = ${id}`;
-      return rows[0] && readTemplate(rows[0]);
+      return first`SELECT * FROM templates WHERE id = ${id}`;
     },
 
     async byAlias(namespace: string, alias: string): Promise<Template | undefined> {
-      const { rows } = await sql`SELECT templates.* FROM template_aliases
+      return first`SELECT templates.* FROM template_aliases
         JOIN templates ON templates.id = template_aliases.template_id
         WHERE template_aliases.namespace = ${namespace} AND template_aliases.alias = ${alias}`;
-      return rows[0] && readTemplate(rows[0]);
     },
 
     /** Resolves a bare alias: in this namespace, then globally. */
@@ -80,12 +81,11 @@ export function templatesIn(sql: Statement) {
         JOIN templates ON templates.id = template_aliases.template_id
         WHERE template_aliases.alias = ${alias} AND template_aliases.namespace IN (${namespace}, ${GLOBAL_NAMESPACE})`;
       const found = rows.find((row) => row.found_in === namespace) ?? rows[0];
-      return found && readTemplate(found);
+      return found && templates.read(found);
     },
 
     async builtIn(): Promise<Template[]> {
-      const { rows } = await sql`SELECT * FROM templates WHERE team_id IS NULL ORDER BY created_at, id`;
-      return rows.map(readTemplate);
+      return all`SELECT * FROM templates WHERE team_id IS NULL ORDER BY created_at, id`;
     },
 
     /** Of every team: built-in ones first, each group oldest first. */
@@ -100,7 +100,7 @@ export function templatesIn(sql: Statement) {
         WHERE templates.deleted_at IS NULL ORDER BY builds.created_at, builds.id`;
       const [aliasesOf, buildsOf] = [aliases, builds].map((found) => Map.groupBy(found, (row) => row.template_id));
       return rows.map((row) => ({
-        ...readTemplate(row),
+        ...templates.read(row),
         teamSlug: textOrNull(row.slug),
         names: (aliasesOf?.get(row.id) ?? []).map(({ namespace, alias }) =>
           namespace === GLOBAL_NAMESPACE ? text(alias) : `${text(namespace)}/${text(alias)}`,
@@ -164,7 +164,7 @@ export function templatesIn(sql: Statement) {
       limit: number,
     ): Promise<TaggedSnapshot[]> {
       const from = after ?? { createdAt: Number.MAX_SAFE_INTEGER, templateId: "", tag: "" };
-      const { rows } = await sql`SELECT template_tags.template_id, template_tags.tag, template_tags.created_at
+      return taggedRows.all`SELECT template_tags.template_id, template_tags.tag, template_tags.created_at
         FROM template_tags
         JOIN builds ON builds.id = template_tags.build_id
         JOIN templates ON templates.id = template_tags.template_id
@@ -176,11 +176,6 @@ export function templatesIn(sql: Statement) {
           AND (template_tags.created_at < ${from.createdAt} OR template_tags.template_id > ${from.templateId}
             OR (template_tags.template_id = ${from.templateId} AND template_tags.tag > ${from.tag}))
         ORDER BY template_tags.created_at DESC, template_tags.template_id, template_tags.tag LIMIT ${limit}`;
-      return rows.map((row) => ({
-        templateId: text(row.template_id),
-        tag: text(row.tag),
-        createdAt: integer(row.created_at),
-      }));
     },
 
     /** Frees its names, but not its id. */
@@ -191,26 +186,4 @@ export function templatesIn(sql: Statement) {
       await sql`DELETE FROM template_aliases WHERE template_id = ${id}`;
     },
   };
-}
-
-export function readTemplate(row: Row): Template {
-  return {
-    id: text(row.id),
-    teamId: textOrNull(row.team_id),
-    public: integer(row.is_public) === 1,
-    keptReady: integer(row.kept_ready),
-    wall: readRuntimeName(row.wall),
-    createdAt: integer(row.created_at),
-    updatedAt: integer(row.updated_at),
-    createdBy: textOrNull(row.created_by),
-    spawnCount: integer(row.spawn_count),
-    lastSpawnedAt: integerOrNull(row.last_spawned_at),
-    buildCount: integer(row.build_count),
-  };
-}
-
-/** Null also for a value that this version of the server does not know. */
-export function readRuntimeName(value: unknown): RuntimeName | null {
-  const word = textOrNull(value);
-  return word !== null && isRuntimeName(word) ? word : null;
 }

@@ -2,29 +2,29 @@
  * Volumes. A row exists before its volume and until all of it is gone, so that the next start finds what a crash left
  * to do. Names are unique among the team's volumes that are not being removed.
  */
-import { integer, integerOrNull, type Row, type Statement, text } from "./engine.ts";
+import { integer, type Statement, text } from "./engine.ts";
+import { BOOLEAN, INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
 
-export interface Volume {
+const volumes = new Table({
   /** Also its name on the host. */
-  id: string;
-  teamId: string;
-  name: string;
-  sizeMB: number;
-  createdAt: number;
+  id: TEXT,
+  teamId: TEXT,
+  name: TEXT,
+  sizeMB: INTEGER,
+  createdAt: INTEGER,
   /** False: it is being created. */
-  isReady: boolean;
+  isReady: BOOLEAN,
   /** Null unless it is being removed. */
-  deletedAt: number | null;
-}
+  deletedAt: orNull(INTEGER),
+});
+export type Volume = Stored<typeof volumes>;
 
 export function volumesIn(sql: Statement) {
+  const { first, all } = volumes.over(sql);
   return {
     /** False: another volume of the team has that name. */
     async add(volume: Volume): Promise<boolean> {
-      const { count } = await sql`INSERT INTO volumes (id, team_id, name, size_mb, created_at, is_ready, deleted_at)
-        VALUES (${volume.id}, ${volume.teamId}, ${volume.name}, ${volume.sizeMB}, ${volume.createdAt},
-          ${volume.isReady ? 1 : 0}, ${volume.deletedAt})
-        ON CONFLICT DO NOTHING`;
+      const { count } = await sql`INSERT INTO volumes ${volumes.values(volume)} ON CONFLICT DO NOTHING`;
       return count === 1;
     },
 
@@ -51,21 +51,18 @@ export function volumesIn(sql: Statement) {
 
     /** Only a usable volume. */
     async byId(id: string): Promise<Volume | undefined> {
-      const { rows } = await sql`SELECT * FROM volumes WHERE id = ${id} AND is_ready = 1 AND deleted_at IS NULL`;
-      return rows[0] && readVolume(rows[0]);
+      return first`SELECT * FROM volumes WHERE id = ${id} AND is_ready = 1 AND deleted_at IS NULL`;
     },
 
     async byName(teamId: string, name: string): Promise<Volume | undefined> {
-      const { rows } = await sql`SELECT * FROM volumes
+      return first`SELECT * FROM volumes
         WHERE team_id = ${teamId} AND name = ${name} AND is_ready = 1 AND deleted_at IS NULL`;
-      return rows[0] && readVolume(rows[0]);
     },
 
     /** Usable volumes, oldest first. */
     async of(teamId: string): Promise<Volume[]> {
-      const { rows } = await sql`SELECT * FROM volumes
+      return all`SELECT * FROM volumes
         WHERE team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL ORDER BY created_at, id`;
-      return rows.map(readVolume);
     },
 
     /** Includes volumes being created, which count towards the team's limit. */
@@ -77,8 +74,7 @@ export function volumesIn(sql: Statement) {
 
     /** Volumes that a previous server left half created or half removed. */
     async unfinished(): Promise<Volume[]> {
-      const { rows } = await sql`SELECT * FROM volumes WHERE is_ready = 0 OR deleted_at IS NOT NULL ORDER BY id`;
-      return rows.map(readVolume);
+      return all`SELECT * FROM volumes WHERE is_ready = 0 OR deleted_at IS NOT NULL ORDER BY id`;
     },
 
     /** Ids of sandboxes that have it mounted, running or not; at most `limit`. */
@@ -103,17 +99,5 @@ export function volumesIn(sql: Statement) {
       const { rows } = await sql`SELECT secret FROM signing_secrets WHERE purpose = 'volumes'`;
       return text(rows[0]?.secret);
     },
-  };
-}
-
-function readVolume(row: Row): Volume {
-  return {
-    id: text(row.id),
-    teamId: text(row.team_id),
-    name: text(row.name),
-    sizeMB: integer(row.size_mb),
-    createdAt: integer(row.created_at),
-    isReady: integer(row.is_ready) === 1,
-    deletedAt: integerOrNull(row.deleted_at),
   };
 }

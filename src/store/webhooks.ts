@@ -1,19 +1,19 @@
 /** Webhooks, and every past or pending delivery to them. */
-import { integer, type Row, type Statement, text } from "./engine.ts";
+import { integer, type Statement, sqlPart, text } from "./engine.ts";
+import { BOOLEAN, INTEGER, json, type Stored, Table, TEXT, word } from "./table.ts";
 
-export interface Webhook {
-  id: string;
-  teamId: string;
-  name: string;
-  url: string;
+const webhooks = new Table({
+  id: TEXT,
+  teamId: TEXT,
+  name: TEXT,
+  url: TEXT,
   /** Types of events. */
-  events: string[];
-  secret: string;
-  enabled: boolean;
-  createdAt: number;
-}
-
-type DeliveryStatus = "pending" | "success" | "failed";
+  events: json<string[]>(),
+  secret: TEXT,
+  enabled: BOOLEAN,
+  createdAt: INTEGER,
+});
+export type Webhook = Stored<typeof webhooks>;
 
 export interface Attempt {
   at: number;
@@ -25,18 +25,19 @@ export interface Attempt {
   error: string | null;
 }
 
-export interface Delivery {
-  id: string;
-  webhookId: string;
-  eventId: string;
-  eventType: string;
-  sandboxId: string;
-  eventAt: number;
-  status: DeliveryStatus;
+const deliveries = new Table({
+  id: TEXT,
+  webhookId: TEXT,
+  eventId: TEXT,
+  eventType: TEXT,
+  sandboxId: TEXT,
+  eventAt: INTEGER,
+  status: word<"pending" | "success" | "failed">(),
   /** Time of the next attempt; only meaningful while it is pending. */
-  nextAt: number;
-  attempts: Attempt[];
-}
+  nextAt: INTEGER,
+  attempts: json<Attempt[]>(),
+});
+export type Delivery = Stored<typeof deliveries>;
 
 export interface DeliveryFilter {
   webhookId: string;
@@ -51,21 +52,19 @@ export interface DeliveryFilter {
 }
 
 export function webhooksIn(sql: Statement) {
+  const hooksRows = webhooks.over(sql);
+  const { all } = deliveries.over(sql);
   return {
     async add(webhook: Webhook): Promise<void> {
-      await sql`INSERT INTO webhooks (id, team_id, name, url, events, secret, enabled, created_at)
-        VALUES (${webhook.id}, ${webhook.teamId}, ${webhook.name}, ${webhook.url}, ${JSON.stringify(webhook.events)},
-          ${webhook.secret}, ${webhook.enabled ? 1 : 0}, ${webhook.createdAt})`;
+      await sql`INSERT INTO webhooks ${webhooks.values(webhook)}`;
     },
 
     async of(teamId: string): Promise<Webhook[]> {
-      const { rows } = await sql`SELECT * FROM webhooks WHERE team_id = ${teamId} ORDER BY created_at, id`;
-      return rows.map(readWebhook);
+      return hooksRows.all`SELECT * FROM webhooks WHERE team_id = ${teamId} ORDER BY created_at, id`;
     },
 
     async byId(id: string): Promise<Webhook | undefined> {
-      const { rows } = await sql`SELECT * FROM webhooks WHERE id = ${id}`;
-      return rows[0] && readWebhook(rows[0]);
+      return hooksRows.first`SELECT * FROM webhooks WHERE id = ${id}`;
     },
 
     async replace(webhook: Webhook): Promise<void> {
@@ -80,11 +79,7 @@ export function webhooksIn(sql: Statement) {
     },
 
     async addDelivery(delivery: Delivery): Promise<void> {
-      await sql`INSERT INTO webhook_deliveries (id, webhook_id, event_id, event_type, sandbox_id, event_at, status, next_at,
-          attempts)
-        VALUES (${delivery.id}, ${delivery.webhookId}, ${delivery.eventId}, ${delivery.eventType},
-          ${delivery.sandboxId}, ${delivery.eventAt}, ${delivery.status}, ${delivery.nextAt},
-          ${JSON.stringify(delivery.attempts)})`;
+      await sql`INSERT INTO webhook_deliveries ${deliveries.values(delivery)}`;
     },
 
     async noteAttempt(delivery: Delivery): Promise<void> {
@@ -110,10 +105,9 @@ export function webhooksIn(sql: Statement) {
     },
 
     async due(webhookId: string, now: number, limit: number): Promise<Delivery[]> {
-      const { rows } = await sql`SELECT * FROM webhook_deliveries
+      return all`SELECT * FROM webhook_deliveries
         WHERE status = 'pending' AND webhook_id = ${webhookId} AND next_at <= ${now}
         ORDER BY next_at, event_at, id LIMIT ${limit}`;
-      return rows.map(readDelivery);
     },
 
     /** Deliveries with at least one attempt. */
@@ -123,18 +117,13 @@ export function webhooksIn(sql: Statement) {
       const eventType = filter.eventType ?? "";
       const far = filter.ascending ? -1 : Number.MAX_SAFE_INTEGER;
       const { eventAt, id } = filter.after ?? { eventAt: far, id: "" };
-      const { rows } = filter.ascending
-        ? await sql`SELECT * FROM webhook_deliveries WHERE webhook_id = ${webhookId} AND attempts <> '[]'
-            AND event_at >= ${from} AND event_at <= ${to}
-            AND (${status} = '' OR status = ${status}) AND (${eventType} = '' OR event_type = ${eventType})
-            AND event_at >= ${eventAt} AND (event_at > ${eventAt} OR id > ${id})
-            ORDER BY event_at ASC, id ASC LIMIT ${limit}`
-        : await sql`SELECT * FROM webhook_deliveries WHERE webhook_id = ${webhookId} AND attempts <> '[]'
-            AND event_at >= ${from} AND event_at <= ${to}
-            AND (${status} = '' OR status = ${status}) AND (${eventType} = '' OR event_type = ${eventType})
-            AND event_at <= ${eventAt} AND (event_at < ${eventAt} OR id > ${id})
-            ORDER BY event_at DESC, id ASC LIMIT ${limit}`;
-      return rows.map(readDelivery);
+      const beyond = filter.ascending
+        ? sqlPart`event_at >= ${eventAt} AND (event_at > ${eventAt} OR id > ${id}) ORDER BY event_at ASC`
+        : sqlPart`event_at <= ${eventAt} AND (event_at < ${eventAt} OR id > ${id}) ORDER BY event_at DESC`;
+      return all`SELECT * FROM webhook_deliveries
+        WHERE webhook_id = ${webhookId} AND attempts <> '[]' AND event_at >= ${from} AND event_at <= ${to}
+          AND (${status} = '' OR status = ${status}) AND (${eventType} = '' OR event_type = ${eventType})
+          AND ${beyond}, id ASC LIMIT ${limit}`;
     },
 
     async removeDeliveriesBefore(time: number, limit: number): Promise<number> {
@@ -157,32 +146,5 @@ export function webhooksIn(sql: Statement) {
       }
       return removed;
     },
-  };
-}
-
-function readWebhook(row: Row): Webhook {
-  return {
-    id: text(row.id),
-    teamId: text(row.team_id),
-    name: text(row.name),
-    url: text(row.url),
-    events: JSON.parse(text(row.events)),
-    secret: text(row.secret),
-    enabled: integer(row.enabled) === 1,
-    createdAt: integer(row.created_at),
-  };
-}
-
-function readDelivery(row: Row): Delivery {
-  return {
-    id: text(row.id),
-    webhookId: text(row.webhook_id),
-    eventId: text(row.event_id),
-    eventType: text(row.event_type),
-    sandboxId: text(row.sandbox_id),
-    eventAt: integer(row.event_at),
-    status: text(row.status) as DeliveryStatus,
-    nextAt: integer(row.next_at),
-    attempts: JSON.parse(text(row.attempts)),
   };
 }

@@ -60,12 +60,13 @@ export async function createApiKeyIn(
     id: ids.uuid(),
     teamId: request.teamId,
     name,
-    mask: maskOf(secret, API_KEY_PREFIX),
+    hash: certainHash(secret, API_KEY_PREFIX),
+    ...maskOf(secret, API_KEY_PREFIX),
     createdAt: clock.now(),
     createdBy: request.createdBy,
     lastUsedAt: null,
   };
-  await store.keys.addApiKey(key, certainHash(secret, API_KEY_PREFIX));
+  await store.keys.addApiKey(key);
   return { secret, key };
 }
 
@@ -112,9 +113,10 @@ export function createAccessToken(
       );
     }
     const secret = ids.accessToken();
+    const hash = certainHash(secret, ACCESS_TOKEN_PREFIX);
     const mask = maskOf(secret, ACCESS_TOKEN_PREFIX);
-    const token: AccessToken = { id: ids.uuid(), userId, name, mask, createdAt: clock.now() };
-    await keys.addAccessToken(token, certainHash(secret, ACCESS_TOKEN_PREFIX));
+    const token: AccessToken = { id: ids.uuid(), userId, name, hash, ...mask, createdAt: clock.now() };
+    await keys.addAccessToken(token);
     return { secret, token };
   });
 }
@@ -132,16 +134,16 @@ export async function revokeAccessToken({ store }: { store: Tables }, userId: st
 }
 
 /** For printing: `e2b_ab…wxyz`. */
-export function maskedApiKey({ mask }: { mask: Mask }): string {
-  return masked(API_KEY_PREFIX, mask);
+export function maskedApiKey(key: Mask): string {
+  return masked(API_KEY_PREFIX, key);
 }
 
-export function maskedAccessToken({ mask }: { mask: Mask }): string {
-  return masked(ACCESS_TOKEN_PREFIX, mask);
+export function maskedAccessToken(token: Mask): string {
+  return masked(ACCESS_TOKEN_PREFIX, token);
 }
 
 function masked(prefix: string, mask: Mask): string {
-  return `${prefix}${mask.prefix}…${mask.suffix}`;
+  return `${prefix}${mask.maskPrefix}…${mask.maskSuffix}`;
 }
 
 /** A blocked team may only list and revoke its keys. */

@@ -13,5 +13,5 @@ export function hashOf(secret: string, prefix: string): string | undefined {
 
 export function maskOf(secret: string, prefix: string): Mask {
   const value = secret.slice(prefix.length);
-  return { prefix: value.slice(0, 2), suffix: value.slice(-4), valueLength: value.length };
+  return { maskPrefix: value.slice(0, 2), maskSuffix: value.slice(-4), valueLength: value.length };
 }

@@ -60,11 +60,11 @@ const refusal = ({ status, body }: Reply) => [status, body.message];
 /** Until the team may have only `free` more. */
 async function fillTeam(teamId: string, free: number): Promise<void> {
   await f.store.transaction(async ({ keys }) => {
-    const mask = { prefix: "00", suffix: "0000", valueLength: 40 };
+    const mask = { maskPrefix: "00", maskSuffix: "0000", valueLength: 40 };
     for (let more = API_KEYS_PER_TEAM_MAX - free - (await keys.countApiKeys(teamId)); more > 0; more--) {
       const id = f.ids.uuid();
-      const key = { id, teamId, name: "filler", mask, createdAt: NOW, createdBy: null, lastUsedAt: null };
-      await keys.addApiKey(key, `hash of ${id}`);
+      const use = { createdAt: NOW, createdBy: null, lastUsedAt: null };
+      await keys.addApiKey({ id, teamId, name: "filler", hash: `hash of ${id}`, ...mask, ...use });
     }
   });
 }
@@ -294,11 +294,12 @@ describe("an access token", () => {
 
   test("beyond as many as a user may have is refused, also of many at once", async () => {
     const me = await operator();
-    const mask = { prefix: "00", suffix: "0000", valueLength: 40 };
+    const mask = { maskPrefix: "00", maskSuffix: "0000", valueLength: 40 };
     await f.store.transaction(async ({ keys }) => {
       for (let made = 1; made < ACCESS_TOKENS_PER_USER_MAX - 1; made++) {
         const id = f.ids.uuid();
-        await keys.addAccessToken({ id, userId: me.userId, name: "filler", mask, createdAt: NOW }, `hash of ${id}`);
+        const hash = `hash of ${id}`;
+        await keys.addAccessToken({ id, userId: me.userId, name: "filler", hash, ...mask, createdAt: NOW });
       }
     });
     const replies = await Promise.all([1, 2, 3].map(() => as(me, "POST", "/access-tokens", { name: "race" })));

@@ -102,26 +102,23 @@ export const keyRoutes: readonly Route[] = [
   }),
 ];
 
-function asApiKey({ id, name, mask, createdAt, createdBy, creatorEmail, lastUsedAt }: ListedApiKey): ApiKeyView {
+function asApiKey(key: ListedApiKey): ApiKeyView {
+  const { id, name, createdAt, createdBy, creatorEmail, lastUsedAt } = key;
   return {
     id,
     name,
-    mask: asMask(API_KEY_PREFIX, mask),
+    mask: asMask(API_KEY_PREFIX, key),
     createdAt: new Date(createdAt).toISOString(),
     ...(createdBy === null ? {} : { createdBy: { id: createdBy, email: creatorEmail } }),
     ...(lastUsedAt === null ? {} : { lastUsed: new Date(lastUsedAt).toISOString() }),
   };
 }
 
-function asAccessToken({ id, name, mask, createdAt }: AccessToken) {
-  return { id, name, mask: asMask(ACCESS_TOKEN_PREFIX, mask), createdAt: new Date(createdAt).toISOString() };
+function asAccessToken(token: AccessToken) {
+  const { id, name, createdAt } = token;
+  return { id, name, mask: asMask(ACCESS_TOKEN_PREFIX, token), createdAt: new Date(createdAt).toISOString() };
 }
 
-function asMask(prefix: string, mask: Mask): ApiKeyView["mask"] {
-  return {
-    prefix,
-    valueLength: mask.valueLength,
-    maskedValuePrefix: mask.prefix,
-    maskedValueSuffix: mask.suffix,
-  };
+function asMask(prefix: string, { maskPrefix, maskSuffix, valueLength }: Mask): ApiKeyView["mask"] {
+  return { prefix, valueLength, maskedValuePrefix: maskPrefix, maskedValueSuffix: maskSuffix };
 }
