@@ -3,7 +3,6 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openEngine, type Statement, sqlPart } from "./engine.ts";
-import { SQLITE_STATEMENTS_MAX } from "./sqlite.ts";
 import { bothEngines } from "./testing/engines.ts";
 
 /** How each says, and names, whether it waits for the disk. */
@@ -72,25 +71,6 @@ for (const { name, title, missing, empty } of bothEngines()) {
     });
   });
 }
-
-test("more different statements than SQLite's are kept of are answered all the same, again and again", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "sandlot-statements-"));
-  try {
-    const engine = await openEngine(`sqlite://${folder}/s.db`);
-    const different = Array.from({ length: SQLITE_STATEMENTS_MAX + 10 }, (_, n) => {
-      const strings = [`SELECT ${n} AS number, `, " AS word"];
-      return Object.assign(strings, { raw: strings });
-    });
-    for (const word of ["once", "twice"]) {
-      for (const [number, strings] of different.entries()) {
-        expect((await engine.sql(strings, word)).rows).toEqual([{ number, word }]);
-      }
-    }
-    await engine.close();
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-});
 
 test("the files of SQLite are their owner's alone, whatever the umask is and whatever they were before", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-modes-"));

@@ -1,6 +1,6 @@
 /**
- * SQLite in a file, called directly: each statement is compiled once and cached, and is complete when the call returns.
- * A driver in between would compile it every time, which takes several times as long as most statements.
+ * SQLite in a file, called directly: each statement is compiled once, and is complete when the call returns. A driver
+ * in between would compile it every time, which takes several times as long as most statements.
  */
 import { type Statement as Compiled, Database } from "bun:sqlite";
 import { chmodSync, closeSync, existsSync, openSync } from "node:fs";
@@ -12,8 +12,8 @@ import { type Engine, joined, type Outlasts, type Result, type Row, type Stateme
 /** Space that the store reserves in its files for when the disk is full. */
 const STORE_ROOM_BYTES = 4 * 1024 * 1024;
 export const SQLITE_BUSY_MS = scaled(5_000);
-/** Cache size for compiled statements; there are about half as many. */
-export const SQLITE_STATEMENTS_MAX = 400;
+/** There are about half as many statements. */
+Database.MAX_QUERY_CACHE_SIZE = 400;
 
 const DURABLE = "PRAGMA synchronous = FULL";
 const QUICK = "PRAGMA synchronous = NORMAL";
@@ -37,7 +37,6 @@ export function openSqlite(path: string): Engine {
 class Sqlite implements Engine {
   readonly name = "sqlite";
   readonly #db: Database;
-  readonly #statements: Statements;
   /**
    * There is one connection, and a statement during a transaction would become part of it and vanish with its rollback.
    * So all work is serialised.
@@ -48,7 +47,6 @@ class Sqlite implements Engine {
 
   constructor(db: Database) {
     this.#db = db;
-    this.#statements = new Statements(db);
   }
 
   readonly sql: Statement = this.#statementThat("machine");
@@ -91,7 +89,6 @@ class Sqlite implements Engine {
 
   close(): Promise<void> {
     return this.#turns.run(async () => {
-      this.#statements.clear();
       this.#db.close();
     });
   }
@@ -119,7 +116,7 @@ class Sqlite implements Engine {
   #ask(strings: TemplateStringsArray, values: Parameters<Statement>[1][]): Result {
     const whole = joined(strings, values);
     try {
-      return this.#statements.ask(whole.strings, whole.values);
+      return answerOf(this.#db, whole.strings.join("?"), whole.values);
     } catch (error) {
       throw explained(error);
     }
@@ -134,67 +131,18 @@ class Sqlite implements Engine {
   }
 }
 
-interface Kept {
-  compiled: Compiled<Row, Value[]>;
-  /** It returns rows. */
-  hasRows: boolean;
+/** Bun keeps the most recently used statements compiled. */
+function answerOf(db: Database, text: string, values: readonly Value[]): Result {
+  // A pragma takes effect when it is compiled, and schema changes run once, so neither is kept.
+  if (!/^\s*(?:SELECT|INSERT|UPDATE|DELETE)\s/i.test(text)) {
+    using once = db.prepare<Row, Value[]>(text);
+    return run(once, values);
+  }
+  return run(db.query<Row, Value[]>(text), values);
 }
 
-/** Cache of compiled statements, least recently used first. */
-class Statements {
-  readonly #db: Database;
-  readonly #kept = new Map<string, Kept>();
-  /** SQL text by template, which is the same object at each call. */
-  readonly #texts = new WeakMap<readonly string[], string>();
-
-  constructor(db: Database) {
-    this.#db = db;
-  }
-
-  ask(strings: readonly string[], values: readonly Value[]): Result {
-    const text = this.#textOf(strings);
-    // A pragma takes effect when it is compiled, and schema changes run once, so neither is cached.
-    if (!/^\s*(?:SELECT|INSERT|UPDATE|DELETE)\s/i.test(text)) {
-      using compiled = this.#db.prepare<Row, Value[]>(text);
-      return answerOf({ compiled, hasRows: compiled.columnNames.length > 0 }, values);
-    }
-    return answerOf(this.#keptFor(text), values);
-  }
-
-  clear(): void {
-    for (const { compiled } of this.#kept.values()) compiled.finalize();
-    this.#kept.clear();
-  }
-
-  #textOf(strings: readonly string[]): string {
-    const known = this.#texts.get(strings);
-    if (known !== undefined) return known;
-    const text = strings.join("?");
-    this.#texts.set(strings, text);
-    return text;
-  }
-
-  #keptFor(text: string): Kept {
-    const known = this.#kept.get(text);
-    if (known !== undefined) {
-      this.#kept.delete(text);
-      this.#kept.set(text, known);
-      return known;
-    }
-    const compiled = this.#db.prepare<Row, Value[]>(text);
-    const made = { compiled, hasRows: compiled.columnNames.length > 0 };
-    this.#kept.set(text, made);
-    const [oldest] = this.#kept;
-    if (this.#kept.size > SQLITE_STATEMENTS_MAX && oldest !== undefined) {
-      this.#kept.delete(oldest[0]);
-      oldest[1].compiled.finalize();
-    }
-    return made;
-  }
-}
-
-function answerOf({ compiled, hasRows }: Kept, values: readonly Value[]): Result {
-  if (!hasRows) return { rows: [], count: compiled.run(...values).changes };
+function run(compiled: Compiled<Row, Value[]>, values: readonly Value[]): Result {
+  if (compiled.columnNames.length === 0) return { rows: [], count: compiled.run(...values).changes };
   const rows = compiled.all(...values);
   return { rows, count: rows.length };
 }
