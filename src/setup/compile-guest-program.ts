@@ -5,7 +5,6 @@
 import { join } from "node:path";
 import { setInterpreter } from "./elf-interpreter.ts";
 import { GUEST_PROGRAM } from "./guest-sources.ts";
-import { layOutForHugePages } from "./huge-page-layout.ts";
 import { plainDescriptors } from "./plain-descriptors.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
@@ -34,4 +33,3 @@ await Bun.build({
   plugins: [plainDescriptors],
 });
 await setInterpreter(outfile, loader);
-await layOutForHugePages(outfile);

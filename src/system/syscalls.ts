@@ -22,7 +22,6 @@ const libc = onFirstUse({
     returns: FFIType.i64,
   },
   madvise: { args: [FFIType.i64, FFIType.u64, FFIType.i32], returns: FFIType.i32 },
-  posix_fadvise: { args: [FFIType.i32, FFIType.i64, FFIType.i64, FFIType.i32], returns: FFIType.i32 },
   mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
@@ -61,7 +60,6 @@ const FICLONE = 0x40049409n;
 const LO_FLAGS_AUTOCLEAR = 4;
 const PROT_READ = 1;
 const MAP_SHARED = 1;
-const POSIX_FADV_DONTNEED = 4;
 const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_READ = 22;
 
@@ -191,11 +189,6 @@ export function letGoOfMemory(folder: string): void {
     heldInMemory.delete(path);
     for (const { at, size } of maps) if (libc().munmap(at, BigInt(size)) !== 0) failed(`letting go of ${path}`);
   }
-}
-
-/** Drops the file's clean, unused pages from the page cache. The kernel may keep them. */
-export function dropFromMemory(file: number): void {
-  libc().posix_fadvise(file, 0n, 0n, POSIX_FADV_DONTNEED);
 }
 
 /** An exclusive lock that the kernel releases when this process ends, if it was not released before. */
