@@ -27,7 +27,6 @@ import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { outliveOthers } from "../system/oom-score.ts";
 import { startTicks } from "../system/start-ticks.ts";
-import { answerFirst } from "../system/thread-priority.ts";
 import { banner } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
@@ -56,7 +55,6 @@ export async function serve(config: Config): Promise<number> {
   const log = stderrLog;
   outliveOthers();
   shieldTools();
-  answerFirst(process.pid);
   const program = bundleEdge(data);
   program.catch(() => undefined);
   await prepareStoreFiles(data.storeFile);

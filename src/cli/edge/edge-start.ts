@@ -14,7 +14,6 @@ import { limitEdgeMemory } from "../../system/cgroup/edge-memory.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { edgeId } from "../../system/id-range.ts";
 import { openFilesMax } from "../../system/open-files.ts";
-import { answerFirst } from "../../system/thread-priority.ts";
 import { bundleProgram, spawnUnprivileged } from "../../system/unprivileged-process.ts";
 import { SPLICE_NAME } from "./splice-place.ts";
 
@@ -89,7 +88,6 @@ function usual(): number {
 
 function started(program: string, uid: number, log: EdgeLog): StartedProcess & { pid: number } {
   const child = spawnUnprivileged({ program, uid, files: openFilesMax(), capability: CAPABILITY, env: ENVIRONMENT });
-  answerFirst(child.pid);
   void logComplaints(child.stderr, log);
   return {
     pid: child.pid,
