@@ -15,7 +15,6 @@ import type { BuildLimits } from "../control/builds/build-limits.ts";
 import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
 import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
-import { READY_ALL_MAX, READY_MAX, REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { CONFIG_FILE_VARIABLE, likeliest, SETTINGS, type SettingKey, settingValues, type Value } from "./settings.ts";
 
 type VolumeKey = Extract<SettingKey, `volume${string}`>;
@@ -53,6 +52,11 @@ export interface Config {
   stepsFile: string | undefined;
 }
 
+/** Ready pool: maximum of the minimum per template, and of all templates together. */
+export const READY_MAX = 64;
+const READY_ALL_MAX = 1024;
+/** Concurrent requests and streams to all sandboxes. Bun's maximum. */
+export const REQUESTS_TO_SANDBOXES_MAX = 65_336;
 const RATE_MAX = 1_000_000;
 const QUOTA_MAX = 100_000;
 const NONE = "none";

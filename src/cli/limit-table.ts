@@ -1,10 +1,15 @@
 /** `sandlot limits --all`: every user-visible limit, as a table. docs/limits.md holds the same. */
-import type { Limit } from "../contract/limit.ts";
+import { inBytes, type Limit } from "../contract/limit.ts";
 import { CONTROL_LIMITS } from "../control/published-limits.ts";
-import { EDGE_LIMITS } from "../edge/limits.ts";
+import {
+  EDGE_LIMITS,
+  EDGE_REQUEST_HEAD_MAX_BYTES,
+  EDGE_REQUEST_HEAD_MAX_LINES,
+  EDGE_REQUEST_HEAD_MS,
+} from "../edge/limits.ts";
 import { GUEST_LIMITS } from "../guest/published-limits.ts";
 import { HOST_LIMITS } from "../host/published-limits.ts";
-import { CLI_LIMITS } from "./limits.ts";
+import { IDLE_SECONDS } from "./listeners.ts";
 
 /** In the order of the table. */
 const SCOPES = [
@@ -19,6 +24,34 @@ const SCOPES = [
   "volume",
   "server",
 ] as const satisfies readonly Limit["scope"][];
+
+/** Limits of the listeners that clients can reach. Streams to sandboxes may be idle for longer. */
+const CLI_LIMITS: readonly Limit[] = [
+  {
+    name: "request head, including the URL",
+    scope: "request",
+    value: inBytes(EDGE_REQUEST_HEAD_MAX_BYTES),
+    error: "431",
+  },
+  {
+    name: "request headers",
+    scope: "request",
+    value: `${EDGE_REQUEST_HEAD_MAX_LINES}`,
+    error: "431",
+  },
+  {
+    name: "time to receive a request head",
+    scope: "connection",
+    value: `${EDGE_REQUEST_HEAD_MS / 1000} seconds`,
+    error: "the connection is closed, even if bytes still arrive",
+  },
+  {
+    name: "idle time of a management connection",
+    scope: "connection",
+    value: `${IDLE_SECONDS} seconds`,
+    error: "the connection is closed; a very slow body or reader counts as idle",
+  },
+];
 
 export const LIMITS: readonly Limit[] = [
   ...CONTROL_LIMITS,

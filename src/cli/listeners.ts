@@ -13,9 +13,10 @@ import { LocalAuthority } from "../tls/local-authority.ts";
 import type { Listen } from "./addresses.ts";
 import type { TlsAddresses } from "./banner.ts";
 import type { Config } from "./config.ts";
-import { IDLE_SECONDS } from "./limits.ts";
 import { TlsListener } from "./tls-listener.ts";
 
+/** How long a management connection may be idle, or its body slow. Bun's maximum. */
+export const IDLE_SECONDS = 255;
 /** Interval between checks whether the certificate of `sandlot tls` is about to expire. */
 const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;
 /** How long, and how often, a port is checked that processes of a killed server may still hold. */

@@ -14,8 +14,7 @@ import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { replaceProcess } from "../system/syscalls.ts";
 import { stateOf } from "./builtin-templates.ts";
-import type { Config } from "./config.ts";
-import { READY_MAX } from "./limits.ts";
+import { type Config, READY_MAX } from "./config.ts";
 import { withStore } from "./own-store.ts";
 import { demandRoot, prepare, runscSteps } from "./prepare.ts";
 

@@ -9,9 +9,8 @@ import { DataFolder } from "../system/data-folder.ts";
 import { keepInMemory } from "../system/mount/memory-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { replaceProcess } from "../system/syscalls.ts";
-import type { Config } from "./config.ts";
+import { type Config, REQUESTS_TO_SANDBOXES_MAX } from "./config.ts";
 import { examineAndPrint, markExamined } from "./doctor.ts";
-import { REQUESTS_TO_SANDBOXES_MAX } from "./limits.ts";
 import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
 
 /**

@@ -11,10 +11,13 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { type Clock, systemClock } from "../base/clock.ts";
+import { scaled } from "../base/time-factor.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { BELOW, imageBelow, imageFolder } from "./image-folder.ts";
-import { IMAGE_REMOVE_MS } from "./limits.ts";
 import { choose, dropMarksOf, type FolderKind, MarkedFolders, noteMaking } from "./marked-folders.ts";
+
+/** Timeout for removing the files of an image. */
+export const IMAGE_REMOVE_MS = scaled(300_000);
 
 /** Names with a leading dot cannot be mistaken for images. */
 const IMAGES: FolderKind = {

@@ -7,12 +7,14 @@ import { chmodSync, lstatSync, mkdirSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "../system/command.ts";
-import type { Lower } from "../system/mount/lower.ts";
+import type { Lower } from "../system/mount/mount-job.ts";
 import type { Disks } from "./disk/disks.ts";
-import { IMAGE_COPY_MS } from "./limits.ts";
 
+/** Timeout for copying the files of a finished build. */
+export const IMAGE_COPY_MS = scaled(900_000);
 /** Maximum total size of all such names of an image. */
 const LINKED_NAMES_MAX_BYTES = 64 * 1024 * 1024;
 /** Names to process before yielding the event loop. */

@@ -10,10 +10,9 @@ import { Fault } from "../contract/fault.ts";
 import { attempt, run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { formOf } from "../system/mount/layers.ts";
-import type { Lower } from "../system/mount/lower.ts";
+import type { Lower } from "../system/mount/mount-job.ts";
 import type { Disks } from "./disk/disks.ts";
-import { writeAllNames } from "./hard-links.ts";
-import { IMAGE_COPY_MS } from "./limits.ts";
+import { IMAGE_COPY_MS, writeAllNames } from "./hard-links.ts";
 
 /** Changed files for the mount thread to check before other jobs get their turn. */
 const IMAGE_INDEX_TURN = 512;

@@ -16,16 +16,16 @@ import { join } from "node:path";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { Leases } from "../base/leases.ts";
 import { described, stderrLog } from "../base/log.ts";
+import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { run } from "../system/command.ts";
 import type { IdForm } from "../system/id-range.ts";
-import type { Lower } from "../system/mount/lower.ts";
+import type { Lower } from "../system/mount/mount-job.ts";
 import { mountPoints } from "../system/mount/mount-namespace.ts";
-import { cachedStack, stackedOn } from "./cached-images.ts";
+import { cachedStack, IMAGE_REMOVE_MS, stackedOn } from "./cached-images.ts";
 import type { Disks } from "./disk/disks.ts";
 import { bytesOf, copyUpper } from "./image-copy.ts";
 import { imageBelow, imageFolder } from "./image-folder.ts";
-import { IMAGE_REMOVE_MS, IMAGE_SYNC_MS } from "./limits.ts";
 import type { MarkedFolders } from "./marked-folders.ts";
 import { demandMountPoints } from "./mount-points.ts";
 
@@ -33,6 +33,9 @@ import { demandMountPoints } from "./mount-points.ts";
 export const IMAGE_LEVELS_MAX = 20;
 /** How long a new or just used image stays without being named, until control has recorded it. */
 export const IMAGE_FRESH_MS = 60_000;
+
+/** Timeout for writing the files of a finished build to the disk. */
+const IMAGE_SYNC_MS = scaled(300_000);
 
 const IMAGE_FORMAT = 1;
 /** Image names have no dot, so these suffixes cannot clash. */

@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { attempt, run } from "../system/command.ts";
 import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, type IdForm } from "../system/id-range.ts";
-import type { Lower } from "../system/mount/lower.ts";
+import type { Lower } from "../system/mount/mount-job.ts";
 import { mountPoints } from "../system/mount/mount-namespace.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { IMAGE_LEVELS_MAX } from "./images.ts";

@@ -11,7 +11,7 @@ import { Disks } from "../images/disk/disks.ts";
 import type { Processors } from "../system/cgroup/processors.ts";
 import type { IdRange } from "../system/id-range.ts";
 import type { IdRanges } from "../system/id-ranges.ts";
-import type { Lower } from "../system/mount/lower.ts";
+import type { Lower } from "../system/mount/mount-job.ts";
 import type { Mounts } from "../system/mount/mounts.ts";
 import { openFilesMax } from "../system/open-files.ts";
 import { startTicks } from "../system/start-ticks.ts";

@@ -9,7 +9,7 @@ import { Disks } from "../images/disk/disks.ts";
 import type { Processors } from "../system/cgroup/processors.ts";
 import type { IdRange } from "../system/id-range.ts";
 import type { IdRanges } from "../system/id-ranges.ts";
-import type { Lower } from "../system/mount/lower.ts";
+import type { Lower } from "../system/mount/mount-job.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { makeFolder, takeAllocation } from "./allocation.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";

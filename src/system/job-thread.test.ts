@@ -25,15 +25,24 @@ test("a failure comes with its status and its words, and the next job is done", 
   expect(await thread.do("done")).toBe(true);
 });
 
+test("no free device says when to come again", async () => {
+  await expect(newThread().do("busy")).rejects.toMatchObject({
+    status: 503,
+    message: "no free device; the machine may be overloaded",
+    headers: { "retry-after": "5" },
+  });
+});
+
 test("a shortage says when to come again, and names no path", async () => {
   await expect(newThread().do("short")).rejects.toMatchObject({
     status: 503,
     message: "the job could not be done (EMFILE); the machine may be overloaded",
     headers: { "retry-after": "5" },
+    cause: { message: "open '/secret/path'" },
   });
 });
 
-test("whoever has waited long enough is told to come again; the thread goes on", async () => {
+test("a caller that has waited too long is told to retry; the thread goes on", async () => {
   const thread = newThread(1);
   await expect(thread.do("slow")).rejects.toMatchObject({ status: 503 });
   await expect(thread.do("slow")).rejects.toThrow("the job could not be done within 1 ms");

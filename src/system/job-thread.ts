@@ -5,7 +5,7 @@
 import { Fault } from "../contract/fault.ts";
 import { overloaded, shortageOf } from "./overload.ts";
 
-type JobOutcome = { number: number; value: boolean } | JobFailure;
+type JobOutcome<Value> = { number: number; value: Value } | JobFailure;
 
 interface JobFailure {
   number: number;
@@ -31,32 +31,30 @@ interface JobThreadOptions {
   program: URL;
   /** Describes the work in an error about a shortage. */
   what: string;
-  /** Timeout for a job, including the queue before it. The job still runs to its end. */
-  withinMs: number;
+  /** Timeout for a job, including the queue before it. The job still runs to its end. Undefined: none. */
+  withinMs?: number;
 }
 
-interface Waiter extends PromiseWithResolvers<boolean> {
-  timer: Timer;
+interface Waiter<Value> extends PromiseWithResolvers<Value> {
+  timer: Timer | undefined;
 }
 
-export class JobThread<Job> {
-  readonly #options: JobThreadOptions;
+export class JobThread<Job, Value = boolean> {
   #worker: Worker | undefined;
-  readonly #waiting = new Map<number, Waiter>();
+  readonly #waiting = new Map<number, Waiter<Value>>();
   #next = 0;
 
   /** The thread starts with the first job. */
-  constructor(options: JobThreadOptions) {
-    this.#options = options;
-  }
+  constructor(readonly options: JobThreadOptions) {}
 
-  async do(job: Job): Promise<boolean> {
+  async do(job: Job): Promise<Value> {
     this.#worker ??= this.#start();
-    const { what, withinMs } = this.#options;
+    const { what, withinMs } = this.options;
     const number = this.#next++;
-    const done = Promise.withResolvers<boolean>();
+    const done = Promise.withResolvers<Value>();
     const late = () => this.#take(number)?.reject(overloaded(`${what} within ${withinMs} ms`));
-    this.#waiting.set(number, { ...done, timer: setTimeout(late, withinMs) });
+    const timer = withinMs === undefined ? undefined : setTimeout(late, withinMs);
+    this.#waiting.set(number, { ...done, timer });
     this.#worker.postMessage({ number, job });
     return await done.promise;
   }
@@ -67,9 +65,9 @@ export class JobThread<Job> {
   }
 
   #start(): Worker {
-    const { program, what } = this.#options;
+    const { program, what } = this.options;
     const worker = new Worker(program);
-    worker.onmessage = (event: MessageEvent<JobOutcome>) => {
+    worker.onmessage = (event: MessageEvent<JobOutcome<Value>>) => {
       const outcome = event.data;
       const waiter = this.#take(outcome.number);
       // Deferred: no other message arrives before this handler returns, so a caller that continued here and waited for
@@ -88,7 +86,7 @@ export class JobThread<Job> {
     return worker;
   }
 
-  #take(number: number): Waiter | undefined {
+  #take(number: number): Waiter<Value> | undefined {
     const waiter = this.#waiting.get(number);
     this.#waiting.delete(number);
     clearTimeout(waiter?.timer);
@@ -97,14 +95,14 @@ export class JobThread<Job> {
 }
 
 /** Runs in the thread: performs jobs and sends the results, except for an error after which the thread must end. */
-export function answerJobs<Job>(
+export function answerJobs<Job, Value = boolean>(
   thread: Worker,
-  perform: (job: Job) => boolean,
+  perform: (job: Job) => Value,
   isFatal: (error: unknown) => boolean = () => false,
 ): void {
   thread.onmessage = (event: MessageEvent<{ number: number; job: Job }>) => {
     const { number, job } = event.data;
-    let outcome: JobOutcome;
+    let outcome: JobOutcome<Value>;
     try {
       outcome = { number, value: perform(job) };
     } catch (error) {

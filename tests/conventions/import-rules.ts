@@ -53,15 +53,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   mcp: list("contract"),
 
   system: list("contract base"),
-  "system/cgroup": list("contract base system/data-folder.ts system/limits.ts"),
+  "system/cgroup": list("contract base system/data-folder.ts"),
   "system/mount": list(`
     contract base system/command.ts system/data-folder.ts system/id-range.ts system/mount-calls.ts system/overload.ts
     system/page-size.ts system/syscalls.ts system/user-namespace.ts
   `),
-  "system/net": list("contract base system/command.ts system/data-folder.ts system/limits.ts"),
+  "system/net": list("contract base system/command.ts system/data-folder.ts"),
 
   images: list("contract base system system/mount images/disk"),
-  "images/disk": list("contract base system system/mount images/limits.ts"),
+  "images/disk": list("contract base system system/mount"),
 
   egress: list("contract contract/internal base http1 system"),
 

@@ -14,14 +14,14 @@ import { described, stderrLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import { run } from "../../system/command.ts";
 import { HOST_ID_FIRST, ID_COUNT, type IdForm, type IdRange, SHARED_IDS } from "../../system/id-range.ts";
-import type { Lower } from "../../system/mount/lower.ts";
-import type { EtcFiles, MountJob } from "../../system/mount/mount-job.ts";
+import type { EtcFiles, Lower, MountJob } from "../../system/mount/mount-job.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
-import { DISK_FREE_MIN_BYTES } from "../limits.ts";
 import { identityFiles } from "./disk-identity.ts";
 import { openPool, type Pool } from "./pool.ts";
 import { EXT4_MOUNT, Prototypes } from "./prototypes.ts";
 
+/** With less free space than this, no new sandbox is made, because the running ones need it. */
+export const DISK_FREE_MIN_BYTES = 1024 ** 3;
 /** When a disk to be cloned has more unwritten bytes than this, they are written first. */
 const UNWRITTEN_MAX_BYTES = 8 * 1024 * 1024;
 

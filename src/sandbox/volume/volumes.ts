@@ -23,7 +23,7 @@ import { described, stderrLog } from "../../base/log.ts";
 import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
-import { DISK_FREE_MIN_BYTES } from "../../images/limits.ts";
+import { DISK_FREE_MIN_BYTES } from "../../images/disk/disks.ts";
 import { attempt } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { mountPoints } from "../../system/mount/mount-namespace.ts";

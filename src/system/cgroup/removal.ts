@@ -6,10 +6,15 @@
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { rmdir } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
-import { CGROUP_REMOVE_MS } from "../limits.ts";
 import { cgroupTrees } from "./cgroups.ts";
 
+/**
+ * Timeout for the processes of a cgroup to end, however many hierarchies it is in. On a busy machine the memory of a
+ * large sandbox takes a while to be freed.
+ */
+export const CGROUP_REMOVE_MS = scaled(20_000);
 const UNENDED_SHOWN_MAX = 20;
 /** Killed processes are gone within a few milliseconds; the retry delays grow from the first to the second. */
 const CGROUP_REMOVE_RETRY_MIN_MS = 1;

@@ -4,14 +4,7 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { readText } from "../data-folder.ts";
 import { HOST_ROOT_ON_DISK, type IdForm } from "../id-range.ts";
-import {
-  filesystemOptions,
-  MOUNT_ATTR_NODEV,
-  MOUNT_ATTR_NOSUID,
-  MOUNT_ATTR_RDONLY,
-  mapInPlace,
-  showAt,
-} from "../mount-calls.ts";
+import { MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY, mapInPlace, showAt } from "../mount-calls.ts";
 import {
   attributeOf,
   detachMount,
@@ -25,8 +18,7 @@ import {
   withLoopDevice,
 } from "../syscalls.ts";
 import { IdMappings, isMappedAlready, withTenantsMapping } from "./id-mapping.ts";
-import type { Lower } from "./lower.ts";
-import type { EtcFiles, MountJob, OverlayJob } from "./mount-job.ts";
+import type { EtcFiles, Lower, MountJob, OverlayJob } from "./mount-job.ts";
 import { mountPoints } from "./mount-namespace.ts";
 
 /**
@@ -148,20 +140,15 @@ function showLower({ folder, ids }: Lower, path: string, mappings: IdMappings): 
  * much later.
  */
 function demandWhole(target: string): void {
-  const shown = new Set(filesystemOptions(target) ?? listedOptions(target));
+  const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
+    .split("\n")
+    .findLast((each) => each.split(" ")[4] === target);
+  const shown = new Set(line?.split(" ").at(-1)?.split(","));
   const lacks = OVERLAY_OPTIONS.filter((name) => !isOn(name, shown));
   if (!shown.has("rw")) lacks.push("rw");
   if (lacks.length === 0) return;
   detachMount(target);
   throw new Fault(500, `the kernel mounted a sandbox's root without ${lacks.join(", ")}; its log may say why`);
-}
-
-/** Reads the list of all mounts, which is long. */
-function listedOptions(target: string): string[] | undefined {
-  const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
-    .split("\n")
-    .findLast((each) => each.split(" ")[4] === target);
-  return line?.split(" ").at(-1)?.split(",");
 }
 
 /** The kernel shows an option only if it differs from the module's default. */

@@ -1,10 +1,12 @@
-/**
- * Jobs of the mount worker and their results. Error objects do not pass between threads intact, so their fields are
- * sent.
- */
-import { Fault } from "../../contract/fault.ts";
-import { overloaded, shortageOf } from "../overload.ts";
-import type { Lower } from "./lower.ts";
+/** Jobs of the mount worker. */
+import type { IdForm } from "../id-range.ts";
+
+/** A read-only layer of a root filesystem. A sandbox starts from several of them, topmost first. */
+export interface Lower {
+  folder: string;
+  /** How file owners are stored on the disk. */
+  ids: IdForm;
+}
 
 export type MountJob =
   /** Attaches an image file to a self-freeing loop device and mounts it. */
@@ -70,32 +72,4 @@ export interface OverlayJob {
   folder: string;
   /** The same as for the disk. */
   firstId: number | undefined;
-}
-
-/** One or more jobs, performed in order. */
-export interface MountRequest {
-  number: number;
-  jobs: readonly MountJob[];
-}
-
-/** Fewer values than jobs: the last performed job was a reflink that failed, so the rest was skipped. */
-export type MountOutcome = { number: number; values: boolean[] } | MountFailure;
-
-interface MountFailure {
-  number: number;
-  status: number;
-  error: string;
-  /** The kernel's code of the resource that the machine is short of, if that is the reason. */
-  shortage: string | undefined;
-}
-
-export function mountFailure(number: number, thrown: unknown): MountFailure {
-  const error = thrown instanceof Error ? thrown.message : String(thrown);
-  return { number, status: Fault.from(thrown).status, error, shortage: shortageOf(thrown) };
-}
-
-/** Rebuilds the error for the caller. */
-export function mountFault({ status, error, shortage }: Omit<MountFailure, "number">): Fault {
-  if (shortage !== undefined) return overloaded(`a disk could not be made ready (${shortage})`, new Error(error));
-  return status === 503 ? overloaded(error) : new Fault(status, error);
 }

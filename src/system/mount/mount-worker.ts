@@ -2,6 +2,7 @@
 
 import { closeSync, openSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
+import { answerJobs } from "../job-thread.ts";
 import {
   detachMount,
   holdInMemory,
@@ -18,22 +19,14 @@ import {
 } from "../syscalls.ts";
 import { lacksNames, mapFolder, mountDisk, mountOverlay, release, showImage } from "./layers.ts";
 import { deviceOf } from "./loop-devices.ts";
-import { type MountJob, type MountOutcome, type MountRequest, mountFailure } from "./mount-job.ts";
+import type { MountJob } from "./mount-job.ts";
 import { unwrittenBytes } from "./unwritten.ts";
 
 declare const self: Worker;
 
-self.onmessage = (event: MessageEvent<MountRequest>) => {
-  const { number, jobs } = event.data;
-  let outcome: MountOutcome;
-  try {
-    outcome = { number, values: performAll(jobs) };
-  } catch (error) {
-    outcome = mountFailure(number, error);
-  }
-  self.postMessage(outcome);
-};
+answerJobs(self, performAll);
 
+/** Fewer values than jobs: the last performed job was a reflink that failed, so the rest was skipped. */
 function performAll(jobs: readonly MountJob[]): boolean[] {
   const values: boolean[] = [];
   for (const job of jobs) {

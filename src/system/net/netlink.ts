@@ -7,8 +7,11 @@ import { FFIType, ptr } from "bun:ffi";
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { errorNumber, onFirstUse, SystemError } from "../../base/c-library.ts";
 import { Fault } from "../../contract/fault.ts";
-import { NETLINK_ANSWER_BYTES, NETLINK_ANSWERS_MAX } from "../limits.ts";
 import { visit } from "./namespace-visit.ts";
+
+/** Responses: bytes to read at once, and reads until a request counts as unanswered. */
+const NETLINK_ANSWER_BYTES = 64 * 1024;
+export const NETLINK_ANSWERS_MAX = 4096;
 
 const libc = onFirstUse({
   socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },

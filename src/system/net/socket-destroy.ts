@@ -5,8 +5,7 @@
  * The kernel destroys one socket at a time, so they are listed first, by peer address.
  */
 import { SystemError } from "../../base/c-library.ts";
-import { NETLINK_ANSWERS_MAX } from "../limits.ts";
-import { attribute, endOfList, NETLINK_SOCK_DIAG, NetlinkSocket } from "./netlink.ts";
+import { attribute, endOfList, NETLINK_ANSWERS_MAX, NETLINK_SOCK_DIAG, NetlinkSocket } from "./netlink.ts";
 
 /** The kernel's responses to so many requests fit a socket's buffer. */
 const CONNECTIONS_DESTROYED_AT_ONCE = 64;

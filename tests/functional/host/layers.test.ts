@@ -1,7 +1,7 @@
 /** Disk space of builds and sandboxes: bounded, and nothing is left when there is no room. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DISK_FREE_MIN_BYTES } from "../../../src/images/disk/disks.ts";
 import { DISK_BYTES_PER_FILE, DISK_SMALL_MB } from "../../../src/images/disk/prototypes.ts";
-import { DISK_FREE_MIN_BYTES } from "../../../src/images/limits.ts";
 import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
 import { build, demandReady, requestOf, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
