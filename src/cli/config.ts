@@ -10,14 +10,12 @@ import { Fault } from "../contract/fault.ts";
 import { parsePrivateNetworks } from "../contract/private-networks.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runtime-name.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
-import { REQUEST_RATES_DEFAULT, type RequestRates } from "../control/access/request-rates.ts";
+import type { RequestRates } from "../control/access/request-rates.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
-import { type ConnectionLimits, EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
+import type { ConnectionLimits } from "../edge/limits.ts";
 import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
-import { CONFIG_FILE_VARIABLE, likeliest, SETTINGS, type SettingKey, settingValues, type Value } from "./settings.ts";
-
-type VolumeKey = Extract<SettingKey, `volume${string}`>;
+import { CONFIG_FILE_VARIABLE, defaultOf, likeliest, SETTINGS, type SettingKey, settingValues } from "./settings.ts";
 
 export interface Config {
   dataFolder: string;
@@ -61,57 +59,70 @@ const RATE_MAX = 1_000_000;
 const QUOTA_MAX = 100_000;
 const NONE = "none";
 const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
-const VOLUMES_PER_TEAM = { min: 0, max: 100_000 };
 /** CRIU and crun take each of them as an argument. */
-const VOLUMES_PER_SANDBOX = { min: 0, max: 64 };
+const VOLUMES_PER_SANDBOX_MAX = 64;
+const MIB = 1024 ** 2;
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
-  const value = settingValues(env);
+  const given = settingValues(env);
+  const value = (key: SettingKey) => given(key) ?? defaultOf(key);
+  const count = (key: SettingKey, least: number, most: number) => parseCount(key, value(key), least, most);
+  const quota = (key: SettingKey) => (value(key) === NONE ? undefined : count(key, 1, QUOTA_MAX));
   refuseUnknown(env);
-  parseTimeFactor(value("timeFactor"));
-  const readyPerKind = parseCount("ready", value("ready") ?? "2", 0, READY_MAX);
-  const logMaxBytes = parseCount("buildLogMB", value("buildLogMB") ?? "10", 1, 100) * 1024 ** 2;
+  parseTimeFactor(given("timeFactor"));
+  const readyPerKind = count("ready", 0, READY_MAX);
+  const logMaxBytes = count("buildLogMB", 1, 100) * MIB;
+  const volumeMaxMB = count("volumeSizeMaxMB", VOLUME_MB.min, VOLUME_MB.max);
+  const [bandwidthMbit, diskMB] = [quota("bandwidthMbit"), quota("diskMBPerSecond")];
   return {
-    dataFolder: absolute("data", value("data") ?? "/var/lib/sandlot"),
-    cacheFolder: absolute("cache", value("cache") ?? "/var/cache/sandlot"),
+    dataFolder: absolute("data", value("data")),
+    cacheFolder: absolute("cache", value("cache")),
     definitions: DEFINITIONS,
-    templates: parseTemplates(value("with") ?? ""),
-    listen: parseListen("listen", value("listen") ?? "127.0.0.1:3000"),
-    addresses: parseAddresses(value),
-    wall: parseRuntimeName(value("wall") ?? "crun"),
-    runsc: parsePath("runsc", value("runsc")),
+    templates: parseTemplates(given("with") ?? ""),
+    listen: parseListen("listen", value("listen")),
+    addresses: parseAddresses(given),
+    wall: parseRuntimeName(value("wall")),
+    runsc: parsePath("runsc", given("runsc")),
     readyPerKind,
-    readyMax: parseCount("readyMax", value("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
-    resolver: parseResolver(value("resolver")),
-    privateRanges: parsePrivate("privateRanges", value("privateRanges") ?? NONE),
-    debianMirror: value("debianMirror"),
-    allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside") ?? "refuse", "allow", "refuse"),
+    readyMax: parseCount("readyMax", given("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
+    resolver: parseResolver(given("resolver")),
+    privateRanges: parsePrivate("privateRanges", value("privateRanges")),
+    debianMirror: given("debianMirror"),
+    allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside"), "allow", "refuse"),
     builds: {
-      atOnce: parseCount("builds", value("builds") ?? "2", 1, 64),
-      waitingPerTeam: parseCount("buildsWaiting", value("buildsWaiting") ?? "20", 1, 1000),
-      stepsMax: parseCount("buildSteps", value("buildSteps") ?? "100", 1, 1000),
+      atOnce: count("builds", 1, 64),
+      waitingPerTeam: count("buildsWaiting", 1, 1000),
+      stepsMax: count("buildSteps", 1, 1000),
       logMaxBytes,
-      uploadMaxBytes: parseCount("uploadMB", value("uploadMB") ?? "1024", 1, 65_536) * 1024 ** 2,
+      uploadMaxBytes: count("uploadMB", 1, 65_536) * MIB,
     },
     buildBounds: {
-      maxMs: parseCount("buildMinutes", value("buildMinutes") ?? "60", 1, 1440) * 60_000,
-      readyMaxMs: parseCount("buildReadyMinutes", value("buildReadyMinutes") ?? "10", 1, 1440) * 60_000,
+      maxMs: count("buildMinutes", 1, 1440) * 60_000,
+      readyMaxMs: count("buildReadyMinutes", 1, 1440) * 60_000,
       logMaxBytes,
     },
     requestRates: {
-      reads: parseRate("readsPerSecond", value, REQUEST_RATES_DEFAULT.reads),
-      changes: parseRate("changesPerSecond", value, REQUEST_RATES_DEFAULT.changes),
-      files: parseRate("filesPerSecond", value, REQUEST_RATES_DEFAULT.files),
+      reads: count("readsPerSecond", 1, RATE_MAX),
+      changes: count("changesPerSecond", 1, RATE_MAX),
+      files: count("filesPerSecond", 1, RATE_MAX),
     },
     connections: {
-      perSandbox: parseConnections("connectionsPerSandbox", value, EDGE_CONNECTIONS_DEFAULT.perSandbox),
-      perTeam: parseConnections("connectionsPerTeam", value, EDGE_CONNECTIONS_DEFAULT.perTeam),
+      perSandbox: count("connectionsPerSandbox", 1, REQUESTS_TO_SANDBOXES_MAX),
+      perTeam: count("connectionsPerTeam", 1, REQUESTS_TO_SANDBOXES_MAX),
     },
-    quotas: parseQuotas(value),
-    volumes: parseVolumes(value),
-    localImages: parseLocalImages(value("images") ?? ""),
-    registries: parseRegistries(value("registries") ?? ""),
-    stepsFile: parsePath("stepsFile", value("stepsFile")),
+    quotas: {
+      ...(bandwidthMbit !== undefined && { bandwidthMbit }),
+      ...(diskMB !== undefined && { diskBytesPerSecond: diskMB * MIB }),
+    },
+    volumes: {
+      sizeMB: count("volumeSizeMB", VOLUME_MB.min, volumeMaxMB),
+      sizeMaxMB: volumeMaxMB,
+      perTeam: count("volumesPerTeam", 0, 100_000),
+      mountsPerSandbox: count("volumesPerSandbox", 0, VOLUMES_PER_SANDBOX_MAX),
+    },
+    localImages: parseLocalImages(given("images") ?? ""),
+    registries: parseRegistries(given("registries") ?? ""),
+    stepsFile: parsePath("stepsFile", given("stepsFile")),
   };
 }
 
@@ -137,7 +148,7 @@ export function definitionOf(name: string): TemplateDefinition {
 }
 
 function refuseUnknown(env: Record<string, string | undefined>): void {
-  const variables = new Set<string>([...SETTINGS.map((setting) => setting.variable), CONFIG_FILE_VARIABLE]);
+  const variables = new Set([...Object.keys(SETTINGS), CONFIG_FILE_VARIABLE]);
   for (const name of Object.keys(env)) {
     if (!name.startsWith("SANDLOT_") || variables.has(name)) continue;
     throw new Fault(400, `the environment has the unknown setting ${name}; ${likeliest(name, [...variables])}`);
@@ -161,36 +172,6 @@ function parseCount(key: string, text: string, least: number, most: number): num
     throw new Fault(400, `${key} must be a whole number from ${least} to ${most}, not "${text}"`);
   }
   return count;
-}
-
-function parseVolumes(value: Value<VolumeKey>): Config["volumes"] {
-  const read = (key: VolumeKey, otherwise: string, bounds: { min: number; max: number }) =>
-    parseCount(key, value(key) ?? otherwise, bounds.min, bounds.max);
-  const sizeMaxMB = read("volumeSizeMaxMB", "102400", VOLUME_MB);
-  return {
-    sizeMB: read("volumeSizeMB", "10240", { min: VOLUME_MB.min, max: sizeMaxMB }),
-    sizeMaxMB,
-    perTeam: read("volumesPerTeam", "100", VOLUMES_PER_TEAM),
-    mountsPerSandbox: read("volumesPerSandbox", "16", VOLUMES_PER_SANDBOX),
-  };
-}
-
-function parseRate(key: SettingKey, value: Value<SettingKey>, otherwise: number): number {
-  return parseCount(key, value(key) ?? String(otherwise), 1, RATE_MAX);
-}
-
-function parseConnections(key: SettingKey, value: Value<SettingKey>, otherwise: number): number {
-  return parseCount(key, value(key) ?? String(otherwise), 1, REQUESTS_TO_SANDBOXES_MAX);
-}
-
-function parseQuotas(value: Value<SettingKey>): SandboxQuotas {
-  const [mbit, mebibytes] = [value("bandwidthMbit") ?? NONE, value("diskMBPerSecond") ?? NONE];
-  return {
-    ...(mbit !== NONE && { bandwidthMbit: parseCount("bandwidthMbit", mbit, 1, QUOTA_MAX) }),
-    ...(mebibytes !== NONE && {
-      diskBytesPerSecond: parseCount("diskMBPerSecond", mebibytes, 1, QUOTA_MAX) * 1024 ** 2,
-    }),
-  };
 }
 
 /** True for the first of the two words. */

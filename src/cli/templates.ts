@@ -12,7 +12,6 @@ import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
-import { replaceProcess } from "../system/syscalls.ts";
 import { stateOf } from "./builtin-templates.ts";
 import { type Config, READY_MAX } from "./config.ts";
 import { withStore } from "./own-store.ts";
@@ -25,7 +24,7 @@ const BY_SETTING = "default";
 
 export function listTemplates(config: Config): Promise<number> {
   demandRoot();
-  enterMounts(config, ["templates"]);
+  enterMounts(config);
   return withStore(config, async (store) => {
     for (const line of await listed(store, config)) console.log(line);
     return 0;
@@ -60,14 +59,11 @@ export async function metrics({ dataFolder }: Config): Promise<number> {
 }
 
 /** The server's mounts are only visible in its mount namespace. */
-function enterMounts(config: Config, args: readonly string[]): void {
+function enterMounts(config: Config): void {
   const namespace = new MountNamespace(new DataFolder(config.dataFolder));
   if (namespace.entered || !namespace.exists) return;
-  const [nsenter = "", ...enter] = namespace.enterCommand;
-  const program = Bun.which(nsenter);
-  if (program === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
   const env = Object.fromEntries(Object.entries(process.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])));
-  replaceProcess([program, ...enter, process.execPath, join(import.meta.dir, "main.ts"), ...args], env);
+  namespace.continueInside([join(import.meta.dir, "main.ts"), "templates"], env);
 }
 
 async function listed(store: Store, { dataFolder, definitions }: Config): Promise<string[]> {

@@ -2,13 +2,11 @@
 import { release } from "node:os";
 import { join } from "node:path";
 import { described, stderrLog } from "../base/log.ts";
-import { Fault } from "../contract/fault.ts";
 import { removeGoneServers } from "../setup/gone-servers.ts";
 import { cgroupTrees } from "../system/cgroup/cgroups.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { keepInMemory } from "../system/mount/memory-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
-import { replaceProcess } from "../system/syscalls.ts";
 import { type Config, REQUESTS_TO_SANDBOXES_MAX } from "./config.ts";
 import { examineAndPrint, markExamined } from "./doctor.ts";
 import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
@@ -44,10 +42,6 @@ export async function up(config: Config): Promise<number> {
   });
   const namespace = new MountNamespace(data);
   await namespace.make();
-  const program = join(import.meta.dir, "main.ts");
-  const nsenter = Bun.which("nsenter");
-  if (nsenter === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
-  const [, ...enter] = namespace.enterCommand;
   const env = Object.fromEntries(
     Object.entries(process.env).flatMap(([k, v]) => (v === undefined || PROXIES.test(k) ? [] : [[k, v]])),
   );
@@ -59,7 +53,7 @@ export async function up(config: Config): Promise<number> {
   // By default the garbage collector runs after every small allocation, as of every boot, and not only when enough was
   // allocated.
   env.BUN_GC_TIMER_DISABLE = "1";
-  replaceProcess([nsenter, ...enter, process.execPath, program, "serve"], env);
+  return namespace.continueInside([join(import.meta.dir, "main.ts"), "serve"], env);
 }
 
 /** Without tmpfs the server is slower, but works. */

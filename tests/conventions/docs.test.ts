@@ -53,7 +53,7 @@ const api = readText("docs/api.md");
 describe("configuration.md", () => {
   test("has the settings, and no others", () => {
     const rows = tableRows(readText("docs/configuration.md"), ["Variable", "Key", "Default", "Meaning"]);
-    const settings = SETTINGS.map(({ variable, key, default: value, description }) => ({
+    const settings = Object.entries(SETTINGS).map(([variable, { key, default: value, description }]) => ({
       Variable: variable,
       Key: key,
       Default: value,

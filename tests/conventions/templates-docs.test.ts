@@ -29,7 +29,7 @@ const words = (cell = "") => cell.split(", ");
 test("has the bounds, and the settings that change them", () => {
   const rows = tableRows(page, ["What", "Bound", "Setting"]);
   for (const { Bound = "", Setting = "" } of rows.filter(({ Setting }) => Setting !== "")) {
-    const setting = SETTINGS.find(({ variable }) => variable === Setting);
+    const [, setting] = Object.entries(SETTINGS).find(([variable]) => variable === Setting) ?? [];
     expect([Setting, Bound.match(/^\d+/)?.[0]]).toEqual([Setting, setting?.default ?? ""]);
   }
   expect(rows.filter(({ Setting }) => Setting === "").map(({ Bound }) => Bound)).toEqual([

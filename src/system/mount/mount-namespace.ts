@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { attempt, run } from "../command.ts";
 import type { DataFolder } from "../data-folder.ts";
-import { detachMount } from "../syscalls.ts";
+import { detachMount, replaceProcess } from "../syscalls.ts";
 
 const UNPIN_TRIES = 5;
 const HYBRID_UNIFIED = "/sys/fs/cgroup/unified";
@@ -71,6 +71,14 @@ export class MountNamespace {
   /** A command line prefix that runs a command inside. */
   get enterCommand(): string[] {
     return ["nsenter", `--mount=${this.#pin}`, "--"];
+  }
+
+  /** Replaces this process by Bun with these arguments, inside. */
+  continueInside(args: readonly string[], env: Record<string, string>): never {
+    const [name = "", ...enter] = this.enterCommand;
+    const nsenter = Bun.which(name);
+    if (nsenter === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
+    replaceProcess([nsenter, ...enter, process.execPath, ...args], env);
   }
 
   /** Uses the system call: umount may not find the mount while other processes mount and unmount. */
