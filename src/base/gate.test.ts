@@ -36,7 +36,7 @@ test("no more than its places are inside at once, and the others follow in their
 });
 
 // Seen to fail: the others waited behind the whole line.
-test("who has a long line keeps nobody else waiting behind it", async () => {
+test("a long queue of one key does not delay other keys", async () => {
   const visitors = new Visitors(new Gate(2));
   const line = Array.from({ length: 50 }, (_, at) => visitors.come(`many ${at}`, "many"));
   const other = visitors.come("other", "other");

@@ -79,7 +79,7 @@ describe("one at a time by key", () => {
     expect(await Promise.all(answers)).toEqual(["a", "b", "c"]);
   });
 
-  test("whoever comes as the last one leaves still waits for those who wait", async () => {
+  test("a newcomer waits behind those already waiting", async () => {
     const lines = new OneAtATimeByKey();
     let inside = 0;
     let most = 0;

@@ -81,7 +81,7 @@ describe("steps", () => {
     expect(steps.map(({ name }) => name)).toEqual(["attach b"]);
   });
 
-  test("are none when nobody records", () => {
+  test("are not kept without a recorder", () => {
     expect(isRecording()).toBe(false);
     const steps = recorded();
     const end = beginStep("begun");

@@ -86,7 +86,7 @@ test("a touch moves the time of its last use", async () => {
   expect(await blobs.touch("b")).toBe(false);
 });
 
-test("nobody but the owner of the folder can read it", async () => {
+test("only the owner of the folder can read it", async () => {
   await blobs.put("files/a", streamOf("x"), MAX);
   const modes = ["incoming", "whole", "whole/files", "whole/files/a"].map((path) => statSync(join(folder, path)).mode);
   expect(modes.map((mode) => mode & 0o777)).toEqual([0o700, 0o700, 0o700, 0o600]);
@@ -219,7 +219,7 @@ test("a blob can be read to its end although it was replaced or removed", async 
   expect(await new Response(reading).text()).toBe(long);
 });
 
-test("who stops reading leaves no open file", async () => {
+test("a reader that stops leaves no open file", async () => {
   await blobs.put("a", streamOf("x".repeat(MAX)), MAX);
   const open = () => readdirSync("/proc/self/fd").length;
   const before = open();

@@ -96,7 +96,7 @@ test("a head that is too long, or has too many headers, is 431", async () => {
 });
 
 test(
-  "who sends no whole head in time is cut, however it trickles",
+  "a connection without a complete head in time is closed",
   async () => {
     const heard = await Promise.all([
       answer(""),
@@ -110,7 +110,7 @@ test(
 );
 
 test(
-  "a body that trickles, an answer that nobody takes, and a connection that is silent, are cut",
+  "slow bodies, unread responses and silent connections are closed",
   async () => {
     const begun = `${HEAD}Content-Length: 1000\r\n\r\n`;
     const kept = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";

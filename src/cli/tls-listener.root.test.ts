@@ -193,7 +193,7 @@ test.each([
   expect(await shownAt(listening.port)).toBe("first");
 });
 
-test("who connects while certificates change is never turned away", async () => {
+test("no connection is refused while certificates change", async () => {
   await using listening = await Listening.open();
   const answered = Array.from({ length: CALLERS }, () => 0);
   const failed: string[] = [];

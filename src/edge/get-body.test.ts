@@ -236,7 +236,7 @@ describe.each(WAYS)("%s", (_name, ask) => {
     expect(told).toBe(`GET counted 5 ${digest(5)}`);
   });
 
-  test("reaches a private sandbox with the token, and nobody without", async () => {
+  test("reaches a private sandbox only with the token", async () => {
     await using service = await Telling.start();
     edge.access = { ...edge.access, trafficToken: TOKEN };
     edge.place();

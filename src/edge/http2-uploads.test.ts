@@ -20,7 +20,7 @@ test("a client may send as much of one body as of all before it is asked for mor
 });
 
 // Without a bound, all of them arrive: 128 MiB. The rest is the connection's own window.
-test("many bodies on one connection that nobody takes are not read, and arrive whole once they are taken", async () => {
+test("unread bodies of one connection are not buffered, and arrive complete later", async () => {
   await using edge = new EdgeUnderTest();
   const woken = Promise.withResolvers<void>();
   edge.end();

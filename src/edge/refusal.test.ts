@@ -62,7 +62,7 @@ test("nothing that the sender wrote becomes markup", async () => {
   expect(page).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;");
 });
 
-describe("a page is for people who navigate", () => {
+describe("a page is for navigation in a browser", () => {
   test.each([
     [true, { "user-agent": CHROME }],
     [true, { "user-agent": "MSIE 6.0" }],

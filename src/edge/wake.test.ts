@@ -65,7 +65,7 @@ describe("a request to a paused sandbox", () => {
     expect(await (await answered).text()).toBe("before after");
   });
 
-  test("names its port and its token to whoever wakes", async () => {
+  test("passes its port and its token to the resume", async () => {
     woken.resolve();
     await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
     await edge.fetch(service.port ?? 0, "/", { headers: { "X-Access-Token": "abc" } });
@@ -88,7 +88,7 @@ describe("a request to a paused sandbox", () => {
     expect(asked).toEqual([{ port, accessToken: null, trafficToken: null, mayWake }]);
   });
 
-  test("to a port that nobody listens on is a closed port, after it was woken", async () => {
+  test("to a port without a listener is a closed port after the resume", async () => {
     woken.resolve();
     const port = await closedPort();
     const response = await edge.fetch(port, "/");
@@ -233,7 +233,7 @@ describe("when the sandbox is paused or ends", () => {
     expect(await closed).toStartWith("1006");
   });
 
-  test("nobody keeps listening for the end of a sandbox once an exchange is over", async () => {
+  test("no listener for the end of a sandbox outlives an exchange", async () => {
     await using service = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",

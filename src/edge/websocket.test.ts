@@ -188,7 +188,7 @@ describe("a WebSocket that does not come about", () => {
     expect(received).toEndWith("\r\n\r\nmembers only");
   });
 
-  test("is a closed port when nobody listens", async () => {
+  test("is a closed port without a listener", async () => {
     const received = await asked(await closedPort(), "/");
     expect(received).toStartWith("HTTP/1.1 502 ");
     expect(received).toContain('"message":"The sandbox is running but port is not open"');

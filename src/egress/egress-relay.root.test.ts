@@ -152,7 +152,7 @@ test("many policies at once are all acknowledged, and hold by then", async () =>
   expect(await reached()).toEqual(sandboxes.map(() => false));
 });
 
-test("a hundred downloads that nobody reads take little memory", async () => {
+test("a hundred unread downloads take little memory", async () => {
   using source = openSource("127.53.0.3", 443);
   table.names.set("source.test", ["127.53.0.3"]);
   await relay.set(SANDBOX, allowing("source.test"));

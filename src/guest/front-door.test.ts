@@ -75,7 +75,7 @@ describe("plain routes", () => {
     expect(answer).toStartWith("HTTP/1.1 200");
   });
 
-  test("an unknown user is refused everywhere, other schemes name nobody", async () => {
+  test("an unknown user is refused everywhere, and other schemes name no user", async () => {
     const ghost = await guest.fetch("/health", { headers: basic("ghost") });
     const refusal = { code: "unauthenticated", message: "invalid username: 'ghost'" };
     expect([ghost.status, await ghost.json()]).toEqual([401, refusal]);
@@ -84,7 +84,7 @@ describe("plain routes", () => {
 });
 
 describe("cross-origin requests", () => {
-  test("preflights pass before anybody is asked for a token", async () => {
+  test("preflights need no token", async () => {
     await guest.configure({ accessTokens: ["t"] });
     const answer = await guest.fetch("/process.Process/List", {
       method: "OPTIONS",

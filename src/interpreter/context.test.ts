@@ -153,7 +153,7 @@ describe("a kernel", () => {
     expect(server.kernels.map(({ isAlive }) => isAlive)).toEqual([false, true]);
   });
 
-  test("that ends while nothing runs is replaced before anybody asks", async () => {
+  test("that ends while idle is replaced at once", async () => {
     await using server = await scriptedServer();
     await contextOf(server);
     await server.kernels[0]?.kill();
@@ -196,7 +196,7 @@ describe("a kernel", () => {
     expect(server.kernels[1]?.cells).toEqual(["say x"]);
   });
 
-  test("is not spent on a folder that there is not", async () => {
+  test("is not used for a missing folder", async () => {
     await using server = await scriptedServer(1);
     const answer = await post(`${server.url}/contexts`, { cwd: "/no/such" });
     expect([answer.status, await answer.text()]).toEqual([500, expect.stringContaining("/no/such")]);

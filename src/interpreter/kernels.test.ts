@@ -19,7 +19,7 @@ function startedByHand() {
 
 const kernel = () => ({ ended: new Promise<void>(() => undefined) }) as Kernel;
 
-test("who asks while a spare is started takes that one, and the next who asks starts another", async () => {
+test("a request takes the spare that is starting, and the next one starts another", async () => {
   const { starts, language, kernels } = startedByHand();
   const refilled = kernels.refill(0);
   await Promise.resolve();
@@ -39,7 +39,7 @@ test("who asks while a spare is started takes that one, and the next who asks st
   expect(await kernels.take(language)).toBe(next);
 });
 
-test("a spare that does not start is no loss for who waits for it", async () => {
+test("a spare that fails to start does not fail its waiting request", async () => {
   const { starts, language, kernels } = startedByHand();
   void kernels.refill(0);
   await Promise.resolve();

@@ -80,7 +80,7 @@ describe("tools", () => {
 });
 
 describe("during a call", () => {
-  test("progress comes to the one who asked for it, and only then", async () => {
+  test("progress reaches only the client that asked for it", async () => {
     const client = await gateway().connect();
     const heardProgress: Progress[] = [];
     const onprogress = (progress: Progress) => heardProgress.push(progress);
@@ -125,7 +125,7 @@ describe("prompts and resources", () => {
     await expect(client.readResource({ uri: "stub://none" })).rejects.toThrow('no server has a resource "stub://none"');
   });
 
-  test("changes of a resource come to those who subscribed to it", async () => {
+  test("changes of a resource reach its subscribers", async () => {
     const [one, other] = [await gateway().connect(), await gateway().connect()];
     const updated = heard<{ uri: string }>(one, ResourceUpdatedNotificationSchema, () => true);
     let others = 0;

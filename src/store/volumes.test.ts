@@ -33,7 +33,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.volumes.unfinished()).toEqual([]);
     });
 
-    test("one that is being made can be used by nobody, and counts", async () => {
+    test("a volume in creation cannot be used, and counts", async () => {
       await store.volumes.add(aVolume("new", { isReady: false }));
       expect(await store.volumes.byId("new")).toBeUndefined();
       expect(await store.volumes.of("team-1")).toEqual([]);
@@ -45,7 +45,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.volumes.keep("new", "team-2")).toBe(false);
     });
 
-    test("who has a volume is found among all sandboxes, whatever they are at", async () => {
+    test("sandboxes with a volume are found in every state", async () => {
       const mounts = [{ volumeId: "5a4d1075-ba5e-4000-8000-000000000001", name: "v", path: "/v" }];
       await store.templates.add(template("template1"));
       await store.sandboxes.add(aSandbox("i1", { volumeMounts: mounts }));

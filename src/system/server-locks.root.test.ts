@@ -21,7 +21,7 @@ test("processes that take a lock at the same moment have it one after the other,
   expect(existsSync(noteOfAllServers(`${lock}.lock`))).toBe(false);
 });
 
-test("who does not wait for a lock gets it when it is free, and it is gone after", () => {
+test("a lock without waiting is taken when it is free, and released afterwards", () => {
   const lock = `taken-${process.pid}`;
   {
     using _held = lockOfAllServers(lock);

@@ -11,20 +11,17 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "src/cli/slow-clients.test.ts": {
     "request head, including the URL": "a head that is too long, or has too many headers, is 431",
     "request headers": "a head that is too long, or has too many headers, is 431",
-    "time to receive a request head": "who sends no whole head in time is cut, however it trickles",
-    "idle time of a management connection":
-      "a body that trickles, an answer that nobody takes, and a connection that is silent, are cut",
+    "time to receive a request head": "a connection without a complete head in time is closed",
+    "idle time of a management connection": "slow bodies, unread responses and silent connections are closed",
   },
   "src/control/access/request-rates.test.ts": {
-    "reading requests": "sends ten seconds' worth at once, then hears when to come again, and may",
-    "changing requests": "has a budget of its own for what changes something, and no other team's",
+    "reading requests": "may send ten seconds' worth at once, then gets a Retry-After",
+    "changing requests": "has a separate budget for changes, and no other team's",
     "requests for files of volumes": "has another budget for the files of its volumes",
-    "requests without a valid key":
-      "has a budget for his address, whatever he asks; a valid key is heard from there all the same",
+    "requests without a valid key": "has a budget by address; requests with a valid key from there are answered",
   },
   "src/control/access/signed-links.test.ts": {
-    "links with an invalid signature":
-      "who guesses too often waits, others do not, and after the window it may try again",
+    "links with an invalid signature": "a client that guesses too often must wait for the window, others need not",
   },
   "src/control/activity/events.test.ts": {
     webhooks: "are the team's own, and bounded in number",
@@ -110,20 +107,20 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "response bytes not yet read by a client": "a client that takes nothing holds the service back",
   },
   "src/edge/http2-uploads.test.ts": {
-    "HTTP/2 request bodies not yet read by services": "many bodies on one connection that nobody takes are not read",
+    "HTTP/2 request bodies not yet read by services":
+      "unread bodies of one connection are not buffered, and arrive complete later",
   },
   "src/edge/proxy/exchange.test.ts": {
     "response head of a service": "an endless head",
   },
   "src/egress/program/relay-limits.test.ts": {
-    "outgoing connections relayed by name": "a sandbox has so many connections and no more; one that ends makes room",
+    "outgoing connections relayed by name": "connections of a sandbox are bounded, and an ended one frees its place",
     "new outgoing connections relayed by name":
-      "a flood of new connections waits for its turn, and holds up nobody else",
-    "time until a relayed connection names its target":
-      "who does not say in time whom it is for is cut, however it dawdles",
+      "a flood of new connections is queued, and does not delay other sandboxes",
+    "time until a relayed connection names its target": "a connection that does not name its target in time is closed",
   },
   "src/guest/file-tree/tree.test.ts": {
-    "entries of a list": "more entries than can be told are refused",
+    "entries of a list": "a list of more entries than the limit is refused",
   },
   "src/guest/files/compose.root.test.ts": {
     "parts of a composed file": "too many sources",
@@ -168,7 +165,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "log lines of a sandbox": "that floods is cut off, and the server does not grow by it",
   },
   "src/sandbox/volume/content.root.test.ts": {
-    "entries of a list of a volume": "with more than can be told are refused, and so are removed as any",
+    "entries of a list of a volume": "with more entries than the limit cannot be listed, and can be removed",
   },
   "tests/functional/host/build.test.ts": {
     "duration of a build": "a build that takes too long is ended",

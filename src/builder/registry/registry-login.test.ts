@@ -144,7 +144,7 @@ describe("an exchange that fails", () => {
     });
   }
 
-  test("says so when nobody is there", async () => {
+  test("says so when the registry does not answer", async () => {
     const result = await registryLogin(AWS, NOW, { ...clouds, aws: () => "http://127.0.0.1:1/" }).catch((e) => e);
     expect(result).toMatchObject({ status: 502, message: expect.stringContaining("no way at 127.0.0.1:1") });
   });

@@ -102,7 +102,7 @@ describe("an access token", () => {
   });
 });
 
-test("every route but those that say so asks who is calling", async () => {
+test("every route without an exemption needs authentication", async () => {
   const open = [];
   for (const route of routes) {
     const url = `http://localhost${route.path.replaceAll(/\{\w+\}/g, "i0")}`;

@@ -21,7 +21,7 @@ async function statuses(count: number, method: string, path: string, headers?: R
 const limit = (limits: { reads?: number; changes?: number }) => f.store.people.setLimits(f.firstRun.teamId, limits);
 
 describe("a team", () => {
-  test("sends ten seconds' worth at once, then hears when to come again, and may", async () => {
+  test("may send ten seconds' worth at once, then gets a Retry-After", async () => {
     await limit({ reads: 2 });
     expect(new Set(await statuses(2 * REQUEST_BURST_SECONDS, "GET", "/v2/sandboxes"))).toEqual(new Set([200]));
     const { status, body, headers } = await f.call("GET", "/v2/sandboxes");
@@ -44,7 +44,7 @@ describe("a team", () => {
     expect(told((await f.call("GET", "/health")).headers)).toEqual([null, null, null]);
   });
 
-  test("has a budget of its own for what changes something, and no other team's", async () => {
+  test("has a separate budget for changes, and no other team's", async () => {
     await limit({ reads: 1, changes: 1 });
     await statuses(REQUEST_BURST_SECONDS, "DELETE", "/sandboxes/iabsent");
     const refused = await f.call("DELETE", "/sandboxes/iabsent");
@@ -94,7 +94,7 @@ describe("a team", () => {
   });
 });
 
-describe("who has no valid key", () => {
+describe("a request without a valid key", () => {
   const from = (client: string, path: string, key?: string) =>
     f.control.handle(
       new Request(`http://localhost${path}`, { headers: key === undefined ? {} : { "X-API-Key": key } }),
@@ -104,7 +104,7 @@ describe("who has no valid key", () => {
     for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) await from(client, "/health");
   };
 
-  test("has a budget for his address, whatever he asks; a valid key is heard from there all the same", async () => {
+  test("has a budget by address; requests with a valid key from there are answered", async () => {
     await spend("192.0.2.1");
     for (const path of ["/health", "/nothing", "/v2/sandboxes"]) {
       const refused = await from("192.0.2.1", path, `e2b_${"0".repeat(40)}`);

@@ -49,7 +49,7 @@ test("a sandbox that ended or has no token is not found", async () => {
   expect(await find(link(token))).toBeUndefined();
 });
 
-test("who guesses too often waits, others do not, and after the window it may try again", async () => {
+test("a client that guesses too often must wait for the window, others need not", async () => {
   await secured();
   const guess = link("wrong");
   for (let times = 0; times < LINK_MISSES_MAX; times++) expect(await find(guess)).toBeUndefined();

@@ -98,7 +98,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         });
       });
 
-      test("are recorded before whoever made them happen is answered", async () => {
+      test("are recorded before the response to their request", async () => {
         const recorded = async () => {
           const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset: 0, limit: 100 };
           return (await f.store.sandboxEvents.list({ ...all, teamId: f.firstRun.teamId })).map(({ type }) => type);
@@ -319,7 +319,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(new Set(f.posted.map(({ headers }) => headers["e2b-delivery-id"])).size).toBe(1);
       });
 
-      test("to a receiver that hangs hold up nobody else", async () => {
+      test("to a receiver that hangs do not delay others", async () => {
         const slow = Promise.withResolvers<number>();
         const slowUrls = ["a", "b", "c"].map((name) => `https://slow-${name}.example/`);
         for (const url of slowUrls) await addHook({ url, events: [CREATED] });

@@ -67,7 +67,7 @@ describe("a build is cancelled by", () => {
     expect((await calls.status(build)).status).toBe("ready");
   });
 
-  test("the end of a checkpoint that nobody recorded: it is removed", async () => {
+  test("the end of an unrecorded checkpoint: it is removed", async () => {
     const held = calls.hold();
     const build = await calls.begin("web");
     await held.begun(build);

@@ -34,7 +34,7 @@ describe("a build that was asked for", () => {
     expect((await calls.status(first)).status).toBe("waiting");
   });
 
-  test("ends an earlier one of the same tag that nobody has started", async () => {
+  test("ends an earlier unstarted build of the same tag", async () => {
     const first = await calls.request("web", { tags: ["a", "b"] });
     await calls.request("web", { tags: ["b"] });
     expect(await calls.status(first)).toMatchObject({

@@ -194,7 +194,7 @@ describe("built ahead", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("it says why it failed, and the next who asks begins another", async () => {
+  test("it returns the reason of its failure, and the next request starts another", async () => {
     const built = build();
     built.catch(() => undefined);
     await ended({ isReady: false, step: "base", message: "no mirror can be reached" });
@@ -259,7 +259,7 @@ test("a build of the version before is over a day after another is the default a
 });
 
 describe("asked for beside the server", () => {
-  test("it is begun soon, and who asks meanwhile joins", async () => {
+  test("it starts soon, and later requests join it", async () => {
     const { id } = (await builtinBuild(f, DEFINITION)) ?? {};
     expect((await builtinBuild(f, DEFINITION))?.id).toBe(id);
     expect(requests).toEqual([]);

@@ -76,7 +76,7 @@ test("files are a team's own", async () => {
   expect(reply.body).toMatchObject({ present: false });
 });
 
-test("a trusted proxy's prefix and scheme are in the link, and nobody else's", async () => {
+test("the link has the prefix and scheme of a trusted proxy only", async () => {
   const told = { "X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.test", "X-Forwarded-Prefix": "/e2b" };
   const path = `/templates/${build.templateID}/files/${HASH}`;
   expect((await link(HASH, told)).url).toStartWith(`${server.url.origin}${path}?`);

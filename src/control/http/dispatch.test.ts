@@ -106,7 +106,7 @@ describe("errors are JSON with a numeric code", () => {
     expect(f.logLines.join()).not.toContain(f.apiKey);
   });
 
-  test("an error nobody foresaw is a blank 500; the log has it under the request's id", async () => {
+  test("an unexpected error is a 500 without details; the log has it under the request's id", async () => {
     f.store.sandboxes.byId = async () => {
       throw new Error("secret detail", { cause: new Error("disk on fire") });
     };
@@ -304,7 +304,7 @@ describe("CORS", () => {
 });
 
 describe("the log", () => {
-  test("has one line for each request: who, what, how it went; and no secret", async () => {
+  test("has one line for each request with caller, route and status, and no secret", async () => {
     const id = await f.create({ secure: true, envVars: { PASSWORD: "hunter2" } });
     const token = (await f.store.sandboxes.byId(id))?.tokens[0] ?? "none";
     await f.call("GET", `/sandboxes/${id}?signature=v1_abc`);

@@ -23,7 +23,7 @@ test("the document describes exactly the routes there are", async () => {
   expect(new Set(ids).size).toBe(routes.length);
 });
 
-test("an operation says what it takes, what it answers and who may call it", async () => {
+test("an operation lists its parameters, responses and authentication", async () => {
   const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
   const create = document.paths["/v2/sandboxes"].post;
   expect(create.security).toEqual([{ ApiKeyAuth: [] }]);

@@ -326,7 +326,7 @@ describe("__proto__", () => {
     ]);
   });
 
-  test("elsewhere is a field that nobody knows, and gives nothing to what it is in", async () => {
+  test("elsewhere is an unknown field, and changes nothing", async () => {
     const poison = '{"secure":true,"allowPublicTraffic":false,"enabled":true,"polluted":"yes"}';
     const fields = ["network", "autoResume", "mcp"].map((field) => `"${field}":{"__proto__":${poison}}`);
     const { status, body } = await create(`"__proto__":${poison},${fields.join(",")}`);

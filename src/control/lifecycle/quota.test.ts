@@ -195,7 +195,7 @@ describe("a team with a limit", () => {
       expect(await wake(asleep)).toHaveProperty("woken");
     });
 
-    test("two who want the same sandbox get the same refusal", async () => {
+    test("two requests for the same sandbox get the same refusal", async () => {
       const [reply, woken] = await Promise.all([connect(asleep), wake(asleep)]);
       expect([reply.status, woken]).toEqual([429, { refused: "limit-reached" }]);
     });

@@ -149,7 +149,7 @@ describe("a paused sandbox", () => {
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
   });
 
-  test("two who start it join: one start, the same answer, and none gets less time than it asked for", async () => {
+  test("two concurrent resumes share one start, and each gets at least its timeout", async () => {
     let starts = 0;
     const begun = Promise.withResolvers<void>();
     f.host.beforeResume = async () => {
@@ -193,7 +193,7 @@ describe("a paused sandbox", () => {
     expect([kept.status, rebooted.status, starts]).toEqual([422, 201, 2]);
   });
 
-  test("two who start it get the same refusal", async () => {
+  test("two concurrent resumes get the same refusal", async () => {
     f.host.beforeResume = async () => {
       throw new Fault(503, "no room");
     };
@@ -261,7 +261,7 @@ describe("on a running sandbox", () => {
 });
 
 describe("on a sandbox that is being paused", () => {
-  test("two who connect wait for it and start it again, once", async () => {
+  test("two concurrent connects wait for it and resume it once", async () => {
     const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;

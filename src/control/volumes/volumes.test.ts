@@ -154,7 +154,7 @@ describe("mounts", () => {
     expect(f.host.requestOf(fork[0]?.sandbox.sandboxID ?? "")?.volumes).toEqual(volumes);
   });
 
-  test("hold the volume until the last sandbox and snapshot is gone, and say who they are", async () => {
+  test("hold the volume until the last sandbox and snapshot is gone, and name them", async () => {
     const { volumeID } = await make("v");
     const id = await create();
     const { snapshotID } = (await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "shot" })).body;

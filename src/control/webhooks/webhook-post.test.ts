@@ -218,7 +218,7 @@ describe("over TLS", () => {
     expect(named.heard).toEqual([]);
   });
 
-  test("a certificate that nobody vouches for is refused", async () => {
+  test("an untrusted certificate is refused", async () => {
     const { port, heard } = receiver(() => new Response(), { key, cert });
     const post = webhookPost({ allowInside: true, resolve });
     await expect(post(message(`https://hooks.example:${port}/`))).rejects.toThrow("connection failed");

@@ -102,7 +102,7 @@ describe("a connection", () => {
     expect(bodies).toEqual(Array.from({ length: asked }, (_, nth) => nth + 1));
   });
 
-  test("is told to continue when somebody wants the body, and not before", async () => {
+  test("gets 100 Continue when the handler reads the body, not before", async () => {
     using client = new Client();
     const asked = Promise.withResolvers<ClientRequest>();
     handle = asked.resolve;
@@ -143,7 +143,7 @@ describe("a connection", () => {
     expect(received).toEndWith("\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
   });
 
-  test("reads over a short body that nobody wants, and goes on", async () => {
+  test("skips a short unread body, and goes on", async () => {
     using client = new Client();
     handle = (request) => ok(request);
     client.send(`GET /1 HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\n${HOST}\r\n`);

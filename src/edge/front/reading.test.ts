@@ -85,7 +85,7 @@ test("what waits is not taken while its owner holds it back, and before the end 
   expect(one.takenText).toBe("twice second end");
 });
 
-test("what waits is dropped when nobody wants it", async () => {
+test("waiting data is dropped when it is unwanted", async () => {
   const one = new Busy();
   one.reading.later(TEXT("unwanted"));
   one.reading.drop();

@@ -68,7 +68,7 @@ test("a Fault arrives as one, and what else is thrown says what it was", async (
   await expect(ours.call("fail")).rejects.toThrow("TypeError: broken");
 });
 
-test("only what is offered can be called, by whoever is at the other end", async () => {
+test("only offered methods can be called", async () => {
   const { ours } = pair(calls);
   for (const name of ["constructor", "toString", "__proto__", "absent"]) {
     await expect(ours.call(name as "fail")).rejects.toThrow(`nobody here knows the call "${name}"`);

@@ -128,11 +128,11 @@ test("a proxy that reached a listener for both families is the same proxy", () =
   expect(from("::ffff:8.8.8.8", {})).toBe("8.8.8.8");
 });
 
-test("nobody is nobody", () => {
+test("a request without an address has no client", () => {
   expect(from("", { "x-forwarded-for": "9.9.9.9" })).toBe("");
 });
 
-test("who asks with a signed link is told to the directory, through a trusted proxy as well", async () => {
+test("the directory gets the client's address of a signed link, also behind a trusted proxy", async () => {
   const asked: string[] = [];
   for (const ranges of [["127.0.0.0/8"], []]) {
     await using edge = new EdgeUnderTest({ trustedProxies: new TrustedProxies(ranges) });

@@ -27,7 +27,7 @@ test("a sandbox is found where it was told to be, and nowhere before that", () =
   expect(table.find("a")?.endpoint.host).toBe("10.0.0.2");
 });
 
-test("a closed route leads nobody there, and what is carried goes on; opened again it is the same run", () => {
+test("a closed route accepts no request, open exchanges go on, and reopening continues the run", () => {
   const table = tableWith(route());
   const first = table.find("a");
   table.take({ kind: "route", route: route({ isOpen: false }) });
@@ -64,7 +64,7 @@ test("after a lost connection a new table ends what it does not name and keeps t
   expect(table.find("b")?.ended).toBe(b?.ended as AbortSignal);
 });
 
-test("who is let through may change within a run, and what is carried goes on", () => {
+test("access rules may change within a run, and open exchanges go on", () => {
   const table = tableWith(route());
   const first = table.find("a");
   table.take({ kind: "route", route: route({ access: { ...access, trafficToken: "t" } }) });

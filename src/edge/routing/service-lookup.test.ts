@@ -38,7 +38,7 @@ test("a directory that fails is a routing failure in plain text, and is logged",
   expect(edge.logged).toHaveLength(1);
 });
 
-describe("when nobody listens on the port", () => {
+describe("when the port has no listener", () => {
   timed("it is a closed port after about a second of trying", async () => {
     const port = await closedPort();
     const startedMs = performance.now();

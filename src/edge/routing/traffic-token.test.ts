@@ -153,7 +153,7 @@ describe("a private sandbox that is paused", () => {
     expect([wrong.status, await wrong.json()]).toEqual([403, { sandboxId: SANDBOX, message: WRONG, code: 403 }]);
   });
 
-  test("that is woken for somebody else lets nobody in without the token", async () => {
+  test("that was resumed by another client still needs the token", async () => {
     edge.end();
     edge.wake = async () => {
       close({ guardsRuntime: false });
@@ -170,7 +170,7 @@ test("a public sandbox asks for nothing, and passes a token on as any header", a
   expect((await edge.fetch(service.port, "/", { headers: { "E2B-Traffic-Access-Token": "any" } })).status).toBe(200);
 });
 
-test("an empty token, which nobody should have been given, opens nothing", () => {
+test("an empty token opens nothing", () => {
   const access = { teamId: "team", trafficToken: "", guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
   expect(trafficRefusal(access, 3000, "")).toBe("traffic-token-missing");
 });

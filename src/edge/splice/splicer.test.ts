@@ -143,7 +143,7 @@ test("a target that is gone takes nothing", async () => {
   expect(given).toBeLessThan(64 * MIB);
 });
 
-test("who takes nothing holds the source back, and gets all later", async () => {
+test("a slow reader holds the source back, and gets everything later", async () => {
   using from = await connect();
   using to = await connect();
   to.far.pause();

@@ -41,7 +41,7 @@ async function isCut(client: RawClient | undefined): Promise<void> {
   await client?.until(({ ending }) => ending !== undefined);
 }
 
-test("a sandbox has so many connections and no more; one that ends makes room", async () => {
+test("connections of a sandbox are bounded, and an ended one frees its place", async () => {
   const { fixture, outside } = await relayed({ connectionsPerSandbox: 2 });
   const first = await connected(fixture, outside);
   await connected(fixture, outside);
@@ -56,7 +56,7 @@ test("a sandbox has so many connections and no more; one that ends makes room", 
   });
 });
 
-test("when all places are taken, whoever has the most makes room for whoever has less", async () => {
+test("when all places are taken, the sandbox with the most connections loses one", async () => {
   const { fixture, outside } = await relayed({ connections: 3 });
   const oldest = await connected(fixture, outside);
   const others = [await connected(fixture, outside), await connected(fixture, outside)];
@@ -68,7 +68,7 @@ test("when all places are taken, whoever has the most makes room for whoever has
   expect(others.map(({ ending }) => ending)).toEqual([undefined, undefined]);
 });
 
-test("so many of a sandbox may wait for their hello, or for who they are for", async () => {
+test("connections of a sandbox without a target so far are bounded", async () => {
   const { fixture, outside } = await relayed({ waitingPerSandbox: 2 });
   const waiting = [await fixture.tls(), await fixture.tls()].map((client) => stack.use(client));
   waiting[0]?.write(hello("silent.test"));
@@ -80,7 +80,7 @@ test("so many of a sandbox may wait for their hello, or for who they are for", a
   await connected(fixture, outside);
 });
 
-test("a flood of new connections waits for its turn, and holds up nobody else", async () => {
+test("a flood of new connections is queued, and does not delay other sandboxes", async () => {
   const { fixture, outside } = await relayed({ newBurst: 2, newPerSecond: 0.001 });
   await connected(fixture, outside);
   await connected(fixture, outside);
@@ -92,7 +92,7 @@ test("a flood of new connections waits for its turn, and holds up nobody else", 
   await until("all had their turn", () => reached.connections.length === 4);
 });
 
-test("who does not say in time whom it is for is cut, however it dawdles", async () => {
+test("a connection that does not name its target in time is closed", async () => {
   const { fixture } = await relayed({ helloMs: 50 });
   const silent = stack.use(await fixture.tls());
   const slow = stack.use(await fixture.http());
@@ -107,7 +107,7 @@ test("a connection over which nothing comes is cut in the end", async () => {
   await isCut(await connected(fixture, outside));
 });
 
-test("a sandbox that does not read stops who sends to it; others go on, and what it reads late is whole", async () => {
+test("a sandbox that does not read stops its sender only, and late reads are complete", async () => {
   const { fixture, outside } = await relayed(
     { heldBytes: 1024 * 1024, heldPerSandboxMinBytes: 256 * 1024 },
     openSource,
@@ -131,7 +131,7 @@ test("a sandbox that does not read stops who sends to it; others go on, and what
   for (const client of stalled) await client.until(({ receivedBytes }) => receivedBytes > 8 * 1024 * 1024);
 });
 
-test("hellos that do not end count for the memory of their sandbox, and hold up nobody else", async () => {
+test("endless hellos count for the memory of their sandbox, and do not delay others", async () => {
   const { fixture, outside } = await relayed({ heldBytes: 1, heldPerSandboxMinBytes: 20_000 });
   const part = hello("", { extensions: extension(21, Buffer.alloc(40_000)) }).subarray(0, 15_000);
   const [one, other] = [stack.use(await fixture.tls()), stack.use(await fixture.http())];

@@ -9,7 +9,7 @@ const root = mkdtempSync(`${tmpdir()}/sandlot-tree-`);
 afterAll(() => rmSync(root, { recursive: true }));
 
 // Seen to fail: a file that vanished between two looks "could not be removed: ENOENT".
-test("that somebody else removes it in the same moment is no error", async () => {
+test("a concurrent removal is no error", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const top = `${root}/${round}`;
     mkdirSync(`${top}/a/b/c`, { recursive: true });
@@ -19,7 +19,7 @@ test("that somebody else removes it in the same moment is no error", async () =>
   }
 });
 
-test("more entries than can be told are refused", async () => {
+test("a list of more entries than the limit is refused", async () => {
   // In memory, for it takes a disk a minute to make so many when others use it, too.
   const crowd = mkdtempSync("/dev/shm/sandlot-crowd-");
   try {

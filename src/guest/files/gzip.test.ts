@@ -68,7 +68,7 @@ timed("what is packed already takes a fraction of the time that packing it would
   expect(best.plain / best.ours).toBeGreaterThan(5);
 });
 
-test("who stops reading ends the work", async () => {
+test("a reader that stops ends the compression", async () => {
   let isOver = false;
   async function* endless(): AsyncGenerator<Uint8Array> {
     try {

@@ -43,7 +43,7 @@ describe("a multipart body", () => {
     ]);
   });
 
-  test("skips content that nobody read", async () => {
+  test("skips unread content", async () => {
     const names: (string | undefined)[] = [];
     for await (const each of readParts(inPieces(Buffer.from(body), 5), "XX")) names.push(each.filename);
     expect(names).toEqual(["a.txt", "b/c d.txt", "é%22.txt"]);

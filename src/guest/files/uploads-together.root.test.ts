@@ -136,7 +136,7 @@ describe("two uploads to one file at the same time", () => {
 });
 
 // Seen to fail with the length set at the end of every upload.
-test("what a program adds to a file while it is uploaded stays when nobody else uploads it", async () => {
+test("data that a program appends during an upload stays", async () => {
   const path = `${folder}/log`;
   const upload = await begin(path, 6);
   upload.send("one");

@@ -32,7 +32,7 @@ async function hear(stream: ReadableStream<Uint8Array>, enough: (heard: Heard[])
 const atLeast = (count: number) => (heard: Heard[]) => heard.length >= count;
 
 describe("a journal", () => {
-  test("tells what was noted before and while somebody listens, in order and numbered", async () => {
+  test("sends earlier and new entries in order, numbered", async () => {
     const journal = new Journal();
     journal.note("process", "info", "one", { pid: 7, tag: undefined });
     const listening = hear(journal.listen("", 0), atLeast(3));

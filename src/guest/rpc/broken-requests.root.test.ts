@@ -117,7 +117,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 
   // Seen to fail with a daemon that kills at any signal it does not know.
-  test("an enum value that nobody knows is no signal", async () => {
+  test("an unknown enum value is no signal", async () => {
     const sleeper = await guest.stream(START, { process: { cmd: "/bin/sleep", args: ["300"] } });
     const began = await sleeper.next();
     const target = { pid: began.value?.json.event?.start?.pid ?? 0 };

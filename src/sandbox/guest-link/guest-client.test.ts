@@ -46,7 +46,7 @@ test("a sandbox that ended is not waited for", async () => {
 });
 
 // The caller needs another sandbox at once, not a later retry.
-test("settings that nobody takes are not a wait that ran out", async () => {
+test("settings that the guest does not take are no timeout", async () => {
   const refused = new GuestClient(ADDRESS, "secret").configure(settings);
   await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });
 });

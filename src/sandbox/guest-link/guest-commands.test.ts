@@ -135,7 +135,7 @@ test("a reader that waits holds the command back", async () => {
   await expect(ended).rejects.toThrow();
 });
 
-test("who aborts is told so at once, also before the guest has answered", async () => {
+test("an aborted command ends at once, also before the guest's response", async () => {
   const commands = guest(() => new Promise<Response>(() => undefined));
   const stop = new AbortController();
   const ended = commands.run(command, () => undefined, stop.signal);

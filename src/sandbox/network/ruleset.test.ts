@@ -97,7 +97,7 @@ describe("the table of a server", () => {
     ]);
   });
 
-  test("lets the edge begin connections to its sandboxes, and to nobody else", () => {
+  test("lets only the edge open connections to its sandboxes", () => {
     expect(chain(ruleset(facts), "from_edge")).toEqual([
       'oifname "slotabcd-*" accept',
       "meta l4proto != tcp jump refuse",

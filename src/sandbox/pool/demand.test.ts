@@ -48,7 +48,7 @@ test("owners are told apart, those who want none left out", () => {
   expect(demand.total(2)).toBe(8);
 });
 
-test("of many owners those who asked last are known", () => {
+test("the most recent owners are remembered", () => {
   const demand = after(...Array.from({ length: READY_OWNERS_MAX + 1 }, (_, n) => [n, 2, `o${n}`] as const));
   const owners = demand.byOwner(READY_OWNERS_MAX).map(({ owner }) => owner);
   expect([owners.length, owners.includes("o0"), owners.includes("o1")]).toEqual([READY_OWNERS_MAX, false, true]);

@@ -79,7 +79,7 @@ test("two templates that are alike each have their own", async () => {
   expect(f.machine.size).toBe(3);
 });
 
-test("when it closes, what nobody took goes", async () => {
+test("a closing pool destroys its ready sandboxes", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
   await pool.close();
@@ -197,7 +197,7 @@ test("what one takes is known before several are made", async () => {
   expect(f.starts.length).toBe(2);
 });
 
-test("whoever asks while one is on its way gets that one", async () => {
+test("a create gets the sandbox that is being prepared", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   const early = ask();
   const late = ask();
@@ -209,14 +209,14 @@ test("whoever asks while one is on its way gets that one", async () => {
   expect(f.report).toMatchObject({ hits: 0, joined: 1, misses: 1 });
 });
 
-test("whoever waits for one that comes to nothing has one made", async () => {
+test("a create that waits for a failed preparation boots its own sandbox", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   const waiting = ask();
   f.starts.shift()?.done.reject(new Error("no room"));
   expect(await waiting).toBe("made for it");
 });
 
-test("what nobody can ask for any more is given back", async () => {
+test("ready sandboxes of a removed template are destroyed", async () => {
   await asked(3, "ours", { kind, checkpoint: "c1" });
   await f.filled();
   expect(f.machine.size).toBe(3);

@@ -31,7 +31,7 @@ async function untilGone(name: string): Promise<void> {
 }
 
 describe("a volume", () => {
-  test("is everybody's to write to, belongs to the mapped root, and takes no room before it is used", async () => {
+  test("is writable for every user, belongs to the mapped root, and takes no space before use", async () => {
     using held = await f.volumes.hold(await made("new"));
     const { uid, gid, mode } = statSync(held.path);
     expect([uid, gid, mode & 0o7777]).toEqual([HOST_ID_FIRST, HOST_ID_FIRST, 0o777]);
@@ -75,7 +75,7 @@ describe("a volume", () => {
 });
 
 describe("is never mounted twice", () => {
-  test("by many who want it at once", async () => {
+  test("by many callers at once", async () => {
     const name = await made("many");
     const held = await Promise.all(Array.from({ length: 20 }, () => f.volumes.hold(name)));
     expect(mountsOf(name)).toHaveLength(1);
@@ -123,7 +123,7 @@ describe("is never mounted twice", () => {
   });
 });
 
-test("what nobody needs is let go, and comes back", async () => {
+test("an unused volume is unmounted, and mounted again on use", async () => {
   await f.close();
   await f.open(10);
   const name = await made("idle");

@@ -12,7 +12,7 @@ async function opens(probe: DoorProbe): Promise<boolean> {
   return false;
 }
 
-test("a door is open as long as somebody listens", async () => {
+test("a port is open while a process listens", async () => {
   const listener = Bun.listen({ hostname: ADDRESS, port: 0, socket: { data: () => undefined } });
   using probe = new DoorProbe(ADDRESS, listener.port);
   expect([await opens(probe), await opens(probe)]).toEqual([true, true]);
@@ -20,7 +20,7 @@ test("a door is open as long as somebody listens", async () => {
   expect(await opens(probe)).toBe(false);
 });
 
-test("a door that nobody is at leaves no open file behind", async () => {
+test("a closed port leaves no open file behind", async () => {
   const probe = new DoorProbe(ADDRESS, 1);
   expect(await opens(probe)).toBe(false);
   probe[Symbol.dispose]();

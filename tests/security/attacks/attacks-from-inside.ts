@@ -178,9 +178,9 @@ const RESOURCES: Attack[] = [
       ["src/guest/filesystem/watching/watching-limits.root.test.ts", "are told as what they are"],
       [
         "src/egress/program/relay-limits.test.ts",
-        "a sandbox has so many connections and no more; one that ends makes room",
+        "connections of a sandbox are bounded, and an ended one frees its place",
       ],
-      ["src/egress/program/relay-limits.test.ts", "who does not say in time whom it is for is cut, however it dawdles"],
+      ["src/egress/program/relay-limits.test.ts", "a connection that does not name its target in time is closed"],
       [
         "tests/functional/volumes/volume-content.test.ts",
         "a download that nobody reads to its end holds up none after it",

@@ -166,7 +166,7 @@ const NET: Attack[] = [
       ["tests/functional/runtime/file-urls.test.ts", "a link to one sandbox opens no other"],
       [
         "src/control/access/signed-links.test.ts",
-        "who guesses too often waits, others do not, and after the window it may try again",
+        "a client that guesses too often must wait for the window, others need not",
       ],
       ["src/edge/fuzz.test.ts", "a signed link is one, or a request like any other"],
     ],
@@ -232,7 +232,7 @@ const TENANCY: Attack[] = [
     tests: [
       ["src/control/access/authentication.test.ts", "is listed masked, with its last use, and stored only as a hash"],
       ["src/control/access/authentication.test.ts", "opens nothing from the moment it is revoked"],
-      ["src/control/access/authentication.test.ts", "every route but those that say so asks who is calling"],
+      ["src/control/access/authentication.test.ts", "every route without an exemption needs authentication"],
       [
         "tests/security/listening-sockets.test.ts",
         "every socket is of loopback, of the gateway, or the listener with TLS",
@@ -244,7 +244,10 @@ const TENANCY: Attack[] = [
     either: true,
     name: "Secrets in logs, arguments, errors, checkpoints and the environment of sandboxes",
     tests: [
-      ["src/control/http/dispatch.test.ts", "has one line for each request: who, what, how it went; and no secret"],
+      [
+        "src/control/http/dispatch.test.ts",
+        "has one line for each request with caller, route and status, and no secret",
+      ],
       ["src/control/lifecycle/private-sandbox.test.ts", "is in no list, read, log line or event"],
       ["src/builder/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
       [COPIES, "neither the secret nor its like is in what they were made from"],
@@ -373,7 +376,7 @@ const RELIABILITY: Attack[] = [
         "tests/functional/volumes/volume-content.test.ts",
         "a download that nobody reads to its end holds up none after it",
       ],
-      ["src/cli/slow-clients.test.ts", "who sends no whole head in time is cut, however it trickles"],
+      ["src/cli/slow-clients.test.ts", "a connection without a complete head in time is closed"],
     ],
     behindRunsc: [[RUNSC, "leaves a command running that nobody waits for, to be followed again"]],
     open: "ten GiB over hours are not tested",
@@ -394,10 +397,7 @@ const RELIABILITY: Attack[] = [
     name: "Floods of the edge: tiny chunks and frames, endless messages, slow readers, hostile JSON",
     tests: [
       ["tests/security/edge/floods.test.ts", " hold up nobody else, and fill no memory"],
-      [
-        "src/edge/http2-uploads.test.ts",
-        "many bodies on one connection that nobody takes are not read, and arrive whole once they are taken",
-      ],
+      ["src/edge/http2-uploads.test.ts", "unread bodies of one connection are not buffered, and arrive complete later"],
     ],
   },
 ];

@@ -196,7 +196,7 @@ describe("after a restart", () => {
     expect(f.host.destroyed).toEqual([id]);
   });
 
-  test("what ended meanwhile is removed, and what nobody knows is not kept", async () => {
+  test("ended sandboxes are removed, and unknown ones are not kept", async () => {
     const [gone, stays] = [await f.create(), await f.create()];
     const orphan = await f.host.create({
       kind: f.host.requestOf(stays)?.kind ?? fail(),

@@ -129,7 +129,7 @@ describe("the end of a stream", () => {
   );
 });
 
-describe("events that nobody takes", () => {
+describe("unread events", () => {
   // Seen to fail: without a bound on the buffer nothing ends, and the daemon grows with every event.
   test(
     "end the watching, stream or polled, and the daemon stays small",

@@ -45,7 +45,7 @@ test("is told to go on after each stage, and in the end says what it made", asyn
   ]);
 });
 
-test("nobody waits until one that is done has ended", async () => {
+test("a caller does not wait until a finished CRIU has ended", async () => {
   const criu = await start("lingers");
   expect(await criu.do(REQUEST, {}, WITHIN_MS)).toEqual({ success: true, pid: 4242 });
   let hasEnded = false;

@@ -119,7 +119,7 @@ test("one that ends at once is an error, for each who comes", async () => {
   for (let tries = 0; tries < 2; tries++) await expect(service.connect()).rejects.toThrow("ended before");
 });
 
-test("it ends with who started it, however that ends", async () => {
+test("CRIU's service ends with its server", async () => {
   const starter = Bun.spawn([process.execPath, PROGRAM, folder], { stdout: "pipe" });
   const { value } = await starter.stdout.getReader().read();
   const service = Number(new TextDecoder().decode(value));

@@ -75,7 +75,7 @@ test("none is left, nor started, after it was closed", async () => {
   expect(starts).toBe(1);
 });
 
-test("one that cannot be started ahead is nobody's failure", async () => {
+test("a failed start ahead of time is no error", async () => {
   let starts = 0;
   const ready = new ReadyCriu(async () => {
     if (++starts === 1) throw new Error("not now");

@@ -38,26 +38,26 @@ function write(name: string, bytes: number): void {
   truncateSync(join(folder, name), bytes);
 }
 
-test("who writes more than the bound, in however many files, is stopped, and the caller hears why", async () => {
+test("a dump that writes more than its limit is stopped, with the reason", async () => {
   for (const name of ["pages-1.img", "pages-2.img", "ghost-file-1.img"]) write(name, 400);
   const fault = await stopped(1000);
   expect(fault?.status).toBe(422);
   expect(fault?.message).toContain("memory: false");
 });
 
-test("so is who writes when the machine has no room left", async () => {
+test("a dump is stopped when the disk is full", async () => {
   const fault = await stopped(1000, () => {
     throw new Fault(507, "full");
   });
   expect(fault?.status).toBe(507);
 });
 
-test("so is who takes longer than it may", async () => {
+test("a dump that takes too long is stopped", async () => {
   const fault = await stopped(1000, undefined, 100);
   expect([fault?.status, fault?.message]).toEqual([422, expect.stringContaining("within 1 s")]);
 });
 
-test("who stays within the bounds is left alone", async () => {
+test("a dump within its limits goes on", async () => {
   write("pages-1.img", 1000);
   const looks = Promise.withResolvers<void>();
   let stops = 0;
