@@ -1,10 +1,11 @@
 /** All contexts in order of creation, and the default context of each language. */
+
+import { kernelUuid } from "../base/kernel-random.ts";
 import { Fault } from "../contract/fault.ts";
 import { Context } from "./context.ts";
 import type { Language } from "./kernel.ts";
 import { HOME_FOLDER, type Kernels } from "./kernels.ts";
 import { CONTEXTS_MAX } from "./limits.ts";
-import { freshId } from "./random.ts";
 
 const DEFAULT_LANGUAGE = "python";
 const OTHER_NAMES: Readonly<Record<string, string>> = { js: "javascript", ts: "typescript" };
@@ -71,7 +72,7 @@ export class Contexts {
     }
     this.#opening++;
     try {
-      const context = await Context.open(freshId(), language, folder, this.#kernels);
+      const context = await Context.open(kernelUuid(), language, folder, this.#kernels);
       this.#contexts.set(context.id, context);
       return context;
     } finally {

@@ -1,8 +1,8 @@
 /** The gateway's HTTP interface: one path, the token check, and the sessions. */
 import { isInitializeRequest } from "@modelcontextprotocol/sdk/types.js";
+import { kernelBytes } from "../base/kernel-random.ts";
 import { type AccessToken, isBearer } from "./access-token.ts";
 import type { Gateway } from "./gateway.ts";
-import { kernelHex } from "./kernel-random.ts";
 import { REQUEST_MAX_BYTES } from "./limits.ts";
 import { Session } from "./session.ts";
 
@@ -83,7 +83,7 @@ export class FrontDoor {
   async #begin(request: Request, body: unknown): Promise<Response> {
     const [oldest] = this.#sessions.values();
     if (oldest !== undefined && this.#sessions.size >= SESSIONS_MAX) await oldest.close();
-    const session = new Session(kernelHex(SESSION_ID_BYTES), this.#gateway.greeting(), {
+    const session = new Session(kernelBytes(SESSION_ID_BYTES).toHex(), this.#gateway.greeting(), {
       call: (own, call) => this.#gateway.call(own, call),
       levelChanged: () => this.#gateway.levelChanged(),
       closed: (own) => {

@@ -46,11 +46,9 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "guest/programs": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
 
   interpreter: list("contract base interpreter/runners"),
-  "interpreter/runners": list(`
-    contract base interpreter/kernel-process.ts interpreter/kernel.ts interpreter/random.ts
-  `),
+  "interpreter/runners": list("contract base interpreter/kernel-process.ts interpreter/kernel.ts"),
 
-  mcp: list("contract"),
+  mcp: list("contract base"),
 
   system: list("contract base"),
   "system/cgroup": list("contract base system/data-folder.ts"),

@@ -8,7 +8,7 @@ import { basename, dirname, normalize } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { ensureDirectory, NOTHING_THERE } from "../file-tree/tree.ts";
 import { NAME_MAX_BYTES } from "../limits.ts";
-import { kernelUuid } from "../system/kernel-random.ts";
+import { kernelUuid } from "../../base/kernel-random.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";

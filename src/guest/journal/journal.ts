@@ -11,7 +11,7 @@ import {
   JOURNAL_LINE_MAX_BYTES,
   JOURNAL_TEXT_MAX_CHARS,
 } from "../../contract/runtime/limits.ts";
-import { kernelUuid } from "../system/kernel-random.ts";
+import { kernelUuid } from "../../base/kernel-random.ts";
 
 /** Maximum size of entries kept while the host does not listen; the oldest entries are dropped first. */
 export const JOURNAL_KEPT_MAX_BYTES = 512 * 1024;

@@ -1,6 +1,6 @@
 /** Gives a copy of a sandbox its own machine id, because programs tell machines apart by /etc/machine-id. */
 import { renameSync, writeFileSync } from "node:fs";
-import { kernelUuid } from "./kernel-random.ts";
+import { kernelUuid } from "../../base/kernel-random.ts";
 import { logNotice } from "./log.ts";
 import { systemCode } from "./rpc-fault.ts";
 

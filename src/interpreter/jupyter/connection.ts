@@ -1,6 +1,6 @@
 /** The three kernel sockets that a client without input needs, and requests over them. */
 import { writeFile } from "node:fs/promises";
-import { freshId } from "../random.ts";
+import { kernelUuid } from "../../base/kernel-random.ts";
 import { framesOf, type Received, received, type Session } from "./message.ts";
 import { KernelSocket } from "./socket.ts";
 import type { Message } from "./zmtp.ts";
@@ -35,7 +35,7 @@ export class KernelConnection {
 
   /** Writes the connection file of a kernel; its sockets will be beside it. */
   static async describe(file: string): Promise<Session> {
-    const session = { key: freshId(), id: freshId() };
+    const session = { key: kernelUuid(), id: kernelUuid() };
     const ports = Object.entries(PORTS).map(([name, port]) => [`${name}_port`, port]);
     const content = {
       transport: "ipc",

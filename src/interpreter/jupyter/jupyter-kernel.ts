@@ -1,12 +1,12 @@
 /** A Jupyter kernel: a separate process, reached through sockets in a folder that only root can enter. */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { kernelUuid } from "../../base/kernel-random.ts";
 import { Fault } from "../../contract/fault.ts";
 import { type Kernel, KernelEnded, type KernelOutput } from "../kernel.ts";
 import type { KernelProcess } from "../kernel-process.ts";
 import { KERNEL_LAST_WORDS_MS, KERNEL_START_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
-import { freshId } from "../random.ts";
 import { KernelConnection } from "./connection.ts";
 import type { Received } from "./message.ts";
 import { outputsOf } from "./outputs.ts";
@@ -63,7 +63,7 @@ export class JupyterKernel implements Kernel {
   static async start(runFolder: string, language: JupyterLanguage, workFolder: string): Promise<JupyterKernel> {
     await mkdir(runFolder, { recursive: true, mode: 0o700 });
     // A new name each time: sockets left by another kernel break a start.
-    const file = join(runFolder, `${freshId()}.json`);
+    const file = join(runFolder, `${kernelUuid()}.json`);
     const session = await KernelConnection.describe(file);
     const process = await language.launch(file, workFolder);
     const kernel = new JupyterKernel(process, language);

@@ -9,7 +9,7 @@
  *
  * This file counts all watches and keeps those that live between calls.
  */
-import { kernelBytes } from "../../system/kernel-random.ts";
+import { kernelBytes } from "../../../base/kernel-random.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";

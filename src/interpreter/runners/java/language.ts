@@ -1,12 +1,11 @@
 /** Java through JShell: Sandlot's runner executes cells in its own JVM; the JDK starts it from source. */
 import { existsSync } from "node:fs";
-import { Fault } from "../../../contract/fault.ts";
-import type { Kernel, KernelOutput, Language } from "../../kernel.ts";
+import { kernelUuid } from "../../../base/kernel-random.ts";
+import type { Language } from "../../kernel.ts";
 import { KERNEL_VARIABLES } from "../../kernel-process.ts";
-import { freshId } from "../../random.ts";
-import { RUNNER_CHORE_MS } from "../limits.ts";
 import { interruptible, tellOutput } from "../outputs.ts";
 import { Runner, type RunnerMessage } from "../runner.ts";
+import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
 import { chunkPieces } from "../text.ts";
 
 const IN_TEMPLATE = "/opt/sandlot/java/Runner.java";
@@ -29,42 +28,11 @@ export function java(source = IN_TEMPLATE): Language | undefined {
   const program = { argv: ["java", ...OPTIONS, source], variables: KERNEL_VARIABLES, pieces: chunkPieces };
   return {
     name: "java",
-    start: async (folder) => new JavaKernel(await Runner.start(freshId(), program, folder)),
+    start: async (folder) => new JavaKernel(await Runner.start(kernelUuid(), program, folder)),
   };
 }
 
-class JavaKernel implements Kernel {
-  readonly pid: number;
-  readonly ended: Promise<void>;
-  readonly #runner: Runner;
-  #count = 0;
-  #isCellInterrupted = false;
-
-  constructor(runner: Runner) {
-    this.#runner = runner;
-    this.pid = runner.pid;
-    this.ended = runner.ended;
-  }
-
-  async execute(
-    code: string,
-    { isSilent }: { isSilent: boolean },
-    tell: (output: KernelOutput) => void,
-  ): Promise<void> {
-    if (!isSilent) tell({ kind: "count", count: ++this.#count });
-    this.#isCellInterrupted = false;
-    await this.#ask(
-      "cell",
-      code,
-      interruptible(tell, () => this.#isCellInterrupted),
-    );
-  }
-
-  interrupt(): void {
-    this.#isCellInterrupted = true;
-    this.#runner.signal("SIGINT");
-  }
-
+class JavaKernel extends RunnerKernel {
   /** Sets system properties, because a Java program cannot change its environment. */
   async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {
     const removed = Object.keys(variables).filter((name) => variables[name] === null);
@@ -73,28 +41,29 @@ class JavaKernel implements Kernel {
     await this.#chore("set", set.flat().join(SEPARATOR));
   }
 
+  protected async run(code: string, _count: number | undefined, tell: Tell): Promise<void> {
+    await this.#ask(
+      "cell",
+      code,
+      interruptible(tell, () => this.isCellInterrupted),
+    );
+  }
+
   /** Sets a system property only, because a Java process cannot change its working folder. */
-  async setFolder(path: string): Promise<void> {
-    const { fault } = await this.#chore("folder", path);
-    if (fault !== undefined) throw new Fault(500, `${JSON.stringify(path)} cannot be the working folder: ${fault}`);
+  protected async changeFolder(path: string): Promise<unknown> {
+    return (await this.#chore("folder", path)).fault;
   }
 
-  async reseed(): Promise<void> {
-    const { fault } = await this.#chore("reseed", "");
-    if (fault !== undefined) throw new Fault(500, `the kernel's random numbers cannot be seeded again: ${fault}`);
-  }
-
-  async kill(): Promise<void> {
-    this.#runner.signal("SIGKILL");
-    await this.ended;
+  protected async drawSeeds(): Promise<unknown> {
+    return (await this.#chore("reseed", "")).fault;
   }
 
   #chore(kind: string, body: string): Promise<RunnerMessage> {
     return this.#ask(kind, body, () => undefined, RUNNER_CHORE_MS);
   }
 
-  #ask(kind: string, body: string, tell: (output: KernelOutput) => void, timeoutMs?: number): Promise<RunnerMessage> {
-    return this.#runner.ask(
+  #ask(kind: string, body: string, tell: Tell, timeoutMs?: number): Promise<RunnerMessage> {
+    return this.runner.ask(
       (number) => `${number}\0${kind}\0${body.replaceAll("\0", "")}\0`,
       {
         text: (stream, text) => tell({ kind: stream, text }),

@@ -3,13 +3,14 @@
  * although Bun is present: native npm packages, `process.version` and error texts match what E2B's users know, and Node
  * can be interrupted in the middle of a loop.
  */
+
+import { kernelUuid } from "../../../base/kernel-random.ts";
 import { Fault } from "../../../contract/fault.ts";
-import { type Kernel, KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
+import { KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
 import { KERNEL_VARIABLES } from "../../kernel-process.ts";
-import { freshId } from "../../random.ts";
-import { RUNNER_CHORE_MS } from "../limits.ts";
 import { interruptible, tellOutput } from "../outputs.ts";
 import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
+import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
 import { chunkPieces } from "../text.ts";
 import { CellSyntaxError, type Script, scriptOf } from "./cell.ts";
 import { INSPECTABLE, LoopBreaker } from "./loop-breaker.ts";
@@ -33,7 +34,7 @@ export function javascript(
     name,
     start: async (folder) => {
       const runner = await Runner.start(
-        freshId(),
+        kernelUuid(),
         {
           argv: [node, "--disable-warning=ExperimentalWarning", ...INSPECTABLE, runnerFile],
           variables: KERNEL_VARIABLES,
@@ -46,31 +47,19 @@ export function javascript(
   };
 }
 
-class JavascriptKernel implements Kernel {
-  readonly pid: number;
-  readonly ended: Promise<void>;
-  readonly #runner: Runner;
+class JavascriptKernel extends RunnerKernel {
   readonly #language: "javascript" | "typescript";
   readonly #breaker: LoopBreaker;
-  #count = 0;
   #wasInterrupted = false;
-  #isCellInterrupted = false;
 
   constructor(runner: Runner, language: "javascript" | "typescript") {
-    this.#runner = runner;
+    super(runner);
     this.#language = language;
     this.#breaker = new LoopBreaker(runner.pid, () => runner.signal("SIGINT"));
-    this.pid = runner.pid;
-    this.ended = runner.ended;
   }
 
-  async execute(
-    code: string,
-    { isSilent }: { isSilent: boolean },
-    tell: (output: KernelOutput) => void,
-  ): Promise<void> {
-    if (!isSilent) tell({ kind: "count", count: ++this.#count });
-    const name = isSilent ? "[silent]" : `[cell ${this.#count}]`;
+  protected async run(code: string, count: number | undefined, tell: Tell): Promise<void> {
+    const name = count === undefined ? "[silent]" : `[cell ${count}]`;
     let script: Script;
     try {
       script = scriptOf(code, this.#language);
@@ -79,11 +68,10 @@ class JavascriptKernel implements Kernel {
       tell(syntaxError(thrown, code, name));
       return;
     }
-    this.#isCellInterrupted = false;
     await this.#reach();
-    const tellOwn = interruptible(tell, () => this.#isCellInterrupted);
+    const tellOwn = interruptible(tell, () => this.isCellInterrupted);
     try {
-      await this.#runner.ask((number) => line(Object.assign({ number, kind: "cell", name }, script)), {
+      await this.runner.ask((number) => line(Object.assign({ number, kind: "cell", name }, script)), {
         text: (kind, text) => {
           const users = kind === "stderr" ? this.#breaker.withoutNotices(text) : text;
           if (users !== "") tell({ kind, text: users });
@@ -95,10 +83,10 @@ class JavascriptKernel implements Kernel {
     }
   }
 
-  interrupt(): void {
+  override interrupt(): void {
     this.#wasInterrupted = true;
-    this.#isCellInterrupted = true;
-    this.#runner.tell(line({ kind: "interrupt" }));
+    this.isCellInterrupted = true;
+    this.runner.tell(line({ kind: "interrupt" }));
     this.#breaker.interrupted();
   }
 
@@ -106,19 +94,12 @@ class JavascriptKernel implements Kernel {
     await this.#chore({ kind: "variables", variables });
   }
 
-  async setFolder(path: string): Promise<void> {
-    const { fault } = await this.#chore({ kind: "folder", folder: path });
-    if (fault !== undefined) throw new Fault(500, `${JSON.stringify(path)} cannot be the working folder: ${fault}`);
+  protected async changeFolder(path: string): Promise<unknown> {
+    return (await this.#chore({ kind: "folder", folder: path })).fault;
   }
 
-  async reseed(): Promise<void> {
-    const { fault } = await this.#chore({ kind: "reseed" });
-    if (fault !== undefined) throw new Fault(500, `the kernel's random numbers cannot be seeded again: ${fault}`);
-  }
-
-  async kill(): Promise<void> {
-    this.#runner.signal("SIGKILL");
-    await this.ended;
+  protected async drawSeeds(): Promise<unknown> {
+    return (await this.#chore({ kind: "reseed" })).fault;
   }
 
   async #chore(body: object): Promise<RunnerMessage> {
@@ -152,7 +133,7 @@ class JavascriptKernel implements Kernel {
       text: (_kind, text) => void this.#breaker.withoutNotices(text),
       message: () => undefined,
     };
-    return this.#runner.ask((number) => line(Object.assign({ number }, body)), ears, timeoutMs);
+    return this.runner.ask((number) => line(Object.assign({ number }, body)), ears, timeoutMs);
   }
 }
 

@@ -6,10 +6,9 @@
  * OpenSSL can: `RAND_poll` seeds its first generator from the system, and with it those of all threads at their next
  * use. Node's buffered random values are used up.
  */
-import { Buffer } from "node:buffer";
 import { randomInt, randomUUID } from "node:crypto";
-import { closeSync, openSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
+import { kernelBytes } from "../../../../base/kernel-random.ts";
 
 /** Numbers of values that Node buffers. */
 const UUIDS_IN_STOCK = 128;
@@ -40,15 +39,8 @@ export function reseed(): void {
   seedMathRandom();
 }
 
-/** Reads from the system, because values buffered in this process are the same in its copies. */
 function seedMathRandom(): void {
-  const bytes = Buffer.from(state.buffer);
-  const fd = openSync("/dev/urandom", "r");
-  try {
-    for (let at = 0; at < bytes.length; ) at += readSync(fd, bytes, at, bytes.length - at, null);
-  } finally {
-    closeSync(fd);
-  }
+  state.set(new Uint32Array(kernelBytes(state.byteLength).buffer));
 }
 
 /** xoshiro128**: all 32 bits are good, and it has 2^128 states. */
