@@ -4,6 +4,7 @@
  */
 
 import { readFileSync } from "node:fs";
+import { kernelUuid } from "../base/kernel-random.ts";
 import { Fault } from "../contract/fault.ts";
 import {
   CONTROL_PREFIX,
@@ -15,7 +16,6 @@ import type { Journal } from "./journal/journal.ts";
 import type { LaterPart } from "./later-part.ts";
 import type { Forwarders } from "./system/forwarder.ts";
 import { collectLater } from "./system/garbage.ts";
-import { kernelUuid } from "../base/kernel-random.ts";
 import { logNotice } from "./system/log.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
 import { takeOwnIdentity } from "./system/own-identity.ts";

@@ -28,15 +28,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   blobs: list("contract base"),
 
   guest: list(`
-    contract contract/runtime guest/system guest/users guest/rpc guest/file-tree guest/journal guest/files
+    contract contract/runtime base guest/system guest/users guest/rpc guest/file-tree guest/journal guest/files
     guest/filesystem guest/process guest/programs
   `),
   "guest/system": list("contract contract/runtime base guest/limits.ts"),
   "guest/users": list("contract contract/runtime guest/limits.ts guest/system"),
   "guest/rpc": list("contract contract/runtime guest/limits.ts guest/system guest/users"),
   "guest/file-tree": list("contract/runtime guest/limits.ts guest/system guest/users"),
-  "guest/journal": list("contract contract/runtime guest/system"),
-  "guest/files": list("contract guest/limits.ts guest/system guest/users guest/file-tree"),
+  "guest/journal": list("contract contract/runtime base guest/system"),
+  "guest/files": list("contract base guest/limits.ts guest/system guest/users guest/file-tree"),
   "guest/filesystem": list(`
     contract contract/runtime base guest/limits.ts guest/system guest/users guest/rpc guest/file-tree guest/journal
   `),

@@ -145,7 +145,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "src/guest/process/listening.root.test.ts": {
     "listeners of one process": "are so many and no more; one that leaves makes room",
     "output not yet read by a client": "hold the process back on %s while one is slow, and lose nothing",
-    "time without reading output": "that takes nothing is dropped, and told why",
+    "time without reading output": "go on without the one that stalled (%s)",
   },
   "src/guest/process/stdin.root.test.ts": {
     "input not yet read by a process": "that waits to be read is bounded",

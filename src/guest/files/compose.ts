@@ -5,10 +5,10 @@
 import { type BigIntStats, constants } from "node:fs";
 import { type FileHandle, open, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, normalize } from "node:path";
+import { kernelUuid } from "../../base/kernel-random.ts";
 import { Fault } from "../../contract/fault.ts";
 import { ensureDirectory, NOTHING_THERE } from "../file-tree/tree.ts";
 import { NAME_MAX_BYTES } from "../limits.ts";
-import { kernelUuid } from "../../base/kernel-random.ts";
 import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";

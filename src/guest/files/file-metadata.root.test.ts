@@ -66,26 +66,6 @@ describe("metadata of an upload", () => {
     expect(attributes(path)).toEqual({ "user.mine": "1", "user.e2b.new": "2", "user.e2b.both": "2" });
   });
 
-  test("is cleared by an upload without any", async () => {
-    const path = `${folder}/cleared`;
-    await upload(path, { "X-Metadata-Old": "1" });
-    const [file] = await answered(upload(path, {}));
-    expect(file).toEqual({ name: "cleared", path, type: "file" });
-    expect(attributes(path)).toEqual({});
-    expect(await shown(path)).toBeUndefined();
-  });
-
-  test("goes to every file of a form", async () => {
-    const body = new FormData();
-    for (const name of ["one", "two"]) body.append("file", new Blob([name]), `${folder}/form/${name}`);
-    const files = await answered(guest.fetch("/files", { method: "POST", headers: { "X-Metadata-Set": "7" }, body }));
-    expect(files.map(({ metadata }) => metadata)).toEqual([{ set: "7" }, { set: "7" }]);
-    expect([attributes(`${folder}/form/one`), attributes(`${folder}/form/two`)]).toEqual([
-      { "user.e2b.set": "7" },
-      { "user.e2b.set": "7" },
-    ]);
-  });
-
   test("goes through a link to the file, and a link has none of its own", async () => {
     symlinkSync(`${folder}/target`, `${folder}/link`);
     expect((await upload(`${folder}/link`, { "X-Metadata-A": "1" })).status).toBe(200);
@@ -194,21 +174,6 @@ describe("metadata of an entry", () => {
     setAttribute(path, "user.other", "31");
     setAttribute(path, "trusted.e2b.a", "31");
     expect(await shown(path)).toEqual({ text: "grün" });
-  });
-
-  test("is there for directories, in lists, and after a move", async () => {
-    const place = `${folder}/place ü`;
-    mkdirSync(`${place}/inner`, { recursive: true });
-    setAttribute(`${place}/inner`, "user.e2b.kind", Buffer.from("folder").toString("hex"));
-    await upload(`${place}/zoo`, { "X-Metadata-Kind": "file" });
-    const answer = await guest.call("filesystem.Filesystem/ListDir", { path: place });
-    const { entries } = (await answer.json()) as { entries: { metadata: Record<string, string> }[] };
-    expect(entries.map(({ metadata }) => metadata)).toEqual([{ kind: "folder" }, { kind: "file" }]);
-    const moved = await guest.call("filesystem.Filesystem/Move", {
-      source: `${place}/zoo`,
-      destination: `${place}/ark`,
-    });
-    expect(await moved.json()).toMatchObject({ entry: { metadata: { kind: "file" } } });
   });
 
   test("of a pipe is not asked for", async () => {

@@ -128,9 +128,19 @@ describe("of a file last modified at 22:13:20.7,", () => {
     }
   });
 
-  test.each(["bytes=10-", "bytes=-0", "bytes=7-3", "bytes=x"])("%s is outside of it", async (range) => {
-    const answer = await get(path(), { Range: range });
-    expect([answer.status, answer.headers.get("content-range")]).toEqual([416, "bytes */10"]);
-    expect(await answer.json()).toMatchObject({ code: 416 });
+  test.each(["bytes=10-", "bytes=-0", "bytes=7-3", "bytes=x", "bytes=-", "lines=0-1"])(
+    "%s is outside",
+    async (range) => {
+      const answer = await get(path(), { Range: range });
+      expect([answer.status, answer.headers.get("content-range")]).toEqual([416, "bytes */10"]);
+      expect(await answer.json()).toMatchObject({ code: 416 });
+    },
+  );
+
+  test("an empty file satisfies no range", async () => {
+    writeFileSync(`${guest.folder}/empty`, "");
+    for (const range of ["bytes=0-", "bytes=-1"]) {
+      expect((await get(`${guest.folder}/empty`, { Range: range })).status).toBe(416);
+    }
   });
 });

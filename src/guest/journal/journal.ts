@@ -4,6 +4,7 @@
  * tokens.
  */
 
+import { kernelUuid } from "../../base/kernel-random.ts";
 import type { JournalEntry, JournalGap, JournalGreeting } from "../../contract/runtime/guest-control.ts";
 import {
   JOURNAL_FIELD_NAME_MAX_CHARS,
@@ -11,7 +12,6 @@ import {
   JOURNAL_LINE_MAX_BYTES,
   JOURNAL_TEXT_MAX_CHARS,
 } from "../../contract/runtime/limits.ts";
-import { kernelUuid } from "../../base/kernel-random.ts";
 
 /** Maximum size of entries kept while the host does not listen; the oldest entries are dropped first. */
 export const JOURNAL_KEPT_MAX_BYTES = 512 * 1024;

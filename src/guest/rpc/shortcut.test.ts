@@ -96,17 +96,3 @@ test("a source is not asked for a client that is gone", async () => {
   expect(await read(shortcut.joined(service()))).toBe("end");
   expect(given.waiting).toEqual(["lost"]);
 });
-
-test("a stream of many pieces leaves nothing behind for each", async () => {
-  const shortcut = new Shortcut();
-  const given = new Given(shortcut);
-  async function* service() {
-    given.open();
-    for (let at = 0; at < 20_000; at++) {
-      given.give("x");
-      await Promise.resolve();
-    }
-    yield piece("end");
-  }
-  expect((await read(shortcut.joined(service()))).split(" ").length).toBe(20_001);
-});

@@ -71,21 +71,6 @@ describe.each(CASES)("$language", ({ language, prints, fails, error, variable, s
   });
 });
 
-test("values of JavaScript are results", async () => {
-  const language = "js";
-  expect((await sandbox.runCode("[1, { a: 2 }]", { language })).text).toBe("[ 1, { a: 2 } ]");
-  expect((await sandbox.runCode("import os from 'os'; await Promise.resolve(os.EOL.length)", { language })).text).toBe(
-    "1",
-  );
-  expect((await sandbox.runCode("'text'", { language })).text).toBe("text");
-  expect((await sandbox.runCode("const nothing = 1", { language })).results).toEqual([]);
-});
-
-test("types are part of TypeScript", async () => {
-  const code = "enum Size { Small = 3 }\nconst size: Size = Size.Small\nsize as number";
-  expect((await sandbox.runCode(code, { language: "ts" })).text).toBe("3");
-});
-
 test("a kernel that a cell ends is replaced", async () => {
   const language = "js";
   expect((await sandbox.runCode("process.exit(1)", { language })).error).toMatchObject({ name: "ContextRestarting" });

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { Sandbox } from "e2b";
-import { callText, fetchMcp, mcpClient } from "../../support/mcp/client.ts";
+import { callText, mcpClient } from "../../support/mcp/client.ts";
 import { templateServer } from "../../support/template-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
@@ -47,13 +47,6 @@ test("neither token nor settings can be read off the processes that stay", async
   const { stdout } = await sandbox.commands.run("cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\\0' '\\n'");
   expect(stdout).toContain("mcp-gateway.js");
   expect(stdout).not.toContain(token);
-});
-
-test("without the token, and with another, it is 401", async () => {
-  for (const headers of [{}, { authorization: "Bearer 00000000-0000-0000-0000-000000000000" }]) {
-    const answer = await fetchMcp(server(), sandbox.getMcpUrl(), { method: "POST", headers, body: "{}" });
-    expect(answer.status).toBe(401);
-  }
 });
 
 test("pause and resume keep the gateway, its servers and the session", async () => {

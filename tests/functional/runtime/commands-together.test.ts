@@ -98,26 +98,6 @@ test("the time of one who only follows ends following, not the command", async (
   expect((await handle.wait()).stdout).toBe("still here\n");
 });
 
-test("50 commands run at the same time, and each gets its own input and output", async () => {
-  const numbers = Array.from({ length: 50 }, (_, at) => at);
-  const handles = await Promise.all(
-    numbers.map((at) =>
-      sandbox.commands.run(`read -r word; echo "${at} got $word"; exit $((${at} % 2))`, {
-        background: true,
-        stdin: true,
-      }),
-    ),
-  );
-  const running = new Set((await sandbox.commands.list()).map(({ pid }) => pid));
-  expect(handles.every(({ pid }) => running.has(pid))).toBe(true);
-  await Promise.all(handles.map((handle, at) => handle.sendStdin(`word-${at}\n`)));
-  const outcomes = await Promise.all(
-    handles.map((handle) => handle.wait().catch((error: unknown) => error as { stdout: string; exitCode: number })),
-  );
-  const seen = outcomes.map(({ stdout, exitCode }) => ({ stdout, exitCode }));
-  expect(seen).toEqual(numbers.map((at) => ({ stdout: `${at} got word-${at}\n`, exitCode: at % 2 })));
-});
-
 test("a kill of the sandbox ends what its clients follow, with words about the sandbox", async () => {
   const doomed = await Sandbox.create(server().options);
   const handle = await doomed.commands.run("exec sleep 300", { background: true });

@@ -3,10 +3,9 @@
  * reported version.
  */
 import { beforeAll, expect, test } from "bun:test";
-import { InvalidArgumentError, Sandbox } from "e2b";
+import { Sandbox } from "e2b";
 import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";
-import { refusalOf } from "../../support/until.ts";
 
 const server = sharedServer();
 let sandbox: Sandbox;
@@ -73,21 +72,6 @@ test("through the SDK it goes to every file of one call", async () => {
   for (const { path } of files) expect((await sandbox.files.getInfo(path)).metadata).toEqual({ batch: "9" });
 });
 
-test("through the SDK what cannot be kept is refused, and nothing is written", async () => {
-  const tooMuch = { metadata: { key: "v".repeat(5_000) } };
-  expect(await refusalOf(sandbox.files.write("never", "x", tooMuch))).toBeInstanceOf(InvalidArgumentError);
-  expect(await sandbox.files.exists("never")).toBe(false);
-});
-
-test("it goes with the file when that is moved, and goes away with the next upload", async () => {
-  await upload("before", { "X-Metadata-A": "1" });
-  await sandbox.files.rename("before", "after");
-  expect((await entry("after")).metadata).toEqual({ a: "1" });
-  await sandbox.files.write("after", "again");
-  expect((await entry("after")).metadata).toBeUndefined();
-  expect(await attributes("/home/user/after")).toEqual({});
-});
-
 test("what programs set is shown, also of a folder and of a file of the template", async () => {
   const set = (path: string) => `python3 -c 'import os; os.setxattr("${path}", "user.e2b.by", b"program")'`;
   await sandbox.commands.run(
@@ -95,15 +79,6 @@ test("what programs set is shown, also of a folder and of a file of the template
   );
   expect((await entry("folder")).metadata).toEqual({ by: "program" });
   expect((await entry("/etc/debian_version")).metadata).toEqual({ by: "program" });
-});
-
-test("as much as is allowed but more than a file of this disk can keep is 507, and the file stays as it was", async () => {
-  await upload("full", { "X-Metadata-A": "1" }, "first");
-  const refused = await upload("full", { "X-Metadata-A": "v".repeat(4086) }, "second");
-  expect(refused.status).toBe(507);
-  expect(await sandbox.files.read("full")).toBe("first");
-  expect((await entry("full")).metadata).toEqual({ a: "1" });
-  expect((await upload("full", { "X-Metadata-A": "v".repeat(4087) }, "second")).status).toBe(400);
 });
 
 test("a file in memory can have it, too", async () => {

@@ -115,7 +115,7 @@ export class Inotify {
   }
 }
 
-export function parseEvents(bytes: Uint8Array): InotifyEvent[] {
+function parseEvents(bytes: Uint8Array): InotifyEvent[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const events: InotifyEvent[] = [];
   for (let at = 0; at < buffer.length; ) {
