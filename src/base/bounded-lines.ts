@@ -4,10 +4,17 @@
 export async function* boundedLines(stream: ReadableStream<Uint8Array>, maxBytes: number): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let text = "";
-  for await (const chunk of stream) {
-    const pieces = (text + decoder.decode(chunk, { stream: true })).split("\n");
-    text = pieces.pop() ?? "";
-    yield* pieces;
+  const demandShort = () => {
     if (text.length > maxBytes) throw new Error(`a line is longer than ${maxBytes} bytes`);
+  };
+  for await (const chunk of stream) {
+    const [rest = "", ...begun] = decoder.decode(chunk, { stream: true }).split("\n");
+    text += rest;
+    for (const next of begun) {
+      demandShort();
+      yield text;
+      text = next;
+    }
+    demandShort();
   }
 }

@@ -14,8 +14,7 @@ import {
 } from "node:fs";
 import { timed } from "../../base/testing/timed.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
-import { type CopyPart, copyPart } from "./append-file.ts";
-import { compose } from "./compose.ts";
+import { type CopyPart, compose, copyPart } from "./compose.ts";
 
 const MIB = 1024 * 1024;
 const owner = { name: "root", uid: 0, gid: 0, home: "/root", groups: [0] };

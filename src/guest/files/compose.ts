@@ -14,7 +14,6 @@ import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
-import { append, type CopyPart, copyPart } from "./append-file.ts";
 import { linksInACircle, removePartial, writeFault } from "./write-failure.ts";
 
 interface ComposedFile {
@@ -34,6 +33,18 @@ interface Source {
   path: string;
   found: BigIntStats;
 }
+
+/**
+ * Copies from the source's position to its current end and advances both positions; returns the number of bytes.
+ * Neither file may be closed before it settles.
+ */
+export type CopyPart = (source: FileHandle, target: FileHandle) => Promise<number>;
+
+/**
+ * In the kernel (copy_file_range, or Bun's fallback between file systems without it), on a thread of Bun's pool. On the
+ * event loop's thread, a busy disk would block every request of the sandbox.
+ */
+export const copyPart: CopyPart = (source, target) => Bun.write(Bun.file(target.fd), Bun.file(source.fd));
 
 const FILE_MODE = 0o666;
 
@@ -211,4 +222,26 @@ function destinationIsSource(destination: string): Fault {
 
 function changed(path: string): Fault {
   return new Fault(500, `${quote(path)} changed while it was being copied; nothing was done`);
+}
+
+/**
+ * Appends everything from the source's position to its end; returns the number of bytes. A source that grows while it
+ * is read is abandoned once it exceeds the expected size. A file of size zero may still have content (/proc), so it is
+ * read anyway.
+ */
+async function append(
+  source: FileHandle,
+  target: FileHandle,
+  expected: number,
+  signal: AbortSignal,
+  copy: CopyPart,
+): Promise<number> {
+  let copied = 0;
+  while (copied <= expected || expected === 0) {
+    signal.throwIfAborted();
+    const length = await copy(source, target);
+    if (length === 0) break;
+    copied += length;
+  }
+  return copied;
 }

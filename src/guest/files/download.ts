@@ -4,7 +4,7 @@
  */
 import type { Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, extname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
 import { NOTHING_THERE } from "../file-tree/tree.ts";
 import { noteGarbage } from "../system/garbage.ts";
@@ -12,9 +12,9 @@ import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { isUnchanged, parseRange, rangeHolds } from "./byte-range.ts";
-import { contentDisposition, sniffType, typeByName } from "./content-headers.ts";
 import { linksInACircle } from "./write-failure.ts";
 
+const SNIFFED_BYTES = 512;
 const FILE_READ_CHUNK_BYTES = 256 * 1024;
 
 const CONDITIONAL_HEADERS = ["range", "if-modified-since", "if-none-match", "if-range"];
@@ -111,4 +111,28 @@ async function* readChunks(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>
     yield buffer.subarray(0, bytesRead);
     noteGarbage(bytesRead);
   }
+}
+
+function contentDisposition(name: string): string {
+  if (/^[\x20-\x7e]*$/.test(name)) return `inline; filename="${name.replace(/["\\]/g, "\\$&")}"`;
+  const encoded = encodeURIComponent(name).replace(/['()*]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`);
+  return `inline; filename*=utf-8''${encoded}`;
+}
+
+/** The media type by extension; undefined if the extension is unknown. */
+function typeByName(path: string): string | undefined {
+  if (extname(path) === "") return undefined;
+  const type = Bun.file(path).type;
+  return type === "" || type === "application/octet-stream" ? undefined : type;
+}
+
+/** Guesses from the first bytes whether a file is text. */
+async function sniffType(path: string): Promise<string> {
+  const head = await Bun.file(path).slice(0, SNIFFED_BYTES).bytes();
+  return isText(head) ? "text/plain; charset=utf-8" : "application/octet-stream";
+}
+
+function isText(head: Uint8Array): boolean {
+  const allowedControls = new Set([0x09, 0x0a, 0x0c, 0x0d, 0x1b]);
+  return head.every((byte) => byte >= 0x20 || allowedControls.has(byte));
 }

@@ -1,6 +1,7 @@
 /**
  * POST /files: writes files in place as they arrive. If an upload breaks off, a file that it created is removed, and an
- * existing file keeps the data that arrived. overlapping-uploads.ts describes concurrent uploads to one file.
+ * existing file keeps the data that arrived. Concurrent uploads to one file interleave. Two guarantees remain: the file
+ * ends with the length of the upload that finishes last, and an aborted upload never removes data of another one.
  */
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, readlink, stat } from "node:fs/promises";
@@ -15,7 +16,6 @@ import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
-import { OverlappingUploads } from "./overlapping-uploads.ts";
 import { removePartial, writeFault } from "./write-failure.ts";
 
 export interface UploadedFile {
@@ -37,7 +37,13 @@ interface Inventory {
   metadata: Metadata;
 }
 
-const uploads = new OverlappingUploads();
+interface UploadUnderWay extends Disposable {
+  /** Whether another upload wrote to the file during this one. Stays true after the other has ended. */
+  overlapped: boolean;
+}
+
+/** By the file itself, because links can give it several names. */
+const uploads = new Map<string, Set<UploadUnderWay>>();
 
 export async function upload(
   request: Request,
@@ -124,7 +130,7 @@ async function fill(
   const present = await file.stat({ bigint: true });
   // Another file may have taken the path between the check and the open.
   if (!present.isFile()) throw notRegular(path);
-  using upload = uploads.enter(present);
+  using upload = enter(`${present.dev}:${present.ino}`);
   try {
     // Metadata first: if there is no room for it, the file stays unchanged.
     const stored = replaceMetadata(file.fd, metadata);
@@ -142,6 +148,20 @@ async function fill(
     if (createdAt !== undefined && !upload.overlapped) await removePartial(createdAt, file);
     throw thrown;
   }
+}
+
+function enter(file: string): UploadUnderWay {
+  const others = uploads.get(file) ?? new Set();
+  const upload: UploadUnderWay = {
+    overlapped: others.size > 0,
+    [Symbol.dispose]: () => {
+      others.delete(upload);
+      if (others.size === 0) uploads.delete(file);
+    },
+  };
+  for (const other of others) other.overlapped = true;
+  uploads.set(file, others.add(upload));
+  return upload;
 }
 
 /** Repeats, because the kernel may take only a part. */

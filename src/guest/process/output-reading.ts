@@ -22,7 +22,8 @@ type Take = (piece: Uint8Array) => Promise<unknown> | undefined;
 export async function readOutput(fd: number, take: Take, isShared: () => boolean): Promise<void> {
   using pace = new ReadingPace(fd);
   while (await readByBun(fd, take, pace, isShared)) {
-    if (pace.enlarge()) await readFlow(fd, take, pace, isShared);
+    pace.enlarge();
+    await readFlow(fd, take, pace, isShared);
   }
 }
 

@@ -1,6 +1,7 @@
 /** One process of a server, with messages as lines of JSON on its standard input and output. */
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
+import { boundedLines } from "../../base/bounded-lines.ts";
 import { Fault } from "../../contract/fault.ts";
 import { endGroup, LastWords, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
 
@@ -8,12 +9,10 @@ import { endGroup, LastWords, type Program, type RunOptions, startAsUser } from 
 const LAST_WORDS_MS = 1_000;
 /** Time from SIGTERM to SIGKILL. */
 const SERVER_END_MS = 2_000;
-/** Maximum size of a message, which is one line. A server that sends more is ended. */
+/** Maximum length of a message, which is one line. A server that sends more is ended. */
 export const MESSAGE_MAX_BYTES = 32 * 1024 * 1024;
 /** Maximum bytes of requests that a server has not read yet. */
 const INPUT_WAITING_MAX_BYTES = 64 * 1024 * 1024;
-
-const NEWLINE = 10;
 
 export class StdioProcess implements Transport {
   onclose?: () => void;
@@ -23,9 +22,6 @@ export class StdioProcess implements Transport {
   readonly #options: RunOptions & { log: (piece: Uint8Array) => void };
   #program: Program | undefined;
   #stderr: LastWords | undefined;
-  /** Pieces of an incomplete message. */
-  #pieces: Uint8Array[] = [];
-  #arrivedBytes = 0;
   /** Bytes of requests that it has not read yet. */
   #waitingBytes = 0;
   #end: string | undefined;
@@ -40,7 +36,7 @@ export class StdioProcess implements Transport {
     const program = this.#begin();
     this.#program = program;
     this.#stderr = new LastWords(program.stderr, this.#options.log);
-    this.#readAll(program).catch((error: Error) => this.onerror?.(error));
+    void this.#readAll(program);
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
@@ -99,36 +95,17 @@ export class StdioProcess implements Transport {
     this.onclose?.();
   }
 
-  /** Backpressure: a server that sends faster than the gateway handles messages waits. */
+  /**
+   * Backpressure: a server that sends faster than the gateway handles messages waits. The loop also gives the MCP
+   * library a tick between two lines: it handles notifications later than responses, and progress must not follow its
+   * result.
+   */
   async #readAll({ stdout }: Program): Promise<void> {
-    for await (const piece of stdout) await this.#read(piece);
-  }
-
-  async #read(piece: Uint8Array): Promise<void> {
-    let from = 0;
-    for (let to = piece.indexOf(NEWLINE); to !== -1; to = piece.indexOf(NEWLINE, from)) {
-      this.#keep(piece.subarray(from, to));
-      from = to + 1;
-      const line = Buffer.concat(this.#pieces).toString("utf8").trim();
-      this.#pieces = [];
-      this.#arrivedBytes = 0;
-      if (line === "") continue;
-      this.#receive(line);
-      // The MCP library handles notifications a tick later than responses. Without this, progress would come after the
-      // result.
-      await undefined;
+    try {
+      for await (const line of boundedLines(stdout, MESSAGE_MAX_BYTES)) this.#receive(line);
+    } catch {
+      void this.#close(`ended by the gateway, for a message of more than ${MESSAGE_MAX_BYTES} bytes`);
     }
-    this.#keep(piece.subarray(from));
-  }
-
-  #keep(piece: Uint8Array): void {
-    this.#arrivedBytes += piece.length;
-    if (this.#arrivedBytes <= MESSAGE_MAX_BYTES) {
-      if (piece.length > 0) this.#pieces.push(piece);
-      return;
-    }
-    this.#pieces = [];
-    void this.#close(`ended by the gateway, for a message of more than ${MESSAGE_MAX_BYTES} bytes`);
   }
 
   /** Ignores lines that are not messages, because many servers also print to standard output. */

@@ -2,17 +2,18 @@
 import { expect, test } from "bun:test";
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { refuse } from "../../system/rpc-fault.ts";
-import { BufferBudget, EventBuffer } from "./event-buffer.ts";
+import { EventBuffer } from "./event-buffer.ts";
 
 const QUIET_MS = 10_000;
 const created = (name: string) => ({ name, type: EventType.CREATE });
 const written = (name: string) => ({ name, type: EventType.WRITE });
-const filled = (buffer: EventBuffer, events: number) => () => {
-  for (let at = 0; at < events; at++) buffer.add(created(`f${at}`));
+/** Adds events that cost a mebibyte each. */
+const filled = (buffer: EventBuffer, mebibytes: number) => () => {
+  for (let at = 0; at < mebibytes; at++) buffer.add(created(`${at}`.padEnd(512 * 1024 - 128)));
 };
 
 test("events come in order, then silence, then the end", async () => {
-  const buffer = new EventBuffer(new BufferBudget());
+  const buffer = new EventBuffer();
   buffer.add(created("a"));
   buffer.add(written("a"));
   expect(await buffer.take(QUIET_MS)).toEqual([created("a"), written("a")]);
@@ -23,7 +24,7 @@ test("events come in order, then silence, then the end", async () => {
 });
 
 test("only what merely repeats the last event is merged with it", () => {
-  const buffer = new EventBuffer(new BufferBudget());
+  const buffer = new EventBuffer();
   for (const event of [created("a"), created("a"), written("a"), written("a"), written("b"), written("a")]) {
     buffer.add(event);
   }
@@ -31,20 +32,21 @@ test("only what merely repeats the last event is merged with it", () => {
   expect(buffer.takeAll()).toEqual(expected);
 });
 
-test("a full buffer throws and holds nothing, and gives its share of the budget back", () => {
-  const budget = new BufferBudget(30_000);
-  const full = new EventBuffer(budget, 10_000);
-  expect(filled(full, 100)).toThrow("take events faster");
+test("a full buffer throws and holds nothing, and gives its share of the bytes of all back", () => {
+  const full = new EventBuffer();
+  expect(filled(full, 17)).toThrow("take events faster");
   expect(full.takeAll()).toEqual([]);
-  const other = new EventBuffer(budget, 1_000_000);
-  expect(filled(other, 100)).not.toThrow();
-  expect(filled(new EventBuffer(budget, 1_000_000), 100)).toThrow("take events faster");
-  other.close();
-  expect(filled(new EventBuffer(budget, 1_000_000), 100)).not.toThrow();
+  const others = Array.from({ length: 4 }, () => new EventBuffer());
+  for (const other of others) expect(filled(other, 15)).not.toThrow();
+  expect(filled(new EventBuffer(), 15)).toThrow("take events faster");
+  for (const other of others) other.close();
+  const last = new EventBuffer();
+  expect(filled(last, 15)).not.toThrow();
+  last.close();
 });
 
 test("a stream gets what was waiting before a failure; who polls gets the failure, every time", async () => {
-  const buffer = new EventBuffer(new BufferBudget());
+  const buffer = new EventBuffer();
   buffer.add(created("a"));
   buffer.fail(refuse("internal", "lost"));
   expect(await buffer.take(QUIET_MS)).toEqual([created("a")]);

@@ -19,36 +19,14 @@ const WATCHER_TAKE_EVENTS = 64;
 export type FilesystemEventInit = MessageInitShape<typeof FilesystemEventSchema> & { name: string; type: EventType };
 
 /** Bytes held by all buffers together. */
-export class BufferBudget {
-  readonly #maxBytes: number;
-  #usedBytes = 0;
-
-  constructor(maxBytes = WATCHERS_BUFFERS_MAX_BYTES) {
-    this.#maxBytes = maxBytes;
-  }
-
-  get isSpent(): boolean {
-    return this.#usedBytes > this.#maxBytes;
-  }
-
-  spend(bytes: number): void {
-    this.#usedBytes += bytes;
-  }
-}
+let heldBytes = 0;
 
 export class EventBuffer {
-  readonly #budget: BufferBudget;
-  readonly #maxBytes: number;
   #events: FilesystemEventInit[] = [];
   #bytes = 0;
   #closed = false;
   #failure: Fault | undefined;
   #wakeTaker: (() => void) | undefined;
-
-  constructor(budget: BufferBudget, maxBytes = WATCHER_BUFFER_MAX_BYTES) {
-    this.#budget = budget;
-    this.#maxBytes = maxBytes;
-  }
 
   /** Throws if the buffer is full, and drops its events. */
   add(event: FilesystemEventInit): void {
@@ -62,7 +40,7 @@ export class EventBuffer {
       this.#events.push(event);
     }
     this.#wakeTaker?.();
-    if (this.#bytes <= this.#maxBytes && !this.#budget.isSpent) return;
+    if (this.#bytes <= WATCHER_BUFFER_MAX_BYTES && heldBytes <= WATCHERS_BUFFERS_MAX_BYTES) return;
     this.#empty();
     throw refuse(
       "resource_exhausted",
@@ -126,7 +104,7 @@ export class EventBuffer {
 
   #count(bytes: number): void {
     this.#bytes += bytes;
-    this.#budget.spend(bytes);
+    heldBytes += bytes;
   }
 }
 

@@ -4,7 +4,6 @@
  */
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { refuse } from "../../system/rpc-fault.ts";
-import { eventTypes } from "./event-kinds.ts";
 import { IN, type Inotify, type InotifyEvent } from "./inotify.ts";
 import type { Surveyor } from "./surveyor.ts";
 import type { Place, WatchedDirectory, WatchedTree } from "./watched-tree.ts";
@@ -15,6 +14,14 @@ export interface Notice {
   type: EventType;
 }
 
+/** One kernel event may have several meanings; they are reported in this order. */
+const KINDS: readonly (readonly [bits: number, type: EventType])[] = [
+  [IN.CREATE | IN.MOVED_TO, EventType.CREATE],
+  [IN.MOVED_FROM | IN.MOVE_SELF, EventType.RENAME],
+  [IN.ATTRIB, EventType.CHMOD],
+  [IN.MODIFY, EventType.WRITE],
+  [IN.DELETE | IN.DELETE_SELF | IN.UNMOUNT, EventType.REMOVE],
+];
 const APPEARED = IN.CREATE | IN.MOVED_TO;
 const DISAPPEARED = IN.DELETE | IN.MOVED_FROM;
 
@@ -112,6 +119,10 @@ export class EventTranslator {
   #release(numbers: readonly number[]): void {
     for (const wd of numbers) this.#inotify.remove(wd);
   }
+}
+
+function eventTypes(mask: number): EventType[] {
+  return KINDS.filter(([bits]) => (mask & bits) !== 0).map(([, type]) => type);
 }
 
 function named(names: Map<WatchedDirectory, Set<string>>, directory: WatchedDirectory): Set<string> {

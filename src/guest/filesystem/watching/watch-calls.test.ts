@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { createHandlerContext, type HandlerContext } from "@connectrpc/connect";
 import { Filesystem } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Accounts } from "../../users/accounts.ts";
-import { BufferBudget, EventBuffer } from "./event-buffer.ts";
+import { EventBuffer } from "./event-buffer.ts";
 import { Watch } from "./watch.ts";
 import { watchCalls } from "./watch-calls.ts";
 import { Watchers } from "./watchers.ts";
@@ -60,8 +60,7 @@ test.each([false, true])("has the change that was made just before, recursive: %
 });
 
 test("does not wait for a watch that has ended", async () => {
-  const open = () =>
-    Watch.open(folder, OPTIONS, new EventBuffer(new BufferBudget()), new Accounts(), new AbortController().signal);
+  const open = () => Watch.open(folder, OPTIONS, new EventBuffer(), new Accounts(), new AbortController().signal);
   const watch = await open();
   const waiting = watch.catchUp(600_000);
   await watch.close();

@@ -4,6 +4,7 @@
  */
 import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";
+import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { type Entry, readEntry } from "../../file-tree/entry.ts";
 import { describe } from "../../file-tree/tree.ts";
 import { LIST_STAT_PARALLEL } from "../../limits.ts";
@@ -12,7 +13,6 @@ import { quote } from "../../system/quote.ts";
 import { refuse, systemCode } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
 import type { EventBuffer } from "./event-buffer.ts";
-import { leavesEntry } from "./event-kinds.ts";
 import { EventTranslator, type Notice } from "./event-translator.ts";
 import { IN, Inotify } from "./inotify.ts";
 import { mountsLeftOut, refuseNetworkMount } from "./mounts.ts";
@@ -176,6 +176,11 @@ function attempt<T>(base: string, step: () => T): T {
   } catch (thrown) {
     throw foreseen(thrown, base);
   }
+}
+
+/** Whether a file may exist after an event of this type. */
+function leavesEntry(type: EventType): boolean {
+  return type === EventType.CREATE || type === EventType.WRITE || type === EventType.CHMOD;
 }
 
 const EXHAUSTED: ReadonlyMap<string, string> = new Map([

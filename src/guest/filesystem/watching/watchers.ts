@@ -13,7 +13,7 @@ import { kernelBytes } from "../../../base/kernel-random.ts";
 import { quote } from "../../system/quote.ts";
 import { refuse } from "../../system/rpc-fault.ts";
 import type { Accounts } from "../../users/accounts.ts";
-import { BufferBudget, EventBuffer } from "./event-buffer.ts";
+import { EventBuffer } from "./event-buffer.ts";
 import { Watch, type WatchOptions } from "./watch.ts";
 
 /** Each watcher has its own inotify instance. WATCHERS_MAX bounds streams and polling watchers together. */
@@ -25,7 +25,6 @@ const ID_LENGTH = 20;
 
 export class Watchers {
   readonly #accounts: Accounts;
-  readonly #budget = new BufferBudget();
   readonly #open = new Set<Watch>();
   readonly #polled = new Map<string, Watch>();
   /** Watches being opened, and how many of them will be polled. */
@@ -43,7 +42,7 @@ export class Watchers {
     }
     this.#openSoon++;
     try {
-      const watch = await Watch.open(path, options, new EventBuffer(this.#budget), this.#accounts, signal);
+      const watch = await Watch.open(path, options, new EventBuffer(), this.#accounts, signal);
       this.#open.add(watch);
       return watch;
     } finally {
