@@ -8,9 +8,11 @@ import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, unlink
 import { dirname, join } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
-import { checkedBlobName } from "./blob-name.ts";
 import type { Blobs, StoredBlob } from "./blobs.ts";
 
+/** Names have parts of `[a-z0-9_-]`, separated by slashes, so that no name leads out of a folder. */
+const BLOB_NAME_MAX_CHARS = 256;
+const NAME = /^[a-z0-9_-]+(?:\/[a-z0-9_-]+)*$/;
 /** Bytes of a blob in memory while it is read. */
 const BLOB_READ_BYTES = 256 * 1024;
 /**
@@ -190,4 +192,15 @@ function isFull(error: unknown): boolean {
 
 function codeOf(error: unknown): string | undefined {
   return (error as NodeJS.ErrnoException | null)?.code;
+}
+
+function checkedBlobName(name: string): string {
+  if (name.length > BLOB_NAME_MAX_CHARS || !NAME.test(name)) {
+    const shown = JSON.stringify(name.slice(0, BLOB_NAME_MAX_CHARS));
+    throw new Fault(
+      400,
+      `${shown} is no name for a blob; it has parts of a-z, 0-9, - and _, with slashes between them`,
+    );
+  }
+  return name;
 }

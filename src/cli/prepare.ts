@@ -1,9 +1,9 @@
 /** Prerequisites of `up` and the tests: tools, guest and base image, with progress on the terminal. */
 import { Fault } from "../contract/fault.ts";
 import { guestFolder } from "../setup/guest-folder.ts";
-import { runscFolderStep } from "../setup/runsc-folder.ts";
 import { setUp } from "../setup/setup.ts";
 import type { SetupStep } from "../setup/step.ts";
+import { runscFolderStep } from "../setup/tool-folder.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import type { Config } from "./config.ts";
 import { Progress } from "./progress.ts";

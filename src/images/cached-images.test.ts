@@ -8,7 +8,7 @@ import { DataFolder } from "../system/data-folder.ts";
 import { cachedImages, cachedStack, chooseImage, dropImageMarks, noteImage, stackedOn } from "./cached-images.ts";
 import { belowFile, imageFolder } from "./image-folder.ts";
 import type { FolderUses, MarkedFolders } from "./marked-folders.ts";
-import { CACHE_COLLECTED_EVERY_MS, CACHE_KEPT_MS } from "./marked-folders.ts";
+import { CACHE_KEPT_MS } from "./marked-folders.ts";
 
 const clock = new ManualClock(Date.parse("2026-01-01"));
 let folder: string;
@@ -76,12 +76,6 @@ describe("an old image", () => {
     expect(there()).toEqual(["debian-2", "desktop-2"]);
   });
 
-  test("stays if it is of the server's own definitions, or a sandbox of another server runs with it", async () => {
-    clock.jump(CACHE_KEPT_MS + 1);
-    await collect(first, "desktop-2", { others: () => ["desktop-1"] });
-    expect(there()).toHaveLength(4);
-  });
-
   test("stays if an earlier version of Sandlot made it, or anything that stays is stacked on it", async () => {
     rmSync(`${imageFolder(cache, "desktop-1")}.chosen`);
     clock.jump(CACHE_KEPT_MS + 1);
@@ -111,16 +105,6 @@ describe("an old image", () => {
     await collect(first, "desktop-2");
     expect(second.mark(["desktop-1"])).toEqual(["desktop-1"]);
     expect(readdirSync(join(cache, "images/.in-use")).filter((name) => name.startsWith("desktop-1"))).toEqual([]);
-  });
-
-  test("is looked for once an hour", async () => {
-    await first.collectNowAndThen(uses("desktop-2"));
-    age("desktop-1");
-    await first.collectNowAndThen(uses("desktop-2"));
-    expect(there()).toContain("desktop-1");
-    clock.jump(CACHE_COLLECTED_EVERY_MS);
-    await first.collectNowAndThen(uses("desktop-2"));
-    expect(there()).not.toContain("desktop-1");
   });
 });
 

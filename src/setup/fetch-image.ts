@@ -11,8 +11,8 @@ import { chooseImage } from "../images/cached-images.ts";
 import { run } from "../system/command.ts";
 import { architecture } from "../system/toolbox.ts";
 import { shiftOwners } from "./base-image.ts";
-import { extractPackages } from "./extracted-packages.ts";
 import { makeImage, type SetupStep } from "./step.ts";
+import { extractPackages } from "./tool-folder.ts";
 
 /** From the tool folder's suite: its umoci can unpack without privileges, and unpack zstd layers. */
 const PACKAGES = ["skopeo", "umoci", "ca-certificates"];

@@ -2,6 +2,7 @@
  * The part of the checkpoint trial that runs inside the mount namespace. Prints a TrialResult, or the reason on stderr.
  */
 import { connect } from "node:net";
+import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
@@ -36,8 +37,6 @@ while True:
     client.sendall(word)
     client.close()
 `;
-
-import { scaled } from "../../base/time-factor.ts";
 
 const [dataPath = "", cacheFolder = "", guestFolder = "", runtime = "", runsc = ""] = process.argv.slice(2);
 const data = new DataFolder(dataPath);

@@ -5,11 +5,10 @@
 import { Fault } from "../../contract/fault.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";
-import { broken, timeout } from "./finding.ts";
+import { broken, ok, timeout } from "./finding.ts";
 import { isolationChecks } from "./isolation-checks.ts";
 import { kernelChecks } from "./kernel-checks.ts";
 import { limitChecks } from "./limit-checks.ts";
-import { privateChecks } from "./private-checks.ts";
 import { toolChecks } from "./tool-checks.ts";
 
 /** The first try may be slow because the kernel loads modules; the second finds them loaded. */
@@ -38,8 +37,15 @@ export function allChecks(options: DoctorOptions): Check[] {
     ...toolChecks(options),
     ...isolationChecks(),
     ...addressChecks(options),
-    ...privateChecks(options),
+    { name: "private networks", run: async () => privateNetworks(options) },
   ];
+}
+
+/** Reports which private networks the operator has opened to sandboxes. */
+function privateNetworks({ privateNetworks = [] }: DoctorOptions): Finding {
+  const open = privateNetworks.filter(({ entries }) => entries.length > 0);
+  const shown = open.map(({ whose, entries }) => `${entries.join(", ")} (${whose})`).join("; ");
+  return ok(shown === "" ? "closed to all sandboxes" : `open to sandboxes: ${shown}`);
 }
 
 /** Retries a check after a timeout. Any other error is an unforeseen finding. */

@@ -1,4 +1,5 @@
 /** A check of the doctor and its result. */
+import { readFileSync } from "node:fs";
 import type { RuntimeName } from "../../contract/runtime-name.ts";
 
 export type Finding =
@@ -59,5 +60,14 @@ export function findingLines(name: string, finding: Finding): string[] {
     case "timeout":
     case "broken":
       return [head, `         FIX: ${finding.fix}`];
+  }
+}
+
+/** Empty for a file that cannot be read. */
+export function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    return "";
   }
 }

@@ -3,11 +3,10 @@
  * only to name the blocking firewall and its fix. A packet must pass the chains of every firewall, so no rule of
  * Sandlot can override another firewall's drop.
  */
-import { readFileSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { ANY_INTERFACE } from "../../sandbox/network/slot-chains.ts";
 import { attempt } from "../../system/command.ts";
-import { degraded, type Finding, ok } from "./finding.ts";
+import { degraded, type Finding, ok, textOf } from "./finding.ts";
 import { type FirewallTrial, tryFirewall } from "./firewall-trial.ts";
 
 type Hook = keyof FirewallTrial;
@@ -105,12 +104,4 @@ async function legacyBlockers(hook: Hook): Promise<(Blocker | undefined)[]> {
   if (!textOf("/proc/net/ip_tables_names").split("\n").includes("filter")) return [];
   const { stdout } = await attempt(["iptables-legacy", "-S"]).catch(() => ({ stdout: "" }));
   return [/\b(?:DROP|REJECT)\b/.test(stdout) ? iptablesBlocker(hook, "iptables-legacy", stdout) : undefined];
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
 }

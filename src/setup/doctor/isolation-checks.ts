@@ -1,9 +1,9 @@
 /** Checks hardening of the host that strengthens or weakens the isolation of sandboxes. Sandboxes run without it. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { release } from "node:os";
 import { join } from "node:path";
 import { attempt } from "../../system/command.ts";
-import { type Check, degraded, type Finding, ok } from "./finding.ts";
+import { type Check, degraded, type Finding, ok, textOf } from "./finding.ts";
 
 /**
  * Rarely used protocols and line disciplines with a history of vulnerabilities. The kernel loads them when any program
@@ -78,12 +78,4 @@ export function mergedPages(file: string): Finding {
     "a sandbox can find out whether another one has a page that it guesses",
     `echo 2 > ${file}`,
   );
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8").trim();
-  } catch {
-    return "";
-  }
 }

@@ -7,45 +7,26 @@ export const V2_MARK = "cgroup.controllers";
 
 export type CgroupLayout = "v1" | "v2" | "hybrid";
 
-let layout: CgroupLayout | undefined;
-
 /** Constant for the life of a process. */
-export function cgroupLayout(): CgroupLayout {
-  layout ??= layoutOf(CGROUP_ROOT);
-  return layout;
-}
+export const cgroupLayout = once(() => layoutOf(CGROUP_ROOT));
 
 export function layoutOf(root: string): CgroupLayout {
   if (existsSync(join(root, V2_MARK))) return "v2";
   return existsSync(join(root, "unified", V2_MARK)) ? "hybrid" : "v1";
 }
 
-let named: string[] | undefined;
-
 /** The v1 hierarchies that have a name and no controller. Constant for the life of a process. */
-export function namedTrees(): string[] {
-  named ??= mountedNamedTrees();
-  return named;
-}
-
-function mountedNamedTrees(): string[] {
+export const namedTrees = once((): string[] => {
   if (existsSync(join(CGROUP_ROOT, V2_MARK))) return [];
   const lines = readFileSync("/proc/self/mountinfo", "utf8").split("\n");
   const points = lines
     .filter((line) => / - cgroup \S+ (\S+,)?name=/.test(line))
     .map((line) => line.split(" ")[4] ?? "");
   return [...new Set(points)].filter((point) => point.startsWith(`${CGROUP_ROOT}/`));
-}
-
-let trees: string[] | undefined;
+});
 
 /** The mounted hierarchies: one on v2, one per controller on v1. Constant for the life of a process. */
-export function cgroupTrees(): string[] {
-  trees ??= mountedTrees();
-  return trees;
-}
-
-function mountedTrees(): string[] {
+export const cgroupTrees = once((): string[] => {
   if (existsSync(join(CGROUP_ROOT, V2_MARK))) return [CGROUP_ROOT];
   const seen = new Set<string>();
   for (const line of readFileSync("/proc/self/mountinfo", "utf8").split("\n")) {
@@ -53,7 +34,7 @@ function mountedTrees(): string[] {
     if (point?.startsWith(`${CGROUP_ROOT}/`) && / - cgroup2? /.test(line)) seen.add(point);
   }
   return [...seen];
-}
+});
 
 /**
  * A file that changes when a process in the cgroup uses CPU time. It does not exist without a CPU accounting
@@ -63,4 +44,9 @@ export function processorTimeFile(cgroup: string): string {
   if (cgroupLayout() === "v2") return join(CGROUP_ROOT, cgroup, "cpu.stat");
   const tree = cgroupTrees().find((path) => /\bcpuacct\b/.test(path)) ?? CGROUP_ROOT;
   return join(tree, cgroup, "cpuacct.usage");
+}
+
+function once<Value>(find: () => Value): () => Value {
+  let known: Value | undefined;
+  return () => (known ??= find());
 }
