@@ -19,7 +19,7 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\b(?:on|from) the shelf\b|\bShelf/, "ready pool"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.
-    /(?<!fire)walls|(?<!FIRE)(?<!SANDLOT_)WALL|Wall(?!-clock)|-wall\b|\bwall-(?!clock)|\b(?:an?|behind|each|one|other|the) wall\b(?! clock| time| of a template)/,
+    /(?<!fire)walls|(?<!FIRE)(?<!SANDLOT_)WALL|Wall(?!-clock| time)|-wall\b|\bwall-(?!clock)|\b(?:an?|behind|each|one|other|the) wall\b(?! clock| time| of a template)/,
     "isolation, or isolation runtime",
   ],
   [
