@@ -13,7 +13,6 @@ import { meminfoMount, writeMeminfoFile } from "../../src/sandbox/meminfo-file.t
 import { BOOT_ID_FILE, keptFiles, makeControlSecret } from "../../src/sandbox/own-files.ts";
 import { CRIU_CONFIG_FILE } from "../../src/sandbox/runtime/crun/criu-config.ts";
 import { adaptImage } from "../../src/sandbox/runtime/crun/image/adapted-image.ts";
-import { hasSimpleTmpfs } from "../../src/sandbox/runtime/crun/image/tmpfs-content.ts";
 import type { OutsideMount } from "../../src/sandbox/runtime/runtime.ts";
 import { readRecord } from "../../src/sandbox/sandbox-record.ts";
 import { removeCgroups } from "../../src/system/cgroup/removal.ts";
@@ -150,7 +149,7 @@ export class BareCriu implements AsyncDisposable {
     await this.mounts.do(meminfoMount(folder));
     writeMeminfoFile(folder, kind.memoryMB, ids);
     const argv = [
-      ...this.#criu(hasSimpleTmpfs(images) ? this.context.toolbox.simpleBinFolder : undefined),
+      ...this.#criu(),
       "restore",
       "--restore-detached",
       // There is no network in which the server's connection could be restored.
@@ -178,8 +177,9 @@ export class BareCriu implements AsyncDisposable {
   }
 
   /** CRIU with the server's PATH, so that images are written without compression. */
-  #criu(programs = this.context.toolbox.binFolder): string[] {
-    return ["env", `PATH=${programs}:${MINIMAL_ENV.PATH}`, ...this.context.toolbox.criu];
+  #criu(): string[] {
+    const { binFolder, criu } = this.context.toolbox;
+    return ["env", `PATH=${binFolder}:${MINIMAL_ENV.PATH}`, ...criu];
   }
 
   #options(images: string, work: string): string[] {

@@ -151,12 +151,10 @@ export class BuildSandbox {
     await this.#close();
     signal.throwIfAborted();
     signal.removeEventListener("abort", this.#end);
-    const onWritten = () => {
-      signal.addEventListener("abort", this.#end);
-      if (signal.aborted) this.#end();
-    };
-    const options = { memory: true, signal, onWritten, ...(owner === undefined ? {} : { owner }) };
+    const options = { memory: true, signal, ...(owner === undefined ? {} : { owner }) };
     await checkpointing.write(this.record, name, options, "goes on");
+    signal.addEventListener("abort", this.#end);
+    if (signal.aborted) this.#end();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -12,6 +12,7 @@ import { GuestClient } from "../sandbox/guest-link/guest-client.ts";
 import { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
 import { Network } from "../sandbox/network/network.ts";
 import { Criu } from "../sandbox/runtime/crun/criu.ts";
+import { CriuDump } from "../sandbox/runtime/crun/criu-dump.ts";
 import { Crun } from "../sandbox/runtime/crun/crun.ts";
 import { CrunRuntime } from "../sandbox/runtime/crun/crun-runtime.ts";
 import { Starting } from "../sandbox/starting.ts";
@@ -91,13 +92,14 @@ function nameSteps(): void {
   stepsOf(CrunRuntime.prototype, {
     create: "runtime: create",
     start: "runtime: start",
-    checkpoint: "runtime: checkpoint",
+    checkpoint: "runtime: stop",
     wipeForCopies: "runtime: wipe for copies",
     restore: "runtime: restore",
     remove: "runtime: remove",
   });
   stepsOf(Crun.prototype, { create: "crun create", start: "crun start", remove: "crun delete" });
-  stepsOf(Criu.prototype, { dump: "CRIU dump", restore: "CRIU restore" });
+  stepsOf(Criu.prototype, { restore: "CRIU restore" });
+  stepsOf(CriuDump.prototype, { write: "CRIU dump", release: "CRIU release" });
 }
 
 /**

@@ -1,12 +1,17 @@
 /**
- * Writes checkpoints of running sandboxes, in this order:
+ * Writes checkpoints of running sandboxes, stage by stage:
  *
- *   the runtime stops and writes the processes → disk flushed and cloned → frozen → digests → durable → named
+ *   1. stop     no process runs                         undo: the sandbox runs on
+ *   2. write    the runtime writes the memory           undo: the same
+ *   3. clone    the disk is flushed and cloned          undo: the same
+ *   4. release  the cgroup alone keeps it frozen        undo: thaw it
+ *   5. finish   digests, manifest, everything durable   undo: remove the folder, then thaw
+ *   6. name     the checkpoint exists                   no undo: a pause ends the sandbox
  *
- * A sandbox that continues to run is released as soon as its disk is cloned; data that copies must not share is wiped
- * from the image. A sandbox that is being paused stays frozen until the checkpoint has its name. If a step fails before
- * that, the sandbox runs on and no checkpoint exists. The image is wiped or made durable while the disk is flushed; the
- * remaining steps run while the runtime detaches from the processes.
+ * A sandbox that continues to run is thawed after stage 4; data that copies must not share is wiped from the image. A
+ * sandbox that is being paused stays frozen until the checkpoint has its name. Work of a later stage that needs no more
+ * input starts early: the disk is flushed beside stage 2, the image is made durable from the end of stage 2 on, and
+ * stage 5 runs beside stage 4.
  */
 import { statSync } from "node:fs";
 import { availableParallelism } from "node:os";
@@ -16,18 +21,18 @@ import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CheckpointOptions } from "../contract/internal/host.ts";
 import type { Disks } from "../images/disk/disks.ts";
-import { freeze } from "../system/cgroup/freezer.ts";
+import { freeze, thaw } from "../system/cgroup/freezer.ts";
 import { run } from "../system/command.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { type Checkpoints, copyOwnFiles, syncPath } from "./checkpoint/checkpoints.ts";
-import { listImage, sealImage } from "./checkpoint/image-files.ts";
+import { listImage, type SealedImage, sealImage } from "./checkpoint/image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest, volumesIn } from "./checkpoint/manifest.ts";
-import { Finishing } from "./finishing.ts";
 import { CHECKPOINT_MS, IMAGE_PER_MEMORY_MAX } from "./limits.ts";
 import type { Network } from "./network/network.ts";
 import { keptFiles, readsItsSecret } from "./own-files.ts";
 import { quiesce } from "./quiesce.ts";
+import { FailedTry, type ImageBounds, type StoppedSandbox } from "./runtime/runtime.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 import { rootOf, runtimeNameOf, type SandboxRecord } from "./sandbox-record.ts";
 import type { Volumes } from "./volume/volumes.ts";
@@ -40,6 +45,9 @@ export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
 /** Timeout for CRIU to write a sandbox: a base, plus time for each byte to write. */
 const IMAGE_BASE_MS = scaled(30_000);
 const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
+
+/** As tools report a full disk. */
+const NO_SPACE = /no space left on device|disk quota exceeded/i;
 
 /** The unit of `blocks` in `stat`. */
 const DISK_BLOCK_BYTES = 512;
@@ -58,12 +66,19 @@ interface WriteOptions extends CheckpointOptions {
   note?: (written: CheckpointFolder) => unknown;
   /** Aborted when the checkpoint is no longer needed; writing then fails soon. */
   signal?: AbortSignal;
-  /** Called when the checkpoint no longer needs the sandbox. */
-  onWritten?: () => void;
 }
 
 /** The state of the sandbox after the checkpoint. */
 type After = "stays frozen" | "goes on";
+
+/** One checkpoint that is being written. */
+interface Writing {
+  record: SandboxRecord;
+  options: WriteOptions;
+  after: After;
+  draft: CheckpointFolder;
+  bounds: ImageBounds;
+}
 
 export class Checkpointing {
   readonly #gate = new Gate(CHECKPOINTS_AT_ONCE_MAX);
@@ -78,14 +93,9 @@ export class Checkpointing {
     using _place = await this.#gate.enter(options.owner);
     const bytes = await this.#demandSpace(record, options);
     try {
-      const draft = checkpoints.begin(name);
-      await using finishing = this.#finishing(record, options, draft, after);
-      if (options.memory) await this.#writeMemory(record, draft, { bytes, finishing, signal: options.signal });
-      else await this.#writeDisk(record, draft);
-      if (after === "goes on") await this.#letGo(record);
-      options.onWritten?.();
-      options.signal?.throwIfAborted();
-      await finishing.done();
+      const draft = await this.#twice(name, (begun, earlier) =>
+        this.#stages({ record, options, after, draft: begun, bounds: this.#bounds(record, options, bytes) }, earlier),
+      );
       await checkpoints.commit(name, draft, !options.temporary);
     } catch (cause) {
       // Remove first: while a checkpoint with this name exists, the sandbox counts as paused in it.
@@ -94,57 +104,74 @@ export class Checkpointing {
     }
   }
 
-  async #writeMemory(
-    record: SandboxRecord,
-    draft: CheckpointFolder,
-    { bytes, finishing, signal }: { bytes: number; finishing: Finishing; signal: AbortSignal | undefined },
-  ): Promise<void> {
-    const { runtimes, disks, network } = this.parts;
-    const runtime = runtimes.of(runtimeNameOf(record));
-    if (!runtime.keepsConnections) await quiesce(network, record);
-    // Runs while the runtime prepares.
-    const copying = copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record));
-    copying.catch(() => undefined);
-    let flushing: Promise<boolean> = Promise.resolve(false);
-    const needless = new AbortController();
-    const written = runtime.checkpoint({
-      id: record.id,
-      pid: record.pid,
-      cgroup: record.cgroup,
-      folder: this.#folderOf(record),
-      images: draft.memory,
-      mounts: record.mounts,
-      bounds: {
-        maxBytes: imageMaxBytes(record),
-        maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + scaled((bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000)),
-        demandRoom() {
-          signal?.throwIfAborted();
-          demandRoom(() => disks.demandSpace(0));
-        },
-      },
-      // The disk is flushed while the runtime writes the memory.
-      onStopped: () => {
-        flushing = this.#flushed(record, needless.signal);
-      },
-      whileStopped: async (givenUp) => {
-        givenUp.addEventListener("abort", () => needless.abort());
-        await finishing.beginImage();
-        await this.#keepDisk(record, draft, { isFlushed: await flushing, signal: givenUp });
-        await copying;
-        finishing.beginWhole();
-      },
-    });
-    // Nothing may continue in the background after this.
-    await Promise.allSettled([written, copying]);
-    needless.abort();
-    await flushing;
-    await copying;
-    await written;
+  /** Starts again, in a new folder, when the runtime asks for a second try. */
+  async #twice(
+    name: string,
+    write: (draft: CheckpointFolder, earlier?: FailedTry) => Promise<void>,
+  ): Promise<CheckpointFolder> {
+    const { checkpoints } = this.parts;
+    const first = checkpoints.begin(name);
+    try {
+      await write(first);
+      return first;
+    } catch (cause) {
+      if (!(cause instanceof FailedTry)) throw cause;
+      await checkpoints.remove(name);
+      const second = checkpoints.begin(name);
+      await write(second, cause);
+      return second;
+    }
   }
 
-  async #writeDisk(record: SandboxRecord, draft: CheckpointFolder): Promise<void> {
-    await freeze(record.cgroup);
-    await this.#keepDisk(record, draft);
+  /** Stages 1 to 5. */
+  async #stages(writing: Writing, earlier?: FailedTry): Promise<void> {
+    const { record, options, after, draft, bounds } = writing;
+    // Nothing of it continues when this returns or throws.
+    await using beside = new Beside();
+    const copying = options.memory && beside.run(copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record)));
+    const stopped = await this.#stop(writing, earlier);
+    let finishing: Promise<void>;
+    try {
+      // Blocks that find no room are lost, so the room is checked before each flush.
+      bounds.demandRoom();
+      const flushing = options.memory && beside.run(this.#flushed(record, stopped.givenUp));
+      await stopped.write();
+      const image = beside.run(this.#seal(writing));
+      void beside.run(image.then((sealed) => sealed?.durable));
+      await this.#keepDisk(writing, await flushing, stopped.givenUp);
+      await copying;
+      finishing = beside.run(this.#finish(writing, image));
+      await stopped.release();
+    } catch (cause) {
+      await stopped.undo();
+      stopped.givenUp.throwIfAborted();
+      throw cause;
+    }
+    if (after === "goes on") await this.#letGo(record);
+    options.signal?.throwIfAborted();
+    await finishing;
+  }
+
+  async #stop({ record, options, draft, bounds }: Writing, earlier?: FailedTry): Promise<StoppedSandbox> {
+    const { runtimes, network } = this.parts;
+    const { id, pid, cgroup, mounts } = record;
+    if (!options.memory) return await frozen(cgroup);
+    const runtime = runtimes.of(runtimeNameOf(record));
+    if (!runtime.keepsConnections) await quiesce(network, record);
+    const request = { id, pid, cgroup, folder: this.#folderOf(record), images: draft.memory, mounts, bounds };
+    return await runtime.checkpoint(request, earlier);
+  }
+
+  #bounds(record: SandboxRecord, { signal }: WriteOptions, bytes: number): ImageBounds {
+    const { disks } = this.parts;
+    return {
+      maxBytes: imageMaxBytes(record),
+      maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + scaled((bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000)),
+      demandRoom() {
+        signal?.throwIfAborted();
+        demandRoom(() => disks.demandSpace(0));
+      },
+    };
   }
 
   /** Flushes the sandbox's filesystem to the disk image file, and that file to the machine's disk. Never throws. */
@@ -166,47 +193,41 @@ export class Checkpointing {
    * allows it. If the disk was flushed while the processes were stopped, hardly anything is left to write: only names
    * that the runtime creates for files it keeps.
    */
-  async #keepDisk(
-    record: SandboxRecord,
-    draft: CheckpointFolder,
-    { isFlushed, signal }: { isFlushed: boolean; signal?: AbortSignal } = { isFlushed: false },
-  ): Promise<void> {
+  async #keepDisk({ record, draft, bounds }: Writing, isFlushed: boolean, signal: AbortSignal): Promise<void> {
     const { disks } = this.parts;
     const file = disks.imageOf(record.disk);
-    const options = { timeoutMs: CHECKPOINT_MS, ...(signal === undefined ? {} : { signal }) };
+    bounds.demandRoom();
     if (isFlushed && (await disks.cloneWritten(file, draft.disk, rootOf(record)))) return;
-    await run(["sync", "-f", rootOf(record)], options);
+    await run(["sync", "-f", rootOf(record)], { timeoutMs: CHECKPOINT_MS, signal });
     if (!disks.reflink) {
-      await run(["cp", "--reflink=auto", file, draft.disk], options);
+      await run(["cp", "--reflink=auto", file, draft.disk], { timeoutMs: CHECKPOINT_MS, signal });
       return;
     }
     if (await disks.cloneWritten(file, draft.disk)) return;
     await syncPath(file);
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
     await disks.clone(file, draft.disk);
+  }
+
+  /** Undefined: there is no image. */
+  async #seal({ record, options, after, draft }: Writing): Promise<SealedImage | undefined> {
+    if (!options.memory) return undefined;
+    // The sandbox itself continues, so only copies will start from this image.
+    if (after === "goes on") await this.parts.runtimes.of(runtimeNameOf(record)).wipeForCopies?.(draft.memory);
+    return await (options.temporary ? listImage(draft) : sealImage(draft));
+  }
+
+  async #finish({ record, options, draft }: Writing, sealing: Promise<SealedImage | undefined>): Promise<void> {
+    const { checkpoints } = this.parts;
+    const image = await sealing;
+    checkpoints.describe(draft, this.#manifest(record, options, draft, image?.files));
+    if (options.temporary) return;
+    await Promise.all([image?.durable, checkpoints.makeLasting(draft), this.#syncVolumes(record)]);
   }
 
   /** Data that the processes believe to be on a volume must survive a crash of the machine, too. */
   async #syncVolumes({ mounts }: SandboxRecord): Promise<void> {
     for (const { volume } of volumesIn(mounts)) await this.parts.volumes.sync(volume);
-  }
-
-  #finishing(record: SandboxRecord, options: WriteOptions, draft: CheckpointFolder, after: After): Finishing {
-    const { checkpoints, runtimes } = this.parts;
-    const lasting = !options.temporary;
-    return new Finishing({
-      image: async () => {
-        if (!options.memory) return undefined;
-        // The sandbox itself continues, so only copies will start from this image.
-        if (after === "goes on") await runtimes.of(runtimeNameOf(record)).wipeForCopies?.(draft.memory);
-        return await (lasting ? sealImage(draft) : listImage(draft));
-      },
-      whole: async (image) => {
-        checkpoints.describe(draft, this.#manifest(record, options, draft, image?.files));
-        if (!lasting) return;
-        await Promise.all([image?.durable, checkpoints.makeLasting(draft), this.#syncVolumes(record)]);
-      },
-    });
   }
 
   #manifest(
@@ -277,9 +298,30 @@ function demandRoom(demand: () => void): void {
 
 function withStatus(cause: unknown): Fault {
   const code = (cause as NodeJS.ErrnoException | null)?.code;
-  if (code === "ENOSPC" || code === "EDQUOT") {
+  if (code === "ENOSPC" || code === "EDQUOT" || NO_SPACE.test(String(cause))) {
     return new Fault(507, "the disk has no space for this checkpoint; the sandbox is still running", { cause });
   }
-  if (cause instanceof Fault) return cause;
+  if (cause instanceof Fault && cause.status !== 500) return cause;
   return new Fault(500, "the checkpoint could not be written; the sandbox is still running", { cause });
+}
+
+/** The stopped sandbox of a checkpoint without memory. */
+async function frozen(cgroup: string): Promise<StoppedSandbox> {
+  await freeze(cgroup);
+  const nothing = async () => undefined;
+  return { givenUp: new AbortController().signal, write: nothing, release: nothing, undo: async () => thaw(cgroup) };
+}
+
+/** Work beside the stages. Disposal waits until all of it has ended, whether it failed or not. */
+class Beside implements AsyncDisposable {
+  readonly #begun: Promise<unknown>[] = [];
+
+  run<Result>(work: Promise<Result>): Promise<Result> {
+    this.#begun.push(work.catch(() => undefined));
+    return work;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#begun);
+  }
 }

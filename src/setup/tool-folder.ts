@@ -28,7 +28,7 @@ export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): Se
       makeWhole(toolbox.toolFolder, async (folder) => {
         await extractPackages(folder, PACKAGES, mirror, progress);
         const placed = (path: string) => join(folder, relative(toolbox.toolFolder, path));
-        await mkdir(placed(toolbox.simpleBinFolder), { recursive: true });
+        await mkdir(placed(toolbox.binFolder), { recursive: true });
         for (const [path, lines] of standIns(toolbox)) {
           await writeFile(placed(path), `#!${lines}\n`);
           await chmod(placed(path), 0o755);
@@ -64,7 +64,7 @@ export async function extractPackages(
 }
 
 /** Shell scripts that replace programs which crun and CRIU start by a plain name. */
-function standIns({ binFolder, simpleBinFolder, busybox, criu }: Toolbox): [path: string, lines: string][] {
+function standIns({ binFolder, criu }: Toolbox): [path: string, lines: string][] {
   return [
     // crun starts CRIU by this name.
     [join(binFolder, "criu"), `/bin/sh\nexec ${criu.join(" ")} "$@"`],
@@ -72,11 +72,6 @@ function standIns({ binFolder, simpleBinFolder, busybox, criu }: Toolbox): [path
     [
       join(binFolder, "tar"),
       '/bin/sh\nfor arg; do shift; [ "$arg" = --gzip ] || set -- "$@" "$arg"; done\nexec /bin/tar "$@"',
-    ],
-    // CRIU's last argument is the folder to unpack into.
-    [
-      join(simpleBinFolder, "tar"),
-      `${busybox} sh\nfor folder; do :; done\nexec ${busybox} tar --numeric-owner -xpf - -C "$folder"`,
     ],
   ];
 }

@@ -26,8 +26,6 @@ const libc = onFirstUse({
   munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
   setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
-  socket: { args: [FFIType.i32, FFIType.i32, FFIType.i32], returns: FFIType.i32 },
-  connect: { args: [FFIType.i32, FFIType.ptr, FFIType.u32], returns: FFIType.i32 },
   socketpair: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
 });
@@ -43,9 +41,6 @@ export const MS_BIND = 4096;
 const AF_UNIX = 1;
 const SOCK_SEQPACKET = 5;
 const SOCK_CLOEXEC = 0o2000000;
-const SOCK_NONBLOCK = 0o4000;
-/** Of a socket address: a path that ends with a zero. */
-const PATH_MAX_BYTES = 107;
 const CLONE_NEWIPC = 0x08000000;
 const MNT_DETACH = 2;
 const LOCK_EX = 2;
@@ -254,17 +249,4 @@ export function socketPair(): [number, number] {
   const pair = new Int32Array(2);
   if (libc().socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ptr(pair)) !== 0) failed("socketpair");
   return [pair[0] as number, pair[1] as number];
-}
-
-/** Connects to the socket at a path, which preserves message boundaries. */
-export function connectTo(path: string): number {
-  const name = cString(path);
-  if (name.length > PATH_MAX_BYTES + 1) throw new Fault(500, `the path of a socket is too long: ${path}`);
-  const address = Buffer.concat([Buffer.from(new Uint16Array([AF_UNIX]).buffer), name]);
-  const fd = libc().socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) failed("socket");
-  if (libc().connect(fd, ptr(address), address.length) === 0) return fd;
-  const number = errorNumber();
-  closeSync(fd);
-  failed(`connecting to ${path}`, number);
 }

@@ -66,11 +66,6 @@ export class Toolbox {
     return join(this.toolFolder, "sandlot-bin");
   }
 
-  /** Like `binFolder`, with a tar that only handles folders, small files and symbolic links, and is faster. */
-  get simpleBinFolder(): string {
-    return join(this.binFolder, "simple");
-  }
-
   get busybox(): string {
     return join(this.toolFolder, "usr/bin/busybox");
   }

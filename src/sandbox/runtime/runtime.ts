@@ -52,12 +52,12 @@ export interface Runtime {
   demandSoonWritten?(cgroup: string): Promise<void>;
 
   /**
-   * Writes a running sandbox, which then stays frozen by its cgroup until `letGo`. When it throws, the sandbox runs on:
-   * Fault 422 when it holds something that cannot be written, or more than the bounds allow (the message names the
-   * process and the reason), 507 when the disk is full, 404 when the sandbox has ended, 503 when the tool was killed
-   * from outside.
+   * Stops all processes of a running sandbox, to write it. When this or a step of the stopped sandbox throws, the
+   * sandbox runs on: Fault 422 when it holds something that cannot be written, or more than the bounds allow (the
+   * message names the process and the reason), 507 when the disk is full, 404 when the sandbox has ended, 503 when the
+   * tool was killed from outside. After `FailedTry` the caller starts again once, and passes it as `earlier`.
    */
-  checkpoint(request: CheckpointRequest): Promise<void>;
+  checkpoint(request: CheckpointRequest, earlier?: FailedTry): Promise<StoppedSandbox>;
 
   /** Lets a sandbox run on after `checkpoint`, or after its cgroup was frozen. No-op for a running or ended one. */
   letGo(id: string, cgroup: string): Promise<void>;
@@ -184,14 +184,22 @@ export interface CheckpointRequest {
   images: string;
   mounts: readonly OutsideMount[];
   bounds: ImageBounds;
-  /** Called when no process runs any more and nothing is written yet. Not every runtime calls it. */
-  onStopped?(): void;
-  /**
-   * Runs, and must succeed, while all processes are stopped and everything is written. The signal aborts it when the
-   * result is no longer needed.
-   */
-  whileStopped(givenUp: AbortSignal): Promise<void>;
 }
+
+/** A sandbox of which no process runs. The caller does its own work between these steps, which run in this order. */
+export interface StoppedSandbox {
+  /** Aborts when the runtime gives the checkpoint up. Its reason is the error for the client. */
+  readonly givenUp: AbortSignal;
+  /** Writes the memory image. */
+  write(): Promise<void>;
+  /** Leaves the sandbox to its cgroup: frozen until `letGo`. */
+  release(): Promise<void>;
+  /** Lets the sandbox run on, after any of these steps. Idempotent. */
+  undo(): Promise<void>;
+}
+
+/** A checkpoint failed for a reason that only a second try finds, or that it does not meet again. */
+export class FailedTry extends Error {}
 
 export interface ImageBounds {
   maxBytes: number;

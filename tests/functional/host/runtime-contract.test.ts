@@ -5,7 +5,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import {
   chownSync,
-  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -148,7 +147,7 @@ function sandbox(id: string): NewSandbox {
 function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedContainer): CheckpointRequest {
   const images = mkdtempSync(join(folder, `${id}-images-`));
   const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
-  return { id, pid, cgroup, folder: own, images, mounts, bounds, whileStopped: async () => undefined };
+  return { id, pid, cgroup, folder: own, images, mounts, bounds };
 }
 
 function commandOf(pid: number): string {
@@ -195,6 +194,12 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
     await runtime.start(id, made.pid);
     await until("the guest listens", () => subject.listens(id, made.pid));
     return { ...asked, ...made };
+  }
+
+  async function write(request: CheckpointRequest): Promise<void> {
+    const stopped = await runtime.checkpoint(request);
+    await stopped.write();
+    await stopped.release();
   }
 
   describe("create and start", () => {
@@ -293,13 +298,13 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       const { pid, cgroup, ...made } = await running("snapshot");
       const ticks = startTicks(pid);
       expect(await runtime.imageBytes(cgroup, 1024 * MIB)).toBeGreaterThan(MIB);
-      const mark = join(folder, "while-stopped");
-      const frozen = join(freezerOf(cgroup), "cgroup.procs");
+      const processes = join(freezerOf(cgroup), "cgroup.procs");
       const request = checkpointOf({ ...made, cgroup }, { ...made, pid });
-      await runtime.checkpoint({ ...request, whileStopped: async () => copyFileSync(frozen, mark) });
+      const stopped = await runtime.checkpoint(request);
+      await stopped.write();
+      expect(readFileSync(processes, "utf8").trim().split("\n")).toContain(String(pid));
+      await stopped.release();
       expect(isFrozen(cgroup)).toBe(true);
-      // The callback during the freeze saw all of its processes.
-      expect(readFileSync(mark, "utf8").trim().split("\n")).toContain(String(pid));
       await runtime.letGo("snapshot", cgroup);
       expect(await goesOn(cgroup)).toBe(true);
       expect(startTicks(pid)).toBe(ticks);
@@ -315,7 +320,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
         await run(["nsenter", "-t", String(written.pid), "-a", "--", "/bin/sh", "-c", `printf ${word} > ${inMemory}`]);
         const processes = (await processesBelow(freezerOf(written.cgroup))).length;
         const request = checkpointOf(written, written);
-        await runtime.checkpoint(request);
+        await write(request);
         await runtime.remove("memory");
         await gone(written.pid);
         writeFileSync(written.controlSecretFile, "another");
@@ -350,7 +355,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
     promise("one image is restored any number of times, also after the other ended", async () => {
       const written = await running("again");
       const request = checkpointOf(written, written);
-      await runtime.checkpoint(request);
+      await write(request);
       await runtime.remove("again");
       for (let times = 0; times < 2; times++) {
         const { pid } = await runtime.restore({
@@ -367,16 +372,15 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       }
     });
 
-    promise("a checkpoint that fails leaves the sandbox running", async () => {
+    promise("a checkpoint that is undone at any step leaves the sandbox running", async () => {
       const { pid, cgroup, ...made } = await running("refused");
       const before = await processesBelow(freezerOf(cgroup));
-      const request = checkpointOf({ ...made, cgroup }, { ...made, pid });
-      const failed = runtime.checkpoint({
-        ...request,
-        whileStopped: () => Promise.reject(new Fault(500, "no such luck")),
-      });
-      await expect(failed).rejects.toMatchObject({ name: "Fault" });
-      expect(await goesOn(cgroup)).toBe(true);
+      for (const steps of [[], ["write"], ["write", "release"]] as const) {
+        const stopped = await runtime.checkpoint(checkpointOf({ ...made, cgroup }, { ...made, pid }));
+        for (const step of steps) await stopped[step]();
+        await stopped.undo();
+        expect(await goesOn(cgroup)).toBe(true);
+      }
       const after = await processesBelow(freezerOf(cgroup));
       // An isolation runtime may have processes of its own.
       if (runtime.showsProcesses) expect(after).toEqual(before);
@@ -394,7 +398,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
     promise("a restore that fails leaves no process, and the image can be restored afterwards", async () => {
       const written = await running("half");
       const request = checkpointOf(written, written);
-      await runtime.checkpoint(request);
+      await write(request);
       await runtime.remove("half");
       const restore = {
         ...request,

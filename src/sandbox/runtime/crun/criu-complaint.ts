@@ -34,18 +34,17 @@ const REASONS: readonly [RegExp, string][] = [
 ];
 
 /**
- * `ours` is the error of the host's own work while CRIU waited; empty if there was none. `processes` are the sandbox's
- * host pids. The log contains file names, so a sandbox can make it say anything: the message never mentions a process
- * outside the sandbox.
+ * `processes` are the sandbox's host pids. The log contains file names, so a sandbox can make it say anything: the
+ * message never mentions a process outside the sandbox.
  */
-export function explain(log: string, ours: string, processes: readonly number[]): Fault {
+export function explain(log: string, processes: readonly number[]): Fault {
   const errors = log.split("\n").filter((line) => /\bError \(/.test(line) && !/RLIMIT_NOFILE for self/.test(line));
-  const cause = new Error([...errors.slice(-20), ours].join("\n").slice(-4000));
-  if (NO_SPACE.test(errors.join("\n")) || NO_SPACE.test(ours)) {
+  const cause = new Error(errors.slice(-20).join("\n").slice(-4000));
+  if (NO_SPACE.test(errors.join("\n"))) {
     return new Fault(507, "the disk has no space for this sandbox's memory; it is still running", { cause });
   }
   const first = errors[0];
-  if (first === undefined || ours !== "") {
+  if (first === undefined) {
     return new Fault(500, "the checkpoint could not be written; the sandbox is still running", { cause });
   }
   const said = printable(first.replace(/^.*?Error \([^)]*\):\s*/, "")).trim();

@@ -22,7 +22,7 @@ export function dumpRequest(options: Options): Uint8Array {
   return request(Action.DUMP, options);
 }
 
-/** A restore runs in a forked CRIU without a command line of its own: the request has every option. */
+/** The request of a restore has every option. */
 export function restoreRequest(options: Options & { cgroup: string }): Uint8Array {
   const { cgroup, ...others } = options;
   const cgroups = { cgroupMode: CgroupMode.SOFT, cgroupRoots: [{ path: cgroup }] };

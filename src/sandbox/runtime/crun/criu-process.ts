@@ -1,7 +1,7 @@
 /**
- * A CRIU process that waits for its request on a socket; it was started directly or forked by a service. It can start
- * before its input is ready. The alternative, scripts that CRIU runs at each stage, would cost more than most of its
- * work.
+ * A started CRIU that gets its request over a socket. It can start before its input is ready. CRIU reports each stage
+ * and waits for a reply, so the caller does its own work between two stages. The alternative, scripts that CRIU runs at
+ * each stage, would cost more than most of its work.
  *
  * When the server is killed, the socket closes: CRIU fails at the next stage and cleans up.
  */
@@ -11,145 +11,111 @@ import { overloaded } from "../../../system/overload.ts";
 import { socketPair } from "../../../system/syscalls.ts";
 import { criuResponse, stageReply } from "./criu-messages.ts";
 
-/** Work to do at a stage while CRIU waits; `pid` is the sandbox's first process. When it throws, CRIU fails. */
-type Stages = Readonly<Record<string, (pid: number) => Promise<void> | undefined>>;
-
-type Outcome =
-  | { success: true; pid: number }
-  /** `reason`: the error that a stage threw. */
-  | { success: false; exitCode: number; reason: unknown };
+/** The last response of a CRIU that succeeded, in place of a stage. */
+const SUCCESS = "success";
 
 type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin" | "timeoutMs" | "signal">;
 
-export class CriuProcess implements AsyncDisposable {
-  readonly #socket: Bun.Socket;
-  /** Resolves with the exit code. */
-  readonly #ended: Promise<number>;
-  readonly #late: AbortController | undefined;
-  readonly #succeeded = Promise.withResolvers<void>();
-  #stages: Stages = {};
-  /** These promises never reject. */
-  readonly #beside: Promise<unknown>[] = [];
-  #pid = 0;
-  #hasSucceeded = false;
-  #reason: unknown;
+/** CRIU ended without success. */
+export class CriuFailed extends Error {
+  constructor(readonly exitCode: number) {
+    super(`CRIU ended with exit code ${exitCode}`);
+  }
+}
 
-  private constructor(socket: Bun.Socket, ended: Promise<number>, late?: AbortController) {
+export class CriuProcess implements AsyncDisposable {
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<unknown>;
+  readonly #socket: Bun.Socket;
+  readonly #exited: Promise<number>;
+  readonly #late: AbortController;
+  #withinMs = 0;
+  /** The stage that the caller waits for. */
+  #awaited: { stage: string; reached: PromiseWithResolvers<number> } | undefined;
+  #isAtStage = false;
+  #hasSucceeded = false;
+  #pid = 0;
+
+  private constructor(socket: Bun.Socket, exited: Promise<number>, late: AbortController) {
     this.#socket = socket;
-    this.#ended = ended;
+    this.#exited = exited;
     this.#late = late;
+    this.ended = exited.catch(() => undefined);
   }
 
   /** `argv` is the command line without the action. */
   static async start(argv: readonly string[], options: CommandOptions): Promise<CriuProcess> {
-    const [own, theirs] = socketPair();
+    const [fd, theirs] = socketPair();
     const late = new AbortController();
     const command = { ...options, stdin: theirs, timeoutMs: null, signal: late.signal };
-    const ended = attempt([...argv, "swrk", "0"], command).then(({ exitCode }) => exitCode);
+    const exited = attempt([...argv, "swrk", "0"], command).then(({ exitCode }) => exitCode);
     closeSync(theirs);
-    return await CriuProcess.#over(own, () => ended, late);
-  }
-
-  /**
-   * Uses the process at the other end of this socket. Its exit code is unknown: it has ended when the socket closes,
-   * successfully if it said so before. `onEnd` runs as part of the end.
-   */
-  static async served(fd: number, onEnd: (success: boolean) => Promise<void>): Promise<CriuProcess> {
-    const served = await CriuProcess.#over(fd, async (closed) => {
-      await closed;
-      const success = served.#hasSucceeded;
-      await onEnd(success);
-      return success ? 0 : 1;
-    });
-    return served;
-  }
-
-  static async #over(
-    fd: number,
-    endOf: (closed: Promise<void>) => Promise<number>,
-    late?: AbortController,
-  ): Promise<CriuProcess> {
-    // CRIU sends nothing before its request.
-    let hear: (message: Buffer) => void = () => undefined;
-    const closed = Promise.withResolvers<void>();
-    const ended = endOf(closed.promise);
-    // Prevents an unhandled rejection; callers that await it still see the failure.
-    ended.catch(() => undefined);
-    const ours: Bun.FdSocketOptions = {
-      fd,
-      socket: {
-        // CRIU sends one message at a time and waits for the reply.
-        data: (_socket, message) => hear(Buffer.from(message)),
-        error: () => undefined,
-        close: () => closed.resolve(),
-      },
-    };
+    // CRIU sends nothing before its request, then one message at a time, and waits for each reply.
+    let hear: (message: Uint8Array) => void = () => undefined;
+    const data = (_socket: Bun.Socket, message: Uint8Array) => hear(message);
+    const ours: Bun.FdSocketOptions = { fd, socket: { data, error: () => undefined } };
     // Bun accepts this option, but the types of this overload lack it.
     const socket = await Bun.connect(ours as unknown as Bun.UnixSocketOptions<undefined>);
-    const started = new CriuProcess(socket, ended, late);
-    hear = (message) => started.beside(started.#hear(message));
-    return started;
+    const criu = new CriuProcess(socket, exited, late);
+    hear = (message) => criu.#hear(message);
+    return criu;
+  }
+
+  /** Sends the request. CRIU is killed when it has not ended within this time. */
+  begin(request: Uint8Array, withinMs: number): void {
+    this.#withinMs = withinMs;
+    const timer = setTimeout(() => this.#late.abort(), withinMs);
+    void this.ended.then(() => clearTimeout(timer));
+    this.#socket.write(request);
   }
 
   /**
-   * Throws when CRIU could not be started, or when a started one exceeds `withinMs`. After a reported success, CRIU
-   * only has to exit, so the caller does not wait for that.
+   * Lets CRIU continue until it waits at this stage. Returns the pid of the sandbox's first process, if it exists.
+   * Throws `CriuFailed` when CRIU ends, and a Fault when it could not be started or takes too long.
    */
-  async do(request: Uint8Array, stages: Stages, withinMs?: number): Promise<Outcome> {
-    this.#stages = stages;
-    if (withinMs !== undefined) {
-      const timer = setTimeout(() => this.#late?.abort(), withinMs);
-      void this.ended.then(() => clearTimeout(timer));
-    }
-    this.#say(request);
-    const exitCode = await Promise.race([this.#succeeded.promise.then(() => 0), this.#ended]);
-    if (exitCode !== 0 && this.#late?.signal.aborted) throw overloaded(`CRIU did not end within ${withinMs} ms`);
-    return exitCode === 0 ? { success: true, pid: this.#pid } : { success: false, exitCode, reason: this.#reason };
+  async until(stage: string): Promise<number> {
+    const reached = Promise.withResolvers<number>();
+    this.#awaited = { stage, reached };
+    if (this.#isAtStage) this.#reply(true);
+    return await Promise.race([reached.promise, this.#exited.then((exitCode) => this.#judge(exitCode, stage))]);
   }
 
-  /** Registers work that runs beside CRIU, also at a stage. Disposal waits for it, even if CRIU was killed. */
-  beside(work: Promise<unknown>): void {
-    this.#beside.push(work.catch(() => undefined));
+  /** Lets CRIU continue until it reports success. It then only has to exit, so the caller does not wait for that. */
+  succeed(): Promise<number> {
+    return this.until(SUCCESS);
   }
 
-  /** A process without a request ends; any other has ended, or is about to after a success. */
+  /**
+   * Ends a CRIU without a request, and makes one that waits at a stage fail, which undoes its work in order. Resolves
+   * when it has ended; after a success it is about to.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#awaited = undefined;
+    if (this.#isAtStage) this.#reply(false);
     this.#socket.end();
     if (!this.#hasSucceeded) await this.ended;
-    // A late message is ignored.
-    this.#stages = {};
-    await Promise.all(this.#beside);
   }
 
-  /** Closes the connection without waiting for the process. */
-  hangUp(): void {
-    this.#socket.terminate();
+  #hear(message: Uint8Array): void {
+    const { stage, success = false, restored } = criuResponse(message);
+    this.#pid = stage?.pid ?? restored?.pid ?? this.#pid;
+    this.#isAtStage = stage !== undefined;
+    this.#hasSucceeded = stage === undefined && success;
+    const reached = this.#hasSucceeded ? SUCCESS : stage?.name;
+    if (reached !== undefined && reached === this.#awaited?.stage) this.#awaited.reached.resolve(this.#pid);
+    else if (this.#isAtStage) this.#reply(this.#awaited !== undefined);
   }
 
-  /** Resolves when the process has ended. */
-  get ended(): Promise<unknown> {
-    return this.#ended.catch(() => undefined);
+  /** The socket buffer has room for the single pending message. If CRIU is gone, its exit reports that. */
+  #reply(goOn: boolean): void {
+    this.#isAtStage = false;
+    this.#socket.write(stageReply(goOn));
   }
 
-  async #hear(message: Buffer): Promise<void> {
-    try {
-      const { stage, success = false, restored } = criuResponse(message);
-      this.#pid = stage?.pid ?? restored?.pid ?? this.#pid;
-      if (stage === undefined) {
-        this.#hasSucceeded = success;
-        if (success) this.#succeeded.resolve();
-        return;
-      }
-      await this.#stages[stage.name ?? ""]?.(this.#pid);
-      this.#say(stageReply(true));
-    } catch (cause) {
-      this.#reason ??= cause;
-      this.#say(stageReply(false));
-    }
-  }
-
-  /** The socket buffer has room for the single pending message. If CRIU is gone, the closed socket reports it. */
-  #say(message: Uint8Array): void {
-    this.#socket.write(message);
+  /** The exit of a CRIU that succeeded may be noticed before its last message. */
+  #judge(exitCode: number, awaited: string): number {
+    if (exitCode === 0 && awaited === SUCCESS) return this.#pid;
+    if (this.#late.signal.aborted) throw overloaded(`CRIU did not end within ${this.#withinMs} ms`);
+    throw new CriuFailed(exitCode);
   }
 }

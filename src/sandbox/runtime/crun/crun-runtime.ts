@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { described, stderrLog } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { cgroupLayout } from "../../../system/cgroup/cgroups.ts";
-import { freeze, freezerOf, thaw } from "../../../system/cgroup/freezer.ts";
+import { freezerOf, thaw } from "../../../system/cgroup/freezer.ts";
 import { leaveToMachine } from "../../../system/cgroup/machine-share.ts";
 import { memoryInUse, memoryOfEach } from "../../../system/cgroup/memory-in-use.ts";
 import { makeParentCgroup } from "../../../system/cgroup/parents.ts";
@@ -19,10 +19,10 @@ import type { Mounts } from "../../../system/mount/mounts.ts";
 import { readOnlyView } from "../../../system/mount-calls.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
 import { limitUsers } from "../../../system/user-limits.ts";
-import { IMAGE_STOP_MS } from "../../limits.ts";
 import type {
   CheckpointRequest,
   CreatedContainer,
+  FailedTry,
   ImageFacts,
   NewSandbox,
   OpenFile,
@@ -30,22 +30,21 @@ import type {
   RestoreRequest,
   RunningContainer,
   Runtime,
+  StoppedSandbox,
 } from "../runtime.ts";
 import { endRestores, sandboxCgroups } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
 import { CompiledFilter } from "./compiled-filter.ts";
-import { Criu, DUMP_LOG } from "./criu.ts";
+import { Criu } from "./criu.ts";
 import { removeRestoreFolders } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
 import { adaptImage } from "./image/adapted-image.ts";
 import { type CriuFacts, criuFacts, mismatch } from "./image/image-facts.ts";
 import { openFilesIn } from "./image/image-open-files.ts";
 import { markPassing, passingSegments } from "./image/image-segments.ts";
-import { mendTimers } from "./image/image-timers.ts";
-import { ImageWatch, tooLarge } from "./image/image-watch.ts";
+import { tooLarge } from "./image/image-watch.ts";
 import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
-import { hasSimpleTmpfs, simplifyTmpfs } from "./image/tmpfs-content.ts";
 import { mountedFromOutside, ociSpec, specText } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 import { demandSoonWritten } from "./slow-to-write.ts";
@@ -124,33 +123,13 @@ export class CrunRuntime implements Runtime {
     return Math.max(ofEach, memoryInUse(cgroup));
   }
 
-  async checkpoint({ bounds, whileStopped, ...request }: CheckpointRequest): Promise<void> {
+  async checkpoint(request: CheckpointRequest, earlier?: FailedTry): Promise<StoppedSandbox> {
     // CRIU reads the image from inside the user namespace: first as the host's root without its capabilities (the
     // owner), then as the mapped root (the group, which new files inherit). It enters through an open descriptor, so
     // the path itself can stay closed to the mapped root and all others.
     chownSync(request.images, 0, HOST_ID_FIRST);
     chmodSync(request.images, 0o2750);
-    const givenUp = new AbortController();
-    const stop = async () => {
-      givenUp.abort();
-      await this.#criu.stopDump(request.id);
-    };
-    using watch = new ImageWatch({ ...bounds, folder: request.images, log: join(request.folder, DUMP_LOG), stop });
-    // While CRIU holds the processes: files that it keeps for the restore exist on the disk only until it releases
-    // them.
-    const inItsHands = async () => {
-      simplifyTmpfs(request.images);
-      await mendTimers(request.images);
-      await whileStopped(givenUp.signal);
-    };
-    const dump = { ...request, timeoutMs: bounds.maxMs + IMAGE_STOP_MS, whileStopped: inItsHands };
-    await this.#criu.dump(dump).catch((cause: unknown) => {
-      givenUp.abort();
-      thaw(request.cgroup);
-      throw watch.fault ?? cause;
-    });
-    // Freezing began at CRIU's last stage; it completes when CRIU has released the last process.
-    await freeze(request.cgroup);
+    return await this.#criu.stop(request, earlier);
   }
 
   async letGo(_id: string, cgroup: string): Promise<void> {
@@ -181,9 +160,8 @@ export class CrunRuntime implements Runtime {
     const images = adapting.then(({ folder }) => folder);
     images.catch(() => undefined);
     try {
-      const simpleTmpfs = hasSimpleTmpfs(request.images);
       const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
-      const pid = await this.#criu.restore({ ...request, images, simpleTmpfs, plug: plugFirst });
+      const pid = await this.#criu.restore({ ...request, images, plug: plugFirst });
       limitRestored(request.cgroup, size);
       await markPassing(pid, passingSegments(request.images));
       return { pid, rootPid: pid, left: (await adapting).mounted };

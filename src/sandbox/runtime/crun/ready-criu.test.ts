@@ -8,7 +8,7 @@ const RENEWED_MS = 300;
 
 function readyOf() {
   const ends: (() => void)[] = [];
-  const ready = new ReadyCriu(async () => {
+  const ready = new ReadyCriu(async (ahead) => {
     const ended = Promise.withResolvers<void>();
     ends.push(ended.resolve);
     return {
@@ -16,6 +16,7 @@ function readyOf() {
       pid: ends.length,
       cgroup: `no ${ends.length}`,
       entered: undefined,
+      ahead,
     };
   });
   return { ready, ends };
@@ -65,7 +66,7 @@ test("none is left, nor started, after it was closed", async () => {
   };
   const criu = { ended: new Promise(() => undefined), [Symbol.asyncDispose]: end } as unknown as CriuProcess;
   let starts = 0;
-  const ready = new ReadyCriu(async () => ({ criu, pid: 1, cgroup: `no ${++starts}`, entered: undefined }));
+  const ready = new ReadyCriu(async (ahead) => ({ criu, pid: 1, cgroup: `no ${++starts}`, entered: undefined, ahead }));
   ready.renewSoon();
   await Bun.sleep(RENEWED_MS);
   await ready.close();
@@ -77,13 +78,14 @@ test("none is left, nor started, after it was closed", async () => {
 
 test("a failed start ahead of time is no error", async () => {
   let starts = 0;
-  const ready = new ReadyCriu(async () => {
+  const ready = new ReadyCriu(async (ahead) => {
     if (++starts === 1) throw new Error("not now");
     return {
       criu: { ended: new Promise(() => undefined) } as unknown as CriuProcess,
       pid: 1,
       cgroup: "it",
       entered: undefined,
+      ahead,
     };
   });
   ready.renewSoon();

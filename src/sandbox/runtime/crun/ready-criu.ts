@@ -14,26 +14,27 @@ export interface StartedCriu {
   /** The cgroup it works in, once `entered` resolves. */
   cgroup: string;
   entered: Promise<void> | undefined;
+  /** It was started before there was something to dump. */
+  ahead: boolean;
 }
 
 export class ReadyCriu {
-  readonly #start: () => Promise<StartedCriu>;
+  readonly #start: (ahead: boolean) => Promise<StartedCriu>;
   #ready: Promise<StartedCriu> | undefined;
   #renewal: Timer | undefined;
   #isClosed = false;
 
-  constructor(start: () => Promise<StartedCriu>) {
+  constructor(start: (ahead: boolean) => Promise<StartedCriu>) {
     this.#start = start;
   }
 
-  /** Returns the ready CRIU (`ahead`), or starts one now. The caller owns it. */
-  async take(): Promise<StartedCriu & { ahead: boolean }> {
+  /** Returns the ready CRIU, or starts one now. The caller owns it. */
+  async take(): Promise<StartedCriu> {
     clearTimeout(this.#renewal);
     const ready = this.#ready;
     this.#ready = undefined;
     // The reason why an early start failed may have passed.
-    const taken = await ready?.catch(() => undefined);
-    return taken === undefined ? { ...(await this.#start()), ahead: false } : { ...taken, ahead: true };
+    return (await ready?.catch(() => undefined)) ?? (await this.#start(false));
   }
 
   /** To be called when the dump is done. */
@@ -53,7 +54,7 @@ export class ReadyCriu {
 
   #renew(): void {
     if (this.#ready !== undefined || this.#isClosed) return;
-    const started = this.#start();
+    const started = this.#start(true);
     this.#ready = started;
     const forget = () => {
       if (this.#ready === started) this.#ready = undefined;

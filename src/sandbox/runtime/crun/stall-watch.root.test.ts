@@ -26,8 +26,7 @@ async function withSleeper(use: (cgroup: string, goThere: () => void) => Promise
 test("who is not there yet does not stand still, and who sleeps there does", async () => {
   await withSleeper(async (cgroup, goThere) => {
     let stalls = 0;
-    const stalled = () => void stalls++;
-    using _watch = new StallWatch([cgroup], 1, { stalled, hasEnded: () => false, ended: () => undefined });
+    using _watch = new StallWatch([cgroup], 1, () => void stalls++);
     await Bun.sleep(2.5 * STALL_CHECK_MS);
     expect(stalls).toBe(0);
     goThere();
@@ -46,10 +45,9 @@ test("with a counter of processor time, who sleeps stands still and who works do
   try {
     for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(sleeper.pid));
     for (const folder of folders) writeFileSync(join(folder, "cgroup.procs"), String(spinner.pid));
-    let [stalls, looks] = [0, 0];
-    const watched = { stalled: () => void stalls++, hasEnded: () => ++looks === 0, ended: () => undefined };
-    using _watch = new StallWatch([cgroup], 1000, watched, 200);
-    await untilTrue(() => looks >= 12);
+    let stalls = 0;
+    using _watch = new StallWatch([cgroup], 1000, () => void stalls++, 200);
+    await Bun.sleep(2400);
     expect(stalls).toBe(0);
     spinner.kill("SIGKILL");
     await untilTrue(() => stalls !== 0);
@@ -68,31 +66,11 @@ test("who may have waited for this server does not stand still, for as long as n
   await withSleeper(async (cgroup, goThere) => {
     goThere();
     let stalls = 0;
-    let looks = 0;
-    const stalled = () => void stalls++;
-    const hasEnded = () => ++looks === 0;
-    using _watch = new StallWatch([cgroup], 1000, { stalled, hasEnded, ended: () => undefined }, 100);
-    await untilTrue(() => looks >= 3);
+    using _watch = new StallWatch([cgroup], 1000, () => void stalls++, 100);
+    await Bun.sleep(300);
     Bun.sleepSync(1500);
-    const before = looks;
-    await untilTrue(() => looks >= before + 2);
+    await Bun.sleep(200);
     expect(stalls).toBe(0);
     await untilTrue(() => stalls !== 0);
-    expect(looks).toBeGreaterThanOrEqual(11);
   });
-});
-
-// Seen to fail with a watch that believes it at once: it ended sandboxes that had just been restored.
-test("who has ended is told of when it was so twice in a row: what it said at last is heard before", async () => {
-  const looks = [true, false, true, true, true];
-  const told: number[] = [];
-  const watched = {
-    stalled: () => undefined,
-    hasEnded: () => looks.shift() ?? false,
-    ended: () => void told.push(looks.length),
-  };
-  using _watch = new StallWatch([], 60_000, watched, 5);
-  await untilTrue(() => told.length !== 0);
-  await Bun.sleep(50);
-  expect(told).toEqual([1]);
 });

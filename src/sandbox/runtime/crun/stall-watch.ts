@@ -9,20 +9,8 @@ import { freezerOf } from "../../../system/cgroup/freezer.ts";
 
 export const STALL_CHECK_MS = 500;
 
-interface Watched {
-  /** Called once, when there was no progress for the given time. */
-  stalled(): void;
-  /**
-   * Whether the process that all others wait for is gone. After two positive checks in a row, `ended` is called once
-   * and `stalled` never: between the checks its last message arrives, which may report success.
-   */
-  hasEnded(): boolean;
-  ended(): void;
-}
-
 export class StallWatch implements Disposable {
   readonly #timer: Timer;
-  #hasEnded = false;
   #seen = "";
   /**
    * Counted in checks, not by the clock: while the server is blocked, the processes that wait for its reply are still.
@@ -31,30 +19,25 @@ export class StallWatch implements Disposable {
   /** Work in progress elsewhere that the processes wait for. */
   #elsewhere = 0;
 
-  constructor(cgroups: readonly string[], stalledMs: number, watched: Watched, checkMs = STALL_CHECK_MS) {
-    const tell = (what: () => void) => {
-      clearInterval(this.#timer);
-      what();
-    };
+  /** `stalled` is called once, when there was no progress for the given time. */
+  constructor(cgroups: readonly string[], stalledMs: number, stalled: () => void, checkMs = STALL_CHECK_MS) {
     this.#timer = setInterval(() => {
-      const hadEnded = this.#hasEnded;
-      this.#hasEnded = watched.hasEnded();
-      if (this.#hasEnded && hadEnded) tell(() => watched.ended());
-      if (this.#hasEnded) return;
       const now = cgroups.flatMap(doings).join(" ");
       // An empty cgroup is not stalled: CRIU first reads the image, outside of these cgroups.
       const isStill = now !== "" && now === this.#seen && this.#elsewhere === 0 && !cgroups.some(hasDiskWait);
       this.#stillMs = isStill ? this.#stillMs + checkMs : 0;
       this.#seen = now;
-      if (this.#stillMs >= stalledMs) tell(() => watched.stalled());
+      if (this.#stillMs < stalledMs) return;
+      clearInterval(this.#timer);
+      stalled();
     }, checkMs);
   }
 
-  /** Runs other work that the processes in the cgroups wait for. */
-  async during(work: () => Promise<unknown>): Promise<void> {
+  /** Awaits other work that the processes in the cgroups wait for. */
+  async during(work: Promise<unknown>): Promise<void> {
     this.#elsewhere++;
     try {
-      await work();
+      await work;
     } finally {
       this.#stillMs = 0;
       this.#elsewhere--;

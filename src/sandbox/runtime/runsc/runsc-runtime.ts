@@ -28,6 +28,7 @@ import type {
   RestoreRequest,
   RunningContainer,
   Runtime,
+  StoppedSandbox,
 } from "../runtime.ts";
 import { endRestores, sandboxCgroups, toolCgroup, waitForDump } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
@@ -104,22 +105,35 @@ export class RunscRuntime implements Runtime {
   }
 
   /** Nothing inside runs from the first step on, so the disk has exactly what the memory takes for written. */
-  async checkpoint({ id, pid, cgroup, folder, images, bounds, whileStopped }: CheckpointRequest): Promise<void> {
+  async checkpoint(request: CheckpointRequest): Promise<StoppedSandbox> {
     await this.#demandTool();
-    try {
+    const { id, pid, cgroup, folder, images, bounds } = request;
+    const undo = () => this.letGo(id, cgroup);
+    const orUndo = async (step: () => Promise<void>) => {
+      try {
+        await step();
+      } catch (cause) {
+        if (startTicks(pid) === undefined) {
+          throw new Fault(404, `sandbox ${id} ended while runsc wrote its checkpoint`, { cause });
+        }
+        await undo();
+        throw explain(cause);
+      }
+    };
+    await orUndo(async () => {
       await this.#runsc.pause(id);
       bounds.demandRoom();
-      await this.#runsc.checkpoint(id, images, bounds.maxMs + IMAGE_STOP_MS);
-      copyFileSync(join(folder, "config.json"), join(images, SPEC_FILE));
-      await whileStopped(AbortSignal.timeout(bounds.maxMs + IMAGE_STOP_MS));
-      await freeze(cgroup);
-    } catch (cause) {
-      if (startTicks(pid) === undefined) {
-        throw new Fault(404, `sandbox ${id} ended while runsc wrote its checkpoint`, { cause });
-      }
-      await this.letGo(id, cgroup);
-      throw explain(cause);
-    }
+    });
+    return {
+      givenUp: AbortSignal.timeout(bounds.maxMs + IMAGE_STOP_MS),
+      write: () =>
+        orUndo(async () => {
+          await this.#runsc.checkpoint(id, images, bounds.maxMs + IMAGE_STOP_MS);
+          copyFileSync(join(folder, "config.json"), join(images, SPEC_FILE));
+        }),
+      release: () => orUndo(() => freeze(cgroup)),
+      undo,
+    };
   }
 
   async letGo(id: string, cgroup: string): Promise<void> {

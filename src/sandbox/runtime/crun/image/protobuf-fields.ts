@@ -91,12 +91,6 @@ export function withFields(message: Buffer, wanted: number, change: (content: Bu
   return Buffer.concat(parts);
 }
 
-/** Encodes an integer or a length-delimited field. */
-export function encodeField(number: number, content: number | Buffer): Buffer {
-  if (typeof content === "number") return Buffer.concat([encodeVarint(number * 8 + VARINT), encodeVarint(content)]);
-  return Buffer.concat([encodeVarint(number * 8 + DELIMITED), encodeVarint(content.length), content]);
-}
-
 /** Seven bits per byte, lowest first. Exact up to 2^53. */
 export function encodeVarint(value: number): Buffer {
   const bytes: number[] = [];
