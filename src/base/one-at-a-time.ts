@@ -41,6 +41,17 @@ export class OneAtATimeByKey {
     }
   }
 
+  /** A turn that lasts until it is disposed of. */
+  async enter(key: string): Promise<Disposable> {
+    const [begun, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    void this.run(key, () => {
+      begun.resolve();
+      return over.promise;
+    });
+    await begun.promise;
+    return { [Symbol.dispose]: over.resolve };
+  }
+
   async settled(): Promise<void> {
     while (this.#lines.size > 0) await Promise.all([...this.#lines.values()].map((line) => line.settled()));
   }

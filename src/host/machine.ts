@@ -154,15 +154,11 @@ export class Machine implements Host {
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
-    await new Promise<void>((onPaused, onFailed) => {
-      // The caller does not wait for kernel cleanup; the next call for this sandbox does.
-      this.#turns.run(id, () => this.#pause(id, name, options, onPaused)).catch(onFailed);
-    });
-  }
-
-  async #pause(id: string, name: string, options: CheckpointOptions, onPaused: () => void): Promise<void> {
+    // Held until the kernel has cleaned up: the next call for this sandbox waits for that, but not this caller.
+    using held = new DisposableStack();
+    held.use(await this.#turns.enter(id));
     const running = this.#running.demand(id);
-    using _image = this.images.hold(running.record.kind.image);
+    held.use(this.images.hold(running.record.kind.image));
     this.#running.takeOut(id);
     this.#journals.leave(id);
     try {
@@ -176,10 +172,12 @@ export class Machine implements Host {
       throw cause;
     }
     // From here on the checkpoint is the sandbox. The next resume or server start removes what remains.
-    await this.#endings
-      .end({ ...running.record, comesBack: true }, onPaused)
-      .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id));
-    onPaused();
+    await this.#endings.endProcesses(id);
+    const clearing = held.move();
+    this.#endings
+      .end({ ...running.record, comesBack: true })
+      .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id))
+      .finally(() => clearing.dispose());
   }
 
   async resume(request: ResumeSandbox): Promise<void> {

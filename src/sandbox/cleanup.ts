@@ -35,24 +35,17 @@ export interface Leftovers {
   comesBack?: boolean;
 }
 
-/** Callbacks for callers that need progress before the cleanup is complete. */
-interface Told {
-  /** No process of the sandbox is left. */
-  ended?: (() => void) | undefined;
-  /** From now on the id may refer to a sandbox restored under it, no longer to this one. */
-  gone?: () => void;
-}
-
 /**
  * Removes everything a sandbox may have. The slot and the user ids are freed last: another sandbox may take them at
  * once, so the record, which would free them a second time, must be gone by then. Throws `Unended` when a process has
  * not ended within `withinMs`. Such a process is cut off from the network and keeps its slot, ids, disk and folder.
+ * `onGone` is called when the id may refer to a sandbox restored under it, no longer to this one.
  */
 export async function unmake(
   parts: CleanupParts,
   leftovers: Leftovers,
   withinMs?: number,
-  told: Told = {},
+  onGone?: () => void,
 ): Promise<void> {
   const { network, ranges } = parts;
   const { id, slot, firstId } = leftovers;
@@ -60,7 +53,7 @@ export async function unmake(
   // no step may overlap with a retry.
   const done = await Promise.allSettled([
     slot === undefined ? undefined : network.unplug(slot),
-    takeAway(parts, leftovers, withinMs, told),
+    takeAway(parts, leftovers, withinMs).then(onGone),
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
   if (slot !== undefined) await network.free(slot, leftovers.comesBack === true ? id : undefined);
@@ -71,19 +64,16 @@ async function takeAway(
   { data, runtimes, disks }: CleanupParts,
   { id, disk, wall }: Leftovers,
   withinMs: number | undefined,
-  told: Told,
 ): Promise<void> {
   const folder = join(data.sandboxesFolder, id);
   const cgroup = `${data.cgroup}/${id}`;
   await endCgroup(cgroup, withinMs);
-  told.ended?.();
   await disks.releaseMounts(folder);
   if (disk !== undefined) await disks.remove(disk);
   // After the disk is removed, so that its dirty pages need no writing.
   await emptyMemory(cgroup);
   await runtimes.remove(id, withinMs, wall);
   await rm(folder, { recursive: true, force: true });
-  told.gone?.();
 }
 
 /**

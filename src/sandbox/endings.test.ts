@@ -38,20 +38,6 @@ test("many end a few at a time, each once", async () => {
   expect(most).toBe(REAPS_AT_ONCE);
 });
 
-test("that no process is left is told before all the rest is gone", async () => {
-  const gone = Promise.withResolvers<void>();
-  const endings = endingsWith(() => gone.promise);
-  let isOver = false;
-  const told = Promise.withResolvers<void>();
-  const over = endings.end({ id: "i1" }, told.resolve).then(() => {
-    isOver = true;
-  });
-  await told.promise;
-  expect(isOver).toBe(false);
-  gone.resolve();
-  await over;
-});
-
 test("those that take long, and those that fail, give up their places", async () => {
   const never = Promise.withResolvers<void>();
   const endings = endingsWith(async (id) => {

@@ -12,7 +12,7 @@ import { Gate } from "../base/gate.ts";
 import { described, type Log, stderrLog } from "../base/log.ts";
 import { RetryQueue } from "../base/retry-queue.ts";
 import { Fault } from "../contract/fault.ts";
-import { CGROUP_REMOVE_MS, endAll, removeCgroups, Unended } from "../system/cgroup/removal.ts";
+import { CGROUP_REMOVE_MS, endAll, endCgroup, removeCgroups, Unended } from "../system/cgroup/removal.ts";
 import { notedIds } from "./allocation.ts";
 import { type CleanupParts, type Leftovers, unmake } from "./cleanup.ts";
 import { readRecord, type SandboxRecord } from "./sandbox-record.ts";
@@ -56,18 +56,23 @@ export class Endings {
 
   /**
    * Resolves when nothing is left of the sandbox. Throws Fault 503 when a process survives; the server then retries
-   * without the caller. `onEnded` is called earlier, as soon as no process is left.
+   * without the caller.
    */
-  async end(leftovers: Leftovers, onEnded?: () => void): Promise<void> {
+  async end(leftovers: Leftovers): Promise<void> {
     const { id } = leftovers;
     if (this.#unended.has(id)) throw runsOn(id);
     try {
-      await unmake(this.#parts, leftovers, this.withinMs, { ended: onEnded });
+      await unmake(this.#parts, leftovers, this.withinMs);
     } catch (cause) {
       if (!(cause instanceof Unended)) throw cause;
       this.#note(leftovers, cause);
       throw runsOn(id, cause);
     }
+  }
+
+  /** Ends the processes of a sandbox. Never throws: the caller continues with `end`, which reports a survivor. */
+  async endProcesses(id: string): Promise<void> {
+    await endCgroup(`${this.#parts.data.cgroup}/${id}`, this.withinMs).catch(() => undefined);
   }
 
   /**
@@ -151,7 +156,7 @@ export class Endings {
   async #tryAgain(leftovers: Leftovers): Promise<void> {
     const { id } = leftovers;
     const since = this.#unended.get(id)?.since ?? 0;
-    await unmake(this.#parts, leftovers, 0, { gone: () => this.#unended.delete(id) });
+    await unmake(this.#parts, leftovers, 0, () => this.#unended.delete(id));
     const seconds = Math.round((performance.now() - since) / 1000);
     this.#log.write({ level: "info", event: "a sandbox that did not end is gone", sandbox: id, seconds });
   }
