@@ -110,12 +110,12 @@ export class LifecycleCore {
 
   /**
    * Completes a return to `running`: call it after the row has changed to `running`, or to `killing` because a kill was
-   * requested meanwhile.
+   * requested meanwhile. Undefined: another call has changed the row.
    */
-  async backInRunning(sandbox: Sandbox): Promise<void> {
-    if (sandbox.state === "killing") return this.endSoon(sandbox, "killed");
+  async backInRunning(sandbox: Sandbox | undefined): Promise<void> {
+    if (sandbox?.state === "killing") return this.endSoon(sandbox, "killed");
     // After a failure of the store another call may own the sandbox again; that call reports the change.
-    if (sandbox.state !== "running") return;
+    if (sandbox?.state !== "running") return;
     this.reachability.show(sandbox.id);
     this.expiry.noteEnd(sandbox.endAt);
     this.changes.note(sandbox.id);
@@ -146,9 +146,7 @@ export class LifecycleCore {
   /** The host says that this run is over, or no longer knows it. True: this call ended it. */
   async lost(sandbox: Sandbox, reason = "its first process ended"): Promise<boolean> {
     const end = () => this.store.sandboxes.endRunning(sandbox);
-    const ended = await this.begin(sandbox.id, end, async (row) => {
-      if (row.state === "killing") this.endSoon(row, reason);
-    });
+    const ended = await this.begin(sandbox.id, end, { state: "killing" }, reason);
     if (ended === undefined) return false;
     this.log.write({ level: "warn", event: "sandbox lost", sandbox: sandbox.id, reason });
     this.endSoon(ended, reason);
@@ -194,12 +192,13 @@ export class LifecycleCore {
 
   /**
    * Begins a transition with a compare-and-set of the row. A failed attempt may have changed the row all the same, and
-   * then no call owns the sandbox: `abandoned` gets the row a moment later.
+   * then no call owns the sandbox. So a row with the fields in `to` is taken back a moment later.
    */
   async begin(
     id: string,
     change: () => Promise<Sandbox | undefined>,
-    abandoned: (row: Sandbox) => Promise<unknown>,
+    to: Partial<Sandbox>,
+    note = "killed",
   ): Promise<Sandbox | undefined> {
     try {
       return await change();
@@ -209,9 +208,31 @@ export class LifecycleCore {
       this.background.run("a change that failed could not be looked into", async () => {
         await this.#pause();
         const row = await this.untilRecorded("a change that failed", () => this.store.sandboxes.byId(id));
-        if (row !== undefined) await abandoned(row);
+        if (row === undefined || this.captured.has(id)) return;
+        const isChanged = Object.entries(to).every(([field, value]) => row[field as keyof Sandbox] === value);
+        if (isChanged) await this.takeBack(row, note);
       });
       throw error;
+    }
+  }
+
+  /** The way back from each state that a transition begins with. `note` is for a sandbox that ends by this. */
+  async takeBack(row: Sandbox, note = "killed"): Promise<void> {
+    const { abandonPause, finishSnapshot, abandonResume } = this.store.sandboxes;
+    switch (row.state) {
+      case "pausing":
+        return await this.backInRunning(await this.untilChanged("a pause that failed", row, abandonPause));
+      case "snapshotting":
+        return await this.backInRunning(await this.untilChanged("a snapshot", row, finishSnapshot));
+      case "resuming": {
+        const back = await this.untilChanged("a resume that failed", row, abandonResume);
+        if (back?.state === "killing") return this.endSoon(back, "killed");
+        return this.changes.note(row.id);
+      }
+      case "killing":
+        return this.endSoon(row, note);
+      case "running":
+        return void (await this.lost(row, note));
     }
   }
 
@@ -222,9 +243,7 @@ export class LifecycleCore {
       const ended = sandbox.state === "running" ? await sandboxes.killRunning(sandbox) : undefined;
       return ended ?? (await sandboxes.kill(sandbox));
     };
-    return this.begin(sandbox.id, kill, async (row) => {
-      if (row.state === "killing") this.endSoon(row, "killed");
-    });
+    return this.begin(sandbox.id, kill, { state: "killing" });
   }
 
   /** From now on, waits end early. */

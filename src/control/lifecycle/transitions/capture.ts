@@ -21,9 +21,7 @@ export async function capture(
 ): Promise<Captured | undefined> {
   const { store, host, clock, ids } = core;
   const begin = () => store.sandboxes.beginSnapshot(sandbox, clock.now());
-  const begun = await core.begin(sandbox.id, begin, async (row) => {
-    if (row.state === "snapshotting" && !core.captured.has(row.id)) await finish(core, row);
-  });
+  const begun = await core.begin(sandbox.id, begin, { state: "snapshotting" });
   if (begun === undefined) return undefined;
   core.captured.add(begun.id);
   const checkpoint = ids.uuid();
@@ -33,12 +31,7 @@ export async function capture(
   } catch (cause) {
     failure = { cause };
   }
-  await finish(core, begun).finally(() => core.captured.delete(begun.id));
+  await core.takeBack(begun).finally(() => core.captured.delete(begun.id));
   if (failure !== undefined) throw captureFault(failure.cause, begun.id);
   return { checkpoint, source: begun };
-}
-
-async function finish(core: LifecycleCore, begun: Sandbox): Promise<void> {
-  const back = await core.untilChanged("a snapshot", begun, core.store.sandboxes.finishSnapshot);
-  if (back !== undefined) await core.backInRunning(back);
 }

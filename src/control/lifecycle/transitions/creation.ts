@@ -185,7 +185,8 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
         // pause, makes this row durable too.
         return sandbox;
       }, "server");
-    await core.begin(sandbox.id, add, () => core.lost(sandbox, "it was destroyed, for the store has failed"));
+    const { id, executionId } = sandbox;
+    await core.begin(id, add, { state: "running", executionId }, "it was destroyed, for the store has failed");
   } catch (error) {
     reachability.end(sandbox.id);
     await host.destroy(sandbox.id).catch((second: unknown) => {

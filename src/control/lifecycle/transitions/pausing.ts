@@ -32,15 +32,13 @@ export class Pausing {
     const { store, host, clock, ids } = this.#core;
     const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
     const begin = () => store.sandboxes.beginPause(sandbox, to);
-    const begun = await this.#core.begin(sandbox.id, begin, async (row) => {
-      if (row.state === "pausing" && row.checkpoint === to.checkpoint) await this.#giveUp(row);
-    });
+    const begun = await this.#core.begin(sandbox.id, begin, { state: "pausing", checkpoint: to.checkpoint });
     if (begun === undefined) return false;
     this.#core.reachability.hide(begun.id);
     try {
       await host.pause(begun.id, to.checkpoint, { memory, owner: begun.teamId });
     } catch (cause) {
-      await this.#giveUp(begun);
+      await this.#core.takeBack(begun);
       throw captureFault(cause, begun.id);
     }
     if (!(await this.#done(begun, memory ? undefined : "memory was not kept, as asked"))) throw notFound(begun.id);
@@ -89,24 +87,15 @@ export class Pausing {
     // It may have waited long, and a client may have killed it meanwhile.
     const current = await this.#core.untilRecorded("an automatic pause", () => store.sandboxes.byId(id));
     if (current?.killWanted) {
-      const ended = await this.#core.untilChanged("a kill", sandbox, store.sandboxes.abandonPause);
-      if (ended !== undefined) await this.#core.backInRunning(ended);
-      return;
+      return await this.#core.takeBack(sandbox);
     }
     try {
       await host.pause(id, sandbox.checkpoint ?? "", { memory, owner: sandbox.teamId });
     } catch (cause) {
-      await this.#putOff(sandbox, cause);
-      return;
+      return await this.#putOff(sandbox, cause);
     }
     const givenUp = sandbox.autoPauseMemory && !memory;
     await this.#done(sandbox, givenUp ? "memory was not kept: it could not be written down, several times" : undefined);
-  }
-
-  async #giveUp(begun: Sandbox): Promise<void> {
-    const { abandonPause } = this.#core.store.sandboxes;
-    const back = await this.#core.untilChanged("a pause that failed", begun, abandonPause);
-    if (back !== undefined) await this.#core.backInRunning(back);
   }
 
   async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {

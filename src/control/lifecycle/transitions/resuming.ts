@@ -82,9 +82,7 @@ export class Resuming {
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
     using _lease = await quota.take(team, paused.id);
     const begin = () => store.sandboxes.beginResume(paused, executionId);
-    const begun = await this.#core.begin(paused.id, begin, async (row) => {
-      if (row.state === "resuming" && row.executionId === executionId) await this.#backToPaused(row);
-    });
+    const begun = await this.#core.begin(paused.id, begin, { state: "resuming", executionId });
     if (begun === undefined) return undefined;
     const checkpoint = begun.checkpoint ?? "";
     const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
@@ -102,7 +100,7 @@ export class Resuming {
       };
       await quietPeriod.during(() => host.resume(request));
     } catch (cause) {
-      await this.#backToPaused(begun);
+      await this.#core.takeBack(begun);
       throw placementFault(cause, "it could not be resumed and stays paused");
     }
     // Before the row is written, so that an expiry right after it finds a run to end.
@@ -135,12 +133,5 @@ export class Resuming {
     await this.#core.backInRunning(running);
     if (!reachability.isUp(running.id)) throw beingEnded(running.id);
     return running;
-  }
-
-  async #backToPaused(begun: Sandbox): Promise<void> {
-    const { store, changes } = this.#core;
-    const back = await this.#core.untilChanged("a resume that failed", begun, store.sandboxes.abandonResume);
-    if (back?.state === "killing") this.#core.endSoon(back, "killed");
-    else changes.note(begun.id);
   }
 }
