@@ -6,11 +6,10 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import type { HostEvent, Reachable } from "../contract/internal/host.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { FirstProcesses } from "./first-processes.ts";
 import { GuestClient } from "./guest-link/guest-client.ts";
 import type { Network } from "./network/network.ts";
 import { CONTROL_SECRET_FILE } from "./own-files.ts";
-import { type SandboxRecord, writeRecord } from "./sandbox-record.ts";
+import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 export interface RunningSandbox {
   record: SandboxRecord;
@@ -29,7 +28,6 @@ interface BootedAhead {
 
 export class RunningSandboxes {
   readonly #entries = new Map<string, RunningSandbox>();
-  readonly #processes = new FirstProcesses();
   readonly #folder: string;
   readonly #network: Pick<Network, "address">;
   #listener: ((event: HostEvent) => void) | undefined;
@@ -60,7 +58,6 @@ export class RunningSandboxes {
   add(record: SandboxRecord): RunningSandbox {
     const running = { record, guest: this.guestOf(record), isTold: false };
     this.#entries.set(record.id, running);
-    this.#processes.watch(record.id, record);
     return running;
   }
 
@@ -76,7 +73,6 @@ export class RunningSandboxes {
   takeOut(id: string): RunningSandbox | undefined {
     const running = this.#entries.get(id);
     this.#entries.delete(id);
-    this.#processes.leave(id);
     if (running?.isTold) this.tell({ kind: "unreachable", id });
     return running;
   }
@@ -102,7 +98,8 @@ export class RunningSandboxes {
 
   /** Whether the sandbox is known and its first process is running now. */
   isAlive(id: string): boolean {
-    return this.#entries.has(id) && this.#processes.isAlive(id);
+    const running = this.#entries.get(id);
+    return running !== undefined && isAlive(running.record);
   }
 
   /** The records of those of these sandboxes that are alive. */
@@ -117,7 +114,7 @@ export class RunningSandboxes {
 
   /** Sandboxes whose first process has ended. */
   lost(): RunningSandbox[] {
-    return this.#processes.ended().flatMap((id) => this.#entries.get(id) ?? []);
+    return [...this.#entries.values()].filter(({ record }) => !isAlive(record));
   }
 
   folderOf(id: string): string {
