@@ -4,6 +4,7 @@ import { Background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { described, type Log } from "../../base/log.ts";
 import { QuietPeriod } from "../../base/quiet-period.ts";
+import { RetryQueue } from "../../base/retry-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Host } from "../../contract/internal/host.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
@@ -16,12 +17,15 @@ import { type LifecycleListener, NO_LISTENER } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
 import { Reachability } from "./routes/reachability.ts";
 import { createExpiry, type Expiry } from "./timers/expiry.ts";
-import { type CheckpointRemoval, createCheckpointRemoval } from "./transitions/checkpoint-removal.ts";
 import { SandboxRemoval } from "./transitions/sandbox-removal.ts";
 import { StartRepair } from "./transitions/start-repair.ts";
 
 /** Removal of used checkpoints waits while sandboxes are being resumed, at most for this long. */
 const REMOVAL_PUT_OFF_MAX_MS = 5_000;
+/** A failed removal of a checkpoint is retried after the first delay, doubling up to the second. */
+const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
+const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;
+const CHECKPOINT_REMOVALS_AT_ONCE = 4;
 
 export interface LifecycleServices {
   store: Store;
@@ -51,7 +55,8 @@ export class LifecycleCore {
   readonly changes: Changes;
   readonly quota: Quota;
   readonly removal: SandboxRemoval;
-  readonly checkpointRemoval: CheckpointRemoval;
+  /** Removes checkpoints that no row names. If a restart interrupts that, adoption at the next start removes them. */
+  readonly checkpointRemoval: RetryQueue<string>;
   readonly startRepair: StartRepair;
   readonly expiry: Expiry;
   /** Running sandboxes whose checkpoint is being made. */
@@ -73,7 +78,24 @@ export class LifecycleCore {
     this.changes = new Changes(services.clock);
     this.removal = new SandboxRemoval(this);
     this.quota = new Quota({ ...services, runsOn: (teamId) => this.removal.runningOf(teamId) });
-    this.checkpointRemoval = createCheckpointRemoval(this);
+    this.checkpointRemoval = new RetryQueue<string>({
+      clock: this.clock,
+      background: this.background,
+      work: async (checkpoint) => {
+        await this.quietPeriod.come();
+        await this.host.removeCheckpoint(checkpoint);
+      },
+      failed: (checkpoint, error) =>
+        this.log.write({
+          level: "error",
+          event: "checkpoint could not be removed",
+          checkpoint,
+          error: described(error),
+        }),
+      atOnce: CHECKPOINT_REMOVALS_AT_ONCE,
+      retryMinMs: CHECKPOINT_REMOVAL_RETRY_MIN_MS,
+      retryMaxMs: CHECKPOINT_REMOVAL_RETRY_MAX_MS,
+    });
     this.startRepair = new StartRepair({
       ...services,
       privateRangesOf: this.privateRangesOf,

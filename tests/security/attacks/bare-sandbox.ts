@@ -47,7 +47,7 @@ export class BareSandbox implements AsyncDisposable {
     const runtime = await CrunRuntime.open(new EditingToolbox(CACHE, edits), this.#data, this.#mounts);
     const [bootIdFile, controlSecretFile] = ["boot-id", "control-secret"].map((name) => join(this.#folder, name));
     for (const path of [bootIdFile, controlSecretFile]) writeFileSync(String(path), crypto.randomUUID());
-    const { pid } = await runtime.create({
+    await runtime.create({
       id: this.id,
       folder: this.#folder,
       root: this.root,
@@ -64,7 +64,7 @@ export class BareSandbox implements AsyncDisposable {
       openFilesMax: 1024,
       userLimits: [],
     });
-    await runtime.start(this.id, pid);
+    await runtime.start(this.id);
     const found = join(this.root, FOUND);
     await until("the attacks are over", () => existsSync(found));
     await runtime.remove(this.id);

@@ -95,8 +95,8 @@ export class CrunRuntime implements Runtime {
     return { pid, rootPid: pid, mounts: mountedFromOutside(spec) };
   }
 
-  start(id: string, pid: number): Promise<void> {
-    return this.#crun.start(id, pid);
+  async start(id: string): Promise<void> {
+    this.#crun.start(id);
   }
 
   async remove(id: string, withinMs?: number): Promise<void> {

@@ -1,9 +1,20 @@
 /** A crun that misbehaves; runtime-contract.test.ts uses the real one. */
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { attempt } from "../../../system/command.ts";
+import { startTicks } from "../../../system/start-ticks.ts";
 import { Crun } from "./crun.ts";
 
 const SHORT_MS = 100;
@@ -22,12 +33,10 @@ function acting(line: string, startMs = LONG_MS): Crun {
   return new Crun(toolbox, join(folder, "state"), startMs);
 }
 
-test.each(["create", "start"] as const)("a %s that takes too long is a reason to come again", async (action) => {
-  const slow = acting("exec sleep 60", SHORT_MS);
-  const late = action === "create" ? slow.create("i1", folder) : slow.start("i1", process.pid);
-  await expect(late).rejects.toMatchObject({
+test("a create that takes too long is a reason to come again", async () => {
+  await expect(acting("exec sleep 60", SHORT_MS).create("i1", folder)).rejects.toMatchObject({
     status: 503,
-    message: `crun ${action} did not end within ${SHORT_MS} ms; the machine may be overloaded`,
+    message: `crun create did not end within ${SHORT_MS} ms; the machine may be overloaded`,
     headers: { "retry-after": "5" },
   });
 });
@@ -42,15 +51,6 @@ test("a create that has ended in time is none that took too long, however late t
   expect(await heardLate).toBe(4711);
 });
 
-test("a start whose sandbox has ended meanwhile is over at once", async () => {
-  const child = Bun.spawn(["true"]);
-  await child.exited;
-  await expect(acting("exec sleep 60").start("i1", child.pid)).rejects.toMatchObject({
-    status: 500,
-    message: "the first process of i1 ended before it was started",
-  });
-});
-
 test("one that the machine killed before is not", async () => {
   await expect(acting("kill -9 $$").create("i1", folder)).rejects.toMatchObject({ status: 500 });
 });
@@ -58,4 +58,54 @@ test("one that the machine killed before is not", async () => {
 test("what it says in its log is in the error", async () => {
   const refusing = acting(`echo 'no such thing' > '${join(folder, "crun.log")}'; exit 1`);
   await expect(refusing.create("i1", folder)).rejects.toThrow("crun create ended with 1: no such thing");
+});
+
+describe("starting", () => {
+  const fifo = () => join(folder, "state", "i1", "exec.fifo");
+  beforeEach(() => {
+    mkdirSync(join(folder, "state", "i1"));
+    Bun.spawnSync(["mkfifo", fifo()]);
+  });
+
+  test("is a word to the first process, which holds the other end", () => {
+    const held = openSync(fifo(), constants.O_RDONLY | constants.O_NONBLOCK);
+    acting("exit 1").start("i1");
+    expect([readSync(held, Buffer.alloc(8)), existsSync(fifo())]).toEqual([1, false]);
+    closeSync(held);
+  });
+
+  test("fails at once when the first process has ended", () => {
+    expect(() => acting("exit 1").start("i1")).toThrow("the first process of i1 ended before it was started");
+  });
+});
+
+describe("removing", () => {
+  const own = Number(startTicks(process.pid));
+  const state = () => join(folder, "state", "i1");
+  /** Whether crun is asked. */
+  const isLeftToCrun = async (status: string | undefined) => {
+    mkdirSync(state());
+    if (status !== undefined) writeFileSync(join(state(), "status"), status);
+    await acting(`touch '${join(folder, "asked")}'`).remove("i1");
+    return existsSync(join(folder, "asked"));
+  };
+
+  test.each([
+    ["a process that runs", JSON.stringify({ pid: process.pid, "process-start-time": own })],
+    ["nothing", "null"],
+    ["half of it", '{ "pid": 12,'],
+    ["no time", '{ "pid": 2147483646 }'],
+    ["no process", '{ "process-start-time": 7 }'],
+    ["nothing yet", undefined],
+  ])("is left to crun when it has noted %s", async (_, status) => {
+    expect(await isLeftToCrun(status)).toBe(true);
+  });
+
+  test.each([
+    ["has ended", 2_147_483_646, own],
+    ["has ended, and whose number is another's", process.pid, own + 1],
+  ])("is done when the first process %s", async (_, pid, ticks) => {
+    expect(await isLeftToCrun(JSON.stringify({ pid, "process-start-time": ticks }))).toBe(false);
+    expect(existsSync(state())).toBe(false);
+  });
 });

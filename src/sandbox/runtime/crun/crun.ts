@@ -1,6 +1,6 @@
 /** Calls crun to create sandboxes from a bundle, and to start and remove them. */
-import { readFileSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { closeSync, constants, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { scaled } from "../../../base/time-factor.ts";
 import { Fault } from "../../../contract/fault.ts";
@@ -8,15 +8,16 @@ import { attempt, cannotStart, MINIMAL_ENV, noteProcess, toolSession } from "../
 import { overloaded } from "../../../system/overload.ts";
 import { startTicks } from "../../../system/start-ticks.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
-import { endedBefore, removeEnded, startMade } from "./crun-state.ts";
 
-/** Timeout for crun to create or start a sandbox. */
+/** Timeout for crun to create a sandbox. */
 const CRUN_START_MS = scaled(20_000);
-/** How often the server checks that the process being started still exists. */
-const CRUN_START_LOOK_EVERY_MS = 50;
 const CRUN_REMOVE_MS = scaled(20_000);
 /** crun may be killed during the first try. */
 const CRUN_REMOVE_TRIES_MAX = 2;
+
+/** Files in crun's state folder of a container. */
+const START_FIFO = "exec.fifo";
+const STATUS_FILE = "status";
 
 export class Crun {
   readonly #command: string[];
@@ -43,26 +44,20 @@ export class Crun {
     return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
   }
 
-  async start(id: string, pid: number): Promise<void> {
-    if (!startMade(join(this.stateFolder, id), id)) await this.#startByTool(id, pid);
-  }
-
-  /**
-   * crun waits for the first process to accept the start, and keeps waiting if that process has just ended. So the
-   * server watches the process.
-   */
-  async #startByTool(id: string, pid: number): Promise<void> {
-    const ended = new AbortController();
-    const watch = setInterval(() => {
-      if (hasEnded(pid)) ended.abort();
-    }, CRUN_START_LOOK_EVERY_MS);
+  /** By the FIFO on which the first process waits: crun would read, check and parse for milliseconds before. */
+  start(id: string): void {
+    const path = join(this.stateFolder, id, START_FIFO);
+    let fifo: number | undefined;
     try {
-      const options = { timeoutMs: this.startMs, name: "crun start", env: this.#env, signal: ended.signal };
-      const { exitCode, stderr } = await attempt([...this.#command, "start", id], options);
-      if (ended.signal.aborted) throw endedBefore(id);
-      if (exitCode !== 0) throw new Fault(500, `crun start ended with ${exitCode}: ${stderr}`);
+      fifo = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
+      // Removed first: while it exists, crun considers the container not started.
+      unlinkSync(path);
+      writeSync(fifo, "\0");
+    } catch (cause) {
+      const hasEnded = ["ENOENT", "ENXIO", "EPIPE"].includes((cause as NodeJS.ErrnoException).code ?? "");
+      throw hasEnded ? new Fault(500, `the first process of ${id} ended before it was started`, { cause }) : cause;
     } finally {
-      clearInterval(watch);
+      if (fifo !== undefined) closeSync(fifo);
     }
   }
 
@@ -110,12 +105,41 @@ export class Crun {
   }
 }
 
-/** False if the process cannot be examined. */
-function hasEnded(pid: number): boolean {
+/**
+ * Removes the state of a container whose first process, and with it all others, has ended. The host itself removes the
+ * cgroup. False: the container runs, or its state is unknown.
+ */
+async function removeEnded(folder: string): Promise<boolean> {
+  const first = await firstProcessOf(folder);
+  if (first === undefined || runs(first)) return false;
+  await rm(folder, { recursive: true, force: true });
+  return true;
+}
+
+interface FirstProcess {
+  pid: number;
+  startTicks: string;
+}
+
+/** Undefined: crun has not written the file, or not completely. */
+async function firstProcessOf(folder: string): Promise<FirstProcess | undefined> {
   try {
-    return startTicks(pid) === undefined;
+    const status: unknown = JSON.parse(await readFile(join(folder, STATUS_FILE), "utf8"));
+    const { pid, "process-start-time": ticks } = (status ?? {}) as Record<string, unknown>;
+    return Number.isInteger(pid) && Number.isInteger(ticks) && Number(pid) > 0 && Number(ticks) > 0
+      ? { pid: Number(pid), startTicks: String(ticks) }
+      : undefined;
   } catch {
-    return false;
+    return undefined;
+  }
+}
+
+/** True if the process cannot be examined. */
+function runs(first: FirstProcess): boolean {
+  try {
+    return startTicks(first.pid) === first.startTicks;
+  } catch {
+    return true;
   }
 }
 
