@@ -152,8 +152,7 @@ export class BaseImages {
       defaultUser: "root",
       defaultWorkdir: "/",
     };
-    const { sandboxes } = this.#parts;
-    return await BuildSandbox.of(sandboxes, (opened) => sandboxes.boot(opened), { kind, envVars: {}, egress }, signal);
+    return await BuildSandbox.open(this.#parts.sandboxes, { kind, envVars: {}, egress }, signal);
   }
 
   /** Passes a temporary clone of the sandbox's disk. */

@@ -1,16 +1,15 @@
 /** State that all phases of one build share: its parts, its request and its current step. */
 import { Fault } from "../contract/fault.ts";
-import type { BuildRequest, CreatedSandbox, CreateSandbox, Egress, SandboxKind } from "../contract/internal/host.ts";
+import type { BuildRequest, Egress, SandboxKind } from "../contract/internal/host.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
-import { TRIES_MAX } from "../sandbox/limits.ts";
 import { openEgress } from "../sandbox/network/private-egress.ts";
 import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
 import type { BaseImages } from "./base-images.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { BuildLog } from "./build-log.ts";
 import type { BuiltinImages } from "./build-options.ts";
-import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
+import { BuildSandbox, type BuildSandboxRequest, type SandboxSource } from "./build-sandbox.ts";
 import type { Layer, Layers } from "./layers.ts";
 import { pause } from "./pause.ts";
 import type { BuildResults } from "./results.ts";
@@ -18,6 +17,8 @@ import type { UploadedFiles } from "./steps.ts";
 
 /** Retries when the host has no room for a build's sandbox; the delay doubles from the first one. */
 const BUILD_SANDBOX_TRIES_MAX = 6;
+/** Tries after a failure without a specific reason. */
+const BUILD_SANDBOX_UNKNOWN_TRIES_MAX = 2;
 const BUILD_SANDBOX_RETRY_MS = 1_000;
 
 export interface BuildBounds {
@@ -101,17 +102,15 @@ export class BuildJob {
   }
 
   /** Retries where a create would return 503 or 500, because a build can wait longer than a create. */
-  async start(
-    request: Omit<CreateSandbox, "accessTokens">,
-    make: (opened: CreateSandbox) => Promise<string | CreatedSandbox>,
-  ): Promise<BuildSandbox> {
+  async start(request: BuildSandboxRequest): Promise<BuildSandbox> {
     for (let tries = 1; ; tries++) {
       try {
-        return await BuildSandbox.of(this.parts.sandboxes, make, request, this.signal);
+        return await BuildSandbox.open(this.parts.sandboxes, request, this.signal);
       } catch (cause) {
         const { status, message } = Fault.from(cause);
         // 503: room may become free. 500: an unexplained failure rarely goes away, so fewer retries.
-        const triesMax = status === 503 ? BUILD_SANDBOX_TRIES_MAX : status === 500 ? TRIES_MAX : 1;
+        const triesMax =
+          status === 503 ? BUILD_SANDBOX_TRIES_MAX : status === 500 ? BUILD_SANDBOX_UNKNOWN_TRIES_MAX : 1;
         if (this.signal.aborted || tries >= triesMax) throw cause;
         this.say("debug", `A sandbox could not be started, which is tried again: ${message}`);
         await pause(BUILD_SANDBOX_RETRY_MS * 2 ** (tries - 1), this.signal);

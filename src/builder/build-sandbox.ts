@@ -36,6 +36,13 @@ export interface SandboxSource {
   destroy(id: string): Promise<void>;
 }
 
+export interface BuildSandboxRequest extends Omit<CreateSandbox, "accessTokens"> {
+  /** The disk is a copy of this one instead of a fresh one. */
+  origin?: Origin | undefined;
+  /** Created on the path of a client's create, from the checkpoint if there is one. */
+  isAsForClient?: boolean;
+}
+
 const BUILD_FILE = "/.e2b";
 const SHELLS = ["/bin/bash", "/bin/sh"];
 
@@ -45,31 +52,27 @@ export class BuildSandbox {
   /** Destroys the sandbox at once, so that pending operations fail instead of finishing. */
   readonly #end = () => void this.source.destroy(this.id);
 
-  private constructor(
+  constructor(
     readonly id: string,
     readonly source: SandboxSource,
-    readonly request: Omit<CreateSandbox, "accessTokens">,
     readonly signal: AbortSignal,
     token: string,
     /** Why the checkpoint could not be used, if so. */
-    readonly mismatch: string | undefined,
+    readonly mismatch?: string,
   ) {
     this.commands = new GuestCommands(source.addressOf(id), token);
     signal.addEventListener("abort", this.#end);
   }
 
-  /** `start` creates the sandbox of a request. */
-  static async of(
-    source: SandboxSource,
-    start: (opened: CreateSandbox) => Promise<string | CreatedSandbox>,
-    request: Omit<CreateSandbox, "accessTokens">,
-    signal: AbortSignal,
-  ): Promise<BuildSandbox> {
+  static async open(source: SandboxSource, request: BuildSandboxRequest, signal: AbortSignal): Promise<BuildSandbox> {
     signal.throwIfAborted();
+    const { origin, isAsForClient = false, ...wanted } = request;
     const token = newToken();
-    const started = await start({ ...request, accessTokens: [token] });
-    const { id, mismatch } = typeof started === "string" ? { id: started } : started;
-    const sandbox = new BuildSandbox(id, source, request, signal, token, mismatch);
+    const create = { ...wanted, accessTokens: [token] };
+    const made: CreatedSandbox = isAsForClient
+      ? await source.create(create)
+      : { id: await source.boot(create, origin) };
+    const sandbox = new BuildSandbox(made.id, source, signal, token, made.mismatch);
     if (!signal.aborted) return sandbox;
     await sandbox[Symbol.asyncDispose]();
     throw signal.reason;
@@ -186,6 +189,6 @@ export class CommandFailure extends Fault {
   }
 }
 
-function newToken(): string {
+export function newToken(): string {
   return Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
 }

@@ -72,12 +72,8 @@ export class Builds {
     const { sandboxes, bounds, images, checkpointing } = this.#parts;
     using _image = images.hold(kind.image);
     const over = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(bounds.maxMs)]);
-    await using sandbox = await BuildSandbox.of(
-      sandboxes,
-      (opened) => sandboxes.boot(opened),
-      { kind, envVars, egress: openEgress(privateRanges) },
-      over,
-    );
+    const request = { kind, envVars, egress: openEgress(privateRanges) };
+    await using sandbox = await BuildSandbox.open(sandboxes, request, over);
     const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
     await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds });
     await sandbox.keepMemory(checkpointing, name);

@@ -89,10 +89,10 @@ export class FinishPhase {
   async #keepStart(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
     const { start, owner } = this.#job.request;
     if (start === null) return null;
-    const { checkpoints, checkpointing, sandboxes, bounds } = this.#job.parts;
+    const { checkpoints, checkpointing, bounds } = this.#job.parts;
     this.#job.say("info", `Starting ${shortened(start.command)}`);
     const request = { kind, envVars: made.context.envVars, egress: this.#job.egress };
-    await using sandbox = await this.#job.start(request, (opened) => sandboxes.boot(opened));
+    await using sandbox = await this.#job.start(request);
     const output = this.#job.log.output(this.#job.at);
     await startUntilReady(sandbox, { start, context: made.context, output, bounds });
     this.#job.say("info", "Ready");
@@ -125,15 +125,15 @@ export class FinishPhase {
   /** Creates a sandbox as for a client and runs a command. Returns why the checkpoint could not be used, if so. */
   async #prove(kind: SandboxKind, context: BuildContext, checkpoint: string | null): Promise<string | undefined> {
     const { start } = this.#job.request;
-    const { sandboxes } = this.#job.parts;
     const request = {
+      isAsForClient: true,
       kind,
       envVars: context.envVars,
       egress: this.#job.egress,
       ...(checkpoint === null ? {} : { checkpoint }),
       ...(start === null ? {} : { start }),
     };
-    await using sandbox = await this.#job.start(request, (opened) => sandboxes.create(opened));
+    await using sandbox = await this.#job.start(request);
     if (await sandbox.hasShell()) await sandbox.shell("true", context, this.#job.log.output(this.#job.at));
     this.#job.say("debug", "A sandbox of this template runs commands");
     return sandbox.mismatch;

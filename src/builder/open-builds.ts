@@ -9,17 +9,16 @@ import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Network } from "../sandbox/network/network.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
-import type { Starting } from "../sandbox/starting.ts";
 import type { Volumes } from "../sandbox/volume/volumes.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { BaseImages } from "./base-images.ts";
 import type { BuildBounds, BuildImages } from "./build-job.ts";
 import type { BuiltinImages, FetchOptions } from "./build-options.ts";
+import type { SandboxSource } from "./build-sandbox.ts";
 import { Builds } from "./builds.ts";
 import { Layers } from "./layers.ts";
 import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
 import { BuildResults } from "./results.ts";
-import { type TemplatePool, TemplateSandboxes } from "./template-sandboxes.ts";
 
 /** Default limits of a build. */
 export const BUILD_MAX_MS = 3_600_000;
@@ -69,26 +68,25 @@ interface MachineParts extends BuildOptions {
   runtimes: Runtimes;
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
-  starting: Starting;
   running: RunningSandboxes;
   images: BuildImages;
   volumes: Volumes;
-  pool: TemplatePool;
-  destroy(id: string): Promise<void>;
+  sandboxes: SandboxSource;
 }
 
-export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes; layers: Layers; builds: Builds } {
+export function boundsOf({ builds }: BuildOptions): BuildBounds {
+  return { ...BOUNDS, ...builds };
+}
+
+export function openBuilds(parts: MachineParts): { layers: Layers; builds: Builds } {
   const { disks, running } = parts;
   // Held as long as the server runs, so that collection never removes it.
   if (parts.fetching !== undefined) parts.images.hold(FETCH_IMAGE);
-  const bounds = { ...BOUNDS, ...parts.builds };
-  const sandboxes = new TemplateSandboxes({ ...parts, bounds });
   const written = new Checkpoints(disks.layersFolder);
   const layers = new Layers(written, new Checkpointing({ ...parts, checkpoints: written }));
   const results = new BuildResults(disks.resultsFolder);
   const bases = new BaseImages({
     ...parts,
-    sandboxes,
     notesFolder: join(parts.data.path, "fetched-images"),
     options: parts.fetching ?? {},
   });
@@ -97,13 +95,12 @@ export function openBuilds(parts: MachineParts): { sandboxes: TemplateSandboxes;
       ...parts,
       bases,
       builtins: parts.builtinImages ?? NO_BUILTINS,
-      bounds,
-      sandboxes,
+      bounds: boundsOf(parts),
       layers,
       results,
       files: parts.files ?? NO_FILES,
     },
     (id, entries) => running.tell({ kind: "build-log", id, entries }),
   );
-  return { sandboxes, layers, builds };
+  return { layers, builds };
 }

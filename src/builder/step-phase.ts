@@ -45,9 +45,7 @@ export class StepPhase {
     const kind = { ...this.#job.kind(base.image, base.context), defaultUser: "root", defaultWorkdir: "/" };
     const request = { kind, envVars: {}, egress: this.#job.egress };
     const boot = (disk: Base["disk"]) =>
-      this.#job.start(request, (opened) =>
-        this.#job.parts.sandboxes.boot(opened, disk && { disk: disk.folder, copy: false }),
-      );
+      this.#job.start({ ...request, origin: disk && { disk: disk.folder, copy: false } });
     return layer === undefined ? await boot(base.disk) : await this.#job.parts.layers.hold(layer, boot);
   }
 

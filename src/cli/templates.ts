@@ -5,8 +5,7 @@ import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runt
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
 import { setKeptReady, setRuntime, listTemplates as storedTemplates } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../images/disk/stored-bytes.ts";
-import { poolMetrics } from "../sandbox/pool/pool-metrics.ts";
-import { type PoolReport, readPoolReport } from "../sandbox/pool/pool-report.ts";
+import { type PoolReport, poolMetrics, readPoolReport } from "../sandbox/pool/pool-report.ts";
 import { templateVersion } from "../setup/template-image.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";

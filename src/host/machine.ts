@@ -9,8 +9,7 @@ import { described, stderrLog } from "../base/log.ts";
 import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
 import type { Builds } from "../builder/builds.ts";
 import type { Layers } from "../builder/layers.ts";
-import { openBuilds } from "../builder/open-builds.ts";
-import type { TemplateSandboxes } from "../builder/template-sandboxes.ts";
+import { boundsOf, openBuilds } from "../builder/open-builds.ts";
 import { Fault } from "../contract/fault.ts";
 import type {
   BuildOutcome,
@@ -42,10 +41,10 @@ import type { Network } from "../sandbox/network/network.ts";
 import { openPool } from "../sandbox/pool/open-pool.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import { QueueWatch } from "../sandbox/queue-watch.ts";
-import { retryOnce } from "../sandbox/retry-once.ts";
 import { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
 import { isAlive, recordsIn, type SandboxRecord } from "../sandbox/sandbox-record.ts";
+import { demandRetryable } from "../sandbox/start-fault.ts";
 import { Starting } from "../sandbox/starting.ts";
 import { UsageMeter } from "../sandbox/usage.ts";
 import type { ProcessedContent } from "../sandbox/volume/content.ts";
@@ -55,6 +54,7 @@ import type { IdRanges } from "../system/id-ranges.ts";
 import type { Mounts } from "../system/mount/mounts.ts";
 import { guestUses, imageUses } from "./guest-uses.ts";
 import { type MachineOptions, openParts } from "./machine-parts.ts";
+import { TemplateSandboxes } from "./template-sandboxes.ts";
 
 export type { MachineOptions } from "./machine-parts.ts";
 
@@ -115,16 +115,22 @@ export class Machine implements Host {
     });
     const makers = { ...options, ...places, running: this.#running, starting: this.#starting };
     this.#pool = openPool({ ...makers, discard: (id) => this.destroy(id) });
-    const { sandboxes, layers, builds } = openBuilds({
+    this.#sandboxes = new TemplateSandboxes({
+      ...makers,
+      pool: this.#pool,
+      bounds: boundsOf(options),
+      destroy: (id) => this.#discard(id),
+    });
+    const sandboxes = this.#sandboxes;
+    const { layers, builds } = openBuilds({
       ...makers,
       checkpoints,
       checkpointing: this.#checkpointing,
       images,
       volumes,
-      pool: this.#pool,
-      destroy: (id) => this.#discard(id),
+      sandboxes,
     });
-    [this.#sandboxes, this.#layers, this.#builds] = [sandboxes, layers, builds];
+    [this.#layers, this.#builds] = [layers, builds];
     this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
     this.#liveness.unref();
     this.#queues = new QueueWatch(
@@ -148,9 +154,16 @@ export class Machine implements Host {
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
     this.images.demand(request.kind.image);
-    const make = () => this.#make(request);
-    const isPlain = request.checkpoint === undefined && request.start === undefined;
-    return await (isPlain ? retryOnce(make, onFirstFailure) : make());
+    const began = performance.now();
+    try {
+      return await this.#make(request);
+    } catch (cause) {
+      if (request.checkpoint !== undefined || request.start !== undefined) throw cause;
+      demandRetryable(cause, performance.now() - began);
+      const event = "a sandbox could not be made at the first try";
+      stderrLog.write({ level: "warn", event, error: described(cause) });
+    }
+    return await this.#make(request);
   }
 
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
@@ -187,7 +200,8 @@ export class Machine implements Host {
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
-        await this.#pool.during(() => this.#starting.fromCheckpoint(request, false));
+        using _start = this.#pool.serving();
+        await this.#starting.fromCheckpoint(request, false);
         this.#journals.follow(id, this.#running.announce(id).guest);
       } catch (cause) {
         this.#running.takeOut(id);
@@ -385,10 +399,6 @@ export class Machine implements Host {
   #isInCheckpoint({ pausingInto }: SandboxRecord): boolean {
     return pausingInto !== undefined && this.checkpoints.has(pausingInto);
   }
-}
-
-function onFirstFailure(error: unknown): void {
-  stderrLog.write({ level: "warn", event: "a sandbox could not be made at the first try", error: described(error) });
 }
 
 function complain(event: string, error: unknown, sandbox: string): void {

@@ -3,7 +3,6 @@
  * named here stay unchanged; without a call of `traceHost`, all do.
  */
 import { recordSteps, type Step, stepsOf, type Uses } from "../base/steps.ts";
-import { TemplateSandboxes } from "../builder/template-sandboxes.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
@@ -23,6 +22,7 @@ import { Mounts } from "../system/mount/mounts.ts";
 import { Firewall } from "../system/net/nft.ts";
 import { type Thread, threadMs, threads } from "../system/thread-times.ts";
 import { Machine } from "./machine.ts";
+import { TemplateSandboxes } from "./template-sandboxes.ts";
 
 /** Bun's name for threads that run our programs. */
 const WORKER_THREAD = "Worker";
@@ -46,7 +46,6 @@ function nameSteps(): void {
   });
   stepsOf(TemplateSandboxes.prototype, { create: "of its template" });
   stepsOf(Starting.prototype, {
-    boot: "boot",
     bootFor: "boot",
     startAhead: "start one ahead",
     fromCheckpoint: "start from the checkpoint",

@@ -3,11 +3,6 @@
 import { availableParallelism } from "node:os";
 import { scaled } from "../base/time-factor.ts";
 
-/**
- * Tries for a create that failed without a specific reason. The retry happens only if the first try failed early
- * enough.
- */
-export const TRIES_MAX = 2;
 export const GUEST_CALL_MS = scaled(10_000);
 export const CHECKPOINT_MS = scaled(300_000);
 export const RESTORE_MS = scaled(300_000);

@@ -15,15 +15,8 @@ export interface RunningSandbox {
   record: SandboxRecord;
   guest: GuestClient;
   isTold: boolean;
-  /** Set while the sandbox waits in the ready pool: its guest watches for settings in a file. */
-  ahead?: BootedAhead;
-}
-
-interface BootedAhead {
-  showsProcesses: boolean;
-  isStopped: boolean;
-  /** The list of processes when only the guest's were running, if known. */
-  guest?: string;
+  /** Set while a booted sandbox waits in the ready pool: its guest watches for settings in a file. */
+  ahead?: { showsProcesses: boolean };
 }
 
 export class RunningSandboxes {

@@ -1,7 +1,7 @@
 /** The error that a caller gets for a failed start; failed-starts.test.ts in tests/functional/host starts real ones. */
 import { expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
-import { startFault } from "./start-fault.ts";
+import { demandRetryable, RETRY_WITHIN_MS, startFault } from "./start-fault.ts";
 
 const MESSAGE = "sandbox i1 could not be booted";
 
@@ -24,4 +24,27 @@ test("so it does when another error is around the kernel's own", () => {
 test("any other failure is ours, and keeps its cause for the log", () => {
   const cause = new Fault(422, "never heard of");
   expect(startFault(MESSAGE, cause)).toMatchObject({ status: 500, message: MESSAGE, cause });
+});
+
+test.each([
+  ["an unknown reason", new Fault(500, "the sandbox ended while it was starting")],
+  ["an error of the system", Object.assign(new Error("no such file"), { code: "ENOENT" })],
+])("a failure for %s is retried", (_, cause) => {
+  expect(() => demandRetryable(cause, RETRY_WITHIN_MS)).not.toThrow();
+});
+
+test.each([404, 422, 503, 507])("status %d names its cause and is final", (status) => {
+  const cause = new Fault(status, "as it is");
+  expect(() => demandRetryable(cause, 0)).toThrow(cause);
+});
+
+test("after a failure that took too long, the client is told to come again", () => {
+  const cause = new Fault(500, "late");
+  let thrown: unknown;
+  try {
+    demandRetryable(cause, RETRY_WITHIN_MS + 1);
+  } catch (error) {
+    thrown = error;
+  }
+  expect(thrown).toMatchObject({ status: 503, cause, headers: { "retry-after": "5" } });
 });

@@ -78,34 +78,26 @@ export class Starting {
   }
 
   /**
-   * Boots a sandbox that has no owner yet, unless it has volumes, which belong to a tenant. The disk is fresh or a
-   * copy.
+   * Boots a sandbox for a request, with its network rules and settings from the start, so no hand-over is needed. The
+   * disk is fresh or a copy.
    */
-  async boot(kind: SandboxKind, origin?: Origin, volumes: readonly VolumeMount[] = []): Promise<string> {
-    const id = newSandboxId();
-    await this.#bootAs(id, kind, origin, "open", volumes);
-    return id;
-  }
-
-  /** Boots a sandbox for a request, with its network rules and settings from the start, so no hand-over is needed. */
-  async bootFor(request: CreateSandbox): Promise<string> {
+  async bootFor(request: CreateSandbox, origin?: Origin): Promise<string> {
     const id = newSandboxId();
     const { kind, egress, volumes = [] } = request;
-    await this.#bootAs(id, kind, undefined, egress, volumes, settingsFor(id, request));
+    await this.#bootAs(id, kind, origin, egress, volumes, settingsFor(id, request));
     return id;
   }
 
   /** Starts a sandbox for the ready pool, from a checkpoint or by booting it. */
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
-    const { runtimes } = this.#parts;
-    if (checkpoint === null) {
-      const booted = await this.boot(kind);
-      const sandbox = this.#demandStarted(booted);
-      const { showsProcesses } = runtimes.of(runtimeNameOf(sandbox.record));
-      sandbox.ahead = { showsProcesses, isStopped: false };
-      return booted;
-    }
     const id = newSandboxId();
+    if (checkpoint === null) {
+      await this.#bootAs(id, kind, undefined, "open", []);
+      const sandbox = this.#demandStarted(id);
+      const { showsProcesses } = this.#parts.runtimes.of(runtimeNameOf(sandbox.record));
+      sandbox.ahead = { showsProcesses };
+      return id;
+    }
     const nobodys = { envVars: {}, accessTokens: [], egress: "open" as const };
     await this.#fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true, false);
     return id;

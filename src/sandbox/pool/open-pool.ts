@@ -3,13 +3,13 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { systemClock } from "../../base/clock.ts";
 import { described, stderrLog } from "../../base/log.ts";
+import { freeze, isFrozen, thaw } from "../../system/cgroup/freezer.ts";
 import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import type { Network } from "../network/network.ts";
 import type { RunningSandboxes } from "../running-sandboxes.ts";
 import type { Starting } from "../starting.ts";
 import { MemoryRoom, memoryLeft } from "./memory-room.ts";
-import { noteGuest, putAside, takeUp } from "./pool-freeze.ts";
 import { PoolReports } from "./pool-report.ts";
 import { ReadyPool } from "./ready-pool.ts";
 import type { Room } from "./shares.ts";
@@ -38,31 +38,27 @@ export function openPool(options: PoolOptions): ReadyPool {
     const event = "the report of ready sandboxes is not written";
     stderrLog.write({ level: "warn", event, error: described(error) });
   };
-  const reports = new PoolReports({ data, clock: systemClock, failed });
+  const reports = new PoolReports(data, systemClock, failed);
   const processors = availableParallelism();
   const room = (ready: number, heldBytes: number): Room => {
     const places = Math.min(readyMax, Math.floor((network.freeSlots + ready) * READY_SLOTS_PART));
     return { places, bytes: places === 0 ? 0 : memory.bytes(heldBytes) };
   };
   return new ReadyPool({
-    async startAhead({ kind, checkpoint }) {
-      const id = await starting.startAhead(kind, checkpoint);
-      const sandbox = running.get(id);
-      if (sandbox !== undefined) await noteGuest(sandbox);
-      return id;
-    },
+    startAhead: ({ kind, checkpoint }) => starting.startAhead(kind, checkpoint),
     async stop(id) {
-      const sandbox = running.demand(id);
-      // Root in any other image could change the guest's processes, which the pool then could not leave unfrozen.
-      const { image, defaultUser } = sandbox.record.kind;
-      if (image === ownImage && sandbox.ahead?.guest !== undefined)
-        await sandbox.guest.warmUp(defaultUser).catch(() => undefined);
-      await putAside(sandbox);
+      const { record, guest, ahead } = running.demand(id);
+      const { image, defaultUser } = record.kind;
+      // A booted sandbox runs only its guest, which is idle: the kernel needs a millisecond of a create to thaw it.
+      if (!ahead?.showsProcesses) return await freeze(record.cgroup);
+      // Programs of any other image could leave processes behind.
+      if (image === ownImage) await guest.warmUp(defaultUser).catch(() => undefined);
     },
     letGo(id) {
       if (!running.isAlive(id)) return false;
       try {
-        takeUp(running.demand(id));
+        const { cgroup } = running.demand(id).record;
+        if (isFrozen(cgroup)) thaw(cgroup);
         return true;
       } catch {
         // The sandbox ended at this moment, and its cgroup with it.
@@ -81,7 +77,7 @@ export function openPool(options: PoolOptions): ReadyPool {
   });
 }
 
-/** Tasks that run or wait. From the file: the call for it counts much else, longer the more disks there are. */
+/** Tasks that run or wait for a processor. */
 function runnable(): number {
   return Number.parseInt(readFileSync("/proc/loadavg", "utf8").split(" ")[3] ?? "0", 10);
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ManualClock } from "../../base/testing/manual-clock.ts";
-import { POOL_REPORT_EVERY_MS, PoolReports, readPoolReport } from "./pool-report.ts";
+import { POOL_REPORT_AFTER_MS, PoolReports, poolMetrics, readPoolReport } from "./pool-report.ts";
 
 let runFolder: string;
 beforeEach(() => {
@@ -11,30 +11,40 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(runFolder, { recursive: true, force: true }));
 
-const hits = (count: number) => ({ templates: [], hits: count, joined: 0, misses: 0 });
-const written = () => readPoolReport({ runFolder, inUse: true })?.hits;
-
-test("the first is written at once, of those that follow the last, and none is left out for good", async () => {
+test("of the reports within an interval the last is written; a failure is passed on and ends nothing", async () => {
   const clock = new ManualClock(1_000_000);
-  const pass = () => clock.advance(POOL_REPORT_EVERY_MS, async () => undefined);
+  const pass = () => clock.advance(POOL_REPORT_AFTER_MS, async () => undefined);
   const failures: unknown[] = [];
-  const reports = new PoolReports({ data: { runFolder }, clock, failed: (error) => failures.push(error) });
-  reports.note(hits(1));
-  expect(written()).toBe(1);
-  for (const count of [2, 3]) reports.note(hits(count));
-  expect(written()).toBe(1);
-  await pass();
-  expect(written()).toBe(3);
-  await pass();
-  reports.note(hits(4));
-  expect(written()).toBe(4);
-  // The clock is set back.
-  clock.jump(-3_600_000);
-  reports.note(hits(5));
-  await pass();
-  expect(written()).toBe(5);
+  const reports = new PoolReports({ runFolder }, clock, (error) => failures.push(error));
+  for (const rounds of [[1, 2, 3], [4]]) {
+    for (const hits of rounds) reports.note({ templates: [], hits, joined: 0, misses: 0 });
+    await pass();
+    expect(readPoolReport({ runFolder, inUse: true })?.hits).toBe(rounds.at(-1));
+  }
   rmSync(runFolder, { recursive: true });
-  reports.note(hits(6));
-  await pass();
-  expect(failures).toHaveLength(1);
+  for (let count = 1; count <= 2; count++) {
+    reports.note({ templates: [], hits: 5, joined: 0, misses: 0 });
+    await pass();
+    expect(failures).toHaveLength(count);
+  }
+});
+
+test("each template is one line of each gauge, creates are counted by what served them", () => {
+  const base = { templateId: "base", ready: 2, making: 1, target: 20, floor: 2, hits: 5, joined: 1, misses: 3 };
+  const web = { templateId: "abc123", ready: 0, making: 0, target: 0, floor: 0, hits: 0, joined: 0, misses: 1 };
+  const text = poolMetrics({ templates: [base, web], hits: 5, joined: 1, misses: 4 });
+  const samples = text.split("\n").filter((line) => !line.startsWith("#"));
+  expect(samples).toEqual([
+    'sandlot_shelf_ready{template="base"} 2',
+    'sandlot_shelf_ready{template="abc123"} 0',
+    'sandlot_shelf_making{template="base"} 1',
+    'sandlot_shelf_making{template="abc123"} 0',
+    'sandlot_shelf_target{template="base"} 20',
+    'sandlot_shelf_target{template="abc123"} 0',
+    'sandlot_shelf_floor{template="base"} 2',
+    'sandlot_shelf_floor{template="abc123"} 0',
+    'sandlot_shelf_creates_total{served="ready"} 5',
+    'sandlot_shelf_creates_total{served="joined"} 1',
+    'sandlot_shelf_creates_total{served="missed"} 4',
+  ]);
 });

@@ -1,11 +1,11 @@
-/** The state and hit counts of the ready pool, in a file for the operator's commands. */
+/** The state and hit counts of the ready pool, in a file for the operator's commands, and as Prometheus metrics. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Timer } from "../../base/clock.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 
-/** The report is written at most this often. */
-export const POOL_REPORT_EVERY_MS = 250;
+/** The report is written so long after a change, because every boot and create changes the numbers. */
+export const POOL_REPORT_AFTER_MS = 250;
 
 const FILE = "shelf.json";
 
@@ -43,53 +43,34 @@ export function byTemplate(parts: readonly PooledTemplate[]): PooledTemplate[] {
 
 const NUMBERS = ["ready", "making", "target", "floor", "hits", "joined", "misses"] as const;
 
-interface PoolReportsParts {
-  data: Pick<DataFolder, "runFolder">;
-  clock: Clock;
-  failed(error: unknown): void;
-}
-
-/** Writes reports at intervals: every boot and create changes the numbers, but the operator reads them rarely. */
 export class PoolReports {
-  readonly #parts: PoolReportsParts;
   readonly #path: string;
-  #written = "";
-  #writtenAt = Number.NEGATIVE_INFINITY;
+  readonly #clock: Clock;
+  readonly #failed: (error: unknown) => void;
   #last: PoolReport | undefined;
   #timer: Timer | undefined;
 
-  constructor(parts: PoolReportsParts) {
-    this.#parts = parts;
-    this.#path = join(parts.data.runFolder, FILE);
+  constructor({ runFolder }: Pick<DataFolder, "runFolder">, clock: Clock, failed: (error: unknown) => void) {
+    this.#path = join(runFolder, FILE);
+    this.#clock = clock;
+    this.#failed = failed;
   }
 
   /** Never throws. */
   note(report: PoolReport): void {
     this.#last = report;
-    if (this.#timer !== undefined) return;
-    const { clock } = this.#parts;
-    const waitMs = this.#writtenAt + POOL_REPORT_EVERY_MS - clock.now();
-    if (waitMs <= 0) this.#writeSafely();
-    else this.#timer = clock.after(Math.min(waitMs, POOL_REPORT_EVERY_MS), () => this.#writeSafely());
+    this.#timer ??= this.#clock.after(POOL_REPORT_AFTER_MS, () => this.#write());
   }
 
-  #writeSafely(): void {
+  #write(): void {
     this.#timer = undefined;
-    this.#writtenAt = this.#parts.clock.now();
     try {
-      if (this.#last !== undefined) this.#write(this.#last);
+      // Renamed into place, so that a reader finds a complete file.
+      writeFileSync(`${this.#path}.new`, JSON.stringify(this.#last), { mode: 0o600 });
+      renameSync(`${this.#path}.new`, this.#path);
     } catch (error) {
-      this.#parts.failed(error);
+      this.#failed(error);
     }
-  }
-
-  #write(report: PoolReport): void {
-    const text = JSON.stringify(report);
-    if (text === this.#written) return;
-    // Renamed into place, so that a reader finds a complete file.
-    writeFileSync(`${this.#path}.new`, text, { mode: 0o600 });
-    renameSync(`${this.#path}.new`, this.#path);
-    this.#written = text;
   }
 }
 
@@ -97,4 +78,26 @@ export class PoolReports {
 export function readPoolReport(data: Pick<DataFolder, "runFolder" | "inUse">): PoolReport | undefined {
   const path = join(data.runFolder, FILE);
   return existsSync(path) && data.inUse ? (JSON.parse(readFileSync(path, "utf8")) as PoolReport) : undefined;
+}
+
+export function poolMetrics({ templates, hits, joined, misses }: PoolReport): string {
+  // Template ids contain no character that needs escaping.
+  const gauge = (name: string, help: string, value: (template: PooledTemplate) => number) => [
+    ...head(name, "gauge", help),
+    ...templates.map((template) => `${name}{template="${template.templateId}"} ${value(template)}`),
+  ];
+  const creates = "sandlot_shelf_creates_total";
+  const served = Object.entries({ ready: hits, joined, missed: misses });
+  return [
+    ...gauge("sandlot_shelf_ready", "Sandboxes that wait for a create.", ({ ready }) => ready),
+    ...gauge("sandlot_shelf_making", "Sandboxes that are being made ready.", ({ making }) => making),
+    ...gauge("sandlot_shelf_target", "Sandboxes that should be ready.", ({ target }) => target),
+    ...gauge("sandlot_shelf_floor", "Sandboxes that are kept ready in any case.", ({ floor }) => floor),
+    ...head(creates, "counter", "Creates by what served them, since the server started."),
+    ...served.map(([by, count]) => `${creates}{served="${by}"} ${count}`),
+  ].join("\n");
+}
+
+function head(name: string, type: "gauge" | "counter", help: string): string[] {
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
 }

@@ -3,8 +3,9 @@
  * restored from the checkpoint of a template, have their final id from the start, and hold no tenant's secrets. Each is
  * given out once and never returns. Nothing runs in them while they wait.
  *
- * The size follows demand (demand.ts) and room (shares.ts, memory-room.ts). The pool starts sandboxes when clients
- * leave the processors idle: work that a client waits for goes first. It never decides which requests are allowed.
+ * The size follows the operator's minimum, demand (demand.ts) and room (shares.ts, memory-room.ts). The pool starts
+ * sandboxes when clients leave the processors idle: a client's start and its first commands go first. It never decides
+ * which requests are allowed.
  */
 
 import { Background } from "../../base/background.ts";
@@ -13,19 +14,18 @@ import { Gate } from "../../base/gate.ts";
 import { described, type Log } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";
+import { Demand } from "./demand.ts";
 import { byTemplate, type PoolReport } from "./pool-report.ts";
-import { type Room, shareOut } from "./shares.ts";
-import { type Beginning, floorsOf, keyOf, Making, type Ready, Stock } from "./stock.ts";
+import { type Room, setTargets } from "./shares.ts";
+import { type Beginning, floorsOf, keyOf, Making, Stock } from "./stock.ts";
 
-/** How long the pool pauses after a failed start, and after the first take in a while. */
+/** How long the pool pauses after a failed start. */
 export const READY_RETRY_MS = 5_000;
+/** How long after a create refilling waits: at least, and at most while the client's commands keep the machine busy. */
 export const READY_REFILL_DELAY_MS = 100;
-/** Nobody has taken any for so long: whoever takes the next one is about to use it. */
-const READY_QUIET_MS = 250;
-/** While they are taken one after another, none is made until this part is left. */
-const READY_LOW_PART = 0.25;
-/** How long after a create refilling also waits for a busy machine: the client is about to use its sandbox. */
 export const READY_USE_MS = 2_000;
+/** While creates follow one another, none is made until this part is left. */
+const READY_LOW_PART = 0.25;
 /** How often the pool checks its room. */
 export const READY_LOOK_MS = 1_000;
 /** Concurrent starts, at most one per processor, and concurrent discards. */
@@ -48,7 +48,7 @@ export interface ReadyPoolParts {
   followsDemand: boolean;
   /** For all ready ones, of which there are so many, with so much memory. */
   room(ready: number, heldBytes: number): Room;
-  /** Whether more is to be done at this moment than there are processors for. */
+  /** Whether more tasks are runnable than the processors can run soon. */
   isBusyNow(): boolean;
   processors: number;
   clock: Clock;
@@ -66,9 +66,8 @@ export class ReadyPool {
   /** Running starts that a client waits for. */
   #served = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
-  #takenAt = Number.NEGATIVE_INFINITY;
-  /** A client that takes a sandbox after an idle time is about to use the processor, so nothing starts until then. */
-  #restsUntil = 0;
+  /** When the first of the creates came that now follow one another. */
+  #burstAt = Number.NEGATIVE_INFINITY;
   #next: { at: number; timer: Timer } | undefined;
   #closed = false;
 
@@ -102,18 +101,23 @@ export class ReadyPool {
   /** Drops the demand for templates that can no longer be requested. */
   forget(isGone: (beginning: Beginning) => boolean): void {
     const gone = [...this.#stocks.values()].filter(isGone);
-    for (const stock of gone) stock.forgetDemand();
+    for (const stock of gone) stock.demand = new Demand();
     if (gone.length > 0) this.#lookIn(0);
   }
 
-  /** Returns a running sandbox with this start: a ready one, one that is already starting, or one made by `make`. */
-  async serve(wanted: Beginning & { owner?: string | undefined }, make: () => Promise<string>): Promise<string> {
-    this.#askedAt = this.#parts.clock.now();
+  /**
+   * Returns a running sandbox with this start: a ready one, or one that is already starting. Undefined: there is none,
+   * and the caller starts its own.
+   */
+  async take(wanted: Beginning & { owner?: string | undefined }): Promise<string | undefined> {
+    const now = this.#parts.clock.now();
+    if (now - this.#askedAt > READY_REFILL_DELAY_MS) this.#burstAt = now;
+    this.#askedAt = now;
     const stock = this.#asked(wanted);
     // Starts without an owner, such as copies of an internal checkpoint, never come from the pool and are not counted.
     const counted =
       stock !== undefined ? [this.#counts, stock.counts] : wanted.owner !== undefined ? [this.#counts] : [];
-    const ready = stock && this.#take(stock);
+    const ready = stock && this.#takeReady(stock);
     if (ready !== undefined) {
       for (const counts of counted) counts.hits++;
       return ready;
@@ -124,19 +128,19 @@ export class ReadyPool {
       return joined;
     }
     for (const counts of counted) counts.misses++;
-    return await this.during(make);
+    return undefined;
   }
 
-  /** Runs work that a client waits for; the pool starts less meanwhile. */
-  async during<Result>(work: () => Promise<Result>): Promise<Result> {
+  /** To be held during a start that a client waits for; the pool starts less meanwhile. */
+  serving(): Disposable {
     this.#served++;
-    try {
-      return await work();
-    } finally {
-      this.#served--;
-      // Checking the room takes a millisecond, so skip it when nothing could start.
-      if (this.#served < this.#placesMax) this.#lookIn(0);
-    }
+    return {
+      [Symbol.dispose]: () => {
+        this.#served--;
+        // Checking the room takes a millisecond, so skip it when nothing could start.
+        if (this.#served < this.#placesMax) this.#lookIn(0);
+      },
+    };
   }
 
   async close(): Promise<void> {
@@ -171,11 +175,8 @@ export class ReadyPool {
     return new Stock(wanted);
   }
 
-  #take(stock: Stock): string | undefined {
+  #takeReady(stock: Stock): string | undefined {
     for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
-      const now = this.#parts.clock.now();
-      if (now - this.#takenAt > READY_QUIET_MS) this.#restsUntil = now + READY_REFILL_DELAY_MS;
-      this.#takenAt = now;
       this.#lookIn(READY_REFILL_DELAY_MS);
       if (this.#parts.letGo(ready.id)) return ready.id;
     }
@@ -207,25 +208,19 @@ export class ReadyPool {
     this.#next = undefined;
     if (this.#closed) return;
     const now = this.#parts.clock.now();
-    this.#aim(now);
+    const stocks = [...this.#stocks.values()];
+    const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
+    const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
+    setTargets(stocks.toReversed(), this.#parts.room(ready, held), now);
     for (const [key, stock] of this.#stocks) {
       this.#trim(stock, stock.target);
       if (stock.missing > 0 && stock.retryAt > now) this.#lookIn(stock.retryAt - now);
       if (stock.floor === 0 && stock.making.size === 0 && stock.demand.isOver(now)) this.#stocks.delete(key);
     }
-    if (now < this.#restsUntil) this.#lookIn(this.#restsUntil - now);
-    else for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
+    for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
     this.#parts.report(this.#report());
-    // What room there is changes by itself, and so does what was asked for.
+    // Room and demand change by themselves.
     if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#lookIn(READY_LOOK_MS);
-  }
-
-  #aim(now: number): void {
-    const stocks = [...this.#stocks.values()];
-    const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
-    const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
-    const claims = stocks.map((stock) => stock.claim(now));
-    for (const [{ stock }, count] of shareOut(claims, this.#parts.room(ready, held))) stock.target = count;
   }
 
   #trim(stock: Stock, count: number): void {
@@ -245,8 +240,12 @@ export class ReadyPool {
     return urgent.sort((one, other) => fullness(one) - fullness(other))[0];
   }
 
-  /** Whether enough are left for those who ask, who need the processors now. */
+  /**
+   * Nothing starts beside the first commands of a burst's clients, who need the processors now, unless few are left
+   * for the clients that follow.
+   */
   #canWait({ size, target }: Stock, now: number): boolean {
+    if (now - this.#burstAt < READY_REFILL_DELAY_MS) return true;
     const sinceMs = now - this.#askedAt;
     if (size < this.#placesMax || sinceMs >= READY_USE_MS) return false;
     return sinceMs < READY_REFILL_DELAY_MS ? size >= target * READY_LOW_PART : this.#parts.isBusyNow();
@@ -257,7 +256,7 @@ export class ReadyPool {
     return Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX);
   }
 
-  /** What is made is whoever's has claimed it, or goes in the ready pool. */
+  /** The new sandbox belongs to the create that has claimed it, or waits in the pool. */
   #start(stock: Stock): void {
     const event = "sandbox could not be booted ahead";
     const making = new Making();
@@ -265,7 +264,7 @@ export class ReadyPool {
     this.#background.run(event, async () => {
       try {
         const id = await this.#parts.startAhead(stock);
-        if (!making.give(id)) await this.#shelve(stock, making, { id, bytes: this.#parts.bytesOf(id) });
+        if (!making.give(id)) await this.#shelve(stock, making, id);
       } catch (error) {
         this.#failed(stock, event, error);
       } finally {
@@ -276,8 +275,8 @@ export class ReadyPool {
     });
   }
 
-  async #shelve(stock: Stock, making: Making, made: Ready): Promise<void> {
-    const { id } = made;
+  async #shelve(stock: Stock, making: Making, id: string): Promise<void> {
+    const bytes = this.#parts.bytesOf(id);
     const isWanted = () =>
       !this.#closed && this.#stocks.get(keyOf(stock)) === stock && stock.ready.length < stock.target;
     try {
@@ -289,7 +288,7 @@ export class ReadyPool {
     if (making.isClaimed) {
       this.#parts.letGo(id);
       making.give(id);
-    } else if (isWanted()) stock.put(made);
+    } else if (isWanted()) stock.put({ id, bytes });
     else this.#discard(id);
   }
 

@@ -1,50 +1,30 @@
 import { expect, test } from "bun:test";
-import { type Claim, type Room, shareOut } from "./shares.ts";
+import { type Room, setTargets } from "./shares.ts";
+import { Stock } from "./stock.ts";
+import { PLAIN } from "./testing/pool-fixture.ts";
 
-interface Named extends Claim {
-  name: string;
+/** A stock with this demand, each of ten bytes unless given. */
+function stock(owner: string, wanted: number, { floor = 0, bytes = 10 } = {}): Stock {
+  const made = new Stock(PLAIN);
+  for (let n = 0; n < wanted; n++) made.demand.note(owner, 0);
+  made.put({ id: "", bytes });
+  made.floor = floor;
+  return made;
 }
 
-function claim(name: string, owners: Record<string, number>, other: Partial<Claim> = {}): Named {
-  const each = Object.entries(owners).map(([owner, count], at) => ({ owner, count, lastAt: at }));
-  const most = each.reduce((sum, { count }) => sum + count, 0);
-  return { name, floor: 0, bytesEach: 10, most, owners: each, ...other };
-}
-
-function shared(claims: Named[], room: Partial<Room>): Record<string, number> {
-  const shares = shareOut(claims, { places: 1000, bytes: 100_000, ...room });
-  return Object.fromEntries([...shares].map(([{ name }, count]) => [name, count]));
-}
-
-test.each<[string, Named[], Partial<Room>, Record<string, number>]>([
-  ["nothing wanted", [claim("a", {})], {}, { a: 0 }],
-  ["as many as are wanted", [claim("a", { x: 20 }), claim("b", { y: 3 })], {}, { a: 20, b: 3 }],
-  ["no more than all together ask for", [claim("a", { x: 20, y: 20 }, { most: 25 })], {}, { a: 25 }],
-  ["what is kept in any case, without room", [claim("a", { x: 20 }, { floor: 2 })], { places: 0, bytes: 0 }, { a: 2 }],
-  ["what is kept in any case is not added", [claim("a", { x: 5 }, { floor: 2 })], {}, { a: 5 }],
-  ["nobody has all", [claim("a", { x: 50 })], { places: 10 }, { a: 8 }],
-  ["nor all of the memory", [claim("a", { x: 50 })], { bytes: 100 }, { a: 8 }],
-  ["nor with many templates", ["a", "b", "c"].map((n) => claim(n, { x: 5 })), { places: 10 }, { a: 5, b: 3, c: 0 }],
-  ["owners take turns", [claim("a", { x: 50 }), claim("b", { y: 50 })], { places: 10 }, { a: 5, b: 5 }],
-  ["what one leaves is the other's", [claim("a", { x: 50 }), claim("b", { y: 2 })], { places: 10 }, { a: 8, b: 2 }],
-  [
-    "what does not fit leaves the rest",
-    [claim("a", { x: 2 }, { bytesEach: 900 }), claim("b", { x: 2 })],
-    { bytes: 50 },
-    { a: 0, b: 2 },
-  ],
-  [
-    "what is kept in any case takes of the room",
-    [claim("a", {}, { floor: 4 }), claim("b", { y: 9 })],
-    { places: 10 },
-    { a: 4, b: 6 },
-  ],
-])("%s", (_, claims, room, expected) => {
-  expect(shared(claims, room)).toEqual(expected);
-});
-
-test("what was asked for last comes first", () => {
-  const at = (lastAt: number, count: number) => ({ owners: [{ owner: "x", count, lastAt }], most: count });
-  const claims = [claim("old", {}, at(1, 8)), claim("new", {}, at(2, 8))];
-  expect(shared(claims, { places: 10 })).toEqual({ old: 0, new: 8 });
+test.each<[string, Stock[], Partial<Room>, number[]]>([
+  ["nothing wanted", [stock("x", 0)], {}, [0]],
+  ["as many as are wanted", [stock("x", 20), stock("y", 3)], {}, [20, 3]],
+  ["the minimum, without room", [stock("x", 20, { floor: 2 })], { places: 0, bytes: 0 }, [2]],
+  ["the minimum is not added to demand", [stock("x", 5, { floor: 2 })], {}, [5]],
+  ["no team has all", [stock("x", 50)], { places: 10 }, [8]],
+  ["nor all of the memory", [stock("x", 50)], { bytes: 100 }, [8]],
+  ["nor with many templates; the newest comes first", [5, 5, 5].map((n) => stock("x", n)), { places: 10 }, [5, 3, 0]],
+  ["teams take turns", [stock("x", 50), stock("y", 50)], { places: 10 }, [5, 5]],
+  ["a team gets the rest of another", [stock("x", 50), stock("y", 2)], { places: 10 }, [8, 2]],
+  ["a large one does not keep a small one out", [stock("x", 2, { bytes: 900 }), stock("x", 2)], { bytes: 50 }, [0, 2]],
+  ["minimums take of the room", [stock("x", 0, { floor: 4 }), stock("y", 9)], { places: 10 }, [4, 6]],
+])("%s", (_, stocks, room, expected) => {
+  setTargets(stocks, { places: 1000, bytes: 100_000, ...room }, 0);
+  expect(stocks.map(({ target }) => target)).toEqual(expected);
 });

@@ -2,9 +2,8 @@
 import type { KeptReady, SandboxKind } from "../../contract/internal/host.ts";
 import { Demand } from "./demand.ts";
 import type { PooledTemplate } from "./pool-report.ts";
-import type { Claim } from "./shares.ts";
 
-/** What one takes, until the first is there: one that boots, and one with the memory of a checkpoint. */
+/** Estimated memory of the first one: booted, or restored from a checkpoint. */
 const READY_GUESS_BYTES = 32 * 1024 ** 2;
 const READY_GUESS_RESTORED_BYTES = 256 * 1024 ** 2;
 
@@ -14,7 +13,7 @@ export interface Beginning {
   checkpoint: string | null;
 }
 
-export interface Ready {
+interface Ready {
   id: string;
   bytes: number;
 }
@@ -49,7 +48,7 @@ export class Stock {
   target = 0;
   readonly ready: Ready[] = [];
   readonly making = new Set<Making>();
-  #demand = new Demand();
+  demand = new Demand();
   /** Creates served by a ready sandbox, by a starting one, or by neither. */
   readonly counts = { hits: 0, joined: 0, misses: 0 };
   retryAt = 0;
@@ -75,19 +74,15 @@ export class Stock {
     return this.ready.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** How many can be begun now. What one takes must be known before there are several. */
+  get bytesEach(): number {
+    return this.#bytesEach ?? (this.checkpoint === null ? READY_GUESS_BYTES : READY_GUESS_RESTORED_BYTES);
+  }
+
+  /** How many can be begun now: a single one until its memory use is known. */
   get missing(): number {
     if (this.isUnfit) return 0;
     const missing = this.target - this.size;
     return this.#bytesEach === undefined ? Math.min(missing, 1 - this.making.size) : missing;
-  }
-
-  get demand(): Demand {
-    return this.#demand;
-  }
-
-  forgetDemand(): void {
-    this.#demand = new Demand();
   }
 
   put(ready: Ready): void {
@@ -98,13 +93,6 @@ export class Stock {
   report(): PooledTemplate {
     const { kind, ready, making, target, floor, counts } = this;
     return { templateId: kind.templateId, ready: ready.length, making: making.size, target, floor, ...counts };
-  }
-
-  claim(now: number): Claim & { stock: Stock } {
-    const guess = this.checkpoint === null ? READY_GUESS_BYTES : READY_GUESS_RESTORED_BYTES;
-    const bytesEach = this.#bytesEach ?? guess;
-    const { demand, floor } = this;
-    return { stock: this, floor, bytesEach, most: demand.total(now), owners: demand.byOwner(now) };
   }
 }
 

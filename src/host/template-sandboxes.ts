@@ -1,34 +1,29 @@
 /**
- * Creates sandboxes of templates with the processes of their start command. These come from the checkpoint's memory.
- * Without a checkpoint, or if its memory does not fit this host, the sandbox boots and the command runs again.
+ * Creates sandboxes of templates, one step after the other:
+ *
+ *   take one from the ready pool, or boot or restore one → start command → hand over
+ *
+ * The processes of a start command come from the checkpoint's memory. Without a checkpoint, or if its memory does not
+ * fit this host, the sandbox boots and the command runs again. This file admits nobody: docs/architecture.md lists
+ * under "Where is a create admitted?" each place that rejects a create.
  */
+import { silentOutput } from "../builder/build-log.ts";
+import { BuildSandbox, newToken, type SandboxSource } from "../builder/build-sandbox.ts";
+import { type ReadyBounds, startUntilReady } from "../builder/start-command.ts";
 import { Fault } from "../contract/fault.ts";
-import type { CreatedSandbox, CreateSandbox, SandboxKind, StartCommand } from "../contract/internal/host.ts";
+import type { CreatedSandbox, CreateSandbox, StartCommand } from "../contract/internal/host.ts";
 import type { Origin } from "../sandbox/booting.ts";
 import { isRestricted } from "../sandbox/network/private-egress.ts";
+import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import { newSandboxId } from "../sandbox/sandbox-id.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { Starting } from "../sandbox/starting.ts";
-import { silentOutput } from "./build-log.ts";
-import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
-import { type ReadyBounds, startUntilReady } from "./start-command.ts";
-
-/** The ready pool. */
-export interface TemplatePool {
-  /** Returns a matching sandbox that is ready or about to be, otherwise the result of `make`. */
-  serve(
-    wanted: { kind: SandboxKind; checkpoint: string | null; owner?: string | undefined },
-    make: () => Promise<string>,
-  ): Promise<string>;
-  /** Runs work that a client waits for and that the pool cannot serve. */
-  during<Result>(work: () => Promise<Result>): Promise<Result>;
-}
 
 interface TemplateSandboxesParts {
   starting: Starting;
   running: RunningSandboxes;
-  pool: TemplatePool;
+  pool: Pick<ReadyPool, "take" | "serving">;
   destroy(id: string): Promise<void>;
   bounds: ReadyBounds;
 }
@@ -41,7 +36,7 @@ export class TemplateSandboxes implements SandboxSource {
   }
 
   async boot(request: CreateSandbox, origin?: Origin): Promise<string> {
-    return await this.#handedOver(request, () => this.#parts.starting.boot(request.kind, origin));
+    return await this.#parts.starting.bootFor(request, origin);
   }
 
   /** Returns a sandbox that belongs to the caller and is not listed yet, or throws and leaves nothing. */
@@ -77,66 +72,57 @@ export class TemplateSandboxes implements SandboxSource {
   }
 
   async #fresh(request: CreateSandbox): Promise<string> {
-    const { start, kind, owner, volumes = [] } = request;
+    const { start } = request;
+    return start === undefined ? await this.#booted(request) : await this.#started(request, start);
+  }
+
+  async #booted(request: CreateSandbox): Promise<string> {
+    const { kind, owner, volumes = [] } = request;
     const { pool, starting } = this.#parts;
     // Sandboxes of the ready pool have no volumes.
-    const isPlain = volumes.length === 0;
-    const take = (boot: () => Promise<string>) =>
-      isPlain ? pool.serve({ kind, checkpoint: null, owner }, boot) : pool.during(boot);
-    if (start !== undefined) {
-      const taken = () => take(() => starting.boot(kind, undefined, volumes));
-      return await this.#handedOver(request, () => this.#started(request, start, taken));
-    }
-    let isHandedOver = false;
-    const id = await take(async () => {
-      const booted = await starting.bootFor(request);
-      isHandedOver = true;
-      return booted;
-    });
-    return isHandedOver ? id : await this.#handedOver(request, async () => id);
+    const ready = volumes.length === 0 ? await pool.take({ kind, checkpoint: null, owner }) : undefined;
+    if (ready !== undefined) return await this.#handedOver(ready, request);
+    using _start = pool.serving();
+    return await starting.bootFor(request);
   }
 
   async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
     const { kind, checkpoint, owner, egress, volumes = [] } = request;
     const { pool, starting } = this.#parts;
-    let isHandedOver = false;
-    const restore = async () => {
-      const id = newSandboxId();
-      try {
-        await starting.fromCheckpoint({ ...request, id, memory: true }, true);
-      } catch (cause) {
-        await this.#parts.destroy(id);
-        throw cause;
-      }
-      isHandedOver = true;
-      return id;
-    };
     // Processes of a ready sandbox may already have open connections, which a restricted policy would not close.
-    if (isRestricted(egress) || volumes.length > 0) return await pool.during(restore);
-    const id = await pool.serve({ kind, checkpoint, owner }, restore);
-    return isHandedOver ? id : await this.#handedOver(request, async () => id);
+    const isPlain = !isRestricted(egress) && volumes.length === 0;
+    const ready = isPlain ? await pool.take({ kind, checkpoint, owner }) : undefined;
+    if (ready !== undefined) return await this.#handedOver(ready, request);
+    using _start = pool.serving();
+    const id = newSandboxId();
+    try {
+      await starting.fromCheckpoint({ ...request, id, memory: true }, true);
+      return id;
+    } catch (cause) {
+      await this.#parts.destroy(id);
+      throw cause;
+    }
   }
 
   /** Runs the start command before clients can reach the sandbox. */
-  async #started(request: CreateSandbox, start: StartCommand, take: () => Promise<string>): Promise<string> {
+  async #started(request: CreateSandbox, start: StartCommand): Promise<string> {
     const { kind, envVars } = request;
-    const over = new AbortController();
-    const opened = (own: CreateSandbox) => this.#handedOver(own, take);
-    const sandbox = await BuildSandbox.of(this, opened, request, over.signal);
+    const token = newToken();
+    const id = await this.#booted({ ...request, accessTokens: [token] });
     try {
+      const sandbox = new BuildSandbox(id, this, new AbortController().signal, token);
       const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
       await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds: this.#parts.bounds });
-      return sandbox.id;
     } catch (cause) {
-      await this.#parts.destroy(sandbox.id);
+      await this.#parts.destroy(id);
       throw new Fault(422, `the template's start command did not become ready: ${Fault.from(cause).message}`, {
         cause,
       });
     }
+    return await this.#handedOver(id, request);
   }
 
-  async #handedOver(request: CreateSandbox, make: () => Promise<string>): Promise<string> {
-    const id = await make();
+  async #handedOver(id: string, request: CreateSandbox): Promise<string> {
     try {
       await this.#parts.starting.handOver(id, request);
       return id;
