@@ -1,6 +1,6 @@
 /**
- * Control channel for the host: configure, renew, replace, forward, ping, journal. It requires the secret that host and
- * guest share; without the secret these paths respond like unknown paths.
+ * Control channel for the host: configure, renew, replace, forward, collect, ping, journal. It requires the secret that
+ * host and guest share; without the secret these paths respond like unknown paths.
  */
 
 import { readFileSync } from "node:fs";
@@ -87,6 +87,9 @@ export function createControlChannel(secretFile: string, controlled: Controlled)
           return renew(controlled);
         case "POST replace":
           return replace(controlled);
+        case "POST collect":
+          Bun.gc(true);
+          return new Response(null, { status: 204 });
         case "POST forward":
           return forward(await controlled.forwarders.take(), await readJson(request));
         default:

@@ -164,8 +164,9 @@ describe("the control channel", () => {
     expect(await asWritten("/?/control/ping")).toStartWith("HTTP/1.1 404");
   });
 
-  test("answers a ping, refuses nonsense", async () => {
+  test("answers a ping, collects garbage, refuses nonsense", async () => {
     expect(await status("/control/ping", { headers: { "x-sandlot-control": SECRET } })).toBe(204);
+    expect((await control("/control/collect", SECRET)).status).toBe(204);
     expect((await control("/control/configure", SECRET, "no json")).status).toBe(400);
     expect((await control("/control/configure", SECRET, '{"sandboxId":1}')).status).toBe(400);
     expect((await control("/control/forward", SECRET, '{"port":70000}')).status).toBe(400);

@@ -23,7 +23,6 @@ import type { GuestClient } from "./guest-link/guest-client.ts";
 import type { GuestPages } from "./guest-link/guest-pages.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
 import { GuestSign } from "./guest-link/guest-sign.ts";
-import type { UsualTime } from "./guest-link/usual-time.ts";
 import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
 import type { Network } from "./network/network.ts";
 import { makeBootIdFile, makeControlSecret } from "./own-files.ts";
@@ -61,8 +60,6 @@ interface Boot {
   volumes: Volumes;
   /** Settings from the request; undefined for a sandbox of the ready pool. */
   settings: GuestSettings | undefined;
-  /** How long guests usually take to start. */
-  usual: UsualTime;
   guestOf(record: SandboxRecord): GuestClient;
   /** Removes everything that was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
@@ -132,9 +129,8 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
     await runtime.start(id, pid);
     const guest = request.guestOf(record);
     const alive = () => isAlive(record);
-    const { settings, usual } = request;
-    const started = { sign, usual };
-    await (settings ? guest.readyWith(settings, alive, started) : guest.ready(alive, started));
+    const { settings } = request;
+    await (settings ? guest.readyWith(settings, alive, sign) : guest.ready(alive, sign));
     await disk.release(volumes.mounts.length === 0 ? [] : undefined);
     return record;
   } catch (cause) {

@@ -22,11 +22,10 @@ export const PACKED_FILE_MAX_BYTES = 128 * 1024;
 /** How much of the end of a tool's log is read. A log that grows to twice this size is truncated. */
 export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
 /**
- * Polling for a starting guest: the first try after GUEST_LOOK_FIRST_MS, then at intervals that grow from
- * GUEST_LOOK_MIN_MS to GUEST_LOOK_MAX_MS. Whether the sandbox is still alive is checked every GUEST_ALIVE_EVERY_MS. The
- * timeout of each ping grows, too.
+ * Polling for a starting guest, at intervals that grow from GUEST_LOOK_MIN_MS to GUEST_LOOK_MAX_MS; every
+ * GUEST_ALIVE_EVERY_MS while its signal is awaited. The timeout of each ping grows, too.
  */
-export const [GUEST_LOOK_FIRST_MS, GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS, GUEST_ALIVE_EVERY_MS] = [8, 3, 100, 200];
+export const [GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS, GUEST_ALIVE_EVERY_MS] = [5, 100, 200];
 export const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [scaled(250), scaled(2_000)];
 /** A guest's response has a few bytes. A sandbox that sends more no longer runs our guest. */
 export const GUEST_ANSWER_MAX_BYTES = 4096;

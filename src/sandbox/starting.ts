@@ -25,7 +25,6 @@ import type { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { demandFit, demandSameVolumes } from "./checkpoint/manifest.ts";
 import type { Leftovers } from "./cleanup.ts";
 import type { GuestPages } from "./guest-link/guest-pages.ts";
-import { UsualTime } from "./guest-link/usual-time.ts";
 import { RESTORES_AT_ONCE_MAX } from "./limits.ts";
 import type { Network } from "./network/network.ts";
 import { restoreSandbox } from "./restoring.ts";
@@ -71,7 +70,6 @@ export class Starting {
   readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
   readonly #restores = new Gate(RESTORES_BEGUN_MAX);
   readonly #restoring = new Gate(RESTORES_AT_ONCE_MAX);
-  readonly #usual = new UsualTime();
 
   constructor(parts: StartingParts) {
     this.#parts = parts;
@@ -167,7 +165,7 @@ export class Starting {
   ): Promise<void> {
     using _image = this.#parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
-    const wanted = { id, kind, origin, egress, volumeMounts, settings, usual: this.#usual };
+    const wanted = { id, kind, origin, egress, volumeMounts, settings };
     await this.#add(await boot({ ...this.#parts, ...this.#places(id, kind), ...wanted }));
   }
 

@@ -70,7 +70,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "sandbox/network": list("contract contract/internal base system system/net egress"),
   "sandbox/checkpoint": list("contract contract/internal base system sandbox/limits.ts sandbox/runtime"),
   "sandbox/guest-link": list(`
-    contract contract/runtime contract/internal base http1 system system/mount system/net sandbox/limits.ts
+    contract contract/runtime contract/internal base system system/mount sandbox/limits.ts
   `),
   "sandbox/runtime": list("contract contract/runtime system system/cgroup sandbox/limits.ts"),
   "sandbox/runtime/crun": list(`

@@ -13,6 +13,7 @@
  *                                             address
  *   POST {prefix}renew                      → 200, a body that ends with the guest; a new guest without tokens and
  *                                             variables replaces it, and serves nothing until it is configured
+ *   POST {prefix}collect                    → 204   after a garbage collection
  *   GET  {prefix}ping                       → 204
  *   GET  {prefix}journal    ?journal&after  → 200 JournalMessages, one per line, for as long as the host listens;
  *                                             SETTINGS_LOST_STATUS from a restarted guest with damaged settings

@@ -16,38 +16,24 @@ import {
   SETTINGS_OF_NOBODY,
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { DoorProbe } from "../../system/net/port-probe.ts";
 import { overloaded } from "../../system/overload.ts";
 import {
   GUEST_ALIVE_EVERY_MS,
-  GUEST_ANSWER_MAX_BYTES,
   GUEST_CALL_MS,
-  GUEST_LOOK_FIRST_MS,
   GUEST_LOOK_MAX_MS,
   GUEST_LOOK_MIN_MS,
   GUEST_PING_MAX_MS,
   GUEST_PING_MIN_MS,
 } from "../limits.ts";
 import { envelope } from "./connect-stream.ts";
-import { askGuest, type GuestAnswer } from "./guest-question.ts";
+import { boundedText, fetchGuest, isTimeout } from "./guest-request.ts";
 import type { GuestSign } from "./guest-sign.ts";
-import type { UsualTime } from "./usual-time.ts";
 
 export const GUEST_READY_MS = scaled(30_000);
 
-/** What is known about a guest that is awaited. */
-interface Expectation {
-  /** Examines other statuses, and throws if one is final. */
-  judge?: (status: number) => void;
-  /** The guest probably responds at once. */
-  isLikely?: boolean;
-  started?: Started | undefined;
-}
-
-/** For a guest that was just started: it signals when it listens, or is polled from about the usual time on. */
-export interface Started {
-  sign: GuestSign | undefined;
-  usual: UsualTime;
+interface GuestAnswer {
+  status: number;
+  text: string;
 }
 
 /** Host files of one guest. */
@@ -73,10 +59,10 @@ export class GuestClient {
 
   /**
    * Resolves when the guest responds. `alive` tells whether waiting makes sense. A guest that was just started takes a
-   * moment.
+   * moment, and may signal when it listens.
    */
-  async ready(alive: () => boolean, started?: Started): Promise<void> {
-    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), { started });
+  async ready(alive: () => boolean, sign?: GuestSign): Promise<void> {
+    await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), sign);
   }
 
   /**
@@ -95,7 +81,7 @@ export class GuestClient {
   }
 
   async #anew(how: "renew" | "replace", alive: () => boolean): Promise<void> {
-    const response = await this.#stream("POST", how, GUEST_CALL_MS).catch((cause: unknown) => {
+    const response = await this.#control("POST", how, GUEST_CALL_MS).catch((cause: unknown) => {
       throw new Fault(500, "the guest could not be told to renew itself", { cause });
     });
     if (response.status !== 200) {
@@ -104,77 +90,62 @@ export class GuestClient {
     // The response breaks off when the old process ends.
     const cause: unknown = await boundedText(response).catch((error: unknown) => error);
     if (isTimeout(cause)) throw overloaded(`the guest did not renew itself within ${GUEST_CALL_MS} ms`, cause);
-    const health = { address: this.address, port: RUNTIME_PORT, method: "GET", path: "/health" };
-    await this.#answering(alive, (withinMs) => askGuest(health, withinMs));
+    // Without the secret, which must not be in the new guest's memory.
+    await this.#answering(alive, (withinMs) => answerOf(this.#fetch("/health", withinMs)));
   }
 
   /**
-   * Polls until the guest responds. A failed request costs both sides many times what a connection test costs, so the
-   * request follows a successful test, or goes out at once if it will probably succeed. When many guests start at once,
-   * each takes longer and is polled less often the longer it takes. A guest that signals when it listens is hardly
-   * polled.
+   * Asks until the guest responds with 204. A guest that signals when it listens is hardly asked before. When many
+   * guests start at once, each takes longer and is asked less often the longer it takes. `judge` throws if another
+   * status is final.
    */
   async #answering(
     alive: () => boolean,
     ask: (withinMs: number) => Promise<GuestAnswer>,
-    { judge, isLikely = false, started }: Expectation = {},
+    sign?: GuestSign,
+    judge?: (status: number) => void,
   ): Promise<void> {
     const began = performance.now();
-    let sign = started?.sign?.isWatched ? started.sign : undefined;
-    let isExpected = isLikely;
-    if (sign !== undefined) isExpected = await sign.within(GUEST_ALIVE_EVERY_MS);
-    else if (started !== undefined) await Bun.sleep(started.usual.firstLookMs);
-    let asked = 0;
-    let seenAliveMs = 0;
-    using door = new DoorProbe(this.address, RUNTIME_PORT);
-    for (let elapsedMs = started ? performance.now() - began : 0; ; elapsedMs = performance.now() - began) {
-      let answer: GuestAnswer | undefined;
+    let withinMs = GUEST_PING_MIN_MS;
+    let isAwaited = sign?.isWatched ?? false;
+    for (;;) {
+      if (isAwaited) isAwaited = !(await sign?.within(GUEST_ALIVE_EVERY_MS));
       let failure: unknown;
-      const isOpen = (isExpected && asked === 0) || door.isOpen();
-      if (isOpen) {
-        sign = undefined;
-        // One of the first packets may be lost, and is sent again after a second.
-        answer = await ask(Math.min(GUEST_PING_MIN_MS * 2 ** asked++, GUEST_PING_MAX_MS)).catch((error: unknown) => {
-          failure = error;
-          return undefined;
-        });
-        if (answer?.status === 204) return started?.usual.note(elapsedMs);
-        if (answer !== undefined) judge?.(answer.status);
-      }
-      // Checking a process takes longer than testing a port.
-      if (elapsedMs === 0 || isOpen || elapsedMs - seenAliveMs >= GUEST_ALIVE_EVERY_MS) {
-        if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: failure });
-        seenAliveMs = elapsedMs;
-      }
+      const answer = await ask(withinMs).catch((error: unknown) => {
+        failure = error;
+        return undefined;
+      });
+      if (answer?.status === 204) return;
+      if (answer !== undefined) judge?.(answer.status);
+      // One of the first packets may be lost, and is sent again after a second.
+      if (isTimeout(failure)) withinMs = Math.min(withinMs * 2, GUEST_PING_MAX_MS);
+      if (!alive()) throw new Fault(500, "the sandbox ended while it was starting", { cause: failure });
+      const elapsedMs = performance.now() - began;
       if (elapsedMs > GUEST_READY_MS) throw overloaded(`the guest did not answer within ${GUEST_READY_MS} ms`, failure);
-      if (sign === undefined) await Bun.sleep(pauseAfter(elapsedMs));
-      else isExpected = await sign.within(GUEST_ALIVE_EVERY_MS);
+      if (!isAwaited) await Bun.sleep(pauseAfter(elapsedMs));
     }
   }
 
   /**
-   * Runs a few commands before the sandbox has an owner: a guest loads and compiles its services for the first ones. An
-   * image without a shell is as usable without it.
+   * Runs a few commands before the sandbox has an owner: a guest loads and compiles its services for the first ones.
+   * Their garbage is collected at once, not during the owner's first commands.
    */
   async warmUp(user: string): Promise<void> {
     await this.#tell(SETTINGS_OF_NOBODY);
     for (let ran = 0; ran < WARM_UP_COMMANDS; ran++) {
       await boundedText(await this.start(["/bin/bash", "-l", "-c", "echo"], user));
     }
+    await this.#call("POST", "collect", undefined, GUEST_CALL_MS);
   }
 
   /**
    * Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events.
    */
   async start([cmd, ...args]: string[], user: string): Promise<Response> {
-    return await fetch(`http://${this.address}:${RUNTIME_PORT}/process.Process/Start`, {
+    return await this.#fetch("/process.Process/Start", GUEST_CALL_MS, {
       method: "POST",
       headers: { "content-type": "application/connect+json", authorization: `Basic ${btoa(`${user}:`)}` },
       body: envelope({ process: { cmd, args, cwd: "/" }, stdin: false }),
-      redirect: "manual",
-      decompress: false,
-      keepalive: false,
-      signal: AbortSignal.timeout(GUEST_CALL_MS),
     });
   }
 
@@ -211,15 +182,15 @@ export class GuestClient {
     if (answer?.status === 204) this.heard();
   }
 
-  /** `ready` and `configure` in one. A guest that was not just started was restored, and responds at once. */
-  async readyWith(settings: GuestSettings, alive: () => boolean, started?: Started): Promise<void> {
+  /** `ready` and `configure` in one. */
+  async readyWith(settings: GuestSettings, alive: () => boolean, sign?: GuestSign): Promise<void> {
     this.#keep(settings);
     const ask = (withinMs: number) => this.#call("POST", "configure", settings, withinMs);
     const judge = (status: number) => {
       // Only the guest sends these; any other early response is retried.
       if (status >= 400 && status < 500) throw refused(status);
     };
-    await this.#answering(alive, ask, { judge, started, isLikely: started === undefined });
+    await this.#answering(alive, ask, sign, judge);
     this.heard();
   }
 
@@ -249,35 +220,34 @@ export class GuestClient {
   }
 
   async #call(method: string, action: string, body: unknown, timeoutMs: number): Promise<GuestAnswer> {
-    const headers = { [CONTROL_SECRET_HEADER]: this.secret };
-    const asked = { address: this.address, port: RUNTIME_PORT, method, path: CONTROL_PREFIX + action, headers };
-    return await askGuest(body === undefined ? asked : { ...asked, body: JSON.stringify(body) }, timeoutMs);
+    return await answerOf(this.#control(method, action, timeoutMs, body));
   }
 
-  /** A request with a streamed response. */
-  async #stream(method: string, action: string, timeoutMs: number): Promise<Response> {
-    return await fetch(`http://${this.address}:${RUNTIME_PORT}${CONTROL_PREFIX}${action}`, {
+  #control(method: string, action: string, timeoutMs: number, body?: unknown): Promise<Response> {
+    return this.#fetch(CONTROL_PREFIX + action, timeoutMs, {
       method,
-      headers: { [CONTROL_SECRET_HEADER]: this.secret },
-      redirect: "manual",
-      decompress: false,
-      // Other sandboxes reuse the address: a kept connection could reach the wrong one.
-      keepalive: false,
-      signal: AbortSignal.timeout(timeoutMs),
+      headers: { [CONTROL_SECRET_HEADER]: this.secret, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   }
+
+  #fetch(path: string, timeoutMs: number, request: Omit<BunFetchRequestInit, "signal"> = {}): Promise<Response> {
+    const signal = AbortSignal.timeout(timeoutMs);
+    return fetchGuest({ address: this.address, port: RUNTIME_PORT }, path, { ...request, signal });
+  }
+}
+
+async function answerOf(responding: Promise<Response>): Promise<GuestAnswer> {
+  const response = await responding;
+  return { status: response.status, text: await boundedText(response) };
 }
 
 function refused(status: number): Fault {
   return new Fault(500, `the guest refused its settings with status ${status}`);
 }
 
-/**
- * Polling interval: at most a sixth of the elapsed time is lost. The first look is delayed, because no guest is ready
- * at once.
- */
+/** Polling interval: at most a sixth of the elapsed time is lost. */
 export function pauseAfter(elapsedMs: number): number {
-  if (elapsedMs === 0) return GUEST_LOOK_FIRST_MS;
   return Math.min(Math.max(elapsedMs / 6, GUEST_LOOK_MIN_MS), GUEST_LOOK_MAX_MS);
 }
 
@@ -289,21 +259,4 @@ export function forwardedPort(text: string): number | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Whether a timeout ended the call; other failures, such as a refused connection, come at once. */
-export function isTimeout(cause: unknown): boolean {
-  return cause instanceof Error && cause.name === "TimeoutError";
-}
-
-/** Root in the sandbox can replace the guest, so the response is limited to a guest's usual size. */
-export async function boundedText(response: Response, maxBytes = GUEST_ANSWER_MAX_BYTES): Promise<string> {
-  let text = "";
-  const decoder = new TextDecoder();
-  for await (const chunk of response.body ?? []) {
-    text += decoder.decode(chunk, { stream: true });
-    // Leaving the loop cancels the rest.
-    if (text.length > maxBytes) throw new Fault(500, `the guest said more than ${maxBytes} bytes`);
-  }
-  return text;
 }

@@ -10,7 +10,7 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { overloaded } from "../../system/overload.ts";
 import { GUEST_ANSWER_MAX_BYTES, GUEST_CALL_MS } from "../limits.ts";
 import { envelope, messagesOf } from "./connect-stream.ts";
-import { boundedText, isTimeout } from "./guest-client.ts";
+import { boundedText, fetchGuest, isTimeout } from "./guest-request.ts";
 
 /** The guest sends a keepalive for a running command this often, and the host gives up after this long without one. */
 const GUEST_KEEPALIVE_SECONDS = 10;
@@ -143,7 +143,7 @@ export class GuestCommands {
   ): Promise<Response> {
     signal.throwIfAborted();
     try {
-      return await fetch(`http://${this.address}:${this.port}${path}`, {
+      return await fetchGuest(this, path, {
         method: "POST",
         headers: {
           ...headers,
@@ -151,10 +151,6 @@ export class GuestCommands {
           authorization: `Basic ${Buffer.from(`${user}:`).toString("base64")}`,
         },
         ...request,
-        redirect: "manual",
-        decompress: false,
-        // Other sandboxes reuse the address: a kept connection could reach the wrong one.
-        keepalive: false,
         signal,
       });
     } catch (cause) {

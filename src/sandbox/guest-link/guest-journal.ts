@@ -12,6 +12,7 @@ import { CONTROL_PREFIX, CONTROL_SECRET_HEADER, SETTINGS_LOST_STATUS } from "../
 import { JOURNAL_LINE_MAX_BYTES } from "../../contract/runtime/limits.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
+import { fetchGuest } from "./guest-request.ts";
 import { readJournalLine } from "./journal-line.ts";
 
 /**
@@ -166,18 +167,13 @@ class Follower {
   async #listen(position: string | null): Promise<void> {
     const [journal = "", after = "0"] = (position ?? "").split(":");
     const hangUp = new AbortController();
-    const response = await fetch(
-      `http://${this.source.address}:${this.port}${CONTROL_PREFIX}journal?journal=${journal}&after=${after}`,
-      {
-        headers: { [CONTROL_SECRET_HEADER]: this.source.secret },
-        redirect: "manual",
-        decompress: false,
-        keepalive: false,
-        // An idle journal is silent for any length of time.
-        timeout: false,
-        signal: AbortSignal.any([this.left, hangUp.signal]),
-      },
-    );
+    const from = { address: this.source.address, port: this.port };
+    const response = await fetchGuest(from, `${CONTROL_PREFIX}journal?journal=${journal}&after=${after}`, {
+      headers: { [CONTROL_SECRET_HEADER]: this.source.secret },
+      // An idle journal is silent for any length of time.
+      timeout: false,
+      signal: AbortSignal.any([this.left, hangUp.signal]),
+    });
     try {
       if (response.status === 200) this.source.heard?.();
       if (response.status === SETTINGS_LOST_STATUS) await this.source.reconfigure?.();
