@@ -5,7 +5,6 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { EgressPolicy } from "../../src/contract/internal/host.ts";
-import { serverNet } from "../../src/sandbox/network/server-net.ts";
 import {
   fillChains,
   makeSets,
@@ -13,6 +12,7 @@ import {
   type SlotState,
   verdictMaps,
 } from "../../src/sandbox/network/slot-chains.ts";
+import { serverNet } from "../../src/sandbox/network/slots.ts";
 import { run } from "../../src/system/command.ts";
 import type { Context } from "../context.ts";
 import { timed } from "../figures/samples.ts";

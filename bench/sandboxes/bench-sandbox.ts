@@ -6,7 +6,7 @@ import { slotAddress } from "../../src/contract/address-plan.ts";
 import { Fault } from "../../src/contract/fault.ts";
 import type { NetworkRequest } from "../../src/contract/management/network.ts";
 import { RUNTIME_PORT } from "../../src/contract/runtime/version.ts";
-import { serverNet } from "../../src/sandbox/network/server-net.ts";
+import { serverNet } from "../../src/sandbox/network/slots.ts";
 import { readRecord } from "../../src/sandbox/sandbox-record.ts";
 import { memoryInUse } from "../../src/system/cgroup/memory-in-use.ts";
 import type { Context } from "../context.ts";

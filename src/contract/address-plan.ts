@@ -7,7 +7,7 @@
  */
 import { CLOSED_IPV4 } from "./closed-ranges.ts";
 
-/** The sandbox's address on eth0; with runsc, on lo (veth.ts). */
+/** The sandbox's address on eth0; with runsc, on lo (plugging.ts). */
 export const SANDBOX_ADDRESS = "169.254.0.21";
 /**
  * Next hop and name server of every sandbox. No interface has this address: the neighbour entry is fixed, and DNS is

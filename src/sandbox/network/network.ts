@@ -1,38 +1,39 @@
 /**
  * The network of sandboxes: a slot for each, one nftables table for all. A slot is an address (address-plan.ts) and a
- * veth pair (veth.ts). The table (ruleset.ts) closes everything that is not plainly the public internet.
+ * veth pair (plugging.ts). The table (ruleset.ts) closes everything that is not plainly the public internet.
  *
  * This folder decides which packets pass. It never reads or forwards the bytes of connections; src/egress does.
  */
 import { readFileSync } from "node:fs";
+import { networkInterfaces } from "node:os";
 import { Background } from "../../base/background.ts";
 import { systemClock } from "../../base/clock.ts";
 import { described, stderrLog } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "../../contract/address-plan.ts";
 import type { Egress, LookedUp } from "../../contract/internal/host.ts";
+import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
 import type { EgressJudge } from "../../egress/egress-judge.ts";
+import { NameClient } from "../../egress/program/name-client.ts";
 import { attempt, run } from "../../system/command.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import type { IdRange } from "../../system/id-range.ts";
 import { hasConnectedUdp } from "../../system/net/connected-udp.ts";
-import { addressesWithFlows, forgetFlows } from "../../system/net/conntrack.ts";
 import { Firewall } from "../../system/net/nft.ts";
 import { defaultRouteDevice } from "../../system/net/on-link.ts";
 import { type ConnectionRelay, EgressRules } from "./egress-rules.ts";
 import { Links } from "./links.ts";
-import { lookUp } from "./look-up.ts";
 import { namespaceSettings } from "./namespace-settings.ts";
 import { OnLinkSet } from "./on-link-set.ts";
+import { INNER_INTERFACE, type OuterEnd, shaping } from "./plugging.ts";
 import { NetworkQuiesce } from "./quiesce.ts";
 import { addressBefore, HOLD_COMMAND, hangUpScript, type SocketsBefore } from "./restored-plug.ts";
 import { admitAll, ruleset } from "./ruleset.ts";
-import { serverNet } from "./server-net.ts";
 import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
-import { Slots } from "./slots.ts";
-import { INNER_INTERFACE, type OuterEnd, shaping } from "./veth.ts";
+import { Slots, serverNet } from "./slots.ts";
 
 const MTU_DEFAULT = 1500;
+const DNS_PORT = 53;
 /** Retry delays for a slot that could not be freed; they double from the first to the second. */
 const SLOT_RETRY_MIN_MS = 1_000;
 const SLOT_RETRY_MAX_MS = 60_000;
@@ -44,7 +45,7 @@ type OpenRelay = (options: {
   trouble: (address: string, message: string) => void;
 }) => Promise<ConnectionRelay>;
 
-/** The namespace that is connected to a slot; fields as in veth.ts. */
+/** The namespace that is connected to a slot; fields as in plugging.ts. */
 type Plugged = Pick<OuterEnd, "namespace" | "slotAlone"> & { slot: number };
 
 /** `comesBack`: id of the sandbox that had the slot, if it will be restored. */
@@ -126,8 +127,17 @@ export class Network {
     return this.#egress.judgeOf(address);
   }
 
-  lookUp(host: string, open: readonly string[]): Promise<LookedUp[]> {
-    return lookUp(host, { gateway: this.gateway, closed: [...CLOSED_RANGES, ...this.#onLink.ranges], open });
+  /**
+   * Resolves a host name and marks the addresses that no sandbox may reach: closed ranges without `open`, and in any
+   * case the machine's own addresses.
+   */
+  async lookUp(host: string, open: readonly string[]): Promise<LookedUp[]> {
+    const isAddress = ipv4Range(host) !== undefined && !host.includes("/");
+    const names = new NameClient({ address: this.gateway, port: DNS_PORT });
+    const addresses = isAddress ? [host] : await names.resolve(host);
+    const closed = new Ipv4Ranges([...CLOSED_RANGES, ...this.#onLink.ranges]).without(new Ipv4Ranges(open));
+    const own = new Set(Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address) ?? []));
+    return addresses.map((address) => ({ address, isClosed: own.has(address) || closed.has(address) }));
   }
 
   /**
@@ -183,15 +193,19 @@ export class Network {
 
   /** Takes a free slot. Throws Fault 503 when there is none. */
   take(): number {
-    const slot = this.#slots.take();
-    if (this.#flows.get(slot) !== "nobody") this.#withFlows.add(slot);
-    this.#flows.delete(slot);
-    return slot;
+    return this.#taken(this.#slots.take());
   }
 
   /** Takes a free slot, preferably the one with this address. */
   takeFor(address: string, id: string): number {
-    return this.#withoutFlows(this.#slots.takeRather(this.#slotOf(address)), id);
+    return this.#taken(this.#slots.takeRather(this.#slotOf(address)), id);
+  }
+
+  #taken(slot: number, id?: string): number {
+    const whose = this.#flows.get(slot);
+    if (whose !== "nobody" && (whose === undefined || whose !== id)) this.#withFlows.add(slot);
+    this.#flows.delete(slot);
+    return slot;
   }
 
   /** Settles when a slot is freed, or after `withinMs`. */
@@ -221,17 +235,15 @@ export class Network {
 
   /** To be called when every running sandbox is adopted and no other has a slot. */
   async admitAll(): Promise<void> {
-    this.#seeFlows();
     if (!this.#isStrict) return;
     this.#isStrict = false;
     await this.#firewall.run(admitAll(this.table));
   }
 
-  /** Connects the network namespace of process `pid` to the slot. `slotAlone` as in veth.ts. */
+  /** Connects the network namespace of process `pid` to the slot. `slotAlone` as in plugging.ts. */
   async plug(slot: number, pid: number, slotAlone = false): Promise<void> {
     const namespace = `/proc/${pid}/ns/net`;
-    const { bandwidthMbit: _, ...end } = this.#outerEnd({ slot, namespace, slotAlone });
-    await this.#connect(slot, () => this.#links.plug(end));
+    await this.#connect(slot, () => this.#links.plug(this.#outerEnd({ slot, namespace, slotAlone })));
     await this.#shape(slot, namespace);
   }
 
@@ -239,7 +251,7 @@ export class Network {
   async plugRestored(plugged: Plugged, before: SocketsBefore, ids: IdRange): Promise<void> {
     const { slot, namespace } = plugged;
     if (before.connected) await run(["nsenter", `--net=${namespace}`, "--", ...HOLD_COMMAND]);
-    const { bandwidthMbit: _, ...end } = this.#outerEnd(plugged);
+    const end = this.#outerEnd(plugged);
     const anew = { settings: namespaceSettings(ids.first), addressBefore: addressBefore(before, end.address) };
     await this.#connect(slot, () => this.#links.plug(end, anew));
     await this.#shape(slot, namespace);
@@ -253,9 +265,8 @@ export class Network {
 
   async #shape(slot: number, namespace: string): Promise<void> {
     if (this.bandwidthMbit === undefined) return;
-    await run(["tc", ...shaping(this.#interface(slot), this.bandwidthMbit).split(" ")]);
-    const inside = ["nsenter", `--net=${namespace}`, "--"];
-    await run([...inside, "tc", ...shaping(INNER_INTERFACE, this.bandwidthMbit).split(" ")]);
+    await run(shaping(this.#interface(slot), this.bandwidthMbit));
+    await run(["nsenter", `--net=${namespace}`, "--", ...shaping(INNER_INTERFACE, this.bandwidthMbit)]);
   }
 
   /** Completes the network after a restore. */
@@ -337,38 +348,6 @@ export class Network {
   }
 
   /**
-   * Finds free slots without conntrack entries, to or from them. Forgetting the flows of a slot takes a while, and is
-   * unnecessary for these.
-   */
-  #seeFlows(): void {
-    try {
-      const seen = addressesWithFlows();
-      if (seen === undefined) return;
-      const inUse = new Set(this.#adopted);
-      for (let slot = SLOT_FIRST; slot <= SLOT_LAST; slot++) {
-        if (!inUse.has(slot) && !seen.has(this.address(slot))) this.#flows.set(slot, "nobody");
-      }
-    } catch (error) {
-      const event = "connections of slots could not be seen; those of each are forgotten before it is used";
-      stderrLog.write({ level: "warn", event, error: described(error) });
-    }
-  }
-
-  /** Forgets the slot's flows, unless they are those of the sandbox `id`, which had the slot before. */
-  #withoutFlows(slot: number, id?: string): number {
-    const whose = this.#flows.get(slot);
-    if (whose !== "nobody" && (whose === undefined || whose !== id)) {
-      try {
-        forgetFlows(this.address(slot));
-      } catch (error) {
-        this.#complainOfFlows(slot, error);
-      }
-    }
-    this.#flows.delete(slot);
-    return slot;
-  }
-
-  /**
    * Packets that remote servers still send to the previous sandbox would reach the next one. False: the flows are still
    * known.
    */
@@ -377,14 +356,10 @@ export class Network {
       await this.#links.forget(this.address(slot));
       return true;
     } catch (error) {
-      this.#complainOfFlows(slot, error);
+      const event = "connections of a sandbox that has ended could not be forgotten";
+      stderrLog.write({ level: "error", event, address: this.address(slot), error: described(error) });
       return false;
     }
-  }
-
-  #complainOfFlows(slot: number, error: unknown): void {
-    const event = "connections of a sandbox that has ended could not be forgotten";
-    stderrLog.write({ level: "error", event, address: this.address(slot), error: described(error) });
   }
 
   #interface(slot: number): string {
@@ -392,9 +367,8 @@ export class Network {
   }
 
   #outerEnd({ slot, namespace, slotAlone }: Plugged): OuterEnd {
-    const { gateway, bandwidthMbit } = this;
     const [name, address] = [this.#interface(slot), this.address(slot)];
-    return { name, address, gateway, mtu: this.#mtu, namespace, bandwidthMbit, slotAlone };
+    return { name, address, gateway: this.gateway, mtu: this.#mtu, namespace, slotAlone };
   }
 }
 

@@ -2,11 +2,10 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, readlinkSync } from "node:fs";
 import { until } from "../../base/testing/until.ts";
+import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "../../contract/address-plan.ts";
 import { run } from "../../system/command.ts";
 import { Links } from "./links.ts";
-import { performLinkJob } from "./plugging.ts";
-import { innerBatch, outerBatch } from "./testing/ip-batches.ts";
-import { INNER_INTERFACE } from "./veth.ts";
+import { INNER_INTERFACE, type OuterEnd, performLinkJob } from "./plugging.ts";
 
 const PREFIX = `plug${process.pid.toString(36)}`;
 const GROUP = 0x5a_1d_07_ff;
@@ -33,9 +32,36 @@ type End = Awaited<ReturnType<typeof newEnd>>;
 const plug = (end: End) => performLinkJob({ kind: "plug", end });
 const unplug = (...names: string[]) => performLinkJob({ kind: "unplug", names, group: GROUP });
 
+/** Commands on the machine; they create both ends. */
+function outerBatch({ name, address, gateway, mtu, namespace }: OuterEnd): string {
+  return [
+    `link add ${name} address ${GATEWAY_MAC} mtu ${mtu} type veth ` +
+      `peer name ${INNER_INTERFACE} address ${SANDBOX_MAC} mtu ${mtu} netns ${namespace}`,
+    `link set ${name} addrgenmode none`,
+    `link set ${name} up`,
+    `route replace ${address}/32 dev ${name} src ${gateway} congctl reno`,
+    `neighbor replace ${address} lladdr ${SANDBOX_MAC} dev ${name} nud permanent`,
+  ].join("\n");
+}
+
+/** Commands in the sandbox's namespace. */
+function innerBatch({ address, gateway, slotAlone }: Pick<OuterEnd, "address" | "gateway" | "slotAlone">): string {
+  const byNextHop = `via ${NAMESERVER_ADDRESS} dev ${INNER_INTERFACE} src ${address} onlink`;
+  return [
+    "link set lo up",
+    `address add ${SANDBOX_ADDRESS}/32 dev ${slotAlone ? "lo" : INNER_INTERFACE}`,
+    `address add ${address}/32 dev ${INNER_INTERFACE}`,
+    `link set ${INNER_INTERFACE} addrgenmode none`,
+    `link set ${INNER_INTERFACE} up`,
+    `neighbor replace ${NAMESERVER_ADDRESS} lladdr ${GATEWAY_MAC} dev ${INNER_INTERFACE} nud permanent`,
+    `route add default ${byNextHop}`,
+    ...(slotAlone ? [] : [`route add ${gateway}/32 ${byNextHop} congctl reno`]),
+  ].join("\n");
+}
+
 /** As `ip` does it. */
 async function plugByTool(end: End): Promise<void> {
-  await run(["ip", "-batch", "-"], { stdin: outerBatch({ ...end, bandwidthMbit: undefined }) });
+  await run(["ip", "-batch", "-"], { stdin: outerBatch(end) });
   await run(["nsenter", `--net=${end.namespace}`, "ip", "-batch", "-"], { stdin: innerBatch(end) });
 }
 

@@ -23,11 +23,29 @@ import {
   withoutIpv6Address,
 } from "../../system/net/route-messages.ts";
 import { destroyConnections } from "../../system/net/socket-destroy.ts";
-import { INNER_INTERFACE, type OuterEnd } from "./veth.ts";
+
+/** Name of the inner end. */
+export const INNER_INTERFACE = "eth0";
+
+/**
+ * The veth pair of a slot. One end is created as eth0 inside the sandbox's network namespace before its first process
+ * runs, and disappears with it.
+ */
+export interface OuterEnd {
+  /** Name of the host's end. */
+  name: string;
+  address: string;
+  gateway: string;
+  mtu: number;
+  /** Path of the sandbox's network namespace. */
+  namespace: string;
+  /** The inner end has only the slot's address; the address common to all sandboxes is on the loopback. */
+  slotAlone: boolean;
+}
 
 export type LinkJob =
   /** `namespace` is a path. */
-  | { kind: "plug"; end: Omit<OuterEnd, "bandwidthMbit">; anew?: NewNamespace }
+  | { kind: "plug"; end: OuterEnd; anew?: NewNamespace }
   /** Completes a restored sandbox, given its first process: removes the address it had before. */
   | { kind: "settle"; process: string; addressBefore: string }
   /** Deletes conntrack entries from and to this address. */
@@ -48,6 +66,11 @@ interface NewNamespace {
 /** The loopback's number is the same in every network namespace. */
 const LOOPBACK_NUMBER = 1;
 const ENODEV = 19;
+/** Maximum queueing delay at an end of a sandbox's interface before packets are dropped. */
+const QUEUE_MS = 50;
+/** Minimum burst: a few of the largest packets, and the bytes that pass during one tick of the slowest kernel clock. */
+const BURST_MIN_BYTES = 256 * 1024;
+const TICKS_PER_SECOND = 100;
 
 let ownSocket: NetlinkSocket | undefined;
 
@@ -61,8 +84,8 @@ export function performLinkJob(job: LinkJob): void {
   else forgetFlows(job.address);
 }
 
-/** Sends by netlink what testing/ip-batches.ts says as `ip` commands. */
-function plug(socket: NetlinkSocket, end: Omit<OuterEnd, "bandwidthMbit">, anew: NewNamespace | undefined): void {
+/** plugging.root.test.ts compares the result with that of the same requests as `ip` commands. */
+function plug(socket: NetlinkSocket, end: OuterEnd, anew: NewNamespace | undefined): void {
   const { name, address, gateway, mtu, slotAlone } = end;
   using namespace = new OtherNamespace(end.namespace);
   // First, because some settings are defaults for new interfaces.
@@ -114,6 +137,15 @@ function writeSettings(settings: Readonly<Record<string, string>>): void {
 function unplug(socket: NetlinkSocket, { names, group }: Extract<LinkJob, { kind: "unplug" }>): void {
   const marked = names.map((name) => putInGroup(name, group));
   demand(socket, names.length === 1 ? names.map(deleteLink) : [...marked, deleteGroup(group)], [ENODEV]);
+}
+
+/**
+ * A `tc` command that limits what an interface sends. Applied at both ends, it limits both directions. It delays
+ * senders instead of dropping packets, which they would send again.
+ */
+export function shaping(device: string, mbit: number): string[] {
+  const burst = Math.max(BURST_MIN_BYTES, (2 * mbit * 125_000) / TICKS_PER_SECOND);
+  return `tc qdisc replace dev ${device} root tbf rate ${mbit}mbit burst ${burst} latency ${QUEUE_MS}ms`.split(" ");
 }
 
 /** Sends these requests, then asks for the number of the interface. */

@@ -6,16 +6,10 @@
 
 import { SystemError } from "../../base/c-library.ts";
 import { Fault } from "../../contract/fault.ts";
-import { readText } from "../data-folder.ts";
 import { attribute, attributesOf, endOfList, NETLINK_NETFILTER, NetlinkSocket, nested } from "./netlink.ts";
 
 /** Maximum number of flows to remove for one ended sandbox. */
 const FLOWS_FORGOTTEN_MAX = 65_536;
-/** With more flows, a server start does not search the table for those of its slots. */
-const FLOWS_SEEN_MAX = 8192;
-
-/** The number of flows in the reader's network namespace. */
-const COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count";
 
 /** Message types. */
 const CT_GET = (1 << 8) | 1;
@@ -54,21 +48,6 @@ export function forgetFlows(address: string, { oneByOne = false } = {}): void {
     if (!(cause instanceof SystemError)) throw cause;
     throw new Fault(500, `the kernel's table of connections could not be changed: ${cause.message}`, { cause });
   }
-}
-
-/** Addresses that have flows. Undefined: there are more flows than `max`, or the count is unknown. */
-export function addressesWithFlows(max = FLOWS_SEEN_MAX): Set<string> | undefined {
-  const count = Number(readText(COUNT_FILE) ?? Number.NaN);
-  if (!(count <= max)) return undefined;
-  using socket = new NetlinkSocket(NETLINK_NETFILTER);
-  return new Set(list(socket, Buffer.alloc(0)).flatMap(addressesIn));
-}
-
-/** The addresses in a flow's tuple. */
-function addressesIn(flow: Buffer): string[] {
-  const within = (bytes: Buffer, wanted: number) => attributesOf(bytes).find(({ type }) => type === wanted)?.data;
-  const addresses = within(within(flow, TUPLE_ORIGINAL) ?? Buffer.alloc(0), TUPLE_ADDRESSES) ?? Buffer.alloc(0);
-  return SIDES.map(({ address }) => (within(addresses, address) ?? Buffer.alloc(0)).join("."));
 }
 
 function filterFor(address: string, side: { address: number; filter: number }): Buffer {
