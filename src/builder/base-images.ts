@@ -4,6 +4,7 @@
  */
 
 import { scaled } from "../base/time-factor.ts";
+import type { Blobs } from "../blobs/blobs.ts";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../contract/address-plan.ts";
 import { HOSTNAME } from "../contract/hostname.ts";
 import type { Egress, SandboxKind } from "../contract/internal/host.ts";
@@ -11,9 +12,9 @@ import { GUEST_MOUNT } from "../contract/runtime/guest-programs.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Network } from "../sandbox/network/network.ts";
-import type { FetchOptions } from "./build-options.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
 import { FETCH_STALLED_MS } from "./limits.ts";
+import type { AllowedRegistry } from "./registry/allowed-registries.ts";
 import { BlobCache } from "./registry/blob-cache.ts";
 import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
 import {
@@ -23,6 +24,7 @@ import {
   type FetchSandbox,
   ImageFetcher,
 } from "./registry/image-fetcher.ts";
+import type { LocalImage } from "./registry/local-images.ts";
 import { MACHINE_BUNDLES } from "./registry/machine-authorities.ts";
 
 /** Size of the sandbox that fetches an image. Its disk holds the downloaded layers and the unpacked files. */
@@ -32,6 +34,25 @@ const FETCH_DISK_MB = 24 * 1024;
 const PROVISION_DISK_MB = 1024;
 /** A registry that does not resolve an image name within this time counts as unavailable. */
 const FETCH_QUESTION_MS = scaled(60_000);
+
+/** Operator settings about the sources of images. */
+export interface FetchOptions {
+  /** Images of built-in templates, by template name. */
+  templates: Readonly<Record<string, string>>;
+  /** Images on this host, by the names that builds use. */
+  local: Readonly<Record<string, LocalImage>>;
+  /** Registries in private networks, or without TLS. */
+  registries: readonly AllowedRegistry[];
+  /** Candidate files with the host's trusted certificates; the first existing one is used. */
+  authorities: readonly string[];
+  /** Storage of the registry blob cache. */
+  blobs: Blobs;
+  /** Disk size of the sandbox that fetches. */
+  diskSizeMB: number;
+  /** Timeouts of a registry: to resolve an image name, and without any progress of a download. */
+  questionMaxMs: number;
+  stalledMaxMs: number;
+}
 
 interface BaseImagesParts {
   sandboxes: SandboxSource;

@@ -8,7 +8,6 @@ import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
 import type { BaseImages } from "./base-images.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { BuildLog } from "./build-log.ts";
-import type { BuiltinImages } from "./build-options.ts";
 import { BuildSandbox, type BuildSandboxRequest, type SandboxSource } from "./build-sandbox.ts";
 import type { Layer, Layers } from "./layers.ts";
 import { pause } from "./pause.ts";
@@ -31,6 +30,14 @@ export interface BuildBounds {
   /** Total size of cached layers, and how long an unused one is kept. */
   layersMaxBytes: number;
   layersKeptMs: number;
+}
+
+/** Root filesystems of built-in templates. */
+export interface BuiltinImages {
+  /** Makes the image and returns its name. Fault 404: not a built-in template. */
+  make(template: string, signal: AbortSignal, say: (message: string) => void): Promise<string>;
+  /** Image names of all built-in templates and of their parents, whether they exist yet or not. */
+  current(): readonly string[];
 }
 
 /** Root filesystem images. */

@@ -2,14 +2,19 @@
 import { expect, test } from "bun:test";
 import { ManualClock } from "../base/testing/manual-clock.ts";
 import type { BuildLogEntry } from "../contract/internal/host.ts";
-import { BUILD_LOG_GATHER_BYTES, BUILD_LOG_GATHER_MS, BUILD_TAIL_MAX_CHARS, BuildLog } from "./build-log.ts";
-import { BUILD_LOG_LINE_MAX_CHARS } from "./limits.ts";
-import { OutputLines } from "./output-lines.ts";
+import {
+  BUILD_LOG_GATHER_BYTES,
+  BUILD_LOG_GATHER_MS,
+  BUILD_LOG_LINE_MAX_CHARS,
+  BUILD_TAIL_MAX_CHARS,
+  BuildLog,
+  CommandOutput,
+} from "./build-log.ts";
 
 function linesOf(...chunks: (string | Uint8Array)[]): string[] {
   const said: string[] = [];
-  const lines = new OutputLines((line) => said.push(line));
-  for (const chunk of chunks) lines.add(typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk);
+  const lines = new CommandOutput((line) => said.push(line));
+  for (const chunk of chunks) lines.take(typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk);
   lines.end();
   return said;
 }

@@ -12,8 +12,7 @@ import { GuestCommands } from "../sandbox/guest-link/guest-commands.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
-import { BUILD_COMMAND_SHOWN_CHARS } from "./limits.ts";
-import { shellQuoted } from "./shell-quoted.ts";
+import { shortened } from "./shown-step.ts";
 
 const HOME_MAX_CHARS = 1024;
 /** Maximum size of a passwd file in which a build looks up homes. */
@@ -151,7 +150,8 @@ export class BuildSandbox {
    */
   async keepMemory(checkpointing: Checkpointing, name: string, owner?: string): Promise<void> {
     const { signal } = this;
-    await this.#close();
+    // The new guest accepts no token any more and its memory holds no settings. Started processes continue.
+    await this.source.renew(this.id);
     signal.throwIfAborted();
     signal.removeEventListener("abort", this.#end);
     const options = { memory: true, signal, ...(owner === undefined ? {} : { owner }) };
@@ -163,11 +163,6 @@ export class BuildSandbox {
   async [Symbol.asyncDispose](): Promise<void> {
     this.signal.removeEventListener("abort", this.#end);
     await this.source.destroy(this.id);
-  }
-
-  /** Replaces the guest: it accepts no token any more and its memory holds no settings. Started processes continue. */
-  async #close(): Promise<void> {
-    await this.source.renew(this.id);
   }
 
   #findShell(): Promise<string> {
@@ -184,9 +179,16 @@ export class BuildSandbox {
 /** A failed command, described for the author of the template. */
 export class CommandFailure extends Fault {
   constructor(line: string, how: string, output: string) {
-    const shown = line.length > BUILD_COMMAND_SHOWN_CHARS ? `${line.slice(0, BUILD_COMMAND_SHOWN_CHARS)}…` : line;
-    super(422, `the command ${JSON.stringify(shown)} ${how}${output === "" ? "" : `. Its last output:\n${output}`}`);
+    super(
+      422,
+      `the command ${JSON.stringify(shortened(line))} ${how}${output === "" ? "" : `. Its last output:\n${output}`}`,
+    );
   }
+}
+
+/** Quotes a text as one shell word. */
+function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 export function newToken(): string {

@@ -7,10 +7,6 @@ import { scaled } from "../base/time-factor.ts";
 export const BUILD_VALUE_MAX_BYTES = 128 * 1024;
 export const BUILD_VARIABLES_NESTED_MAX = 16;
 export const BUILD_VARIABLES_MAX_BYTES = 1024 * 1024;
-/** Longer lines of a build's log are split, and each entry counts this overhead besides its text. */
-export const BUILD_LOG_LINE_MAX_CHARS = 4096;
-export const BUILD_LOG_ENTRY_OVERHEAD_BYTES = 32;
-export const BUILD_COMMAND_SHOWN_CHARS = 1024;
 /** Maximum size of an image's manifest and of its configuration. */
 export const FETCH_DOCUMENT_MAX_BYTES = 4 * 1024 * 1024;
 /** A download without progress fails after this time. */

@@ -19,15 +19,10 @@ export class BuildResults {
 
   find(key: string): BuildResult | undefined {
     const path = join(this.folder, `${key}.json`);
-    try {
-      const result = JSON.parse(readFileSync(path, "utf8")) as BuildResult;
-      const now = new Date();
-      utimesSync(path, now, now);
-      return result;
-    } catch {
-      // No entry, or a power failure truncated it.
-      return undefined;
-    }
+    const result = read(path);
+    const now = new Date();
+    if (result !== undefined) utimesSync(path, now, now);
+    return result;
   }
 
   keep(key: string, result: BuildResult): void {
@@ -54,6 +49,7 @@ function read(path: string): BuildResult | undefined {
   try {
     return JSON.parse(readFileSync(path, "utf8")) as BuildResult;
   } catch {
+    // No entry, or a power failure truncated it.
     return undefined;
   }
 }

@@ -1,6 +1,7 @@
 /** Shows a step in a log. */
 import type { BuildStep } from "../contract/internal/host.ts";
-import { BUILD_COMMAND_SHOWN_CHARS } from "./limits.ts";
+
+const BUILD_COMMAND_SHOWN_CHARS = 1024;
 
 export function shown(step: BuildStep): string {
   switch (step.type) {

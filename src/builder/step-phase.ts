@@ -3,12 +3,13 @@
  * is worth it.
  */
 import type { BuildStep } from "../contract/internal/host.ts";
+import { withVariables } from "./build-context.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
 import { stepKey } from "./layer-key.ts";
 import type { Layer } from "./layers.ts";
 import { shown } from "./shown-step.ts";
-import { afterEnv, isDiskStep, runStep } from "./steps.ts";
+import { isDiskStep, runStep } from "./steps.ts";
 
 export class StepPhase {
   readonly #job: BuildJob;
@@ -70,7 +71,7 @@ export class StepPhase {
       this.#job.signal.throwIfAborted();
       this.#announce(at, step, "");
       if (!isDiskStep(step) || sandbox === undefined) {
-        if (!isDiskStep(step)) context = afterEnv(step, context);
+        if (!isDiskStep(step)) context = withVariables(context, step.variables);
         continue;
       }
       context = await runStep(step, context, { sandbox, files, output: this.#job.log.output(this.#job.at) });

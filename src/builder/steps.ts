@@ -1,7 +1,7 @@
 /** Executes each kind of step in a running sandbox and returns the context for the next step. */
 import { Fault } from "../contract/fault.ts";
 import type { BuildStep } from "../contract/internal/host.ts";
-import { type BuildContext, placeOf, variablesOf, withVariables } from "./build-context.ts";
+import { type BuildContext, placeOf, variablesOf } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
 import { expand } from "./variables.ts";
@@ -22,11 +22,6 @@ type DiskStep = Exclude<BuildStep, { type: "env" }>;
 
 export function isDiskStep(step: BuildStep): step is DiskStep {
   return step.type !== "env";
-}
-
-/** This step needs no sandbox. */
-export function afterEnv(step: Extract<BuildStep, { type: "env" }>, context: BuildContext): BuildContext {
-  return withVariables(context, step.variables);
 }
 
 /** Fault 422 explains the failure to the author of the step. */

@@ -33,16 +33,13 @@ export interface Source {
 }
 
 export class FetchTools {
-  readonly #commands: GuestCommands;
-  readonly #questionMaxMs: number;
-  readonly #signal: AbortSignal;
   #secrets: readonly string[] = [];
 
-  constructor(commands: GuestCommands, questionMaxMs: number, signal: AbortSignal) {
-    this.#commands = commands;
-    this.#questionMaxMs = questionMaxMs;
-    this.#signal = signal;
-  }
+  constructor(
+    private readonly commands: GuestCommands,
+    private readonly questionMaxMs: number,
+    private readonly signal: AbortSignal,
+  ) {}
 
   async logIn(registry: string, { username, password }: RegistryLogin): Promise<void> {
     const auth = Buffer.from(`${username}:${password}`).toString("base64");
@@ -64,7 +61,7 @@ export class FetchTools {
     const options = ["--raw", `--tls-verify=${tls}`, ...this.#login("--authfile", "--no-creds")];
     const { output } = await this.#run(
       ["/usr/bin/skopeo", "inspect", ...options, reference],
-      this.#questionMaxMs,
+      this.questionMaxMs,
       FETCH_DOCUMENT_MAX_BYTES,
     );
     return output;
@@ -97,36 +94,36 @@ export class FetchTools {
   /** Makes an image of this archive as its only layer. */
   async pack(archive: string): Promise<void> {
     const image = ["--image", `${LAYOUT}:${TAG}`];
-    await this.#run(["/usr/bin/umoci", "init", "--layout", LAYOUT], this.#questionMaxMs, 0);
-    await this.#run(["/usr/bin/umoci", "new", ...image], this.#questionMaxMs, 0);
+    await this.#run(["/usr/bin/umoci", "init", "--layout", LAYOUT], this.questionMaxMs, 0);
+    await this.#run(["/usr/bin/umoci", "new", ...image], this.questionMaxMs, 0);
     await this.#run(["/usr/bin/umoci", "raw", "add-layer", ...image, archive], FETCH_COPY_MS, 0);
   }
 
   async hasBlob(digest: string): Promise<boolean> {
-    return await this.#commands.exists(placeOf(digest), this.#signal);
+    return await this.commands.exists(placeOf(digest), this.signal);
   }
 
   async putBlob(digest: string, content: ReadableStream<Uint8Array>): Promise<void> {
-    await this.#commands.upload(placeOf(digest), "root", content, this.#signal);
+    await this.commands.upload(placeOf(digest), "root", content, this.signal);
   }
 
   async readBlob(digest: string): Promise<ReadableStream<Uint8Array>> {
-    return await this.#commands.download(placeOf(digest), this.#signal);
+    return await this.commands.download(placeOf(digest), this.signal);
   }
 
   async readDocument(digest: string): Promise<string> {
-    return await this.#commands.readText(placeOf(digest), FETCH_DOCUMENT_MAX_BYTES, this.#signal);
+    return await this.commands.readText(placeOf(digest), FETCH_DOCUMENT_MAX_BYTES, this.signal);
   }
 
   /** The configuration of the copied image, which skopeo may have converted. */
   async readConfig(): Promise<string> {
     const argv = ["/usr/bin/skopeo", "inspect", "--config", "--raw", `oci:${LAYOUT}:${TAG}`] as const;
-    return (await this.#run(argv, this.#questionMaxMs, FETCH_DOCUMENT_MAX_BYTES)).output;
+    return (await this.#run(argv, this.questionMaxMs, FETCH_DOCUMENT_MAX_BYTES)).output;
   }
 
   async write(path: string, content: string | ReadableStream<Uint8Array>): Promise<void> {
     const stream = typeof content === "string" ? new Response(content).body : content;
-    if (stream !== null) await this.#commands.upload(path, "root", stream, this.#signal);
+    if (stream !== null) await this.commands.upload(path, "root", stream, this.signal);
   }
 
   #login(withFile: string, without: string): string[] {
@@ -153,16 +150,16 @@ export class FetchTools {
     };
     const command = { argv, user: "root", cwd: "/", envVars: GO_ENV };
     try {
-      const end = await this.#commands.run(
+      const end = await this.commands.run(
         command,
         take,
-        AbortSignal.any([this.#signal, late, ...(stalled ? [stalled] : [])]),
+        AbortSignal.any([this.signal, late, ...(stalled ? [stalled] : [])]),
       );
       if (end.exitCode === 0) return { output: Buffer.concat(pieces).toString() };
       const how = end.signal === "" ? "" : `the tool got ${end.signal}`;
       throw new Fault(422, complaintOf(said || how, this.#secrets));
     } catch (cause) {
-      this.#signal.throwIfAborted();
+      this.signal.throwIfAborted();
       stalled?.throwIfAborted();
       if (late.aborted) throw new Fault(422, `it took longer than ${timeoutMs / 1000} s`);
       throw cause;

@@ -6,7 +6,7 @@ import { cannotStart, MINIMAL_ENV, toolSession } from "../../system/command.ts";
 import { FETCH_COPY_MS, FETCH_DOCUMENT_MAX_BYTES } from "../limits.ts";
 import type { FetchTools } from "./fetch-tools.ts";
 import type { LocalImage } from "./local-images.ts";
-import { type Blob, readManifest } from "./manifest.ts";
+import { type Blob, imageArchitecture, readManifest } from "./manifest.ts";
 
 interface Provided {
   /** Digest of its content, so that the same image is not unpacked twice. */
@@ -69,11 +69,10 @@ function onlyOne(text: string): string {
   const { manifests, ...rest } = JSON.parse(text) as { manifests?: { platform?: unknown }[] };
   if (manifests?.length !== 1) return text;
   const [{ platform: _, ...only } = {}] = manifests;
-  return JSON.stringify({ ...rest, manifests: [{ ...only, platform: { os: "linux", architecture: thisOne() } }] });
-}
-
-function thisOne(): string {
-  return process.arch === "x64" ? "amd64" : process.arch;
+  return JSON.stringify({
+    ...rest,
+    manifests: [{ ...only, platform: { os: "linux", architecture: imageArchitecture() } }],
+  });
 }
 
 async function fromArchive(path: string, tools: FetchTools): Promise<Provided> {

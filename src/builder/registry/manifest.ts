@@ -4,7 +4,6 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_MAX_BYTES } from "../limits.ts";
-import { asRecord, parseJson } from "./json-value.ts";
 
 /** Maximum download size of an image and its maximum number of layers. */
 export const FETCH_MAX_BYTES = 8 * 1024 ** 3;
@@ -119,6 +118,20 @@ function refuseUnfit(envVars: Readonly<Record<string, string>>, image: string): 
         `${BUILD_VARIABLES_MAX_BYTES} of all`,
     );
   }
+}
+
+/** Undefined: not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Empty if it is not an object. */
+export function asRecord(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function mebibytes(bytes: number): number {

@@ -7,7 +7,7 @@ import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { RegistryCredentials } from "../../contract/internal/host.ts";
 import { awsSigned } from "./aws-signature.ts";
-import { asRecord, parseJson } from "./json-value.ts";
+import { asRecord, parseJson } from "./manifest.ts";
 
 /** Timeout to exchange cloud credentials for a registry token. */
 const LOGIN_MS = scaled(10_000);

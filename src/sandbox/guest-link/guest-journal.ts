@@ -5,6 +5,7 @@
  * that sends too much, or something that is not a journal line, is disconnected for a while.
  */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { scaled } from "../../base/time-factor.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";
 import type { LogEvent } from "../../contract/internal/host.ts";
@@ -252,18 +253,8 @@ class Follower {
     return JOURNAL_RETRY_MAX_MS;
   }
 
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.left.aborted) return resolve();
-      const end = () => {
-        clearTimeout(timer);
-        this.left.removeEventListener("abort", end);
-        resolve();
-      };
-      const timer = setTimeout(end, ms);
-      timer.unref();
-      this.left.addEventListener("abort", end);
-    });
+  async #pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.left, ref: false }).catch(() => undefined);
   }
 }
 

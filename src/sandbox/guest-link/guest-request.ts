@@ -6,7 +6,7 @@
 import { Fault } from "../../contract/fault.ts";
 import { GUEST_ANSWER_MAX_BYTES } from "../limits.ts";
 
-export interface GuestAddress {
+interface GuestAddress {
   address: string;
   port: number;
 }
