@@ -23,10 +23,7 @@ export class GuestSign implements Disposable {
 
   /** Resolves at the signal or after `ms`, with whether the signal has come. */
   async within(ms: number): Promise<boolean> {
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, ms);
-    await Promise.race([this.#given.promise, late.promise]);
-    clearTimeout(timer);
+    await Promise.race([this.#given.promise, Bun.sleep(ms)]);
     return this.#isGiven;
   }
 
