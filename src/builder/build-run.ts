@@ -3,7 +3,7 @@ import type { BuildOutcome } from "../contract/internal/host.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import { type Ends, FinishPhase } from "./finish-phase.ts";
 import { originKey } from "./layer-key.ts";
-import type { FetchFor, FetchRequest } from "./registry/image-fetcher.ts";
+import type { FetchFor } from "./registry/image-fetcher.ts";
 import { StepPhase } from "./step-phase.ts";
 
 /** Default user of a new sandbox, unless a step sets another. */
@@ -12,7 +12,7 @@ const USER = "user";
 export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   const { images } = job.parts;
   const steps = new StepPhase(job);
-  const finish = new FinishPhase(job, (base, layer) => steps.bootOn(base, layer));
+  const finish = new FinishPhase(job, steps);
   using holds = new DisposableStack();
   const hold = (image: string) => void holds.use(images.hold(image));
   const base = await findBase(job, hold);
@@ -29,35 +29,24 @@ export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
 }
 
 async function findBase(job: BuildJob, hold: FetchFor["hold"]): Promise<Base> {
-  const { request, parts } = job;
+  const { request, parts, signal } = job;
   const { from, owner, diskSizeMB } = request;
-  if (from.kind === "registry") return await fetchBase(job, from, hold);
-  if (from.kind === "builtin") return await makeBase(job, from.name);
+  if (from.kind === "registry" || from.kind === "builtin") {
+    const say = (message: string) => job.say("info", message);
+    const { image, envVars } =
+      from.kind === "registry"
+        ? await parts.bases.fetch(from, { signal, say, hold })
+        : { image: await parts.builtins.make(from.name, signal, say), envVars: {} };
+    // User and working directory are those of every sandbox, whatever the image says.
+    const context = { user: USER, home: `/home/${USER}`, workdir: `/home/${USER}`, envVars };
+    return { image, disk: undefined, context, key: originKey(owner, [image, context], diskSizeMB) };
+  }
   const { image, defaultUser: user, defaultWorkdir: workdir } = from.from;
   const context = { user, home: user === "root" ? "/root" : `/home/${user}`, workdir, envVars: from.envVars };
   const key = originKey(owner, [image, from.checkpoint, context], diskSizeMB);
   if (from.checkpoint === null) return { image, disk: undefined, context, key };
   const { folder } = parts.checkpoints.read(from.checkpoint);
   return { image, disk: { folder }, context, key };
-}
-
-/** User and working directory are those of every sandbox, whatever the image says. */
-async function fetchBase(job: BuildJob, from: FetchRequest, hold: FetchFor["hold"]): Promise<Base> {
-  const { request, parts, signal } = job;
-  const { image, envVars } = await parts.bases.fetch(from, {
-    signal,
-    say: (message) => job.say("info", message),
-    hold,
-  });
-  const context = { user: USER, home: `/home/${USER}`, workdir: `/home/${USER}`, envVars };
-  return { image, disk: undefined, context, key: originKey(request.owner, [image, context], request.diskSizeMB) };
-}
-
-async function makeBase(job: BuildJob, name: string): Promise<Base> {
-  const { request, parts, signal } = job;
-  const image = await parts.builtins.make(name, signal, (message) => job.say("info", message));
-  const context = { user: USER, home: `/home/${USER}`, workdir: `/home/${USER}`, envVars: {} };
-  return { image, disk: undefined, context, key: originKey(request.owner, [image, context], request.diskSizeMB) };
 }
 
 async function makeImage(

@@ -8,6 +8,7 @@ import type { BuildSandbox } from "./build-sandbox.ts";
 import { imageKey, startKey } from "./layer-key.ts";
 import { shortened } from "./shown-step.ts";
 import { startUntilReady } from "./start-command.ts";
+import type { StepPhase } from "./step-phase.ts";
 
 const NOT_KEPT =
   "What the start command started cannot be kept, so each sandbox runs the start command when it is created";
@@ -20,11 +21,11 @@ export interface Ends {
 
 export class FinishPhase {
   readonly #job: BuildJob;
-  readonly #bootOn: (base: Base, layer: string | undefined) => Promise<BuildSandbox>;
+  readonly #steps: StepPhase;
 
-  constructor(job: BuildJob, bootOn: (base: Base, layer: string | undefined) => Promise<BuildSandbox>) {
+  constructor(job: BuildJob, steps: StepPhase) {
     this.#job = job;
-    this.#bootOn = bootOn;
+    this.#steps = steps;
   }
 
   /** Makes an image of what the build wrote, unless it wrote nothing or the image exists. */
@@ -38,7 +39,7 @@ export class FinishPhase {
       if (images.has(known.image)) return known.image;
     }
     if (made.sandbox !== undefined) return await this.#addImage(base, made.sandbox, ends);
-    await using sandbox = await this.#bootOn(base, made.diskKey);
+    await using sandbox = await this.#steps.bootOn(base, made.diskKey);
     return await this.#addImage(base, sandbox, ends);
   }
 

@@ -75,8 +75,7 @@ async function awsLogin(
     now,
   });
   const answer = await exchange("AWS", url, headers, body);
-  const [given] = asArray(answer.authorizationData);
-  const token = asRecord(given).authorizationToken;
+  const token = asRecord(asRecord(answer.authorizationData)[0]).authorizationToken;
   const text = typeof token === "string" ? Buffer.from(token, "base64").toString() : "";
   const colon = text.indexOf(":");
   if (colon < 1) throw new Fault(502, "AWS answered without a token for its registry");
@@ -101,7 +100,8 @@ async function googleLogin(serviceAccountJson: string, now: number, clouds: Clou
     iat: seconds,
     exp: seconds + GOOGLE_TOKEN_SECONDS,
   };
-  const unsigned = [{ alg: "RS256", typ: "JWT" }, claims].map((part) => base64url(JSON.stringify(part))).join(".");
+  const parts = [{ alg: "RS256", typ: "JWT" }, claims].map((part) => Buffer.from(JSON.stringify(part)));
+  const unsigned = parts.map((part) => part.toString("base64url")).join(".");
   let signature: Buffer;
   try {
     signature = createSign("RSA-SHA256").update(unsigned).sign(key);
@@ -158,12 +158,4 @@ async function bounded(response: Response): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();
-}
-
-function asArray(value: unknown): unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function base64url(text: string): string {
-  return Buffer.from(text).toString("base64url");
 }
