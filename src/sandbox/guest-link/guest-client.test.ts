@@ -154,6 +154,22 @@ test("a warm-up gives the guest settings without an owner, runs commands that pr
   ]);
 });
 
+// Its memory becomes part of a template, which must hold no secret.
+test("a renewed guest is asked without the secret", async () => {
+  const asked: string[] = [];
+  server = Bun.serve({
+    hostname: ADDRESS,
+    port: RUNTIME_PORT,
+    fetch: ({ url, headers }) => {
+      const path = new URL(url).pathname;
+      asked.push(`${path} ${headers.get("x-sandlot-control")}`);
+      return path === "/health" ? new Response(null, { status: 204 }) : new Response("ends");
+    },
+  });
+  await new GuestClient(ADDRESS, "secret").renew(() => true);
+  expect(asked).toEqual(["/control/renew secret", "/health null"]);
+});
+
 test("a guest that refuses its settings says so by its status", async () => {
   await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
 });
