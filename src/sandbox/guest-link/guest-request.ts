@@ -1,7 +1,7 @@
 /**
- * Requests to a guest. Root in a sandbox can respond in the guest's place: each request follows no redirect and is
- * decompressed by nobody, its signal bounds the time, and `boundedText` bounds the response. `fetch` itself bounds the
- * response's head.
+ * Requests to a guest. Root in a sandbox can respond in the guest's place, so a request follows no redirect, its
+ * response is not decompressed, its signal bounds the time, and `boundedText` bounds the body. `fetch` itself bounds
+ * the response's head.
  */
 import { Fault } from "../../contract/fault.ts";
 import { GUEST_ANSWER_MAX_BYTES } from "../limits.ts";
