@@ -22,10 +22,6 @@ interface Execution {
 }
 
 export class Context {
-  readonly id: string;
-  readonly language: Language;
-  readonly folder: string;
-  readonly #kernels: Kernels;
   #kernel: Promise<Kernel>;
   /** The sandbox's variables as set in this kernel; undefined until set. */
   #variables: { of: Kernel; are: Variables } | undefined;
@@ -35,11 +31,13 @@ export class Context {
   #isEndedByRequest = false;
   #isRemoved = false;
 
-  private constructor(id: string, language: Language, folder: string, kernels: Kernels, kernel: Kernel) {
-    this.id = id;
-    this.language = language;
-    this.folder = folder;
-    this.#kernels = kernels;
+  private constructor(
+    readonly id: string,
+    readonly language: Language,
+    readonly folder: string,
+    private readonly kernels: Kernels,
+    kernel: Kernel,
+  ) {
     this.#kernel = Promise.resolve(kernel);
     this.#watch(kernel);
   }
@@ -72,7 +70,7 @@ export class Context {
       this.#waiting--;
       if (stream.gone.aborted) return;
       try {
-        await this.#kernels.whileRunning(() => this.#turn(execution, stream));
+        await this.kernels.whileRunning(() => this.#turn(execution, stream));
       } catch (error) {
         logFailure("execution", error);
       } finally {
@@ -131,9 +129,9 @@ export class Context {
   }
 
   async #prepare(kernel: Kernel, { variables, accessToken }: Execution): Promise<void> {
-    const isCopy = await this.#kernels.settle(kernel);
+    const isCopy = await this.kernels.settle(kernel);
     const had = this.#variables?.of === kernel ? this.#variables.are : undefined;
-    const told = had === undefined || isCopy ? await this.#kernels.facts.variables(accessToken) : undefined;
+    const told = had === undefined || isCopy ? await this.kernels.facts.variables(accessToken) : undefined;
     const changes: Record<string, string | null> = {};
     if (told !== undefined) {
       for (const name of Object.keys(had ?? {})) changes[name] = null;
@@ -195,7 +193,7 @@ export class Context {
   }
 
   #replaceKernel(): void {
-    const kernel = this.#kernels.take(this.language).then(async (started) => {
+    const kernel = this.kernels.take(this.language).then(async (started) => {
       this.#watch(started);
       // The folder may be gone by now: a kernel in another folder is better than none.
       if (this.folder !== HOME_FOLDER)

@@ -42,19 +42,17 @@ export class Forwarders {
 }
 
 class Forwarder {
-  readonly #port: number;
-  readonly #idleMs: number;
-  readonly #onClose: () => void;
   readonly #server: Server;
   readonly #listening: Promise<unknown>;
   #connections = 0;
   #address = "127.0.0.1";
   #idleTimer: Timer | undefined;
 
-  constructor(port: number, idleMs: number, onClose: () => void) {
-    this.#port = port;
-    this.#idleMs = idleMs;
-    this.#onClose = onClose;
+  constructor(
+    private readonly port: number,
+    private readonly idleMs: number,
+    private readonly onClose: () => void,
+  ) {
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client));
     this.#server.listen(0, "0.0.0.0");
     this.#listening = once(this.#server, "listening");
@@ -76,7 +74,7 @@ class Forwarder {
     }
     this.#connections++;
     clearTimeout(this.#idleTimer);
-    const service = connect({ host: this.#address, port: this.#port, allowHalfOpen: true });
+    const service = connect({ host: this.#address, port: this.port, allowHalfOpen: true });
     client.pipe(service);
     service.pipe(client);
     for (const [side, other] of [
@@ -99,13 +97,13 @@ class Forwarder {
   #rest(): void {
     clearTimeout(this.#idleTimer);
     if (this.#connections > 0) return;
-    this.#idleTimer = setTimeout(() => this.#close(), this.#idleMs);
+    this.#idleTimer = setTimeout(() => this.#close(), this.idleMs);
     this.#idleTimer.unref();
   }
 
   #close(): void {
     this.#server.close();
-    this.#onClose();
+    this.onClose();
   }
 }
 

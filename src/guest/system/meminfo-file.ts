@@ -12,25 +12,22 @@ import { logError } from "./log.ts";
 export const MEMINFO_EVERY_MS = 1_000;
 
 export class MeminfoFile {
-  readonly #path: string | undefined;
-  readonly #measure: () => MemoryUse;
-  readonly #nowMs: () => number;
   #writtenMs = Number.NEGATIVE_INFINITY;
   #failed = false;
 
   /** Without a path nothing is written: outside a sandbox the kernel's own file is correct. */
-  constructor(path: string | undefined, measure: () => MemoryUse, nowMs: () => number = () => performance.now()) {
-    this.#path = path;
-    this.#measure = measure;
-    this.#nowMs = nowMs;
-  }
+  constructor(
+    private readonly path: string | undefined,
+    private readonly measure: () => MemoryUse,
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {}
 
   /** Signals the host; the content stays unchanged. */
   touch(): void {
-    if (this.#path === undefined) return;
+    if (this.path === undefined) return;
     const now = Date.now() / 1000;
     try {
-      utimesSync(this.#path, now, now);
+      utimesSync(this.path, now, now);
     } catch (thrown) {
       // The host detects this later by itself.
       logError("the meminfo file could not be touched", thrown);
@@ -39,21 +36,21 @@ export class MeminfoFile {
 
   /** Called before the file at `path` is read for a client. */
   refreshIfAt(path: string): void {
-    if (path === this.#path) this.refresh();
+    if (path === this.path) this.refresh();
   }
 
   /** Writes the file unless it was written a moment ago. */
   refresh(): void {
-    if (this.#nowMs() - this.#writtenMs >= MEMINFO_EVERY_MS) this.write();
+    if (this.nowMs() - this.#writtenMs >= MEMINFO_EVERY_MS) this.write();
   }
 
   /** Never throws: the caller's operation must not fail because of this file. */
   write(): void {
-    if (this.#path === undefined) return;
-    this.#writtenMs = this.#nowMs();
+    if (this.path === undefined) return;
+    this.#writtenMs = this.nowMs();
     try {
-      const text = meminfoText(this.#measure());
-      const fd = openSync(this.#path, "r+");
+      const text = meminfoText(this.measure());
+      const fd = openSync(this.path, "r+");
       try {
         writeSync(fd, text, 0);
         // Root may have made the file longer.

@@ -43,9 +43,6 @@ export interface ServerListener {
 
 export class StdioServer {
   readonly name: string;
-  readonly #plan: ServerPlan;
-  readonly #account: Account | undefined;
-  readonly #listener: ServerListener;
   /** The current process: starting, running or ended. */
   #process: StdioProcess | undefined;
   #running: Promise<Running> | undefined;
@@ -58,11 +55,12 @@ export class StdioServer {
   #wasThere = false;
   #isClosed = false;
 
-  constructor(plan: ServerPlan, account: Account | undefined, listener: ServerListener) {
+  constructor(
+    private readonly plan: ServerPlan,
+    private readonly account: Account | undefined,
+    private readonly listener: ServerListener,
+  ) {
     this.name = plan.name;
-    this.#plan = plan;
-    this.#account = account;
-    this.#listener = listener;
   }
 
   get capabilities(): ServerCapabilities {
@@ -123,16 +121,16 @@ export class StdioServer {
   }
 
   #begin(afterMs = 0): Promise<Running> {
-    const { argv, variables, repository } = this.#plan;
+    const { argv, variables, repository } = this.plan;
     const process = new StdioProcess(argv, {
-      account: this.#account,
-      cwd: repository?.folder ?? this.#account?.home ?? "/",
+      account: this.account,
+      cwd: repository?.folder ?? this.account?.home ?? "/",
       variables,
-      log: (piece) => this.#listener.log(`${this.name}: ${Buffer.from(piece).toString("utf8").trimEnd()}`),
+      log: (piece) => this.listener.log(`${this.name}: ${Buffer.from(piece).toString("utf8").trimEnd()}`),
     });
     this.#process = process;
     const client = new Client(GATEWAY, { capabilities: {} });
-    client.fallbackNotificationHandler = async (notification) => this.#listener.notified(this, notification);
+    client.fallbackNotificationHandler = async (notification) => this.listener.notified(this, notification);
     client.onclose = () => this.#ended(running, process);
     const connected = async (): Promise<Running> => {
       if (afterMs > 0) await Bun.sleep(afterMs);
@@ -160,8 +158,8 @@ export class StdioServer {
 
   #restart(afterMs = 0): void {
     this.#begin(afterMs).then(
-      () => this.#listener.started(this),
-      (error) => this.#listener.log(Fault.from(error).message),
+      () => this.listener.started(this),
+      (error) => this.listener.log(Fault.from(error).message),
     );
   }
 
@@ -171,7 +169,7 @@ export class StdioServer {
     this.#lastEnd = process.lastWords();
     const now = performance.now();
     this.#ends = [...this.#ends.filter((at) => at > now - RESTART_WINDOW_MS), now];
-    this.#listener.log(`${this.name} ended: ${this.#lastEnd}`);
+    this.listener.log(`${this.name} ended: ${this.#lastEnd}`);
     if (this.#ends.length > RESTARTS_MAX) return;
     this.#restart(RESTART_DELAY_MS * (2 ** (this.#ends.length - 1) - 1));
   }

@@ -26,10 +26,6 @@ const APPEARED = IN.CREATE | IN.MOVED_TO;
 const DISAPPEARED = IN.DELETE | IN.MOVED_FROM;
 
 export class EventTranslator {
-  readonly #inotify: Inotify;
-  readonly #tree: WatchedTree;
-  /** Absent if only one directory is watched. */
-  readonly #surveyor: Surveyor | undefined;
   /** Names already reported by a survey, which the kernel may report again. */
   readonly #announced = new Map<WatchedDirectory, Set<string>>();
   /** Directories whose announced names can be dropped once this mark in the queue is reached. */
@@ -37,40 +33,41 @@ export class EventTranslator {
   /** Places to survey again: the kernel has yet to report a rename there or above. */
   readonly #unsettled = new Map<WatchedDirectory, Set<string>>();
 
-  constructor(inotify: Inotify, tree: WatchedTree, surveyor: Surveyor | undefined) {
-    this.#inotify = inotify;
-    this.#tree = tree;
-    this.#surveyor = surveyor;
-  }
+  /** `surveyor` is absent if only one directory is watched. */
+  constructor(
+    private readonly inotify: Inotify,
+    private readonly tree: WatchedTree,
+    private readonly surveyor: Surveyor | undefined,
+  ) {}
 
   /** Adds to `notices`. If it throws, notices added before remain valid. */
   async tell(events: readonly InotifyEvent[], notices: Notice[]): Promise<void> {
     for (const event of events) {
       if ((event.mask & IN.Q_OVERFLOW) !== 0) throw overflow();
-      const directory = this.#tree.find(event.wd);
+      const directory = this.tree.find(event.wd);
       if ((event.mask & IN.IGNORED) !== 0) this.#noteIgnored(event.wd, directory);
       else if (directory === undefined) continue;
       else if (event.name === "") this.#tellOfItself(directory, event.mask, notices);
       else await this.#tellOfChild(directory, event, notices);
     }
-    if (this.#surveyor !== undefined && this.#unsettled.size > 0) await this.#settle(this.#surveyor, notices);
+    if (this.surveyor !== undefined && this.#unsettled.size > 0) await this.#settle(this.surveyor, notices);
   }
 
   #noteIgnored(wd: number, directory: WatchedDirectory | undefined): void {
     for (const passed of this.#fences.get(wd) ?? []) this.#announced.delete(passed);
     this.#fences.delete(wd);
-    if (directory !== undefined) this.#tree.forget(directory);
+    if (directory !== undefined) this.tree.forget(directory);
   }
 
   /** Directories below the root are reported by their parents. */
   #tellOfItself(directory: WatchedDirectory, mask: number, notices: Notice[]): void {
     const hasMoved = (mask & IN.MOVE_SELF) !== 0;
-    if (directory === this.#tree.root) {
+    if (directory === this.tree.root) {
       for (const type of eventTypes(mask)) notices.push({ name: ".", type });
       // The watched path no longer exists.
-      if (hasMoved) this.#release(this.#tree.forget(directory));
+      if (hasMoved) this.#release(this.tree.forget(directory));
     } else if (hasMoved) {
-      this.#release(this.#tree.settle(directory));
+      this.#release(this.tree.settle(directory));
     }
   }
 
@@ -79,14 +76,14 @@ export class EventTranslator {
     const wasAnnounced = this.#announced.get(directory)?.has(name) === true;
     if ((mask & (APPEARED | DISAPPEARED)) !== 0) this.#announced.get(directory)?.delete(name);
     if ((mask & APPEARED) === 0 || !wasAnnounced) {
-      const path = this.#tree.pathOf(directory, name);
+      const path = this.tree.pathOf(directory, name);
       for (const type of eventTypes(mask)) notices.push({ name: path, type });
     }
-    if ((mask & IN.ISDIR) === 0 || this.#surveyor === undefined) return;
+    if ((mask & IN.ISDIR) === 0 || this.surveyor === undefined) return;
     if ((mask & DISAPPEARED) !== 0) this.#unsettled.get(directory)?.delete(name);
-    if ((mask & IN.MOVED_FROM) !== 0) this.#tree.leave(directory, name, cookie);
-    if ((mask & IN.MOVED_TO) !== 0) this.#tree.arrive(cookie, directory, name);
-    if ((mask & APPEARED) !== 0) await this.#explore(this.#surveyor, { directory, name }, notices);
+    if ((mask & IN.MOVED_FROM) !== 0) this.tree.leave(directory, name, cookie);
+    if ((mask & IN.MOVED_TO) !== 0) this.tree.arrive(cookie, directory, name);
+    if ((mask & APPEARED) !== 0) await this.#explore(this.surveyor, { directory, name }, notices);
   }
 
   /** Surveys unsettled places again: new events may have made them reachable, unless more are still to come. */
@@ -94,7 +91,7 @@ export class EventTranslator {
     const unsettled = [...this.#unsettled];
     this.#unsettled.clear();
     for (const [directory, names] of unsettled) {
-      if (this.#tree.find(directory.wd) !== directory) continue;
+      if (this.tree.find(directory.wd) !== directory) continue;
       for (const name of names) await this.#explore(surveyor, { directory, name }, notices);
     }
   }
@@ -109,15 +106,15 @@ export class EventTranslator {
     if (discoveries.length === 0) return;
     const announcing = new Set<WatchedDirectory>();
     for (const found of discoveries) {
-      notices.push({ name: this.#tree.pathOf(found.directory, found.name), type: EventType.CREATE });
+      notices.push({ name: this.tree.pathOf(found.directory, found.name), type: EventType.CREATE });
       named(this.#announced, found.directory).add(found.name);
       announcing.add(found.directory);
     }
-    this.#fences.set(this.#inotify.fence(), announcing);
+    this.#fences.set(this.inotify.fence(), announcing);
   }
 
   #release(numbers: readonly number[]): void {
-    for (const wd of numbers) this.#inotify.remove(wd);
+    for (const wd of numbers) this.inotify.remove(wd);
   }
 }
 

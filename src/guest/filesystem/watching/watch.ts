@@ -29,21 +29,17 @@ export interface WatchOptions {
 }
 
 export class Watch {
-  readonly events: EventBuffer;
-  readonly #base: string;
-  readonly #inotify: Inotify;
-  readonly #accounts: Accounts | undefined;
   /** Callers of `catchUp`, by the number of their mark in the kernel's queue. */
   readonly #catchingUp = new Map<number, () => void>();
   #closed = false;
   #ended = false;
 
-  private constructor(base: string, inotify: Inotify, events: EventBuffer, accounts: Accounts | undefined) {
-    this.#base = base;
-    this.#inotify = inotify;
-    this.events = events;
-    this.#accounts = accounts;
-  }
+  private constructor(
+    private readonly base: string,
+    private readonly inotify: Inotify,
+    readonly events: EventBuffer,
+    private readonly accounts: Accounts | undefined,
+  ) {}
 
   /** Settles when every directory is watched. `signal` aborts the attempt, not the watch. */
   static async open(
@@ -99,7 +95,7 @@ export class Watch {
   #mark(): number | undefined {
     if (this.#ended) return undefined;
     try {
-      return this.#inotify.fence();
+      return this.inotify.fence();
     } catch (thrown) {
       logError("the queue of a watcher could not be marked", thrown);
       return undefined;
@@ -109,12 +105,12 @@ export class Watch {
   async #end(): Promise<void> {
     this.#ended = true;
     for (const reached of this.#catchingUp.values()) reached();
-    await this.#inotify.close();
+    await this.inotify.close();
   }
 
   async #follow(translator: EventTranslator): Promise<void> {
     try {
-      for await (const batch of this.#inotify.batches()) {
+      for await (const batch of this.inotify.batches()) {
         const notices: Notice[] = [];
         try {
           await translator.tell(batch, notices);
@@ -125,7 +121,7 @@ export class Watch {
       }
     } catch (thrown) {
       if (this.#closed) return;
-      this.events.fail(Fault.from(foreseen(thrown, this.#base)));
+      this.events.fail(Fault.from(foreseen(thrown, this.base)));
       await this.#end();
     }
   }
@@ -144,11 +140,11 @@ export class Watch {
   /** Current entries for the names in the notices. */
   async #entries(notices: readonly Notice[]): Promise<Map<string, Entry>> {
     const entries = new Map<string, Entry>();
-    const accounts = this.#accounts;
+    const accounts = this.accounts;
     if (accounts === undefined) return entries;
     const names = new Set(notices.filter(({ type }) => leavesEntry(type)).map(({ name }) => name));
     const look = async (name: string) => {
-      const entry = await entryUnlessGone(name === "." ? this.#base : joined(this.#base, name), accounts);
+      const entry = await entryUnlessGone(name === "." ? this.base : joined(this.base, name), accounts);
       if (entry !== undefined) entries.set(name, entry);
     };
     await Promise.all([...names].map(look));
