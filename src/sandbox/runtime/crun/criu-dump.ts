@@ -66,7 +66,7 @@ export class CriuDump implements StoppedSandbox {
   readonly #started: StartedCriu;
   readonly #earlier: FailedDump | undefined;
   readonly #watch: ImageWatch;
-  readonly #workFd: number;
+  #workFd: number | undefined;
   readonly #givenUp = new AbortController();
   #processes: readonly number[] = [];
   #guests: readonly number[] = [];
@@ -77,7 +77,6 @@ export class CriuDump implements StoppedSandbox {
     this.#tools = tools;
     this.#started = started;
     this.#earlier = earlier instanceof FailedDump ? earlier : undefined;
-    this.#workFd = openSync(request.folder, "r");
     const log = join(request.folder, DUMP_LOG);
     const stop = () => this.#stopWriting();
     this.#watch = new ImageWatch({ ...request.bounds, folder: request.images, log, stop });
@@ -125,6 +124,7 @@ export class CriuDump implements StoppedSandbox {
   async #stop(): Promise<void> {
     const { pid, images, mounts, cgroup, bounds } = this.#request;
     const { criu, entered } = this.#started;
+    this.#workFd = openSync(this.#request.folder, "r");
     writeFileSync(this.#tools.noteFile, this.#started.cgroup);
     this.#processes = this.#earlier?.processes ?? (await processesIn(cgroup));
     this.#guests = this.#earlier?.guests ?? this.#processes.filter(isGuest);
@@ -142,7 +142,7 @@ export class CriuDump implements StoppedSandbox {
     this.#hasEnded = true;
     this.#watch[Symbol.dispose]();
     await this.#started.criu[Symbol.asyncDispose]();
-    closeSync(this.#workFd);
+    if (this.#workFd !== undefined) closeSync(this.#workFd);
     rmSync(this.#tools.noteFile, { force: true });
     this.#tools.ready.renewSoon();
   }

@@ -253,9 +253,11 @@ async function enter(pid: number, folders: readonly string[]): Promise<void> {
   for (const folder of folders) await writeFile(join(folder, "cgroup.procs"), String(pid));
 }
 
-/** The only child of a shell. */
+/** The only child of a shell. Throws when it has ended: a zero would move the server itself. */
 function childOf(pid: number): number {
-  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8"));
+  const child = Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8"));
+  if (child === 0) throw new Fault(500, "CRIU ended when it had read the image");
+  return child;
 }
 
 /** CRIU takes the sandbox's file locks again, and waits while another process holds one. */
