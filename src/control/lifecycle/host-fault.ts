@@ -26,23 +26,17 @@ export function placementFault(cause: unknown, otherwise = "it could not be star
 
 /** The egress rules of a running sandbox could not be changed. */
 export function egressFault(cause: unknown, id: string): Fault {
-  const fault = Fault.from(cause);
-  if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;
-  if (fault.status === 404) return new Fault(404, `sandbox "${id}" does not exist, or it has ended`, { cause });
-  const message = `the network rules of sandbox "${id}" could not be changed; the earlier rules stay; the server's log has the details`;
-  return new Fault(500, message, { cause });
+  return runningFault(cause, id, `the network rules of sandbox "${id}" could not be changed; the earlier rules stay`);
 }
 
 /** A running sandbox could not be checkpointed. */
 export function captureFault(cause: unknown, id: string): Fault {
+  return runningFault(cause, id, `sandbox "${id}" could not be checkpointed and is still running`);
+}
+
+function runningFault(cause: unknown, id: string, otherwise: string): Fault {
   const fault = Fault.from(cause);
   if (FOR_CALLERS.has(fault.status) || fault.status === 503) return fault;
   if (fault.status === 404) return new Fault(404, `sandbox "${id}" does not exist, or it has ended`, { cause });
-  return new Fault(
-    500,
-    `sandbox "${id}" could not be checkpointed and is still running; the server's log has the details`,
-    {
-      cause,
-    },
-  );
+  return new Fault(500, `${otherwise}; the server's log has the details`, { cause });
 }

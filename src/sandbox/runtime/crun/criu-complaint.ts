@@ -1,6 +1,6 @@
 /** Translates CRIU's log of a failure into one sentence for the client: which process, and why. */
-import { readFileSync } from "node:fs";
 import { Fault } from "../../../contract/fault.ts";
+import { procText } from "../../../system/proc-text.ts";
 
 const CRIU_SAID_MAX_CHARS = 300;
 
@@ -72,18 +72,10 @@ function culprit(log: string, errors: readonly string[], processes: readonly num
 
 /** Name and pid as seen inside the sandbox. */
 function nameOf(pid: number): string {
-  const status = statusOf(pid);
+  const status = procText(`/proc/${pid}/status`);
   const name = printable(/^Name:\s*(.*)$/m.exec(status)?.[1] ?? "unknown");
   const inside = /^NSpid:.*\s(\d+)$/m.exec(status)?.[1];
   return inside === undefined ? `process "${name}"` : `process ${inside} "${name}"`;
-}
-
-function statusOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/status`, "utf8");
-  } catch {
-    return "";
-  }
 }
 
 /** Text from a sandbox may end up on a terminal, so control characters are replaced. */

@@ -15,6 +15,7 @@ import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { beginToFreeze, freeze, freezerOf, processesBelow, thaw } from "../../../system/cgroup/freezer.ts";
 import { attempt } from "../../../system/command.ts";
 import { endTcpRepair } from "../../../system/net/tcp-repair.ts";
+import { procText } from "../../../system/proc-text.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import { type CheckpointRequest, FailedTry, type StoppedSandbox } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
@@ -216,11 +217,7 @@ async function processesIn(cgroup: string): Promise<number[]> {
 
 /** Judged by the process's own command line, which is enough for this purpose. */
 function isGuest(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith(`${GUEST_MOUNT}/bin/guest`);
-  } catch {
-    return false;
-  }
+  return procText(`/proc/${pid}/cmdline`).startsWith(`${GUEST_MOUNT}/bin/guest`);
 }
 
 /** CPU time of a CRIU that was started ahead. Read only while tracing. */

@@ -2,11 +2,12 @@
  * Rejects dumps that CRIU would take long for or wait for in vain, as far as that is visible in advance. The client
  * gets the error at once, and no other checkpoint waits. For a usual sandbox the check takes less than a millisecond.
  */
-import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { readdirSync, readlinkSync, statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { scaled } from "../../../base/time-factor.ts";
 import type { Fault } from "../../../contract/fault.ts";
 import { freezerOf, processesBelow } from "../../../system/cgroup/freezer.ts";
+import { procText } from "../../../system/proc-text.ts";
 import { LOOKED_AT_TURN } from "../../limits.ts";
 import { cannotBeKept } from "./criu-complaint.ts";
 
@@ -35,7 +36,7 @@ export async function demandSoonWritten(cgroup: string): Promise<void> {
   const processes: Process[] = [];
   const waiting: string[] = [];
   for (const pid of await processesBelow(freezerOf(cgroup))) {
-    const status = textOf(`/proc/${pid}/status`);
+    const status = procText(`/proc/${pid}/status`);
     if (status === "") continue;
     processes.push({
       pid,
@@ -97,7 +98,7 @@ async function untilStarted(threads: readonly string[]): Promise<void> {
 }
 
 function isInVfork(thread: string): boolean {
-  return /\) D /.test(textOf(`${thread}/stat`)) && IN_VFORK.test(textOf(`${thread}/wchan`));
+  return /\) D /.test(procText(`${thread}/stat`)) && IN_VFORK.test(procText(`${thread}/wchan`));
 }
 
 /** Identifies a deleted open file; undefined for any other. */
@@ -119,14 +120,5 @@ function entriesOf(folder: string): string[] {
   } catch {
     // The process has ended.
     return [];
-  }
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    // The process has ended.
-    return "";
   }
 }

@@ -2,10 +2,10 @@
  * Detects that the processes in some cgroups make no progress. CRIU waits forever for a process that was killed during
  * its restore, and so do all the others.
  */
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { processorTimeFile } from "../../../system/cgroup/cgroups.ts";
 import { freezerOf } from "../../../system/cgroup/freezer.ts";
+import { procText } from "../../../system/proc-text.ts";
 
 export const STALL_CHECK_MS = 500;
 
@@ -56,7 +56,7 @@ export class StallWatch implements Disposable {
 function doings(cgroup: string): string[] {
   const pids = processesIn(cgroup);
   if (pids.length === 0) return [];
-  const used = read(processorTimeFile(cgroup));
+  const used = procText(processorTimeFile(cgroup));
   if (used !== "") return [...pids, used];
   return pids.map((pid) => {
     const [, user, system] = statOf(pid);
@@ -69,23 +69,14 @@ function hasDiskWait(cgroup: string): boolean {
 }
 
 function processesIn(cgroup: string): string[] {
-  return read(join(freezerOf(cgroup), "cgroup.procs"))
+  return procText(join(freezerOf(cgroup), "cgroup.procs"))
     .split("\n")
     .filter(Boolean);
 }
 
 /** The state, user time and system time of a process. */
 function statOf(pid: string): (string | undefined)[] {
-  const stat = read(`/proc/${pid}/stat`);
+  const stat = procText(`/proc/${pid}/stat`);
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return [fields[0], fields[11], fields[12]];
-}
-
-function read(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    // The process ended, or has not started.
-    return "";
-  }
 }
