@@ -2,17 +2,15 @@
  * Which tests run where and how, by the path of the file:
  *
  *   tests/performance/                  performance  capacity of the machine: last, alone, one after the other
- *   tests/functional/, tests/workloads/ sandboxes    uses sandboxes as clients do, side by side; needs root
- *   tests/chaos/, tests/security/egress/ sandboxes   likewise: floods nothing, and looks only at its own sandboxes
- *   other tests/, but tests/conventions/ machine     attacks, or looks at the whole machine: one after the other; root
+ *   tests/security/alone/               machine      floods, or looks at the whole machine: one after the other; root
+ *   other tests/, but tests/conventions/ sandboxes   looks only at its own sandboxes: side by side; root
  *   x.root.test.ts                      root         switches users, mounts, or looks at the whole machine; needs root
  *   all others                          check        runs anywhere, also as `npm run check`
  *
  * A test with a time bound is made with `timed` (src/base/testing/timed.ts). Lanes that run files side by side skip it,
  * and the lane `performance` runs it; in the other lanes nothing runs beside it anyway.
  */
-import { existsSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { relative } from "node:path";
 import { Fault } from "../src/contract/fault.ts";
 import { importsOf, PROJECT, readText } from "./conventions/source-files.ts";
 
@@ -32,8 +30,8 @@ const WITH_VALUE: ReadonlySet<string> = new Set([
 
 export function laneOf(path: string): Lane {
   if (path.startsWith("tests/performance/")) return "performance";
-  if (/^tests\/(?:functional\/|workloads\/|chaos\/|security\/egress\/)/.test(path)) return "sandboxes";
-  if (path.startsWith("tests/") && !path.startsWith("tests/conventions/")) return "machine";
+  if (path.startsWith("tests/security/alone/")) return "machine";
+  if (path.startsWith("tests/") && !path.startsWith("tests/conventions/")) return "sandboxes";
   return path.endsWith(".root.test.ts") ? "root" : "check";
 }
 
@@ -75,19 +73,8 @@ export function filesOfLane(lane: Lane, files: readonly string[]): string[] {
   return files.filter((path) => laneOf(path) === lane);
 }
 
-/** Files with time-bound tests, in themselves or in a shared file. */
 export function filesWithTimedTests(files: readonly string[]): string[] {
-  return files.filter((path) => {
-    const shared = specifiersIn(path).filter((specifier) => specifier.startsWith("."));
-    const sources = [path, ...shared.map((specifier) => join(dirname(path), specifier))];
-    return sources.some((source) => specifiersIn(source).some((specifier) => specifier.endsWith("/testing/timed.ts")));
-  });
-}
-
-/** The imports of a file; empty for a missing file, because the tests of the conventions use made-up imports. */
-function specifiersIn(path: string): string[] {
-  if (!existsSync(join(PROJECT, path))) return [];
-  return importsOf(readText(path)).map(({ specifier }) => specifier);
+  return files.filter((path) => importsOf(readText(path)).some(({ specifier }) => specifier.endsWith("/timed.ts")));
 }
 
 function allTests(): string[] {

@@ -15,8 +15,8 @@ const ALL = [
   "tests/functional/runtime/files.test.ts",
   "tests/conventions/lanes.test.ts",
   "tests/performance/hundreds.test.ts",
-  "tests/security/egress/rules.test.ts",
-  "tests/security/isolation.test.ts",
+  "tests/security/alone/floods.test.ts",
+  "tests/security/secrets.test.ts",
 ];
 
 test("the lane of a test is told by its place and name", () => {
@@ -28,22 +28,17 @@ test("the lane of a test is told by its place and name", () => {
     "sandboxes",
     "check",
     "performance",
-    "sandboxes",
     "machine",
+    "sandboxes",
   ]);
   expect(filesOfLane("performance", ALL)).toEqual(["tests/performance/hundreds.test.ts"]);
 });
 
-test("tests of a bound of time are found, also those that two files share", () => {
-  const files = [
-    "src/edge/routing/service-lookup.test.ts",
-    "src/edge/silence.test.ts",
-    "tests/security/network-isolation.test.ts",
-  ];
-  expect(filesWithTimedTests(files)).toEqual([
-    "src/edge/routing/service-lookup.test.ts",
-    "tests/security/network-isolation.test.ts",
-  ]);
+test("tests of a bound of time are found, and are in test files alone", () => {
+  const all = [...new Bun.Glob("{bench,src,tests}/**/*.ts").scanSync({ cwd: PROJECT })];
+  const found = filesWithTimedTests(all).filter((path) => path !== "tests/bun-test.ts");
+  expect(found).toContain("src/edge/routing/service-lookup.test.ts");
+  expect(found.filter((path) => !path.endsWith(".test.ts"))).toEqual([]);
 });
 
 test("each lane has tests, and each test is in one lane", () => {

@@ -203,11 +203,11 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "memory of System V segments": "beyond each bound a program of %s gets the error that is published",
     "processes of ordinary users": "beyond each bound a program of %s gets the error that is published",
   },
-  "tests/security/resource-limits.test.ts": {
+  "tests/security/alone/resource-limits.test.ts": {
     memory: "a process that takes more memory than the template has is ended, the sandbox is not",
     disk: "the disk has the template's size, is full when it is full, and can be used again after a removal",
   },
-  "tests/security/sandbox-quotas.test.ts": {
+  "tests/security/alone/sandbox-quotas.test.ts": {
     "outgoing connections": "connections to the outside are bounded, and the neighbour has its own",
   },
   "tests/security/throttled-sandboxes.test.ts": {

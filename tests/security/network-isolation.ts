@@ -7,7 +7,6 @@ import { readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import type { Sandbox } from "e2b";
-import { timed } from "../../src/base/testing/timed.ts";
 import { gatewayAddress } from "../../src/contract/address-plan.ts";
 import type { RuntimeName } from "../../src/contract/runtime-name.ts";
 import {
@@ -52,6 +51,11 @@ async function answersThisMachine(url: string): Promise<boolean> {
     (answer) => answer.ok,
     () => false,
   );
+}
+
+function addressesOfMachine(): string[] {
+  const all = Object.values(networkInterfaces()).flatMap((entries) => entries ?? []);
+  return all.map(({ address }) => address).filter((address) => !address.startsWith("fe80"));
 }
 
 /** Where `sandbox` is in the network of this machine. */
@@ -100,23 +104,6 @@ export function testNetworkIsolation(
     expect(stdout).toBe("code 2\n");
   });
 
-  timed("a sandbox that asks for names and does not wait for answers harms nobody", async () => {
-    const leave = [
-      "import socket",
-      'question = bytes.fromhex("123401000001000000000000") + b"\\x07outside\\x04test" + bytes.fromhex("0000010001")',
-      "for _ in range(500):",
-      "    asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
-      '    asker.sendto(question, ("169.254.0.22", 53))',
-      "    asker.close()",
-    ].join("\n");
-    await open.files.write("/tmp/leave.py", leave);
-    const names = Array.from({ length: 20 }, () => `name ${OUTSIDE_NAME} 0`);
-    const [found] = await Promise.all([reached(neighbour, names), open.commands.run("python3 /tmp/leave.py")]);
-    expect(found).toEqual(names);
-    // Replies without a recipient are not logged: a sandbox must not be able to fill the log.
-    expect(server().output()).not.toContain("ECONNREFUSED");
-  });
-
   test("without internet access nothing is reached: no TCP, no UDP, no ICMP, no names", async () => {
     const servers = [`dns ${NAME_SERVER} 53`, "dns 169.254.0.22 53", "dns 1.1.1.1 53"];
     await expectReached(open, ["dns 169.254.0.22 53", `dns ${NAME_SERVER} 53`]);
@@ -152,14 +139,15 @@ export function testNetworkIsolation(
   });
 
   test("this machine itself is closed under all its addresses, and so is the server", async () => {
-    const addresses = Object.values(networkInterfaces()).flatMap((entries) => entries ?? []);
-    const ours = addresses.filter(({ address }) => !address.startsWith("fe80")).map(({ address }) => address);
-    expect(ours).toContain(MACHINE_ADDRESS);
-    for (const address of ours) {
-      const host = address.includes(":") ? `[${address}]` : address;
-      expect(await answersThisMachine(`http://${host}:${own?.port}/`)).toBe(true);
-    }
     const ownPort = own?.port;
+    const urlOf = (address: string) => `http://${address.includes(":") ? `[${address}]` : address}:${ownPort}/`;
+    const asked = addressesOfMachine();
+    const answers = new Map<string, boolean>();
+    for (const address of asked) answers.set(address, await answersThisMachine(urlOf(address)));
+    // Servers of other files come and go, with an address each.
+    const ours = addressesOfMachine().filter((address) => answers.has(address));
+    expect(ours).toContain(MACHINE_ADDRESS);
+    expect(ours.filter((address) => answers.get(address) !== true)).toEqual([]);
     const serverPort = new URL(server().url).port;
     const probes = [...ours, "169.254.0.22", "203.0.113.1", "0.0.0.0"].flatMap((address) => [
       `tcp ${address} ${ownPort}`,

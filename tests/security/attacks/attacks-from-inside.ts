@@ -2,8 +2,8 @@
 import type { Attack } from "./attacks.ts";
 
 const ISOLATION_TEST = "tests/security/isolation.ts";
-const HOSTILE_ROOT = "tests/security/attacks/hostile-root.test.ts";
-const GUEST = "tests/security/attacked-guest.test.ts";
+const HOSTILE_ROOT = "tests/security/alone/hostile-root.test.ts";
+const GUEST = "tests/security/alone/attacked-guest.test.ts";
 const FETCH = "tests/functional/host/fetch-image.test.ts";
 
 const KERNEL: Attack[] = [
@@ -84,7 +84,7 @@ const KERNEL: Attack[] = [
     tests: [
       [ISOLATION_TEST, "set-uid programs work inside, so sudo does"],
       ["src/images/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
-      ["tests/security/counters/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
+      ["tests/security/alone/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
   },
   {
@@ -110,7 +110,7 @@ const RESOURCES: Attack[] = [
     underRunsc: "the limit applies to gVisor's kernel as a whole",
     tests: [
       [GUEST, "a fork bomb"],
-      ["tests/security/resource-limits.test.ts", "a fork bomb stays inside, and the guest still answers"],
+      ["tests/security/alone/resource-limits.test.ts", "a fork bomb stays inside, and the guest still answers"],
     ],
   },
   {
@@ -121,10 +121,10 @@ const RESOURCES: Attack[] = [
     tests: [
       [GUEST, "a memory bomb of "],
       [
-        "tests/security/resource-limits.test.ts",
+        "tests/security/alone/resource-limits.test.ts",
         "a process that takes more memory than the template has is ended, the sandbox is not",
       ],
-      ["tests/security/resource-limits.test.ts", "what waits in its TCP sockets is limited, too"],
+      ["tests/security/alone/resource-limits.test.ts", "what waits in its TCP sockets is limited, too"],
       [
         "tests/security/uncounted-memory.test.ts",
         "no socket gets a larger queue for what comes than it has by default",
@@ -139,7 +139,7 @@ const RESOURCES: Attack[] = [
     tests: [
       [GUEST, "a full disk"],
       [
-        "tests/security/resource-limits.test.ts",
+        "tests/security/alone/resource-limits.test.ts",
         "the disk has the template's size, is full when it is full, and can be used again after a removal",
       ],
       [
@@ -154,7 +154,9 @@ const RESOURCES: Attack[] = [
     name: "Taking processors from others, by number, priority or realtime",
     inside: true,
     underRunsc: "the limit applies to gVisor's kernel as a whole",
-    tests: [["tests/security/resource-limits.test.ts", "a sandbox gets the processors of its template and no more"]],
+    tests: [
+      ["tests/security/alone/resource-limits.test.ts", "a sandbox gets the processors of its template and no more"],
+    ],
   },
   {
     number: 17,
@@ -187,7 +189,7 @@ const RESOURCES: Attack[] = [
       ],
       ["tests/security/machine-limits.test.ts", "has so many terminals and no more, and others have theirs"],
       [
-        "tests/security/sandbox-quotas.test.ts",
+        "tests/security/alone/sandbox-quotas.test.ts",
         "connections to the outside are bounded, and the neighbour has its own",
       ],
       ["tests/conventions/limits.test.ts", "is reached by a test, and no other is named"],

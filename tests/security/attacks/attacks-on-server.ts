@@ -198,7 +198,7 @@ const NET: Attack[] = [
         "closes every closed range, what the machine is on, and all other sandboxes, whatever a policy says",
       ],
       [
-        "tests/security/sandbox-quotas.test.ts",
+        "tests/security/alone/sandbox-quotas.test.ts",
         "connections to the outside are bounded, and the neighbour has its own",
       ],
     ],
@@ -396,7 +396,7 @@ const RELIABILITY: Attack[] = [
     either: true,
     name: "Floods of the edge: tiny chunks and frames, endless messages, slow readers, hostile JSON",
     tests: [
-      ["tests/security/edge/floods.test.ts", " hold up nobody else, and fill no memory"],
+      ["tests/security/alone/floods.test.ts", " hold up nobody else, and fill no memory"],
       ["src/edge/http2-uploads.test.ts", "unread bodies of one connection are not buffered, and arrive complete later"],
     ],
   },

@@ -1,9 +1,9 @@
 /** A sandbox's quotas of shared resources: the sandbox reaches the limit itself, and its neighbour does not notice. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { OUTSIDE, UNANSWERED } from "../../src/host/testing/outer-network.ts";
-import { CONNECTIONS_PER_SANDBOX_MAX } from "../../src/sandbox/network/ruleset.ts";
-import { sharedServer } from "../support/shared-server.ts";
+import { OUTSIDE, UNANSWERED } from "../../../src/host/testing/outer-network.ts";
+import { CONNECTIONS_PER_SANDBOX_MAX } from "../../../src/sandbox/network/ruleset.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
 const FLOWS_MS = 110_000;
 const server = sharedServer();

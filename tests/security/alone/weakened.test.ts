@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, openSync } from "node:fs";
 import { createServer } from "node:net";
 import { ownCapabilities } from "../../../src/host/testing/spec-edits.ts";
-import { ATTACKS } from "./attacks.ts";
-import type { Found } from "./attempts.ts";
-import { BareSandbox } from "./bare-sandbox.ts";
+import { ATTACKS } from "../attacks/attacks.ts";
+import type { Found } from "../attacks/attempts.ts";
+import { BareSandbox } from "../attacks/bare-sandbox.ts";
 
 /** Attempts that the kernel refuses whatever rights a sandbox has. */
 const REFUSED_BY_KERNEL: Record<string, string> = {

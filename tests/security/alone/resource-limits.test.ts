@@ -1,21 +1,16 @@
 /** Resource limits: a sandbox uses up only its own share, and neither neighbours nor server notice. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { CommandExitError, Sandbox } from "e2b";
-import { timed } from "../../src/base/testing/timed.ts";
-import { newDataFolder, startServer, type TestServer, tearDownServer } from "../support/server.ts";
-import { refusalOf } from "../support/until.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
+import { sharedServer } from "../../support/shared-server.ts";
+import { refusalOf } from "../../support/until.ts";
 
 const ANSWER_MAX_MS = 2000;
 const ANSWERS = 10;
-let server: TestServer;
+const server = sharedServer();
 let neighbour: Sandbox;
 beforeAll(async () => {
-  server = await startServer(newDataFolder("limits"), { SANDLOT_READY: "0" });
-  neighbour = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
-});
-afterAll(async () => {
-  await server.stop();
-  await tearDownServer(server.dataFolder);
+  neighbour = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
 });
 
 /** Retries: a busy machine delays one response, an attack delays each. */
@@ -30,7 +25,7 @@ async function neighbourAnswers(): Promise<void> {
 }
 
 test("the disk has the template's size, is full when it is full, and can be used again after a removal", async () => {
-  const sandbox = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const size = await sandbox.commands.run("df --output=size -BM / | tail -1");
   expect(Number.parseInt(size.stdout, 10)).toBeGreaterThan(9_700);
   expect(Number.parseInt(size.stdout, 10)).toBeLessThanOrEqual(10_240);
@@ -53,7 +48,7 @@ test("the disk has the template's size, is full when it is full, and can be used
 });
 
 test("a process that takes more memory than the template has is ended, the sandbox is not", async () => {
-  const sandbox = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const bomb = sandbox.commands.run("python3 -c 'x = bytearray(3 << 30)'", { timeoutMs: 60_000 });
   expect(await refusalOf(bomb)).toMatchObject({ message: "signal: killed" });
   await neighbourAnswers();
@@ -62,7 +57,7 @@ test("a process that takes more memory than the template has is ended, the sandb
 });
 
 timed("a fork bomb stays inside, and the guest still answers", async () => {
-  const sandbox = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   try {
     const bomb = await sandbox.commands.run("bomb() { bomb | bomb & }; bomb; sleep 60", {
       background: true,

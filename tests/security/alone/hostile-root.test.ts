@@ -5,8 +5,8 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { type Found, openIn } from "./attempts.ts";
-import { BareSandbox } from "./bare-sandbox.ts";
+import { type Found, openIn } from "../attacks/attempts.ts";
+import { BareSandbox } from "../attacks/bare-sandbox.ts";
 
 /** Each link, and where it leads. */
 const LINKS: Record<string, string>[] = [
