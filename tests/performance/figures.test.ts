@@ -23,8 +23,8 @@ const RATIO_MAX: Readonly<Record<string, number>> = {
   pause: 2.6,
   resume: 2.8,
 };
-const ROUNDS = 3;
-const MEASURED_AGAIN = 1;
+/** A row within its bound in the first measurement is done; one that misses it is measured more closely. */
+const ROUNDS_OF_MEASUREMENTS = [1, 3];
 const MEASURE = join(import.meta.dir, "../../bench/measure.ts");
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const TEST_MS = 600_000;
@@ -33,12 +33,12 @@ const TEST_MS = 600_000;
 const server = serverOfFile("figures", { SANDLOT_READY_MAX: "128" });
 
 /** The ratio of each row, or why there is none. */
-async function ratios(rows: readonly string[]): Promise<Record<string, number | string>> {
+async function ratios(rows: readonly string[], rounds: number): Promise<Record<string, number | string>> {
   const { url, apiKey, dataFolder } = server();
   const jsonFile = join(dataFolder, "figures.json");
   const task: Task = {
     rows: [...rows],
-    rounds: ROUNDS,
+    rounds,
     quick: true,
     long: false,
     plots: false,
@@ -71,8 +71,9 @@ timed(
   "no row is twice as slow as it was",
   async () => {
     let missed: Record<string, number | string> = RATIO_MAX;
-    for (let turn = 0; turn <= MEASURED_AGAIN && Object.keys(missed).length > 0; turn++) {
-      const found = Object.entries(await ratios(Object.keys(missed)));
+    for (const rounds of ROUNDS_OF_MEASUREMENTS) {
+      if (Object.keys(missed).length === 0) break;
+      const found = Object.entries(await ratios(Object.keys(missed), rounds));
       missed = Object.fromEntries(found.filter(([name, ratio]) => !(Number(ratio) <= (RATIO_MAX[name] ?? 0))));
     }
     expect(missed).toEqual({});

@@ -3,11 +3,12 @@ import { expect } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { interpreterOfFile, leave } from "../../support/interpreter/interpreter-of-file.ts";
+import { LONG } from "../../support/long.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
 const sandbox = interpreterOfFile();
-const ROUNDS = 5;
+const ROUNDS = LONG ? 5 : 3;
 
 async function took(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now();

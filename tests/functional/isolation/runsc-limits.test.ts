@@ -20,8 +20,6 @@ const MIB = 1024 * 1024;
 /** The template has 1 GiB. */
 const MEMORY_MAX = 1.1 * 1024 * MIB;
 const WATCHED_MS = 20_000;
-const server = sharedServer("runsc");
-let neighbour: Sandbox;
 
 const BOMBS: Readonly<Record<string, string>> = {
   "of processes": "bomb() { bomb | bomb & }; bomb; sleep 600",
@@ -34,6 +32,8 @@ while True:
 };
 
 describe.if(LONG)("a bomb behind runsc", () => {
+  const server = sharedServer("runsc");
+  let neighbour: Sandbox;
   beforeAll(async () => {
     neighbour = await Sandbox.create({ ...server().options, ...LIFE });
   });

@@ -11,11 +11,12 @@ import { SANDBOX_PIDS_MAX } from "../../../src/contract/runtime/limits.ts";
 import { SANDBOX_PIDS_FOR_ROOT } from "../../../src/guest/process/precedence.ts";
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
+import { LONG } from "../../support/long.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
 const ANSWER_MAX_MS = 1_000;
-const WATCHED_MS = 4_000;
+const WATCHED_MS = LONG ? 4_000 : 2_000;
 /** Number of tries: a busy machine delays one of them, an attack delays each. */
 const WATCHES = 3;
 const ATTACK_MS = 150_000;
