@@ -2,8 +2,10 @@
  * Downloads from the guest, over the edge's own connections: complete, at the client's pace, and an abort stays an
  * abort.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
+import { untilStill } from "../base/testing/until.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { EdgeUnderTest, hostOf, SANDBOX } from "./testing/edge-under-test.ts";
 
@@ -225,8 +227,7 @@ describe("an end on one side reaches the other", () => {
       resolve();
     });
     await begun;
-    for (let last = -1; last !== written; await Bun.sleep(150)) last = written;
-    expect(written).toBeLessThan(HELD_MAX_BYTES);
+    expect(await untilStill(() => written)).toBeLessThan(HELD_MAX_BYTES);
     const closed = gone();
     client.destroy();
     await closed;

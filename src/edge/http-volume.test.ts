@@ -1,6 +1,6 @@
 /** Large bodies through the edge: complete, in little memory, and at the pace of the slower side. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { untilTrue } from "../base/testing/until.ts";
+import { untilStill, untilTrue } from "../base/testing/until.ts";
 import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
@@ -133,7 +133,7 @@ test("a client that takes nothing holds the service back", async () => {
   });
   client.write(`GET / HTTP/1.1\r\nHost: ${hostOf(flood.port)}\r\n\r\n`);
   await begun;
-  expect(await settled(() => written)).toBeLessThan(HELD_MAX_BYTES);
+  expect(await untilStill(() => written)).toBeLessThan(HELD_MAX_BYTES);
   client.terminate();
 });
 
@@ -159,15 +159,9 @@ test.each(["a service that takes nothing", "the management interface, while it l
       (failure: Error) => failure.name,
     );
     await untilTrue(() => taken !== 0);
-    expect(await settled(() => taken)).toBeLessThan(HELD_MAX_BYTES);
+    expect(await untilStill(() => taken)).toBeLessThan(HELD_MAX_BYTES);
     leaving.abort();
     expect(await answered).toBe("AbortError");
     lookedUp.resolve(new Response());
   },
 );
-
-/** The value once it has stopped to change. */
-async function settled(value: () => number): Promise<number> {
-  for (let last = -1; last !== value(); await Bun.sleep(150)) last = value();
-  return value();
-}

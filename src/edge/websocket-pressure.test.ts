@@ -1,6 +1,8 @@
 /** WebSockets with one side that sends too much or reads nothing: the edge's memory stays bounded. */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
+import { untilStill, untilTrue } from "../base/testing/until.ts";
 import { EdgeUnderTest, next, RawService } from "./testing/edge-under-test.ts";
 
 /** Upper bound for unread data of one side that the edge and the kernel's buffers may hold. */
@@ -73,17 +75,13 @@ describe("the edge keeps its memory to itself", () => {
       socket.onopen = resolve;
     });
     socket.pause();
-    let last = -1;
-    while (last !== written) {
-      last = written;
-      await Bun.sleep(100);
-    }
-    expect(written).toBeLessThan(HELD_MAX_BYTES);
+    const last = await untilStill(() => written);
+    expect(last).toBeLessThan(HELD_MAX_BYTES);
     expect(socket.readyState).toBe(WebSocket.OPEN);
     const got = next(socket);
     socket.resume();
     expect((await got).length).toBe(65_536);
-    while (written === last) await Bun.sleep(1);
+    await untilTrue(() => written !== last);
     socket.terminate();
   });
 });

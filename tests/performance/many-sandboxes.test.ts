@@ -59,7 +59,7 @@ test("fifty sandboxes made together all work, know only their own, and are all g
   expect(await Promise.all(sandboxes.map((sandbox) => sandbox.isRunning()))).toEqual(numbers.map(() => false));
   expect(await listed()).toEqual(new Set());
   expect(await settledCensus(server().dataFolder, NOTHING)).toEqual(NOTHING);
-}, 120_000);
+});
 
 test("sandboxes that come and go in waves never mix up", async () => {
   for (let wave = 0; wave < 5; wave += 1) {

@@ -228,7 +228,7 @@ beforeAll(async () => {
   }
   for (const [name, secret] of Object.entries(made)) expect([name, secret.length > 20]).toEqual([name, true]);
   await until("the webhook was tried", () => heard.length > 0);
-}, LIFE_MS);
+});
 afterAll(async () => {
   await watch[Symbol.asyncDispose]();
   await source[Symbol.asyncDispose]();

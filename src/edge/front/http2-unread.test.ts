@@ -1,10 +1,9 @@
 /** An HTTP/2 client that keeps sending requests and reads no responses. It writes raw frames: libraries do read. */
 import { expect, test } from "bun:test";
-import { untilTrue } from "../../base/testing/until.ts";
+import { untilStill, untilTrue } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";
 import { FrameClient, frame, HEADERS } from "../testing/http2-frames.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
-import { untilStill } from "../testing/until-still.ts";
 import { Front } from "./front.ts";
 
 const END_OF_STREAM_AND_HEADERS = 5;

@@ -1,7 +1,7 @@
 /** What windows of HTTP/2 allow, in both directions. The frames are the client's own: libraries keep to the rules. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { constants } from "node:http2";
-import { until } from "../../base/testing/until.ts";
+import { until, untilStill } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";
 import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
 import {
@@ -15,7 +15,6 @@ import {
   WINDOW_UPDATE,
 } from "../testing/http2-frames.ts";
 import { SELF_SIGNED } from "../testing/self-signed.ts";
-import { untilStill } from "../testing/until-still.ts";
 import type { ClientRequest } from "./client-request.ts";
 import { Front } from "./front.ts";
 import { EDGE_HELD_MAX_BYTES, HeldBytes } from "./held-bytes.ts";

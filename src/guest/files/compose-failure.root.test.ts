@@ -1,4 +1,5 @@
 /** A compose that fails half-way or takes long loses nothing, leaves nothing behind and delays no other request. */
+
 import { beforeEach, describe, expect, test } from "bun:test";
 import {
   appendFileSync,
@@ -13,6 +14,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { timed } from "../../base/testing/timed.ts";
+import { untilTrue } from "../../base/testing/until.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 import { type CopyPart, compose, copyPart } from "./compose.ts";
 
@@ -157,11 +159,11 @@ test("a client that goes away leaves no temporary file behind", async () => {
       .finally(() => {
         isOver = true;
       });
-    await until(() => temporary().length === 1 || isOver);
+    await untilTrue(() => temporary().length === 1 || isOver);
     gone.abort();
     isAnswered = await answered;
   }
-  await until(() => temporary().length === 0);
+  await untilTrue(() => temporary().length === 0);
   // If the client leaves in time, nothing is done; a moment too late, all of it is.
   const isWhole = existsSync(`${folder}/whole`);
   expect(readdirSync(folder).sort()).toEqual(isWhole ? ["whole"] : ["part-0", "part-1"]);
@@ -193,11 +195,3 @@ timed("three times 256 MiB, in flat memory, while everybody else is answered", a
   expect(await sha256(`${folder}/whole`)).toBe(expected);
   expect(readdirSync(folder)).toEqual(["whole"]);
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  const began = performance.now();
-  while (!condition()) {
-    if (performance.now() - began > 30_000) throw new Error("waited in vain");
-    await Bun.sleep(1);
-  }
-}

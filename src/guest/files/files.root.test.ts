@@ -1,4 +1,5 @@
 /** File transfers of a real daemon: content arrives unchanged, in flat memory, under any name. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import {
   existsSync,
@@ -11,6 +12,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { untilTrue } from "../../base/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { basic } from "../testing/running-guest.ts";
 
@@ -146,9 +148,9 @@ describe("an upload", () => {
       const head = `POST ${at(path)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 9000\r\n\r\n`;
       socket.write(`${head}partial`);
       const size = () => statSync(path, { throwIfNoEntry: false })?.size ?? -1;
-      await until(() => size() === 7);
+      await untilTrue(() => size() === 7);
       socket.terminate();
-      if (name === "fresh") await until(() => size() === -1);
+      if (name === "fresh") await untilTrue(() => size() === -1);
       else expect(readFileSync(path, "utf8")).toBe("partial");
     }
   });
@@ -261,11 +263,3 @@ describe("in little memory,", () => {
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);
   }, 120_000);
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  const began = performance.now();
-  while (!condition()) {
-    if (performance.now() - began > 30_000) throw new Error("waited in vain");
-    await Bun.sleep(2);
-  }
-}

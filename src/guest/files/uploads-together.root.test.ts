@@ -2,8 +2,10 @@
  * Uploads to a real daemon that break off, or race for one file. Files are written in place; these guarantees still
  * hold.
  */
+
 import { describe, expect, test } from "bun:test";
 import { linkSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { untilTrue } from "../../base/testing/until.ts";
 import { emptyFolderOf, guestOfFile } from "../testing/guest-of-file.ts";
 
 const guest = await guestOfFile();
@@ -48,9 +50,9 @@ describe("an upload that breaks off", () => {
     const path = `${folder}/fresh`;
     const upload = await begin(place(path), 9000);
     upload.send("partial");
-    await until(() => size(path) === 7);
+    await untilTrue(() => size(path) === 7);
     upload.breakOff();
-    await until(() => size(path) === -1);
+    await untilTrue(() => size(path) === -1);
   });
 
   // Seen to fail, as the one above, without removePartial().
@@ -59,9 +61,9 @@ describe("an upload that breaks off", () => {
       `--b\r\nContent-Disposition: form-data; name="file"; filename="${folder}/${name}"\r\n\r\n${content}`;
     const upload = await begin("", 9000, "Content-Type: multipart/form-data; boundary=b");
     upload.send(`${part("one", "first")}\r\n${part("two", "x".repeat(100))}`);
-    await until(() => size(`${folder}/two`) > 0);
+    await untilTrue(() => size(`${folder}/two`) > 0);
     upload.breakOff();
-    await until(() => size(`${folder}/two`) === -1);
+    await untilTrue(() => size(`${folder}/two`) === -1);
     expect(readdirSync(folder)).toEqual(["one"]);
     expect(readFileSync(`${folder}/one`, "utf8")).toBe("first");
   });
@@ -71,7 +73,7 @@ describe("an upload that breaks off", () => {
     const path = `${folder}/shared`;
     const first = await begin(path, 9000);
     first.send("first");
-    await until(() => size(path) === 5);
+    await untilTrue(() => size(path) === 5);
     expect((await whole(path, "the second")).status).toBe(200);
     first.breakOff();
     await answersAfterwards(path);
@@ -91,7 +93,7 @@ describe("two uploads to one file at the same time", () => {
       if (how === "by a link") symlinkSync(path, other);
       const short = await begin(path, 10);
       short.send("s".repeat(5));
-      await until(() => readFileSync(path, "utf8") === "sssss");
+      await untilTrue(() => readFileSync(path, "utf8") === "sssss");
       const long = await begin(other, 1000);
       long.send("l".repeat(1000));
       expect(await long.answered()).toBe(200);
@@ -106,7 +108,7 @@ describe("two uploads to one file at the same time", () => {
     const path = `${folder}/one`;
     const long = await begin(path, 1000);
     long.send("l".repeat(5));
-    await until(() => size(path) === 5);
+    await untilTrue(() => size(path) === 5);
     expect((await whole(path, "short")).status).toBe(200);
     long.send("l".repeat(995));
     expect(await long.answered()).toBe(200);
@@ -124,7 +126,7 @@ describe("two uploads to one file at the same time", () => {
   test("to different files do not know of each other", async () => {
     const slow = await begin(`${folder}/slow`, 4);
     slow.send("sl");
-    await until(() => size(`${folder}/slow`) === 2);
+    await untilTrue(() => size(`${folder}/slow`) === 2);
     expect((await whole(`${folder}/quick`, "quick")).status).toBe(200);
     slow.send("ow");
     expect(await slow.answered()).toBe(200);
@@ -140,7 +142,7 @@ test("data that a program appends during an upload stays", async () => {
   const path = `${folder}/log`;
   const upload = await begin(path, 6);
   upload.send("one");
-  await until(() => size(path) === 3);
+  await untilTrue(() => size(path) === 3);
   writeFileSync(path, "......", { flag: "a" });
   upload.send("two");
   expect(await upload.answered()).toBe(200);
@@ -152,13 +154,5 @@ async function answersAfterwards(path: string): Promise<void> {
   for (let at = 0; at < 20; at++) {
     expect((await whole(`${path}-later`, "x")).status).toBe(200);
     await Bun.sleep(5);
-  }
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  const began = performance.now();
-  while (!condition()) {
-    if (performance.now() - began > 30_000) throw new Error("waited in vain");
-    await Bun.sleep(2);
   }
 }

@@ -1,6 +1,8 @@
 /** The Process service of a real daemon, in both encodings: starting, ending and finding processes. */
+
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
+import { untilTrue } from "../../base/testing/until.ts";
 import { ENCODINGS, type Speaker, speaking } from "../testing/encodings.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { follow, nextText, ProcessCalls, refusal, shell } from "../testing/process-calls.ts";
@@ -136,9 +138,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     const most = open() + 2;
     for (let count = 0; count < 10; count++) await round();
     // The last ones may be closed a moment after their ends were told.
-    const deadline = performance.now() + 30_000;
-    while (open() > most && performance.now() < deadline) await Bun.sleep(5);
-    expect(open()).toBeLessThanOrEqual(most);
+    await untilTrue(() => open() <= most);
   });
 
   describe("a start that cannot be", () => {

@@ -2,16 +2,17 @@
  * A real guest for tests: the daemon as a child process on a free port with its own state folder, and ways to call it.
  * Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
  */
+
 import { writeFileSync } from "node:fs";
 import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { createFetchClient } from "@connectrpc/connect/protocol";
 import { createTransport } from "@connectrpc/connect/protocol-connect";
 import { freePort } from "../../base/testing/free-port.ts";
+import { until } from "../../base/testing/until.ts";
 import { CONTROL_SECRET_HEADER, type GuestSettings } from "../../contract/runtime/guest-control.ts";
 
 const NOBODY = 65_534;
-const LISTENS_WITHIN_MS = 30_000;
 
 export const SECRET = "test-secret-of-the-host";
 
@@ -166,13 +167,10 @@ export class RunningGuest implements AsyncDisposable {
   }
 
   async #listening(): Promise<void> {
-    const deadline = performance.now() + LISTENS_WITHIN_MS;
-    while (performance.now() < deadline) {
+    await until("the guest listens", async () => {
       if (this.#child.exitCode !== null) throw new Error(this.log);
-      if (await accepts(this.port)) return;
-      await Bun.sleep(2);
-    }
-    throw new Error("the guest does not listen");
+      return await accepts(this.port);
+    });
   }
 }
 

@@ -2,9 +2,11 @@
  * Common steps of watching tests: open a stream or a polling watcher on a real daemon, change files, and read all
  * events up to a mark. The mark is a file created afterwards: the kernel reports events in order.
  */
+
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { freePort } from "../../base/testing/free-port.ts";
+import { until } from "../../base/testing/until.ts";
 import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
 
 interface WatchRequest {
@@ -28,7 +30,6 @@ interface WatchMessage {
 }
 
 const MARK = "~mark";
-const LISTENS_WITHIN_MS = 30_000;
 
 /** Readable form, such as `CREATE a/b`. */
 export function shown({ name, type }: ToldEvent): string {
@@ -166,12 +167,8 @@ export class WrappedGuest implements AsyncDisposable {
   static async start(wrapper: (folder: string) => readonly string[]): Promise<WrappedGuest> {
     const folder = mkdtempSync(`${tmpdir()}/sandlot-guest-`);
     const guest = new WrappedGuest(folder, freePort(), wrapper(folder));
-    const deadline = performance.now() + LISTENS_WITHIN_MS;
-    while (performance.now() < deadline) {
-      if (await guest.#listens()) return guest;
-      await Bun.sleep(10);
-    }
-    throw new Error("the guest does not listen");
+    await until("the guest listens", () => guest.#listens());
+    return guest;
   }
 
   get pid(): number {

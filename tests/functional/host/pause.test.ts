@@ -42,11 +42,8 @@ function membersOf(cgroup: string): string[] {
 }
 
 async function untilCriuWaits(): Promise<number[]> {
-  for (;;) {
-    const waiting = waitingCrius();
-    if (waiting.length > 0) return waiting;
-    await Bun.sleep(10);
-  }
+  await until("a CRIU waits", () => waitingCrius().length > 0);
+  return waitingCrius();
 }
 
 describe("while it is paused", () => {

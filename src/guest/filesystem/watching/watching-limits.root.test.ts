@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { timed } from "../../../base/testing/timed.ts";
-import { untilTrue } from "../../../base/testing/until.ts";
+import { until, untilTrue } from "../../../base/testing/until.ts";
 import { guestOfFile } from "../../testing/guest-of-file.ts";
 import { envelope, envelopes } from "../../testing/running-guest.ts";
 import {
@@ -40,11 +40,10 @@ const remove = (watcherId: string) => call("RemoveWatcher", { watcherId });
 const watches = () => kernelWatches(guest.pid);
 
 async function untilWatched(directories: number | undefined): Promise<void> {
-  const deadline = performance.now() + 30_000;
-  while (watches()[0] !== directories) {
-    if (performance.now() > deadline) throw new Error(`under watch: ${watches().join(", ") || "nothing"}`);
-    await Bun.sleep(5);
-  }
+  await until(
+    () => `under watch: ${watches().join(", ") || "nothing"}`,
+    () => watches()[0] === directories,
+  );
 }
 
 const untilReleased = () => untilWatched(undefined);
