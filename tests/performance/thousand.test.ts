@@ -34,15 +34,8 @@ const MIB = 1024 ** 2;
 const folderOf = foldersOfFile();
 const numbers = Array.from({ length: COUNT }, (_, at) => at);
 
-async function call(server: TestServer, method: string, path: string, body?: unknown): Promise<Response> {
-  const headers = { "X-API-Key": server.apiKey, "Content-Type": "application/json" };
-  const answer = await fetch(server.url + path, {
-    method,
-    headers,
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  expect([200, 201, 204]).toContain(answer.status);
-  return answer;
+async function call(server: TestServer, method: string, path: string, body?: unknown): Promise<void> {
+  expect([200, 201, 204]).toContain((await server.call(method, path, body)).status);
 }
 
 async function eachAtOnce<Item>(items: readonly Item[], work: (item: Item) => Promise<unknown>): Promise<void> {
@@ -76,10 +69,8 @@ async function createMs(server: TestServer): Promise<number> {
 }
 
 async function readMs(server: TestServer, id: string): Promise<string> {
-  const get = await timesOf(SAMPLES * 5, () => call(server, "GET", `/sandboxes/${id}`).then((answer) => answer.text()));
-  const list = await timesOf(SAMPLES, () =>
-    call(server, "GET", "/v2/sandboxes?limit=100").then((answer) => answer.text()),
-  );
+  const get = await timesOf(SAMPLES * 5, () => call(server, "GET", `/sandboxes/${id}`));
+  const list = await timesOf(SAMPLES, () => call(server, "GET", "/v2/sandboxes?limit=100"));
   return `get ${quantile(get, 0.5).toFixed(1)} ms, list of a page ${quantile(list, 0.5).toFixed(1)} ms`;
 }
 
@@ -94,9 +85,7 @@ async function listed(server: TestServer): Promise<Set<string>> {
 async function readersWait(server: TestServer, isOver: () => Promise<boolean>): Promise<number[]> {
   const times: number[] = [];
   for (let over = false; !over; over = times.length % 20 === 0 && (await isOver())) {
-    times.push(
-      ...(await timesOf(1, () => call(server, "GET", "/v2/sandboxes?limit=1").then((answer) => answer.text()))),
-    );
+    times.push(...(await timesOf(1, () => call(server, "GET", "/v2/sandboxes?limit=1"))));
     await sleep(5);
   }
   return times;

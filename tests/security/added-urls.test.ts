@@ -15,11 +15,9 @@ async function adding(url: string, token: string): Promise<string> {
   const body = JSON.stringify({ dockerfile: `FROM e2bdev/base\nADD ${url} /tmp/added` });
   const asked = { method: "POST", headers: { Authorization: `Bearer ${token}` }, body };
   const { templateID, buildID } = await ask("/templates", asked);
-  const look = () =>
-    ask(`/templates/${templateID}/builds/${buildID}/status`, { headers: { "X-API-Key": server().apiKey } });
   let status = "";
   const isOver = async () => {
-    status = (await look()).status;
+    status = (await server().call("GET", `/templates/${templateID}/builds/${buildID}/status`)).body.status;
     return status === "ready" || status === "error";
   };
   await until("the build is over", isOver, BUILD_MS);

@@ -16,15 +16,7 @@ interface Opened {
   trafficAccessToken: string;
 }
 
-async function call(method: string, path: string, body?: unknown) {
-  const response = await fetch(`${server().url}${path}`, {
-    method,
-    headers: { "X-API-Key": server().apiKey },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
-}
+const call = (method: string, path: string, body?: unknown) => server().call(method, path, body);
 
 async function create(templateID = "base"): Promise<Opened> {
   const network = { allowPublicTraffic: false };

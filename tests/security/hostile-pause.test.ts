@@ -7,13 +7,8 @@ import { sharedServer } from "../support/shared-server.ts";
 const server = sharedServer();
 
 async function pause(sandbox: Sandbox): Promise<{ status: number; message: string }> {
-  const response = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}/pause`, {
-    method: "POST",
-    headers: { "x-api-key": server().apiKey, "content-type": "application/json" },
-    body: "{}",
-  });
-  const { message = "" } = (await response.json().catch(() => ({}))) as { message?: string };
-  return { status: response.status, message };
+  const { status, body } = await server().call("POST", `/sandboxes/${sandbox.sandboxId}/pause`, {});
+  return { status, message: body?.message ?? "" };
 }
 
 async function startPython(sandbox: Sandbox, program: string[]): Promise<void> {

@@ -63,12 +63,8 @@ describe("who looks into a volume", () => {
 });
 
 test("a volume takes no more of the machine than its size, in bytes and in files", async () => {
-  const answer = await fetch(`${server().url}/volumes`, {
-    method: "POST",
-    headers: { "X-API-Key": server().apiKey },
-    body: JSON.stringify({ name: `bounded-${process.pid}`, sizeMB: 32 }),
-  });
-  const { volumeID, name } = (await answer.json()) as { volumeID: string; name: string };
+  const { body } = await server().call("POST", "/volumes", { name: `bounded-${process.pid}`, sizeMB: 32 });
+  const { volumeID, name } = body as { volumeID: string; name: string };
   const greedy = await Sandbox.create({ ...server().options, volumeMounts: { "/v": name } });
   const run = async (command: string) => (await greedy.commands.run(`${command} 2>&1 || true`)).stdout;
   expect(await run("dd if=/dev/zero of=/v/zero bs=1M count=64")).toContain("No space left");
@@ -78,5 +74,5 @@ test("a volume takes no more of the machine than its size, in bytes and in files
   const { blocks, size } = statSync(join(server().dataFolder, "volumes", volumeID, "disk.img"));
   expect([size, blocks * 512 <= size]).toEqual([32 * 1024 * 1024, true]);
   await greedy.kill();
-  await fetch(`${server().url}/volumes/${volumeID}`, { method: "DELETE", headers: { "X-API-Key": server().apiKey } });
+  await server().call("DELETE", `/volumes/${volumeID}`);
 });

@@ -104,8 +104,7 @@ test.each([
   running.wait().catch(() => filled.resolve("ended"));
   await filled.promise;
   await until("it is ended", async () => !(await sandbox.isRunning()), WITHIN_MS);
-  const { options, url, apiKey } = server();
-  const said = async (path: string) => (await fetch(`${url}${path}`, { headers: { "X-API-Key": apiKey } })).text();
+  const said = async (path: string) => JSON.stringify((await server().call("GET", path)).body);
   const { sandboxId } = sandbox;
   await until("its team is told", async () =>
     (await said(`/events/sandboxes/${sandboxId}`)).includes("sandbox.lifecycle.killed"),
@@ -114,7 +113,7 @@ test.each([
     /netlink, ping and UDP sockets held \d+ MiB that count for nobody/.test(await said(`/sandboxes/${sandboxId}/logs`)),
   );
   // Other sandboxes are not affected.
-  const other = await Sandbox.create({ ...options, ...LIFE });
+  const other = await Sandbox.create({ ...server().options, ...LIFE });
   expect(await other.isRunning()).toBe(true);
   await other.kill();
 });

@@ -5,9 +5,7 @@ import type { TestServer } from "./server.ts";
 
 /** The token that opens it, as the team that owns the sandbox reads it. */
 export async function runtimeTokenOf(server: TestServer, sandboxId: string): Promise<string> {
-  const headers = { "X-API-Key": server.apiKey };
-  const answer = await fetch(`${server.url}/sandboxes/${sandboxId}`, { headers });
-  return ((await answer.json()) as { envdAccessToken: string }).envdAccessToken;
+  return (await server.call("GET", `/sandboxes/${sandboxId}`)).body.envdAccessToken;
 }
 
 /** All that a process told until its end. `process` and `more` are the message that starts it. */

@@ -22,6 +22,8 @@ export interface TestServer {
   dataFolder: string;
   /** The options of the SDK. */
   options: { apiUrl: string; sandboxUrl: string; apiKey: string };
+  /** Asks the management API, with the server's first key. */
+  call: (method: string, path: string, body?: unknown) => ReturnType<typeof askManagement>;
   /** The server process itself. */
   pid: number;
   /** Everything printed so far. */
@@ -97,6 +99,7 @@ export async function startServer(
     apiKey,
     dataFolder,
     options: { apiUrl: url, sandboxUrl: url, apiKey },
+    call: (method, path, body) => askManagement(`${url}${path}`, apiKey, method, body),
     pid: child.pid,
     output: () => output,
     async stop() {
@@ -108,6 +111,13 @@ export async function startServer(
       await child.exited;
     },
   };
+}
+
+async function askManagement(url: string, apiKey: string, method: string, body?: unknown) {
+  const headers = { "X-API-Key": apiKey, "Content-Type": "application/json" };
+  const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  const text = await response.text();
+  return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 }
 
 /** Runs `sandlot down` in the network that `enter` leads into. */

@@ -68,8 +68,7 @@ async function endAllOn(server: TestServer): Promise<void> {
   for (const id of sandboxes) await Sandbox.kill(id, server.options);
   for (const id of snapshots) await Sandbox.deleteSnapshot(id, server.options);
   for (const id of templates) {
-    const headers = { "X-API-Key": server.apiKey };
-    const { status } = await fetch(`${server.url}/templates/${id}`, { method: "DELETE", headers });
+    const { status } = await server.call("DELETE", `/templates/${id}`);
     // 404: an earlier deletion, whose response the test did not await, was carried out.
     if (status !== 204 && status !== 404)
       throw new Error(`template ${id} cannot be deleted from the shared server: ${status}`);
@@ -83,11 +82,10 @@ interface Left {
 }
 
 /** Ids of everything on the server except its built-in resources. */
-export async function leftOn({ options, url, apiKey }: TestServer): Promise<Left> {
+export async function leftOn({ options, call }: TestServer): Promise<Left> {
   const sandboxes = await allOf(Sandbox.list({ ...options, query: { state: ["running", "paused"] } }));
   const snapshots = await allOf(Sandbox.listSnapshots(options));
-  const listed = await fetch(`${url}/templates`, { headers: { "X-API-Key": apiKey } });
-  const templates = (await listed.json()) as { templateID: string }[];
+  const templates = (await call("GET", "/templates")).body as { templateID: string }[];
   return {
     sandboxes: sandboxes.map(({ sandboxId }) => sandboxId),
     snapshots: snapshots.map(({ snapshotId }) => snapshotId),

@@ -44,9 +44,7 @@ async function startCounter(sandbox: Sandbox): Promise<void> {
 }
 
 async function post(path: string, body: unknown): Promise<unknown> {
-  const headers = { "x-api-key": server.apiKey, "content-type": "application/json" };
-  const answer = await fetch(`${server.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-  return await answer.json();
+  return (await server.call("POST", path, body)).body;
 }
 
 /** Attack 38: the secrets of one sandbox open no other. */

@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { Sandbox, SandboxNotFoundError } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";
+import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
@@ -218,14 +219,11 @@ test("a fork goes on from where its original is, with an id and tokens of its ow
   }
   expect(await sandbox.files.read("/home/user/note")).toBe("original");
   // No token of the original opens a fork.
-  const token = (await (
-    await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, { headers: { "x-api-key": server().apiKey } })
-  ).json()) as { envdAccessToken: string };
   const crossed = await fetch(`${server().url}/metrics`, {
     headers: {
       "e2b-sandbox-id": forks[0]?.sandboxId ?? "",
       "e2b-sandbox-port": "49983",
-      "x-access-token": token.envdAccessToken,
+      "x-access-token": await runtimeTokenOf(server(), sandbox.sandboxId),
     },
   });
   expect(crossed.status).toBe(401);

@@ -48,10 +48,8 @@ async function ask(sandbox: Sandbox): Promise<Said> {
 }
 
 async function forked({ sandboxId }: Sandbox, count: number): Promise<Sandbox[]> {
-  const headers = { "x-api-key": server().apiKey, "content-type": "application/json" };
-  const body = JSON.stringify({ count, timeout: 300 });
-  const response = await fetch(`${server().url}/sandboxes/${sandboxId}/fork`, { method: "POST", headers, body });
-  const entries = (await response.json()) as { sandbox: { sandboxID: string } }[];
+  const { body } = await server().call("POST", `/sandboxes/${sandboxId}/fork`, { count, timeout: 300 });
+  const entries = body as { sandbox: { sandboxID: string } }[];
   return await Promise.all(entries.map(({ sandbox }) => Sandbox.connect(sandbox.sandboxID, server().options)));
 }
 

@@ -1,6 +1,7 @@
 /** Signed links to files: a link allows reading or writing that one file until it expires. */
 import { beforeAll, expect, test } from "bun:test";
 import { getSignature, Sandbox } from "e2b";
+import { runtimeTokenOf } from "../../support/runtime-calls.ts";
 import { serverOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
 
@@ -88,10 +89,7 @@ test("a link lasts as long as it says, and then not", async () => {
 });
 
 test("a link that ended long ago is refused although it was signed", async () => {
-  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}`, {
-    headers: { "X-API-Key": server().apiKey },
-  });
-  const { envdAccessToken } = (await answer.json()) as { envdAccessToken: string };
+  const envdAccessToken = await runtimeTokenOf(server(), sandbox.sandboxId);
   const path = "shared.txt";
   const user = "user";
   const { signature } = await getSignature({ path, operation: "read", user, envdAccessToken });

@@ -41,18 +41,8 @@ function receiver(status: () => number = () => 200) {
   return { url: `http://127.0.0.1:${listener.port}/hook`, received };
 }
 
-async function call(of: TestServer, method: string, path: string, body?: unknown) {
-  const response = await fetch(`${of.url}${path}`, {
-    method,
-    headers: { "X-API-Key": of.apiKey },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
-}
-
 async function addHook(of: TestServer, url: string, events = [CREATED, KILLED]): Promise<string> {
-  const made = await call(of, "POST", "/events/webhooks", { name: "ours", url, events, signatureSecret: SECRET });
+  const made = await of.call("POST", "/events/webhooks", { name: "ours", url, events, signatureSecret: SECRET });
   expect(made.status).toBe(201);
   return made.body.id;
 }
@@ -73,16 +63,16 @@ test("a sandbox's life is told, signed, in the order that it is asked for", asyn
     expect(headers.get("e2b-signature")).toBe(digest);
     expect(headers.get("e2b-webhook-id")).toBe(webhook);
   }
-  const listed = await call(trusting(), "GET", `/events/sandboxes/${sandbox.sandboxId}?orderAsc=true`);
+  const listed = await trusting().call("GET", `/events/sandboxes/${sandbox.sandboxId}?orderAsc=true`);
   expect(listed.body.map(({ type }: { type: string }) => type)).toEqual([CREATED, KILLED]);
   expect(listed.body[1].eventData.execution).toMatchObject({ vcpu_count: 2, memory_mb: 1024 });
-  const sent = await call(trusting(), "GET", `/events/webhooks/${webhook}/deliveries`);
+  const sent = await trusting().call("GET", `/events/webhooks/${webhook}/deliveries`);
   expect(sent.body.data).toHaveLength(2);
-  const stats = async () => (await call(trusting(), "GET", `/events/webhooks/${webhook}/stats`)).body;
+  const stats = async () => (await trusting().call("GET", `/events/webhooks/${webhook}/stats`)).body;
   // A delivery counts once its response is back.
   await until("both are counted", async () => (await stats()).total === 2);
   expect(await stats()).toMatchObject({ total: 2, failed: 0 });
-  expect((await call(trusting(), "DELETE", `/events/webhooks/${webhook}`)).status).toBe(200);
+  expect((await trusting().call("DELETE", `/events/webhooks/${webhook}`)).status).toBe(200);
 });
 
 test("an event that a receiver could not take is brought again", async () => {
@@ -93,7 +83,7 @@ test("an event that a receiver could not take is brought again", async () => {
   await until("it is heard twice", () => received.length === 2);
   expect(received[1]?.body).toBe(received[0]?.body ?? "");
   expect(received[1]?.headers.get("e2b-delivery-id")).toBe(received[0]?.headers.get("e2b-delivery-id") ?? "");
-  await Promise.all([sandbox.kill(), call(trusting(), "DELETE", `/events/webhooks/${webhook}`)]);
+  await Promise.all([sandbox.kill(), trusting().call("DELETE", `/events/webhooks/${webhook}`)]);
 });
 
 test("an event that was recorded before the server was killed is brought by the next", async () => {
@@ -120,7 +110,7 @@ describe("a server that guards its inside", () => {
     const { url, received } = receiver();
     for (const inside of [url, "http://169.254.169.254/", "http://198.18.0.2:49983/", "http://[::ffff:127.0.0.1]/"]) {
       const body = { name: "x", url: inside, events: [CREATED], signatureSecret: SECRET };
-      expect((await call(server(), "POST", "/events/webhooks", body)).status).toBe(400);
+      expect((await server().call("POST", "/events/webhooks", body)).status).toBe(400);
     }
     expect(received).toEqual([]);
   });
@@ -131,7 +121,7 @@ describe("a server that guards its inside", () => {
     const outside = await addHook(server(), `http://${OUTSIDE}/hook`, [CREATED]);
     const sandbox = await Sandbox.create(server().options);
     const tried = async (id: string) =>
-      (await call(server(), "GET", `/events/webhooks/${id}/deliveries`)).body.data[0]?.attempts[0];
+      (await server().call("GET", `/events/webhooks/${id}/deliveries`)).body.data[0]?.attempts[0];
     await until(
       "both were tried",
       async () => (await tried(inside)) !== undefined && (await tried(outside)) !== undefined,

@@ -21,9 +21,9 @@ interface Entry {
 }
 
 async function entries(id: string, query = "", of: TestServer = server()): Promise<Entry[]> {
-  const response = await fetch(`${of.url}/v2/sandboxes/${id}/logs${query}`, { headers: { "X-API-Key": of.apiKey } });
-  expect(response.status).toBe(200);
-  return ((await response.json()) as { logs: Entry[] }).logs;
+  const { status, body } = await of.call("GET", `/v2/sandboxes/${id}/logs${query}`);
+  expect(status).toBe(200);
+  return body.logs;
 }
 
 const has = (fields: Record<string, string>) => (log: Entry[]) =>
@@ -176,14 +176,9 @@ test("a log goes on across a pause, and that of a copy begins with the copy", as
   const times = log.map(({ timestamp }) => timestamp);
   expect(times).toEqual(times.toSorted());
 
-  const response = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}/fork`, {
-    method: "POST",
-    headers: { "X-API-Key": server().apiKey },
-    body: JSON.stringify({ count: 1 }),
-  });
-  expect(response.status).toBe(201);
-  const [{ sandbox: made } = { sandbox: undefined }] = (await response.json()) as { sandbox?: { sandboxID: string } }[];
-  const copy = await Sandbox.connect(made?.sandboxID ?? "", server().options);
+  const fork = await server().call("POST", `/sandboxes/${sandbox.sandboxId}/fork`, { count: 1 });
+  expect(fork.status).toBe(201);
+  const copy = await Sandbox.connect(fork.body[0].sandbox.sandboxID, server().options);
   await copy.commands.run("true # in-the-copy");
   const ofCopy = await logWith(copy.sandboxId, has({ event_type: "process_end", command: "in-the-copy" }));
   expect(JSON.stringify(ofCopy)).not.toContain("-the-pause");

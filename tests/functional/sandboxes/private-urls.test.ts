@@ -106,13 +106,9 @@ describe("a private sandbox", () => {
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
 
 test("the runtime of a private sandbox that is not secured is guarded by the same token", async () => {
-  const body = JSON.stringify({ templateID: "base", network: { allowPublicTraffic: false } });
-  const made = await fetch(`${server().url}/sandboxes`, {
-    method: "POST",
-    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
-    body,
-  });
-  const { sandboxID, trafficAccessToken, envdAccessToken } = (await made.json()) as Record<string, string | null>;
+  const wanted = { templateID: "base", network: { allowPublicTraffic: false } };
+  const made = await server().call("POST", "/sandboxes", wanted);
+  const { sandboxID, trafficAccessToken, envdAccessToken } = made.body as Record<string, string | null>;
   expect([made.status, envdAccessToken]).toEqual([201, null]);
   const at = { sandboxId: sandboxID ?? "" };
   const headers = { "E2B-Traffic-Access-Token": trafficAccessToken ?? "" };

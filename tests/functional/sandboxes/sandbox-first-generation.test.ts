@@ -10,15 +10,7 @@ interface Created {
   envdAccessToken: string | null;
 }
 
-async function call(method: string, path: string, body?: unknown): Promise<{ status: number; body: unknown }> {
-  const answer = await fetch(`${server().url}${path}`, {
-    method,
-    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await answer.text();
-  return { status: answer.status, body: text === "" ? undefined : JSON.parse(text) };
-}
+const call = (method: string, path: string, body?: unknown) => server().call(method, path, body);
 
 async function create(options: Record<string, unknown>): Promise<Created> {
   const { status, body } = await call("POST", "/sandboxes", { templateID: "base", ...options });

@@ -74,11 +74,7 @@ describe("a template of files, commands, variables, a user and a folder", () => 
     expect(await Template.exists("first:v1", server().options)).toBe(true);
     expect(await Template.exists("first:other", server().options)).toBe(false);
     await Template.build(Template().fromTemplate("base"), "short", server().options);
-    const gone = await fetch(`${server().url}/templates/short`, {
-      method: "DELETE",
-      headers: { "X-API-Key": server().apiKey },
-    });
-    expect(gone.status).toBe(204);
+    expect((await server().call("DELETE", "/templates/short")).status).toBe(204);
     expect(await Template.exists("short", server().options)).toBe(false);
   });
 });
@@ -149,9 +145,7 @@ describe("a build that is under way ends at once, with all that it runs,", () =>
 
   test("when its template is deleted", async () => {
     const { ended } = await underWay("unwanted", 31416);
-    const headers = { "X-API-Key": server().apiKey };
-    const { status } = await fetch(`${server().url}/templates/unwanted`, { method: "DELETE", headers });
-    expect(status).toBe(204);
+    expect((await server().call("DELETE", "/templates/unwanted")).status).toBe(204);
     await ended();
   });
 });

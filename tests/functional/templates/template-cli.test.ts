@@ -33,8 +33,7 @@ function own(listed: readonly Listed[]): Listed[] {
 
 /** The templates according to the server: each start of the command line takes a second. */
 async function there(): Promise<Listed[]> {
-  const response = await fetch(`${server().url}/templates`, { headers: { "X-API-Key": server().apiKey } });
-  return own((await response.json()) as Listed[]);
+  return own((await server().call("GET", "/templates")).body);
 }
 
 describe("e2b template", () => {

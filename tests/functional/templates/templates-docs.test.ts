@@ -48,13 +48,9 @@ async function isBuiltBy(example: () => Promise<unknown>): Promise<void> {
 
 /** How many builds of the template are ready. */
 async function builds(): Promise<number> {
-  const headers = { "X-API-Key": server().apiKey };
-  const { templateID } = (await (await fetch(`${server().url}/templates/aliases/site`, { headers })).json()) as {
-    templateID?: string;
-  };
+  const { templateID } = (await server().call("GET", "/templates/aliases/site")).body;
   if (templateID === undefined) return 0;
-  const response = await fetch(`${server().url}/templates/${templateID}`, { headers });
-  const { builds: all } = (await response.json()) as { builds: { status: string }[] };
+  const all = (await server().call("GET", `/templates/${templateID}`)).body.builds as { status: string }[];
   return all.filter(({ status }) => status === "ready").length;
 }
 

@@ -76,12 +76,8 @@ test("a resume whose open file is gone is 422 and names it; without memory it st
   await sandbox.pause();
   await volume.remove("/held", volumes.at);
   await expect(Sandbox.connect(sandbox.sandboxId, server().options)).rejects.toThrow(/422.*\/mnt\/data\/held.*gone/);
-  const answer = await fetch(`${server().url}/sandboxes/${sandbox.sandboxId}/resume`, {
-    method: "POST",
-    headers: { "X-API-Key": server().apiKey },
-    body: JSON.stringify({ memory: false }),
-  });
-  expect(answer.status).toBe(201);
+  const { status } = await server().call("POST", `/sandboxes/${sandbox.sandboxId}/resume`, { memory: false });
+  expect(status).toBe(201);
   const again = await Sandbox.connect(sandbox.sandboxId, server().options);
   await again.files.write("/mnt/data/again", "x");
   expect(await volume.exists("/again", volumes.at)).toBe(true);
@@ -122,10 +118,8 @@ test("all that is wrong with mounts is said at once, and no sandbox is made", as
       { name: "nada", path: "" },
     ],
   };
-  const headers = { "X-API-Key": server().apiKey };
-  const answer = await fetch(`${server().url}/sandboxes`, { method: "POST", headers, body: JSON.stringify(body) });
-  const { message } = (await answer.json()) as { message: string };
-  expect(answer.status).toBe(400);
+  const refusal = await server().call("POST", "/sandboxes", body);
+  expect(refusal.status).toBe(400);
   for (const said of [
     '[1]: there is no volume "nowhere"',
     '[1]: the path "relative" is not absolute',
@@ -137,7 +131,7 @@ test("all that is wrong with mounts is said at once, and no sandbox is made", as
     '[6]: the path "/" is the system\'s',
     "[7]: its path is empty",
   ]) {
-    expect(message).toContain(said);
+    expect(refusal.body.message).toContain(said);
   }
   expect(await Sandbox.list(options).nextItems()).toEqual([]);
 });

@@ -91,12 +91,8 @@ describe("files", () => {
   });
 
   test("that do not fit into the volume are refused as a full disk is, however much is still to come", async () => {
-    const answer = await fetch(`${server().url}/volumes`, {
-      method: "POST",
-      headers: { "X-API-Key": server().apiKey },
-      body: JSON.stringify({ name: `small-${process.pid}`, sizeMB: 32 }),
-    });
-    const { volumeID, name, token } = (await answer.json()) as { volumeID: string; name: string; token: string };
+    const { body } = await server().call("POST", "/volumes", { name: `small-${process.pid}`, sizeMB: 32 });
+    const { volumeID, name, token } = body as { volumeID: string; name: string; token: string };
     const small = new Volume(volumeID, name, token);
     const writing = small.writeFile("/big", new Blob([new Uint8Array(200 * 1024 * 1024)]), volumes.at);
     await expect(writing).rejects.toThrow(/507.*full|not enough/i);

@@ -7,6 +7,7 @@ import { Sandbox } from "e2b";
 import { DataFolder } from "../../../src/system/data-folder.ts";
 import { recordOf } from "../../support/inside.ts";
 import { sharedServer } from "../../support/shared-server.ts";
+import { forked, resumed } from "../attacks/lives.ts";
 
 const LIFE = { timeoutMs: 600_000 };
 const server = sharedServer();
@@ -66,18 +67,6 @@ libc.mq_unlink(b"/%d" % os.getpid())
 const ALL = "pipe 65536\ndescriptor sent\nsignals 100\nqueue True\ninotify True\n";
 
 const create = () => Sandbox.create({ ...server().options, ...LIFE });
-
-async function resumed(sandbox: Sandbox): Promise<Sandbox> {
-  await sandbox.pause();
-  await sandbox.connect(LIFE);
-  return sandbox;
-}
-
-async function forked(sandbox: Sandbox): Promise<Sandbox> {
-  const [fork] = await sandbox.fork({ count: 1, ...LIFE });
-  if (!(fork instanceof Sandbox)) throw fork ?? new Error("nothing was forked");
-  return fork;
-}
 
 /** Resolves when it has all that it can get. */
 async function startHog(sandbox: Sandbox, user: string): Promise<void> {
