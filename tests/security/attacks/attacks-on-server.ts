@@ -252,12 +252,15 @@ const TENANCY: Attack[] = [
       ["src/builder/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
       [COPIES, "neither the secret nor its like is in what they were made from"],
       [ISOLATION_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
-      ["tests/security/secrets.test.ts", "none is in an answer, an error, a log of a sandbox or of a build, or a list"],
       [
-        "tests/security/secrets.test.ts",
+        "tests/security/alone/secrets.test.ts",
+        "none is in an answer, an error, a log of a sandbox or of a build, or a list",
+      ],
+      [
+        "tests/security/alone/secrets.test.ts",
         "none is in the arguments or the environment of any process but those that it was given to",
       ],
-      ["tests/security/secrets.test.ts", "each is in those files alone that need it, and they are root's alone"],
+      ["tests/security/alone/secrets.test.ts", "each is in those files alone that need it, and they are root's alone"],
     ],
   },
   {

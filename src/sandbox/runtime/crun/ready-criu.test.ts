@@ -1,5 +1,6 @@
 /** One CRIU process is started ahead of demand. */
 import { expect, test } from "bun:test";
+import { untilTrue } from "../../../base/testing/until.ts";
 import type { CriuProcess } from "./criu-process.ts";
 import { ReadyCriu } from "./ready-criu.ts";
 
@@ -29,8 +30,7 @@ test("the first is started when it is needed, and the next when that is done", a
   expect(ends.length).toBe(1);
   ready.renewSoon();
   expect(ends.length).toBe(1);
-  await Bun.sleep(RENEWED_MS);
-  expect(ends.length).toBe(2);
+  await untilTrue(() => ends.length === 2);
   expect(await ready.take()).toMatchObject({ cgroup: "no 2", ahead: true });
   expect(ends.length).toBe(2);
 });
@@ -53,7 +53,7 @@ test("one that has ended is not handed out", async () => {
   const { ready, ends } = readyOf();
   await ready.take();
   ready.renewSoon();
-  await Bun.sleep(RENEWED_MS);
+  await untilTrue(() => ends.length === 2);
   ends[1]?.();
   await Bun.sleep(0);
   expect(await ready.take()).toMatchObject({ cgroup: "no 3", ahead: false });
