@@ -224,7 +224,7 @@ test("no connection is refused while certificates change", async () => {
   await Promise.all(callers);
   expect(failed).toEqual([]);
   expect(listening.log).toHaveLength(CHANGES);
-}, 120_000);
+});
 
 test("one that clients will refuse is served at the start, with a line that says why", async () => {
   await using listening = await Listening.open();

@@ -61,7 +61,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     expect(f.host.checkpoints.toSorted()).toEqual(kept.toSorted());
     expect(f.host.collisions).toEqual([]);
     for (const { id } of running) await f.call("DELETE", `/sandboxes/${id}`);
-  }, 120_000);
+  });
 
   test("concurrent operations on templates do not deadlock", async () => {
     const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
@@ -91,7 +91,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       expect(new Set(holders.map((holder) => holder?.id)).size).toBe(1);
       expect((await f.store.templates.byId(own))?.buildCount).toBe(3);
     }
-  }, 120_000);
+  });
 
   test("concurrent builds of one name do not deadlock, and one goes on", async () => {
     for (let round = 0; round < 8; round++) {
@@ -113,7 +113,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       // This also ends waiting builds, of which a team may have only a few.
       expect((await f.call("DELETE", `/templates/${name}`)).status).toBe(204);
     }
-  }, 120_000);
+  });
 
   test("a restart takes back what runs", async () => {
     const id = await f.create({ timeout: 60 });

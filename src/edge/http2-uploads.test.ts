@@ -57,7 +57,7 @@ test("unread bodies of one connection are not buffered, and arrive complete late
       ?.content.toString();
   await until("all are answered", () => streams.every((stream) => answerOf(stream) !== undefined));
   expect(new Set(streams.map(answerOf))).toEqual(new Set([String(BODY_BYTES)]));
-}, 60_000);
+});
 
 // Each frame costs some microseconds, whatever its size: 40 000 in one read delay all others by half a second.
 test("a body in tiny frames arrives whole, and leaves turns of the event loop to others", async () => {

@@ -91,7 +91,7 @@ describe("executions in one context", () => {
     await first.lines;
     for (const { end } of waiting) await end;
     expect(server.kernels[0]?.cells).toHaveLength(EXECUTIONS_WAITING_MAX + 1);
-  }, 30_000);
+  });
 });
 
 test("an execution that says nothing has keepalives, while it runs and while it waits", async () => {
@@ -104,7 +104,7 @@ test("an execution that says nothing has keepalives, while it runs and while it 
   const [first, second] = [types(await running.lines), types(await waiting.lines)];
   expect(first).toContain("keepalive");
   expect(second[0]).toBe("keepalive");
-}, 30_000);
+});
 
 describe("a client that leaves", () => {
   test("while it waits is dropped, and what runs goes on", async () => {
@@ -141,7 +141,7 @@ describe("a client that leaves", () => {
     expect(textOf(await run(server, "say next"))).toBe("next");
     expect(server.kernels.map(({ isAlive }) => isAlive)).toEqual([false, true]);
     expect(server.kernels[0]?.interrupts).toBeGreaterThan(1);
-  }, 30_000);
+  });
 });
 
 describe("a kernel", () => {
@@ -213,7 +213,7 @@ describe("a kernel", () => {
     server.kernels[1]?.interrupt();
     await running.lines;
     await untilTrue(() => server.kernels.length === 3);
-  }, 30_000);
+  });
 
   test("draws new seeds before its first code in another sandbox, and not again", async () => {
     await using server = await scriptedServer();

@@ -31,7 +31,7 @@ test("one that ends again and again rests, and says so; others answer", async ()
     /the server ann ends again and again; a call in \d+ s starts it anew. Last: exit code 3; .*ann was told to end/,
   );
   expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
-}, 60_000);
+});
 
 test("one whose folder is gone when it should be started again rests, too", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-mcp-"));
@@ -54,7 +54,7 @@ test("one whose folder is gone when it should be started again rests, too", asyn
   while (!said.includes("again and again")) said = await call("greet");
   expect(said).toContain("Last: not begun: ENOENT");
   await own.close();
-}, 60_000);
+});
 
 test("a message of more bytes than allowed ends its server, not the gateway", async () => {
   const client = await gateway().connect();
@@ -64,7 +64,7 @@ test("a message of more bytes than allowed ends its server, not the gateway", as
     `ended by the gateway, for a message of more than ${MESSAGE_MAX_BYTES} bytes`,
   );
   expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
-}, 60_000);
+});
 
 test("of a server that floods, a client that does not read gets what there is room for; others are answered", async () => {
   const COUNT = 2_000;
@@ -77,7 +77,7 @@ test("of a server that floods, a client that does not read gets what there is ro
   const arrived = (await stream.text()).match(/notifications\/message/g)?.length ?? 0;
   expect(arrived).toBeGreaterThanOrEqual(UNREAD_NOTIFICATIONS_MAX);
   expect(arrived).toBeLessThan(COUNT);
-}, 60_000);
+});
 
 describe("a gateway does not start, and leaves no process, when a server", () => {
   const start = (argv: readonly string[]) =>

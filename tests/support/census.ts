@@ -77,7 +77,7 @@ export async function census(dataFolder: string): Promise<Census> {
 export async function settledCensus(
   dataFolder: string,
   wanted: Readonly<Partial<Census>>,
-  withinMs = 30_000,
+  withinMs = 120_000,
 ): Promise<Census> {
   const deadline = performance.now() + withinMs;
   for (;;) {

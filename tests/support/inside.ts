@@ -8,7 +8,7 @@ import type { SandboxRecord } from "../../src/sandbox/sandbox-record.ts";
 import { run } from "../../src/system/command.ts";
 import type { DataFolder } from "../../src/system/data-folder.ts";
 
-const UP_WITHIN_MS = 30_000;
+const UP_WITHIN_MS = 120_000;
 
 export function recordOf(data: DataFolder, id: string): SandboxRecord {
   return JSON.parse(readFileSync(join(data.sandboxesFolder, id, "record.json"), "utf8"));

@@ -14,7 +14,7 @@ import { DataFolder, dataFolderOf, otherServers } from "../../src/system/data-fo
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const TEST_ROOT = "/var/tmp/sandlot-test";
 const PROJECT = join(import.meta.dir, "../..");
-const READY_MS = 60_000;
+const READY_MS = 180_000;
 
 export interface TestServer {
   url: string;

@@ -10,8 +10,6 @@ import { DEFINITIONS } from "../../templates/definitions.ts";
 import { newDataFolder, startServer, type TestServer, takeLeftDataFolder } from "./server.ts";
 
 const LEFT_MAX_PAGES = 50;
-/** All that a file has left, on a busy machine. */
-const ENDED_WITHIN_MS = 60_000;
 /** The templates that every server lists. */
 export const BUILT_IN: ReadonlySet<string> = new Set(DEFINITIONS.map(({ id }) => id));
 
@@ -45,7 +43,7 @@ export function serverShared(wanted: SharedServer): () => TestServer {
     if (server === undefined) return;
     if (!isRunning(server.pid)) throw new Error(`the shared server ended under this file:\n${server.output()}`);
     await endAllOn(server);
-  }, ENDED_WITHIN_MS);
+  });
   return () => {
     const server = current.get(name);
     if (server === undefined) throw new Error("the server runs only while tests do");

@@ -6,7 +6,7 @@ import type { TestServer } from "./server.ts";
 import { serverShared } from "./shared-server.ts";
 
 /** The root filesystem is in the cache by then, but a busy machine is slow all the same. */
-const BUILT_WITHIN_MS = 300_000;
+const BUILT_WITHIN_MS = 600_000;
 
 export function templateServer(name: string): () => TestServer {
   // No ready sandboxes: one such server may run beside each concurrent file.

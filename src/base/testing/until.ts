@@ -21,7 +21,7 @@ export async function untilTrue(isSo: Condition, withinMs?: number): Promise<voi
   await until(String(isSo), isSo, withinMs);
 }
 
-/** Resolves with a count that has begun to grow and has then stayed the same for a moment: nothing else shows the end. */
+/** Resolves with a count that has grown and then stayed the same for a moment: nothing else shows its end. */
 export async function untilStill(count: () => number): Promise<number> {
   let before = 0;
   await until("a count stays as it is", async () => {

@@ -12,7 +12,7 @@ import { cgroupOfEdge } from "../../system/cgroup/edge-memory.ts";
 import { run } from "../../system/command.ts";
 import { LIMITS, PROCESSES, StartedEdge } from "../testing/started-edge.ts";
 
-const TEST_MS = 120_000;
+const TEST_MS = 300_000;
 const MIB = 1024 * 1024;
 /** A service that begins its responses and ends them when it is stopped. */
 function holding() {

@@ -114,6 +114,6 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       f.host.beforeCreate = f.host.beforeResume = async () => undefined;
       for (const { id } of await f.store.sandboxes.inState("running")) await pause(id);
       expect(await free()).toBe(5);
-    }, 120_000);
+    });
   });
 });

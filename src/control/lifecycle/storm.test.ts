@@ -244,7 +244,7 @@ test(`a storm of ${CALLS} calls: one winner each, nothing stuck, lost or leaked 
   const successes = new Set(storm.calls.filter(({ status }) => status < 300).map(({ op }) => op));
   expect(successes.size).toBeGreaterThan(0);
   expect(successes).toEqual(new Set(storm.calls.map(({ op }) => op)));
-}, 120_000);
+});
 
 describe("the model finds", () => {
   const plants: Record<string, Plant> = {
@@ -285,17 +285,13 @@ describe("the model finds", () => {
     },
   };
 
-  test.each(Object.keys(plants))(
-    "%s",
-    async (name) => {
-      const found = [];
-      // Which storm it takes is chance, for an unlucky one may never be at the right place at the right time: one in
-      // four is.
-      for (let seed = 1; seed <= 40 && found.length === 0; seed++) {
-        found.push(...(await Storm.blow(seed, 1_000, plants[name])).model.faults);
-      }
-      expect(found).not.toEqual([]);
-    },
-    180_000,
-  );
+  test.each(Object.keys(plants))("%s", async (name) => {
+    const found = [];
+    // Which storm it takes is chance, for an unlucky one may never be at the right place at the right time: one in
+    // four is.
+    for (let seed = 1; seed <= 40 && found.length === 0; seed++) {
+      found.push(...(await Storm.blow(seed, 1_000, plants[name])).model.faults);
+    }
+    expect(found).not.toEqual([]);
+  });
 });

@@ -116,7 +116,7 @@ test(`${REQUESTS} damaged requests leave the daemon as it was (SANDLOT_TEST_SEED
   expect(guest.pid).toBe(pid);
   process.kill(pid, 0);
   expect((await guest.memoryKib()).peak).toBeLessThan(MEMORY_MAX_KIB);
-}, 120_000);
+});
 
 /** In one of three tries: other work on the machine may delay one of them. */
 async function healthWithinASecond(): Promise<number> {

@@ -21,9 +21,6 @@ import {
 } from "../../testing/watching.ts";
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "./watchers.ts";
 
-/** For tests that do a lot, on a machine that has a lot to do. */
-const LONG_MS = 120_000;
-
 const guest = await guestOfFile();
 let home: string;
 let count = 0;
@@ -65,31 +62,27 @@ describe("the end of a stream", () => {
   test.each([
     ["listens", true],
     ["has stopped reading", false],
-  ])(
-    "that a client who %s breaks off releases the watch",
-    async (_, listens) => {
-      mkdirSync(`${home}/a/b`, { recursive: true });
-      const body = Buffer.from(envelope({ path: home, recursive: true }));
-      const socket = connect(guest.port, "127.0.0.1");
-      socket.write(
-        "POST /filesystem.Filesystem/WatchDir HTTP/1.1\r\nHost: guest\r\nContent-Type: application/connect+json\r\n" +
-          `Content-Length: ${body.length}\r\n\r\n`,
-      );
-      socket.write(body);
-      await once(socket, "readable");
-      await untilWatched(3);
-      if (listens) socket.resume();
-      // More than the socket holds, less than the daemon's buffer, and each time less than the kernel's queue.
-      for (let round = 0; round < 3; round++) {
-        await churn(4_000, 250);
-        expect((await guest.fetch("/health")).status).toBe(204);
-      }
-      expect(watches()[0]).toBe(3);
-      socket.destroy();
-      await untilReleased();
-    },
-    LONG_MS,
-  );
+  ])("that a client who %s breaks off releases the watch", async (_, listens) => {
+    mkdirSync(`${home}/a/b`, { recursive: true });
+    const body = Buffer.from(envelope({ path: home, recursive: true }));
+    const socket = connect(guest.port, "127.0.0.1");
+    socket.write(
+      "POST /filesystem.Filesystem/WatchDir HTTP/1.1\r\nHost: guest\r\nContent-Type: application/connect+json\r\n" +
+        `Content-Length: ${body.length}\r\n\r\n`,
+    );
+    socket.write(body);
+    await once(socket, "readable");
+    await untilWatched(3);
+    if (listens) socket.resume();
+    // More than the socket holds, less than the daemon's buffer, and each time less than the kernel's queue.
+    for (let round = 0; round < 3; round++) {
+      await churn(4_000, 250);
+      expect((await guest.fetch("/health")).status).toBe(204);
+    }
+    expect(watches()[0]).toBe(3);
+    socket.destroy();
+    await untilReleased();
+  });
 
   // Seen to fail: without throwing the signal's reason at the end, the stream ends as if all were well.
   timed("comes with the deadline of the call, between keepalives, and releases the watch", async () => {
@@ -100,64 +93,56 @@ describe("the end of a stream", () => {
     await untilReleased();
   });
 
-  test(
-    "comes at once when the kernel has lost events",
-    async () => {
-      // Seen to fail: with the overflow event ignored, the stream goes on and clients do not notice the loss.
-      await using told = await StreamedWatch.open(guest, { path: home });
-      const watcherId = await createWatcher(guest, { path: home });
-      const queue = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));
-      process.kill(guest.pid, "SIGSTOP");
-      try {
-        await churn(queue / 2 + 100, 20);
-      } finally {
-        process.kill(guest.pid, "SIGCONT");
-      }
-      let events = 0;
-      let last = await told.next();
-      for (; last.error === undefined; last = await told.next()) events++;
-      expect(events).toBe(queue);
-      expect(last.error).toMatchObject({ code: "internal", message: expect.stringContaining("max_queued_events") });
-      for (let again = 0; again < 2; again++) {
-        expect(await call("GetWatcherEvents", { watcherId })).toMatchObject({ status: 500, code: "internal" });
-      }
-      await untilReleased();
-      expect((await remove(watcherId)).status).toBe(200);
-    },
-    LONG_MS,
-  );
+  test("comes at once when the kernel has lost events", async () => {
+    // Seen to fail: with the overflow event ignored, the stream goes on and clients do not notice the loss.
+    await using told = await StreamedWatch.open(guest, { path: home });
+    const watcherId = await createWatcher(guest, { path: home });
+    const queue = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));
+    process.kill(guest.pid, "SIGSTOP");
+    try {
+      await churn(queue / 2 + 100, 20);
+    } finally {
+      process.kill(guest.pid, "SIGCONT");
+    }
+    let events = 0;
+    let last = await told.next();
+    for (; last.error === undefined; last = await told.next()) events++;
+    expect(events).toBe(queue);
+    expect(last.error).toMatchObject({ code: "internal", message: expect.stringContaining("max_queued_events") });
+    for (let again = 0; again < 2; again++) {
+      expect(await call("GetWatcherEvents", { watcherId })).toMatchObject({ status: 500, code: "internal" });
+    }
+    await untilReleased();
+    expect((await remove(watcherId)).status).toBe(200);
+  });
 });
 
 describe("unread events", () => {
   // Seen to fail: without a bound on the buffer nothing ends, and the daemon grows with every event.
-  test(
-    "end the watching, stream or polled, and the daemon stays small",
-    async () => {
-      const answer = await guest.fetch("/filesystem.Filesystem/WatchDir", {
-        method: "POST",
-        headers: { "Content-Type": "application/connect+json" },
-        body: envelope({ path: home }),
-      });
-      const messages = envelopes(answer.body ?? expect.unreachable());
-      await messages.next();
-      const watcherId = await createWatcher(guest, { path: home });
-      // Each time less than the kernel's queue holds: an overflow would end the watch in another way.
-      for (let round = 0; watches().length > 0 && round < 50; round++) {
-        await churn(4_000);
-        expect((await guest.fetch("/health")).status).toBe(204);
-      }
-      expect(watches()).toEqual([]);
-      expect((await guest.memoryKib()).peak).toBeLessThan(220 * 1024);
-      for (let again = 0; again < 2; again++) {
-        expect(await call("GetWatcherEvents", { watcherId })).toMatchObject({ status: 500, code: "internal" });
-      }
-      let last: unknown;
-      for await (const { json } of messages) last = json;
-      expect(last).toMatchObject({ error: { code: "resource_exhausted" } });
-      expect((await remove(watcherId)).status).toBe(200);
-    },
-    LONG_MS,
-  );
+  test("end the watching, stream or polled, and the daemon stays small", async () => {
+    const answer = await guest.fetch("/filesystem.Filesystem/WatchDir", {
+      method: "POST",
+      headers: { "Content-Type": "application/connect+json" },
+      body: envelope({ path: home }),
+    });
+    const messages = envelopes(answer.body ?? expect.unreachable());
+    await messages.next();
+    const watcherId = await createWatcher(guest, { path: home });
+    // Each time less than the kernel's queue holds: an overflow would end the watch in another way.
+    for (let round = 0; watches().length > 0 && round < 50; round++) {
+      await churn(4_000);
+      expect((await guest.fetch("/health")).status).toBe(204);
+    }
+    expect(watches()).toEqual([]);
+    expect((await guest.memoryKib()).peak).toBeLessThan(220 * 1024);
+    for (let again = 0; again < 2; again++) {
+      expect(await call("GetWatcherEvents", { watcherId })).toMatchObject({ status: 500, code: "internal" });
+    }
+    let last: unknown;
+    for await (const { json } of messages) last = json;
+    expect(last).toMatchObject({ error: { code: "resource_exhausted" } });
+    expect((await remove(watcherId)).status).toBe(200);
+  });
 });
 
 describe("a flood", () => {
@@ -224,26 +209,22 @@ describe("polling watchers", () => {
   });
 
   // Seen to fail: with the count of polling watchers not compared, the one too many is made.
-  test(
-    "and streams are limited in number",
-    async () => {
-      const ids: string[] = [];
-      for (let at = 0; at < POLLING_WATCHERS_MAX; at++) ids.push(await createWatcher(guest, { path: home }));
-      expect(await call("CreateWatcher", { path: home })).toMatchObject({
-        code: "resource_exhausted",
-        message: expect.stringContaining(String(POLLING_WATCHERS_MAX)),
-      });
-      const streams: StreamedWatch[] = [];
-      while (streams.length < WATCHERS_MAX - ids.length) streams.push(await StreamedWatch.open(guest, { path: home }));
-      const refused = await StreamedWatch.open(guest, { path: home }).catch((thrown: Error) => thrown.message);
-      expect(refused).toContain("resource_exhausted");
-      for (const stream of streams) await stream[Symbol.asyncDispose]();
-      for (const id of ids) await remove(id);
-      await untilReleased();
-      await remove(await createWatcher(guest, { path: home }));
-    },
-    LONG_MS,
-  );
+  test("and streams are limited in number", async () => {
+    const ids: string[] = [];
+    for (let at = 0; at < POLLING_WATCHERS_MAX; at++) ids.push(await createWatcher(guest, { path: home }));
+    expect(await call("CreateWatcher", { path: home })).toMatchObject({
+      code: "resource_exhausted",
+      message: expect.stringContaining(String(POLLING_WATCHERS_MAX)),
+    });
+    const streams: StreamedWatch[] = [];
+    while (streams.length < WATCHERS_MAX - ids.length) streams.push(await StreamedWatch.open(guest, { path: home }));
+    const refused = await StreamedWatch.open(guest, { path: home }).catch((thrown: Error) => thrown.message);
+    expect(refused).toContain("resource_exhausted");
+    for (const stream of streams) await stream[Symbol.asyncDispose]();
+    for (const id of ids) await remove(id);
+    await untilReleased();
+    await remove(await createWatcher(guest, { path: home }));
+  });
 
   test("that cannot be made cost nothing", async () => {
     for (let at = 0; at < POLLING_WATCHERS_MAX + 1; at++) {
