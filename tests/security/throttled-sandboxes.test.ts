@@ -2,12 +2,12 @@
  * A server that limits what each sandbox may send, receive, read and write per second. The tests only check upper
  * bounds, because a busy machine may be slower.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { Sandbox } from "e2b";
 import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name.ts";
 import { LONG } from "../support/long.ts";
-import { newDataFolder, startServer, type TestServer, tearDownServer } from "../support/server.ts";
+import { serverOfFile } from "../support/server-of-file.ts";
 
 const MIB = 1024 * 1024;
 const BANDWIDTH_MBIT = 40;
@@ -22,20 +22,15 @@ const TO_THE_DISK: Readonly<Record<RuntimeName, string>> = { crun: "oflag=direct
 
 // Behind runsc: in the long run of the tests.
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
-  let server: TestServer;
+  const server = serverOfFile(`throttled-${runtime}`, {
+    SANDLOT_READY: "0",
+    SANDLOT_WALL: runtime,
+    SANDLOT_BANDWIDTH_MBIT: String(BANDWIDTH_MBIT),
+    SANDLOT_DISK_MB_PER_SECOND: String(DISK_MB),
+  });
   let sandbox: Sandbox;
   beforeAll(async () => {
-    server = await startServer(newDataFolder(`throttled-${runtime}`), {
-      SANDLOT_READY: "0",
-      SANDLOT_WALL: runtime,
-      SANDLOT_BANDWIDTH_MBIT: String(BANDWIDTH_MBIT),
-      SANDLOT_DISK_MB_PER_SECOND: String(DISK_MB),
-    });
-    sandbox = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
-  });
-  afterAll(async () => {
-    await server.stop();
-    await tearDownServer(server.dataFolder);
+    sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   });
 
   async function msOf(work: () => Promise<unknown>): Promise<number> {
