@@ -161,5 +161,5 @@ test(
     expect(left("checkpoints")).toEqual([]);
     expect([...left("images"), ...left("layers")].filter((name) => name.includes("."))).toEqual([]);
   },
-  BLOW_MS + LONGER_MS + 120_000,
+  BLOW_MS + LONGER_MS + 300_000,
 );

@@ -19,7 +19,6 @@ import { foldersOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
 import { Stage } from "./stage.ts";
 
-const BUILD_MS = 60_000;
 const SAMPLE = 2;
 const MOMENTS = 5;
 /** How often a moment is looked for that a busy machine lets slip. */
@@ -105,7 +104,7 @@ class Scene {
     const { server } = this.stage;
     const build = await Template.buildInBackground(template, name, server.options);
     const path = `/templates/${build.templateId}/builds/${build.buildId}/status?level=debug`;
-    await until(`it says ${accident.says}`, async () => this.#said(path, accident.says), BUILD_MS);
+    await until(`it says ${accident.says}`, async () => this.#said(path, accident.says));
     await Bun.sleep(accident.afterMs);
     await this.stage.restart();
     const faults: string[] = [];

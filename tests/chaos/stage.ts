@@ -6,7 +6,7 @@ import { freezerOf } from "../../src/system/cgroup/freezer.ts";
 import { tagOf } from "../support/census.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 
-const ASK_MS = 60_000;
+const ASK_MS = 120_000;
 
 /** The response to a request; undefined if the server was gone before it responded. */
 export interface Answer {
