@@ -8,6 +8,7 @@ import type { ConnectionRelay } from "../../src/sandbox/network/egress-rules.ts"
 import { Network } from "../../src/sandbox/network/network.ts";
 import { run } from "../../src/system/command.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
+import { PATIENT } from "../support/egress/probing.ts";
 import { until } from "../support/until.ts";
 
 const PROBE = join(import.meta.dir, "../support/services/probe.py");
@@ -131,8 +132,9 @@ class PluggedNamespace {
   }
 
   /** Those of `probes` that are answered. */
-  async reached(probes: readonly string[]): Promise<string[]> {
-    return linesOf(await run(this.command(["python3", PROBE, ...probes])));
+  async reached(probes: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string[]> {
+    const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    return linesOf(await run(this.command(["env", ...settings, "python3", PROBE, ...probes])));
   }
 
   /** The answer to a line sent there. */
@@ -156,22 +158,22 @@ except OSError as error:
   }
 }
 
-/** These probes are answered, and no others of `probes`. A probe waits only a moment, so open ones are retried. */
+/** These probes are answered, after retries, and no others of `probes`. */
 export async function expectOnly(
   plugged: PluggedNamespace,
   open: readonly string[],
   probes: readonly string[],
 ): Promise<void> {
-  const found = new Set<string>();
+  let silent = open;
   await until(
-    () => `${open} answer; these do: ${[...found]}`,
+    () => `${open} answer; these do not: ${silent}`,
     async () => {
-      const answering = await plugged.reached(probes);
-      expect(open).toEqual(expect.arrayContaining(answering));
-      for (const probe of answering) found.add(probe);
-      return found.size === open.length;
+      const found = await plugged.reached(silent, PATIENT);
+      silent = silent.filter((probe) => !found.includes(probe));
+      return silent.length === 0;
     },
   );
+  expect(await plugged.reached(probes.filter((probe) => !open.includes(probe)))).toEqual([]);
 }
 
 /** Those of `probes` that are answered to a process of this machine. */

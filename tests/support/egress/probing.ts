@@ -26,22 +26,25 @@ export async function giveProbes(sandbox: Sandbox): Promise<void> {
   }
 }
 
+/** How long a probe waits that should be answered: on a busy machine an answer takes a while. */
+export const PATIENT: Readonly<Record<string, string>> = { PROBE_SECONDS: "10" };
+
 /** Those of `probes`, such as "tcp 1.1.1.1 80" (services/probe.py), that are answered. */
-export async function reached(sandbox: Sandbox, probes: readonly string[]): Promise<string[]> {
+export async function reached(sandbox: Sandbox, probes: readonly string[], more = {}): Promise<string[]> {
   const quoted = probes.map((probe) => `'${probe}'`).join(" ");
   // One try for a name, not the resolver's usual four of five seconds: the probes are to end together.
-  const envs = { RES_OPTIONS: "attempts:1 timeout:1" };
+  const envs = { RES_OPTIONS: "attempts:1 timeout:1", ...more };
   const { stdout } = await sandbox.commands.run(`python3 /tmp/probe.py ${quoted}`, { user: "root", envs });
   return stdout.split("\n").filter((line) => line !== "");
 }
 
-/** All of `probes` are answered. A probe waits only a moment, so unanswered ones are retried. */
+/** All of `probes` are answered; unanswered ones are retried. */
 export async function expectReached(sandbox: Sandbox, probes: readonly string[]): Promise<void> {
   let silent = probes;
   await until(
     () => `${JSON.stringify(silent)} answer, as the others of ${JSON.stringify(probes)} do`,
     async () => {
-      const found = await reached(sandbox, silent);
+      const found = await reached(sandbox, silent, PATIENT);
       silent = silent.filter((probe) => !found.includes(probe));
       return silent.length === 0;
     },
