@@ -22,7 +22,6 @@ import { BUILD_LIMITS_DEFAULT, type BuildLimits } from "./builds/build-limits.ts
 import type { TemplateOf } from "./builds/build-plan.ts";
 import { Builds } from "./builds/builds.ts";
 import { BuiltinBuilds } from "./builds/builtin-builds.ts";
-import { UploadSweep } from "./builds/upload-sweep.ts";
 import { Uploads } from "./builds/uploads.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
@@ -136,7 +135,7 @@ export function createControl(services: ControlServices): Control {
   });
   const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };
   const secret = services.linkSecret ?? crypto.getRandomValues(new Uint8Array(32));
-  const uploads = new Uploads(services, secret, buildLimits.uploadMaxBytes);
+  const uploads = new Uploads({ ...services, idleClock, background }, secret, buildLimits.uploadMaxBytes);
   const builds = new Builds(
     {
       store,
@@ -155,7 +154,6 @@ export function createControl(services: ControlServices): Control {
     buildLimits,
   );
   const builtins = new BuiltinBuilds({ store, builds, clock, ids, background, idleClock }, services.definitions ?? []);
-  const uploadSweep = new UploadSweep({ clock: idleClock, background, uploads, builds });
   const volumes = new Volumes({ store, host, clock, ids, log, background }, services.volumeBounds);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
@@ -221,7 +219,7 @@ export function createControl(services: ControlServices): Control {
       await volumes.start();
       await activity.start();
       builtins.start();
-      uploadSweep.start();
+      uploads.start(() => builds.filesInUse);
       privateNetworks.start();
       readyOrders.start();
       housekeeping.soon();
@@ -240,7 +238,6 @@ export function createControl(services: ControlServices): Control {
       housekeeping.close();
       lifecycle.beginClose();
       uploads.close();
-      uploadSweep.close();
       privateNetworks.close();
       volumes.close();
       await Promise.allSettled(underWay);

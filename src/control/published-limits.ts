@@ -27,12 +27,13 @@ import {
 } from "./access/body-budgets.ts";
 import { ACCESS_TOKENS_PER_USER_MAX, API_KEYS_PER_TEAM_MAX } from "./access/keys.ts";
 import {
+  REQUEST_BURST_SECONDS,
   REQUEST_RATES_DEFAULT,
   STRANGER_REQUESTS_BURST,
   STRANGER_REQUESTS_PER_SECOND,
 } from "./access/request-rates.ts";
 import { LINK_MISSES_MAX } from "./access/signed-links.ts";
-import { LOG_TEAM_BYTES_PER_SECOND } from "./activity/team-budgets.ts";
+import { LOG_TEAM_BYTES_PER_SECOND } from "./activity/sandbox-logs.ts";
 import { BUILD_LIMITS_DEFAULT } from "./builds/build-limits.ts";
 import { STEP_ARGUMENT_MAX_BYTES } from "./builds/build-steps.ts";
 import { BUILD_START_WITHIN_MS } from "./builds/unstarted-builds.ts";
@@ -47,7 +48,6 @@ import {
   DELIVERIES_WAITING_MAX,
   LOG_BYTES_PER_SANDBOX_MAX,
   LOG_LINES_PER_SANDBOX_MAX,
-  REQUEST_BURST_SECONDS,
   REQUEST_LARGE_BODY_MAX_BYTES,
 } from "./limits.ts";
 import { SNAPSHOTS_PER_TEAM_MAX } from "./templates/snapshots.ts";

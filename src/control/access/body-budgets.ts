@@ -4,9 +4,8 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
-import { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
-import { REQUEST_BUDGETS_MAX } from "../limits.ts";
+import { TokenBuckets } from "./token-buckets.ts";
 
 /** Bytes of bodies whose requests have no response yet: per team, and of all teams. */
 export const BODIES_PER_TEAM_MAX_BYTES = 16 * 1024 * 1024;
@@ -23,15 +22,18 @@ interface BodyOwner {
   name: string;
 }
 
-interface Account {
-  inMemory: number;
-  bucket: TokenBucket;
+/** The bytes of one body, until it is disposed. */
+export interface BodyShare extends Disposable {
+  /** Adds received bytes. Fault 429 when they exceed a budget. */
+  grow(bytes: number): void;
 }
 
 export class BodyBudgets {
   readonly #clock: Clock;
-  readonly #accounts = new Map<string, Account>();
-  #inMemory = 0;
+  readonly #buckets = new TokenBuckets();
+  /** Bytes in memory: by owner, while there are any, and in total. */
+  readonly #held = new Map<string, number>();
+  #total = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -39,74 +41,39 @@ export class BodyBudgets {
 
   /** Call it before the first byte of a body arrives. */
   begin(owner: BodyOwner): BodyShare {
-    const account = this.#accountOf(owner.id);
-    return new BodyShare({
-      take: (bytes) => this.#take(owner.name, account, bytes),
-      giveBack: (bytes) => {
-        account.inMemory -= bytes;
-        this.#inMemory -= bytes;
+    let bytes = 0;
+    return {
+      grow: (more) => {
+        this.#refuseBeyond(owner, more);
+        this.#hold(owner.id, more);
+        bytes += more;
       },
-    });
+      [Symbol.dispose]: () => {
+        this.#hold(owner.id, -bytes);
+        bytes = 0;
+      },
+    };
   }
 
-  #take(name: string, account: Account, bytes: number): void {
-    if (account.inMemory + bytes > BODIES_PER_TEAM_MAX_BYTES) {
+  #hold(id: string, bytes: number): void {
+    const held = (this.#held.get(id) ?? 0) + bytes;
+    if (held === 0) this.#held.delete(id);
+    else this.#held.set(id, held);
+    this.#total += bytes;
+  }
+
+  #refuseBeyond({ id, name }: BodyOwner, bytes: number): void {
+    if ((this.#held.get(id) ?? 0) + bytes > BODIES_PER_TEAM_MAX_BYTES) {
       throw refusal(`${name} may have ${BODIES_PER_TEAM_MAX_BYTES} bytes of request bodies under way, and sent more`);
     }
-    if (this.#inMemory + bytes > BODIES_MAX_BYTES) {
+    if (this.#total + bytes > BODIES_MAX_BYTES) {
       throw refusal(`this server takes ${BODIES_MAX_BYTES} bytes of request bodies at once, and has them`);
     }
     const now = this.#clock.now();
-    if (!account.bucket.take(bytes, now)) {
-      const waitMs = account.bucket.msUntil(bytes, now);
-      const why = `${name} may send ${FLOW.perSecond} bytes of request bodies each second, and sent more`;
-      throw refusal(why, Math.ceil(waitMs / 1000));
-    }
-    account.inMemory += bytes;
-    this.#inMemory += bytes;
-  }
-
-  #accountOf(id: string): Account {
-    const account = this.#accounts.get(id) ?? { inMemory: 0, bucket: new TokenBucket(FLOW, this.#clock.now()) };
-    this.#accounts.delete(id);
-    if (this.#accounts.size >= REQUEST_BUDGETS_MAX) this.#forgetOne();
-    this.#accounts.set(id, account);
-    return account;
-  }
-
-  /** Drops the least recently used account that holds no bytes. */
-  #forgetOne(): void {
-    for (const [id, { inMemory }] of this.#accounts) {
-      if (inMemory > 0) continue;
-      this.#accounts.delete(id);
-      return;
-    }
-  }
-}
-
-interface Costs {
-  take(bytes: number): void;
-  giveBack(bytes: number): void;
-}
-
-/** The bytes of one body, until it is disposed. */
-export class BodyShare implements Disposable {
-  readonly #costs: Costs;
-  #bytes = 0;
-
-  constructor(costs: Costs) {
-    this.#costs = costs;
-  }
-
-  /** Adds received bytes. Fault 429 when they exceed a budget. */
-  grow(bytes: number): void {
-    this.#costs.take(bytes);
-    this.#bytes += bytes;
-  }
-
-  [Symbol.dispose](): void {
-    this.#costs.giveBack(this.#bytes);
-    this.#bytes = 0;
+    const bucket = this.#buckets.of(id, FLOW, now);
+    if (bucket.take(bytes, now)) return;
+    const why = `${name} may send ${FLOW.perSecond} bytes of request bodies each second, and sent more`;
+    throw refusal(why, Math.ceil(bucket.msUntil(bytes, now) / 1000));
   }
 }
 

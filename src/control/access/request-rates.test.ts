@@ -1,9 +1,15 @@
 /** Request rate limits of a caller, and the response when it exceeds them. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { ManualClock } from "../../base/testing/manual-clock.ts";
-import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS } from "../limits.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
-import { networkOf, REQUEST_RATES_DEFAULT, RequestBudgets, STRANGER_REQUESTS_BURST } from "./request-rates.ts";
+import {
+  networkOf,
+  REQUEST_BURST_SECONDS,
+  REQUEST_RATES_DEFAULT,
+  RequestBudgets,
+  STRANGER_REQUESTS_BURST,
+} from "./request-rates.ts";
+import { TOKEN_BUCKETS_MAX } from "./token-buckets.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {
@@ -134,7 +140,7 @@ describe("a request without a valid key", () => {
     const spent = () => budgets.takeStranger("first");
     for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) spent();
     expect(spent).toThrow("first may send");
-    for (let client = 0; client < REQUEST_BUDGETS_MAX; client++) budgets.takeStranger(`other ${client}`);
+    for (let client = 0; client < TOKEN_BUCKETS_MAX; client++) budgets.takeStranger(`other ${client}`);
     expect(spent).not.toThrow();
   });
 });

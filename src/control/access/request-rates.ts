@@ -5,12 +5,14 @@
  */
 import { isIPv6 } from "node:net";
 import type { Clock } from "../../base/clock.ts";
-import { TokenBucket } from "../../base/token-bucket.ts";
+import type { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
-import { REQUEST_BUDGETS_MAX, REQUEST_BURST_SECONDS } from "../limits.ts";
 import type { Authentication, Callers } from "./authentication.ts";
 import { BodyBudgets } from "./body-budgets.ts";
+import { TokenBuckets } from "./token-buckets.ts";
 
+/** Burst of a request budget, in seconds of its rate. */
+export const REQUEST_BURST_SECONDS = 10;
 /** Requests without a valid key, per address: burst, and sustained rate per second. */
 export const STRANGER_REQUESTS_BURST = 1_000;
 export const STRANGER_REQUESTS_PER_SECOND = 50;
@@ -24,18 +26,13 @@ export const REQUEST_RATES_DEFAULT: RequestRates = { reads: 1_000, changes: 200,
 /** Response headers that describe a budget. */
 export type Allowance = Readonly<Record<"RateLimit-Limit" | "RateLimit-Remaining" | "RateLimit-Reset", string>>;
 
-interface Budget {
-  perSecond: number;
-  bucket: TokenBucket;
-}
-
 const STRANGERS = { burst: STRANGER_REQUESTS_BURST, perSecond: STRANGER_REQUESTS_PER_SECOND };
 
 export class RequestBudgets {
   readonly #clock: Clock;
   readonly #rates: RequestRates;
-  readonly #budgets = new Map<string, Budget>();
-  readonly #strangers = new Map<string, TokenBucket>();
+  readonly #budgets = new TokenBuckets();
+  readonly #strangers = new TokenBuckets();
   readonly bodies: BodyBudgets;
 
   constructor(clock: Clock, rates: RequestRates = REQUEST_RATES_DEFAULT) {
@@ -48,9 +45,10 @@ export class RequestBudgets {
   take(owner: Owner, kind: RequestKind): Allowance {
     const now = this.#clock.now();
     const perSecond = owner.rates[kind] ?? this.#rates[kind];
-    const { bucket } = this.#budgetOf(`${kind} ${owner.id}`, perSecond, now);
+    const burst = perSecond * REQUEST_BURST_SECONDS;
+    const bucket = this.#budgets.of(`${kind} ${owner.id}`, { burst, perSecond }, now);
     const taken = bucket.take(1, now);
-    const allowance = allowanceOf(bucket, perSecond, now);
+    const allowance = allowanceOf(bucket, burst, now);
     if (taken) return allowance;
     throw new Fault(
       429,
@@ -66,8 +64,7 @@ export class RequestBudgets {
     if (client === undefined) return;
     const now = this.#clock.now();
     const network = networkOf(client);
-    const bucket = this.#strangers.get(network) ?? new TokenBucket(STRANGERS, now);
-    keep(this.#strangers, network, bucket);
+    const bucket = this.#strangers.of(network, STRANGERS, now);
     if (bucket.take(1, now)) return;
     throw new Fault(
       429,
@@ -75,14 +72,6 @@ export class RequestBudgets {
         "send an API key of this server, or come again later",
       { headers: { "Retry-After": secondsUntil(bucket, 1, now) } },
     );
-  }
-
-  #budgetOf(key: string, perSecond: number, now: number): Budget {
-    const known = this.#budgets.get(key);
-    // When the operator changes a team's limit, the team starts with a full budget.
-    const budget = known?.perSecond === perSecond ? known : { perSecond, bucket: newBucket(perSecond, now) };
-    keep(this.#budgets, key, budget);
-    return budget;
   }
 }
 
@@ -112,12 +101,7 @@ export function kindOf(method: string, auth: Authentication): RequestKind {
   return method === "GET" ? "reads" : "changes";
 }
 
-function newBucket(perSecond: number, now: number): TokenBucket {
-  return new TokenBucket({ burst: perSecond * REQUEST_BURST_SECONDS, perSecond }, now);
-}
-
-function allowanceOf(bucket: TokenBucket, perSecond: number, now: number): Allowance {
-  const burst = perSecond * REQUEST_BURST_SECONDS;
+function allowanceOf(bucket: TokenBucket, burst: number, now: number): Allowance {
   return {
     "RateLimit-Limit": String(burst),
     "RateLimit-Remaining": String(Math.floor(bucket.level(now))),
@@ -128,16 +112,6 @@ function allowanceOf(bucket: TokenBucket, perSecond: number, now: number): Allow
 /** Whole seconds, as the headers require. */
 function secondsUntil(bucket: TokenBucket, level: number, now: number): string {
   return String(Math.ceil(bucket.msUntil(level, now) / 1000));
-}
-
-/**
- * Evicts the least recently used entry. Its owner then starts with a full budget, which bounds the memory of this map.
- */
-function keep<T>(among: Map<string, T>, key: string, value: T): void {
-  among.delete(key);
-  const oldest = among.keys().next();
-  if (among.size >= REQUEST_BUDGETS_MAX && !oldest.done) among.delete(oldest.value);
-  among.set(key, value);
 }
 
 /** An IPv6 customer usually has a /64. Without this, each of its addresses would have its own budget. */

@@ -2,9 +2,15 @@
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import type { Store } from "../../store/store.ts";
 import type { TeamActivity } from "../../store/team-activity.ts";
-import { ACTIVITY_SWEEP_ROWS, ACTIVITY_SWEEP_STEPS, DELIVERIES_KEPT_MAX, LOG_BYTES_PER_TEAM_MAX } from "../limits.ts";
 import { AGING, thinned } from "./metric-thinning.ts";
 import { coarser } from "./team-points.ts";
+
+/** Records are removed in steps of this many rows. */
+const ACTIVITY_SWEEP_ROWS = 200;
+const ACTIVITY_SWEEP_STEPS = 50;
+/** Beyond these, the oldest lines and deliveries are removed. */
+const LOG_BYTES_PER_TEAM_MAX = 512 * 1024 * 1024;
+const DELIVERIES_KEPT_MAX = 10_000;
 
 /** Build logs per team: those of the builds that ended first go first, this many entries in a step. */
 const BUILD_LOG_BYTES_PER_TEAM_MAX = 512 * 1024 * 1024;

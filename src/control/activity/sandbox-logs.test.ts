@@ -5,8 +5,7 @@ import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import type { LogLine } from "../../contract/sandbox-log.ts";
 import { ACTIVITY_SWEEP_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
-import { LOG_WAITING_MAX_LINES } from "./sandbox-logs.ts";
-import { LOG_TEAM_BURST_MAX_BYTES } from "./team-budgets.ts";
+import { LOG_TEAM_BURST_MAX_BYTES, LOG_WAITING_MAX_LINES } from "./sandbox-logs.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {

@@ -10,8 +10,8 @@ import { Fault } from "../../contract/fault.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
 import type { LogPage } from "../../store/sandbox-logs.ts";
 import type { Store } from "../../store/store.ts";
+import { TokenBuckets } from "../access/token-buckets.ts";
 import { ACTIVITY_STORE_RETRY_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
-import { TeamBudgets } from "./team-budgets.ts";
 
 /** Lines are written together with those of the next few milliseconds. */
 const LOG_FLUSH_MS = 100;
@@ -23,6 +23,10 @@ const LOG_PAGES_PER_WRITE = 32;
 /** Sandboxes whose log state stays in memory. For others it is read from the store again. */
 const LOG_SANDBOXES_KNOWN_MAX = 10_000;
 const LOG_PAGES_PER_READ = 64;
+/** Log bytes of all guests of one team: burst, and sustained rate. One noisy team must not block the store for others. */
+export const LOG_TEAM_BURST_MAX_BYTES = 16 * 1024 * 1024;
+export const LOG_TEAM_BYTES_PER_SECOND = 256 * 1024;
+const TEAM_FLOW = { burst: LOG_TEAM_BURST_MAX_BYTES, perSecond: LOG_TEAM_BYTES_PER_SECOND };
 
 interface LogQuery {
   teamId: string;
@@ -54,7 +58,7 @@ export class SandboxLogs {
   readonly #services: { store: Store; clock: Clock; idleClock: Clock; background: Background };
   readonly #known = new Map<string, Known>();
   readonly #dirty = new Set<string>();
-  readonly #budgets = new TeamBudgets();
+  readonly #budgets = new TokenBuckets();
   #closed = false;
   #timer: Timer | undefined;
   readonly #writing = new OneAtATime();
@@ -105,7 +109,8 @@ export class SandboxLogs {
     const known = this.#known.get(sandboxId);
     if (this.#closed || known === undefined || known.waiting.length >= LOG_WAITING_MAX_LINES) return false;
     const bytes = lines.reduce((sum, line) => sum + byteLength(line), 0);
-    if (!this.#budgets.spend(known.teamId, bytes, this.#services.clock.now())) return false;
+    const now = this.#services.clock.now();
+    if (!this.#budgets.of(known.teamId, TEAM_FLOW, now).take(bytes, now)) return false;
     this.#add(sandboxId, known, lines);
     if (position !== undefined) known.position = { is: position };
     return true;
@@ -144,7 +149,6 @@ export class SandboxLogs {
 
   /** Drops the state of ended sandboxes, and of others beyond the bound. */
   tidy(): void {
-    this.#budgets.tidy(this.#services.clock.now());
     for (const [id, known] of this.#known) {
       if (this.#dirty.has(id)) continue;
       if (known.hasEnded || this.#known.size > LOG_SANDBOXES_KNOWN_MAX) this.#known.delete(id);

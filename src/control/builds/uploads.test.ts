@@ -1,15 +1,16 @@
 /** Uploads for builds: what an upload link allows, and how invalid uploads are handled. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { connect } from "node:net";
-import { UPLOADS_KEPT_MS, UPLOADS_SWEEP_MS } from "../limits.ts";
 import { tarOf } from "../testing/archives.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import {
   UPLOAD_LINK_SECONDS,
   UPLOADS_AT_ONCE_PER_TEAM,
+  UPLOADS_KEPT_MS,
   UPLOADS_PER_TEAM_MAX,
   UPLOADS_PER_TEAM_MAX_BYTES,
+  UPLOADS_SWEEP_MS,
 } from "./uploads.ts";
 
 const HASH = "ab".repeat(32);

@@ -4,20 +4,25 @@
  * while are removed.
  */
 
-import type { Clock } from "../../base/clock.ts";
+import { createHmac, timingSafeEqual } from "node:crypto";
+import type { Background } from "../../base/background.ts";
+import type { Clock, Timer } from "../../base/clock.ts";
 import { Counter } from "../../base/counter.ts";
 import type { Blobs, StoredBlob } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Store } from "../../store/store.ts";
-import { BUILD_WITHOUT_UPLOAD_MS, UPLOADS_KEPT_MS } from "../limits.ts";
+import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import { checkedArchive } from "./archive-check.ts";
-import { isSigned, signatureOf, type UploadPermit } from "./upload-signature.ts";
 
 /** Lifetime of an upload link. */
 export const UPLOAD_LINK_SECONDS = 3_600;
 export const UPLOADS_AT_ONCE_PER_TEAM = 32;
 export const UPLOADS_PER_TEAM_MAX = 10_000;
 export const UPLOADS_PER_TEAM_MAX_BYTES = 20 * 1024 ** 3;
+
+/** Uploaded files that no build has used for this long are removed, at the interval below. */
+export const UPLOADS_KEPT_MS = 24 * 3_600_000;
+export const UPLOADS_SWEEP_MS = 3_600_000;
 
 const FOLDER = "files";
 const HASH = /^[0-9a-f]{64}$/;
@@ -26,6 +31,19 @@ interface UploadServices {
   store: Store;
   blobs: Blobs;
   clock: Clock;
+  /** For background timers. */
+  idleClock: Clock;
+  background: Background;
+}
+
+/** Everything that a link allows. A secret of the server signs it. */
+interface UploadPermit {
+  teamId: string;
+  templateId: string;
+  hash: string;
+  maxBytes: number;
+  /** Seconds since 1970. */
+  expires: number;
 }
 
 interface SignedUpload {
@@ -45,6 +63,7 @@ export class Uploads {
   readonly #activity = new Map<string, { underWay: number; at: number }>();
   /** One for each upload in progress. */
   readonly #stops = new Set<AbortController>();
+  #timer: Timer | undefined;
 
   constructor(services: UploadServices, secret: Uint8Array, maxBytes: number) {
     this.#services = services;
@@ -52,8 +71,18 @@ export class Uploads {
     this.#maxBytes = maxBytes;
   }
 
+  /** From now on, removes unused archives periodically, except those that current builds need. */
+  start(needed: () => ReadonlySet<string>): void {
+    const { idleClock, background } = this.#services;
+    this.#timer = idleClock.after(UPLOADS_SWEEP_MS, () => {
+      background.run("uploaded files could not be removed", () => this.#sweep(needed));
+      this.start(needed);
+    });
+  }
+
   /** Aborts uploads in progress. */
   close(): void {
+    this.#timer?.cancel();
     const reason = new Fault(503, "the server is stopping; request a new link in a moment");
     for (const stop of this.#stops) stop.abort(reason);
   }
@@ -125,8 +154,7 @@ export class Uploads {
     return this.#services.blobs.touch(name);
   }
 
-  /** Removes old unused archives, except those that current builds need. */
-  async sweep(needed: () => ReadonlySet<string>): Promise<void> {
+  async #sweep(needed: () => ReadonlySet<string>): Promise<void> {
     const { blobs, clock } = this.#services;
     const isOld = ({ usedAt }: StoredBlob) => usedAt + UPLOADS_KEPT_MS <= clock.now();
     for (const { name } of (await blobs.list(FOLDER)).filter(isOld)) {
@@ -157,6 +185,18 @@ export class Uploads {
         `${UPLOADS_PER_TEAM_MAX_BYTES}. What no build has used for ${UPLOADS_KEPT_MS / 3_600_000} hours is removed`,
     );
   }
+}
+
+function signatureOf(permit: UploadPermit, secret: Uint8Array): string {
+  const { teamId, templateId, hash, maxBytes, expires } = permit;
+  const text = ["upload", teamId, templateId, hash, maxBytes, expires].join("\n");
+  return createHmac("sha256", secret).update(text).digest("hex");
+}
+
+function isSigned(permit: UploadPermit, signature: string, secret: Uint8Array): boolean {
+  const right = Buffer.from(signatureOf(permit, secret));
+  const given = Buffer.from(signature);
+  return given.length === right.length && timingSafeEqual(given, right);
 }
 
 /** Name of the blob. */

@@ -5,7 +5,7 @@ import { Fault } from "../../contract/fault.ts";
 import { RequestBudgets } from "../access/request-rates.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import { createDispatch } from "./dispatch.ts";
-import { route } from "./route.ts";
+import { routesWith } from "./route.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {
@@ -197,15 +197,14 @@ describe("what a route gets and gives", () => {
     summary: "A route of this test",
     success: [{ status: 202, description: "Taken" }],
   } as const;
+  const route = routesWith<object>();
   const routes = [
-    route({ ...facts, method: "GET", path: "/things/list", handle: async () => ({ status: 200, body: "list" }) }),
-    route({
+    route("GET /things/list", { ...facts, handle: async () => ({ status: 200, body: "list" }) }),
+    route("GET /things/{name}", {
       ...facts,
-      method: "GET",
-      path: "/things/{name}",
       async handle({ params }) {
-        asked.push(params.name ?? "");
-        return { status: 202 };
+        asked.push(params.name);
+        return undefined;
       },
     }),
   ];

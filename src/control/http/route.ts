@@ -40,7 +40,6 @@ export interface RouteFacts {
 
 /** `S`: the services of its handler. */
 export interface Route<S> extends RouteFacts {
-  readonly supported: true;
   /** Parses, then acts. */
   run(request: UnparsedCall, services: S): Promise<Answer>;
   /** Called for every refused call of a known caller, before the response is sent. */
@@ -71,8 +70,12 @@ export interface Upload {
   bytes: number | undefined;
 }
 
-interface Call<A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> {
-  params: Readonly<Record<string, string>>;
+/** The values of the `{name}`s in a path. */
+type Params<P extends string> = Readonly<Record<NamesIn<P>, string>>;
+type NamesIn<P extends string> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never;
+
+interface Call<P extends string, A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> {
+  params: Params<P>;
   query: z.output<Q>;
   body: z.output<B>;
   headers: Headers;
@@ -82,37 +85,43 @@ interface Call<A extends Authentication, Q extends z.ZodObject, B extends z.ZodT
   base: string;
 }
 
-interface RouteDefinition<S, A extends Authentication, Q extends z.ZodObject, B extends z.ZodType> extends RouteFacts {
+interface RouteDefinition<S, P extends string, A extends Authentication, Q extends z.ZodObject, B extends z.ZodType>
+  extends Omit<RouteFacts, "method" | "path"> {
   auth: A;
   query?: Q;
   body?: { schema: B; required: boolean; maxBytes?: number };
-  handle(call: Call<A, Q, B>, services: S): Promise<Answer>;
-  refused?(call: Pick<Call<A, Q, B>, "params" | "caller"> & { fault: Fault }, services: S): Promise<void>;
+  /** Without a status in the answer, the first declared one is sent. Undefined: no body either. */
+  handle(call: Call<P, A, Q, B>, services: S): Promise<Partial<Answer> | undefined>;
+  refused?(call: Pick<Call<P, A, Q, B>, "params" | "caller"> & { fault: Fault }, services: S): Promise<void>;
 }
 
-export const noQuery = z.object({});
+const noQuery = z.object({});
 
-export function route<
-  S,
-  A extends Authentication,
-  Q extends z.ZodObject = typeof noQuery,
-  B extends z.ZodType = z.ZodUndefined,
->(definition: RouteDefinition<S, A, Q, B>): Route<S> {
-  const { handle, refused, ...facts } = definition;
-  return {
-    ...facts,
-    supported: true,
-    ...(refused === undefined
-      ? {}
-      : {
-          refused: (call, services) =>
-            refused(Object.assign({}, call, { caller: call.caller as Callers[A] }), services),
-        }),
-    async run({ params, search, headers, json, caller, upload, base }, services) {
-      const query = readQuery((definition.query ?? noQuery) as Q, search);
-      const body = parseBody(definition.body, json) as z.output<B>;
-      return handle({ params, query, body, headers, caller: caller as Callers[A], upload, base }, services);
-    },
+/** Declares routes whose handlers get these services, by name: `GET /path/{parameter}`. */
+export function routesWith<S>() {
+  return <
+    P extends string,
+    A extends Authentication,
+    Q extends z.ZodObject = typeof noQuery,
+    B extends z.ZodType = z.ZodUndefined,
+  >(
+    name: `${RouteFacts["method"]} ${P}`,
+    { handle, refused, ...facts }: RouteDefinition<S, P, A, Q, B>,
+  ): Route<S> => {
+    const [method, path] = name.split(" ") as [RouteFacts["method"], P];
+    type Parsed = Call<P, A, Q, B>;
+    return {
+      ...facts,
+      method,
+      path,
+      ...(refused && { refused: (call, services) => refused(call as Parsed & typeof call, services) }),
+      async run({ search, json, ...call }, services) {
+        const query = readQuery(facts.query ?? noQuery, search);
+        const body = parseBody(facts.body, json);
+        const answer = await handle({ ...call, query, body } as Parsed, services);
+        return { status: facts.success[0]?.status ?? 200, ...answer };
+      },
+    };
   };
 }
 

@@ -12,7 +12,7 @@ import { asAccepted } from "../builds/build-view.ts";
 import type { Builds } from "../builds/builds.ts";
 import { findOwnById } from "../templates/own-template.ts";
 
-type Params = Readonly<Record<string, string>>;
+type Params = Readonly<Record<"templateID" | "buildID", string>>;
 
 const BUILD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -69,8 +69,8 @@ async function teamOf(
 
 /** A build of a template of the team. `unknown` is the status for a build id that the template does not have. */
 export async function findOwnBuild(store: Store, team: Team, params: Params, unknown: 400 | 404): Promise<Build> {
-  const template = await findOwnById(store, team, params.templateID ?? "");
-  const written = params.buildID ?? "";
+  const template = await findOwnById(store, team, params.templateID);
+  const written = params.buildID;
   if (!BUILD_ID.test(written))
     throw new Fault(400, `invalid build id ${JSON.stringify(written.slice(0, 64))}; it is a UUID`);
   const build = await store.builds.byId(written);
@@ -80,6 +80,6 @@ export async function findOwnBuild(store: Store, team: Team, params: Params, unk
 
 /** As `findOwnBuild`, for a template of any team of the user. */
 export async function findUsersBuild(store: Store, userId: string, params: Params): Promise<Build> {
-  const team = await teamOf(store, userId, undefined, params.templateID ?? "");
+  const team = await teamOf(store, userId, undefined, params.templateID);
   return findOwnBuild(store, team, params, 404);
 }

@@ -26,9 +26,7 @@ import { type Route, route } from "./services.ts";
 const TOO_MANY = [403, 409, 429];
 
 export const buildRoutes: readonly Route[] = [
-  route({
-    method: "POST",
-    path: "/v3/templates",
+  route("POST /v3/templates", {
     auth: "key",
     summary: "Request a build of a new or existing template, by name and tags",
     body: { schema: requestBuildV3, required: true },
@@ -49,12 +47,10 @@ export const buildRoutes: readonly Route[] = [
         tags: build.tags,
         aliases: [...new Set(names.map(({ alias }) => alias))],
       };
-      return { status: 202, body: answer };
+      return { body: answer };
     },
   }),
-  route({
-    method: "POST",
-    path: "/v2/templates",
+  route("POST /v2/templates", {
     auth: "key",
     summary: "Request a build of a new or existing template, by alias",
     deprecated: true,
@@ -65,12 +61,10 @@ export const buildRoutes: readonly Route[] = [
       if (body.alias === "") throw new Fault(400, "the build has no name; give alias");
       refuseForeignTeam(caller.team, body.teamID);
       const request = { ...caller, ...sizeOf(body), generation: 2 as const, name: body.alias, tags: [] };
-      return { status: 202, body: await accepted(store, await builds.request(request)) };
+      return { body: await accepted(store, await builds.request(request)) };
     },
   }),
-  route({
-    method: "POST",
-    path: "/templates",
+  route("POST /templates", {
     auth: "bearer",
     summary: "Build a template from a Dockerfile",
     deprecated: true,
@@ -78,12 +72,10 @@ export const buildRoutes: readonly Route[] = [
     success: [{ status: 202, description: "The build is started", schema: acceptedTemplate }],
     errors: TOO_MANY,
     async handle({ caller, body }, services) {
-      return { status: 202, body: await dockerfileBuild(services, caller.userId, body) };
+      return { body: await dockerfileBuild(services, caller.userId, body) };
     },
   }),
-  route({
-    method: "POST",
-    path: "/templates/{templateID}",
+  route("POST /templates/{templateID}", {
     auth: "bearer",
     summary: "Rebuild a template from a Dockerfile",
     deprecated: true,
@@ -91,23 +83,19 @@ export const buildRoutes: readonly Route[] = [
     success: [{ status: 202, description: "The build is started", schema: acceptedTemplate }],
     errors: TOO_MANY,
     async handle({ caller, body, params }, services) {
-      return { status: 202, body: await dockerfileBuild(services, caller.userId, body, params.templateID ?? "") };
+      return { body: await dockerfileBuild(services, caller.userId, body, params.templateID) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/templates/{templateID}/files/{hash}",
+  route("GET /templates/{templateID}/files/{hash}", {
     auth: "key",
     summary: "Get the link to upload the files of a build",
     success: [{ status: 201, description: "The upload link, valid for an hour", schema: uploadLink }],
     async handle({ caller, params, base }, { store, uploads }) {
-      const { id } = await findOwnById(store, caller.team, params.templateID ?? "");
-      return { status: 201, body: await uploads.link(caller.team.id, id, params.hash ?? "", base) };
+      const { id } = await findOwnById(store, caller.team, params.templateID);
+      return { body: await uploads.link(caller.team.id, id, params.hash, base) };
     },
   }),
-  route({
-    method: "PUT",
-    path: "/templates/{templateID}/files/{hash}",
+  route("PUT /templates/{templateID}/files/{hash}", {
     auth: "none",
     summary: "Upload the files of a build; the link needs no other authentication",
     query: uploadQuery,
@@ -115,14 +103,11 @@ export const buildRoutes: readonly Route[] = [
     success: [{ status: 204, description: "The upload is complete" }],
     errors: [403, 413, 429, 507],
     async handle({ params, query, upload }, { uploads }) {
-      const link = { templateId: params.templateID ?? "", hash: params.hash ?? "", ...query };
+      const link = { templateId: params.templateID, hash: params.hash, ...query };
       await uploads.receive(link, upload.content, upload.bytes);
-      return { status: 204 };
     },
   }),
-  route({
-    method: "POST",
-    path: "/v2/templates/{templateID}/builds/{buildID}",
+  route("POST /v2/templates/{templateID}/builds/{buildID}", {
     auth: "key",
     summary: "Start a build with its steps",
     body: { schema: startBuild, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
@@ -131,9 +116,8 @@ export const buildRoutes: readonly Route[] = [
     async handle({ caller, params, body }, { builds, store }) {
       const build = await findOwnBuild(store, caller.team, params, 404);
       // The server started it when it was requested.
-      if (build.generation === 1) return { status: 202 };
+      if (build.generation === 1) return undefined;
       await builds.start(caller.team, build, planOf(caller.team, body, builds.limits.stepsMax));
-      return { status: 202 };
     },
     // After a refusal clients give up, and request another build the next time.
     async refused({ caller, params, fault }, { builds, store }) {
@@ -141,22 +125,18 @@ export const buildRoutes: readonly Route[] = [
       if (build !== undefined) await builds.startRefused(build.id, fault);
     },
   }),
-  route({
-    method: "POST",
-    path: "/templates/{templateID}/builds/{buildID}",
+  route("POST /templates/{templateID}/builds/{buildID}", {
     auth: "bearer",
     summary: "Return 202 for a Dockerfile build, which has already started",
     deprecated: true,
     success: [{ status: 202, description: "The build started when it was requested" }],
     async handle({ caller, params }, { store }) {
       const build = await findUsersBuild(store, caller.userId, params);
-      if (build.generation === 1) return { status: 202 };
+      if (build.generation === 1) return undefined;
       throw new Fault(400, `build "${build.id}" has no Dockerfile; start it with POST /v2/templates/…/builds/…`);
     },
   }),
-  route({
-    method: "GET",
-    path: "/templates/{templateID}/builds/{buildID}/status",
+  route("GET /templates/{templateID}/builds/{buildID}/status", {
     auth: "key",
     summary: "Get the status of a build, with a page of its log",
     query: buildStatusQuery,
@@ -166,12 +146,10 @@ export const buildRoutes: readonly Route[] = [
       const build = await findOwnBuild(store, caller.team, params, 400);
       const page = { offset: query.logsOffset, limit: query.limit, level: query.level };
       const entries = build.status === "waiting" ? [] : await store.buildLogs.read(build.id, page);
-      return { status: 200, body: asInfo(build, entries) };
+      return { body: asInfo(build, entries) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/templates/{templateID}/builds/{buildID}/logs",
+  route("GET /templates/{templateID}/builds/{buildID}/logs", {
     auth: "key",
     summary: "Get the log of a build from a given time, in either direction",
     query: buildLogsQuery,
@@ -182,7 +160,7 @@ export const buildRoutes: readonly Route[] = [
       const oldest = clock.now() - ACTIVITY_KEPT_MS;
       const cursor = query.cursor ?? (direction === "forward" ? oldest : Number.MAX_SAFE_INTEGER);
       const entries = await store.buildLogs.readByTime(build.id, { cursor, direction, limit, level });
-      return { status: 200, body: { logs: entries.filter(({ at }) => at >= oldest).map(asEntry) } };
+      return { body: { logs: entries.filter(({ at }) => at >= oldest).map(asEntry) } };
     },
   }),
 ];

@@ -10,24 +10,20 @@ import { type Route, route, type Services } from "./services.ts";
 const success = [{ status: 200, description: "Newest first unless orderAsc", schema: z.array(sandboxEvent) }];
 
 export const eventRoutes: readonly Route[] = [
-  route({
-    method: "GET",
-    path: "/events/sandboxes",
+  route("GET /events/sandboxes", {
     auth: "key",
     summary: "List events of the team's sandboxes",
     query: listEventsQuery,
     success,
     handle: ({ caller, query }, services) => list(services, caller.team.id, undefined, query),
   }),
-  route({
-    method: "GET",
-    path: "/events/sandboxes/{sandboxID}",
+  route("GET /events/sandboxes/{sandboxID}", {
     auth: "key",
     summary: "List events of one sandbox",
     query: listEventsQuery,
     success,
     handle: ({ caller, params, query }, services) =>
-      list(services, caller.team.id, sandboxIdFrom(params.sandboxID ?? ""), query),
+      list(services, caller.team.id, sandboxIdFrom(params.sandboxID), query),
   }),
 ];
 

@@ -24,20 +24,16 @@ import {
 import { type Route, route } from "./services.ts";
 
 export const keyRoutes: readonly Route[] = [
-  route({
-    method: "GET",
-    path: "/api-keys",
+  route("GET /api-keys", {
     auth: "member",
     summary: "List the team's API keys, oldest first, without the keys themselves",
     success: [{ status: 200, description: "All of the team", schema: z.array(apiKeyView) }],
     errors: [403],
     async handle({ caller: { team } }, services) {
-      return { status: 200, body: (await listApiKeys(services, team.id)).map(asApiKey) };
+      return { body: (await listApiKeys(services, team.id)).map(asApiKey) };
     },
   }),
-  route({
-    method: "POST",
-    path: "/api-keys",
+  route("POST /api-keys", {
     auth: "member",
     summary: "Create an API key for the team; only this response contains it",
     body: { schema: namedKey, required: true },
@@ -47,12 +43,10 @@ export const keyRoutes: readonly Route[] = [
       refuseBlocked(team);
       const request = { teamId: team.id, name: body.name, createdBy: userId };
       const { secret, key } = await createApiKey(services, request);
-      return { status: 201, body: { ...asApiKey({ ...key, creatorEmail: email }), key: secret } };
+      return { body: { ...asApiKey({ ...key, creatorEmail: email }), key: secret } };
     },
   }),
-  route({
-    method: "PATCH",
-    path: "/api-keys/{apiKeyID}",
+  route("PATCH /api-keys/{apiKeyID}", {
     auth: "member",
     summary: "Rename an API key",
     body: { schema: namedKey, required: true },
@@ -60,25 +54,19 @@ export const keyRoutes: readonly Route[] = [
     errors: [403],
     async handle({ caller: { team }, params, body }, services) {
       refuseBlocked(team);
-      await renameApiKey(services, team.id, params.apiKeyID ?? "", body.name);
-      return { status: 200 };
+      await renameApiKey(services, team.id, params.apiKeyID, body.name);
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/api-keys/{apiKeyID}",
+  route("DELETE /api-keys/{apiKeyID}", {
     auth: "member",
     summary: "Delete an API key; it stops working with the next request",
     success: [{ status: 204, description: "Deleted" }],
     errors: [403],
     async handle({ caller: { team }, params }, services) {
-      await revokeApiKey(services, team.id, params.apiKeyID ?? "");
-      return { status: 204 };
+      await revokeApiKey(services, team.id, params.apiKeyID);
     },
   }),
-  route({
-    method: "POST",
-    path: "/access-tokens",
+  route("POST /access-tokens", {
     auth: "bearer",
     summary: "Create an access token for the user; only this response contains it",
     body: { schema: namedKey, required: true },
@@ -86,18 +74,15 @@ export const keyRoutes: readonly Route[] = [
     errors: [429],
     async handle({ caller: { userId }, body }, services) {
       const { secret, token } = await createAccessToken(services, { userId, name: body.name });
-      return { status: 201, body: { ...asAccessToken(token), token: secret } };
+      return { body: { ...asAccessToken(token), token: secret } };
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/access-tokens/{accessTokenID}",
+  route("DELETE /access-tokens/{accessTokenID}", {
     auth: "bearer",
     summary: "Delete an access token of the user; may be the one in use",
     success: [{ status: 204, description: "Deleted; it stops working with the next request" }],
     async handle({ caller: { userId }, params }, services) {
-      await revokeAccessToken(services, userId, params.accessTokenID ?? "");
-      return { status: 204 };
+      await revokeAccessToken(services, userId, params.accessTokenID);
     },
   }),
 ];

@@ -15,9 +15,7 @@ import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route } from "./services.ts";
 
 export const logRoutes: readonly Route[] = [
-  route({
-    method: "GET",
-    path: "/sandboxes/{sandboxID}/logs",
+  route("GET /sandboxes/{sandboxID}/logs", {
     auth: "key",
     summary: "Get the log of a sandbox, oldest first",
     deprecated: true,
@@ -26,18 +24,16 @@ export const logRoutes: readonly Route[] = [
     async handle({ caller, params, query }, { activity, clock }) {
       const lines = await activity.logs.read({
         teamId: caller.team.id,
-        sandboxId: sandboxIdFrom(params.sandboxID ?? ""),
+        sandboxId: sandboxIdFrom(params.sandboxID),
         from: Math.max(query.start ?? 0, clock.now() - ACTIVITY_KEPT_MS),
         to: Number.MAX_SAFE_INTEGER,
         newestFirst: false,
         limit: Math.min(query.limit, LOG_LINES_PER_SANDBOX_MAX),
       });
-      return { status: 200, body: { logs: lines.map(asLog), logEntries: lines.map(asEntry) } };
+      return { body: { logs: lines.map(asLog), logEntries: lines.map(asEntry) } };
     },
   }),
-  route({
-    method: "GET",
-    path: "/v2/sandboxes/{sandboxID}/logs",
+  route("GET /v2/sandboxes/{sandboxID}/logs", {
     auth: "key",
     summary: "Get the log of a sandbox from a given time, in either direction",
     query: sandboxLogsV2Query,
@@ -49,7 +45,7 @@ export const logRoutes: readonly Route[] = [
       const cursor = query.cursor ?? (isForward ? oldest : Number.MAX_SAFE_INTEGER);
       const lines = await activity.logs.read({
         teamId: caller.team.id,
-        sandboxId: sandboxIdFrom(params.sandboxID ?? ""),
+        sandboxId: sandboxIdFrom(params.sandboxID),
         from: Math.max(oldest, isForward ? cursor : query.cursor === undefined ? 0 : cursor - ACTIVITY_KEPT_MS),
         to: isForward ? cursor + ACTIVITY_KEPT_MS : cursor,
         newestFirst: !isForward,
@@ -57,7 +53,7 @@ export const logRoutes: readonly Route[] = [
         level: query.level,
         search: query.search,
       });
-      return { status: 200, body: { logs: lines.map(asEntry) } };
+      return { body: { logs: lines.map(asEntry) } };
     },
   }),
 ];

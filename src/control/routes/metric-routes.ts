@@ -26,9 +26,7 @@ import { type Route, route } from "./services.ts";
 
 export const metricRoutes: readonly Route[] = [
   // Before the routes of one sandbox: "metrics" is not an id.
-  route({
-    method: "GET",
-    path: "/sandboxes/metrics",
+  route("GET /sandboxes/metrics", {
     auth: "key",
     summary: "Get the latest metrics of several sandboxes",
     query: newestMetricsQuery,
@@ -39,25 +37,21 @@ export const metricRoutes: readonly Route[] = [
         const sample = await activity.metrics.newest(caller.team.id, id);
         if (sample !== undefined) sandboxes[id] = asMetric(sample);
       }
-      return { status: 200, body: { sandboxes } };
+      return { body: { sandboxes } };
     },
   }),
-  route({
-    method: "GET",
-    path: "/sandboxes/{sandboxID}/metrics",
+  route("GET /sandboxes/{sandboxID}/metrics", {
     auth: "key",
     summary: "Get metrics of one sandbox over time",
     query: metricsQuery,
     success: [{ status: 200, description: "Oldest first", schema: z.array(sandboxMetric) }],
     async handle({ caller, params, query }, { activity }) {
       const { from, to } = spanOf(query);
-      const samples = await activity.metrics.read(caller.team.id, sandboxIdFrom(params.sandboxID ?? ""), from, to);
-      return { status: 200, body: samples.map(asMetric) };
+      const samples = await activity.metrics.read(caller.team.id, sandboxIdFrom(params.sandboxID), from, to);
+      return { body: samples.map(asMetric) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/teams/{teamID}/metrics",
+  route("GET /teams/{teamID}/metrics", {
     auth: "key",
     summary: "Get the team's running sandboxes and start rate over time",
     query: teamMetricsQuery,
@@ -69,12 +63,10 @@ export const metricRoutes: readonly Route[] = [
       // So that a caller finds every event that it has already seen happen.
       await activity.events.flush();
       const points = await activity.teams.read(caller.team.id, from, to);
-      return { status: 200, body: points.map(({ at, ...values }) => ({ ...timesOf(at), ...values })) };
+      return { body: points.map(({ at, ...values }) => ({ ...timesOf(at), ...values })) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/teams/{teamID}/metrics/max",
+  route("GET /teams/{teamID}/metrics/max", {
     auth: "key",
     summary: "Get the maximum of a team metric and the time it was first reached",
     query: highestTeamMetricQuery,
@@ -85,7 +77,7 @@ export const metricRoutes: readonly Route[] = [
       const { from, to } = spanOf(query);
       await activity.events.flush();
       const { at, value } = await activity.teams.highest(caller.team.id, query.metric, from, to);
-      return { status: 200, body: { ...timesOf(at), value } };
+      return { body: { ...timesOf(at), value } };
     },
   }),
 ];

@@ -25,32 +25,26 @@ import { webhookRoutes } from "./webhook-routes.ts";
 let document: ReturnType<typeof openApiDocument> | undefined;
 
 const serverRoutes: readonly Route[] = [
-  route({
-    method: "GET",
-    path: "/health",
+  route("GET /health", {
     auth: "none",
     summary: "Check that the server accepts requests",
     success: [{ status: 200, description: "The server accepts requests", schema: health }],
     errors: [503],
     async handle(_call, { isReady }) {
       if (!isReady()) throw new Fault(503, "the server is starting or stopping");
-      return { status: 200, body: { status: "ok" } };
+      return { body: { status: "ok" } };
     },
   }),
-  route({
-    method: "GET",
-    path: "/openapi.json",
+  route("GET /openapi.json", {
     auth: "none",
     summary: "This interface as an OpenAPI 3.1 document",
     success: [{ status: 200, description: "The document", schema: z.looseObject({ openapi: z.string() }) }],
     async handle() {
       document ??= openApiDocument(routes);
-      return { status: 200, body: document };
+      return { body: document };
     },
   }),
-  route({
-    method: "GET",
-    path: "/teams",
+  route("GET /teams", {
     auth: "bearer",
     summary: "List the user's teams, each with a new API key",
     success: [{ status: 200, description: "The teams", schema: z.array(listedTeam) }],
@@ -66,7 +60,7 @@ const serverRoutes: readonly Route[] = [
         }
         return listed;
       });
-      return { status: 200, body };
+      return { body };
     },
   }),
 ];

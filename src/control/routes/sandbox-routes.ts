@@ -25,11 +25,11 @@ import {
   setTimeoutRequest,
 } from "../../contract/management/sandbox-requests.ts";
 import type { Team } from "../../store/people.ts";
-import { isOfficialClient } from "../access/official-client.ts";
 import type { Answer } from "../http/route.ts";
 import { secondsOf } from "../lifecycle/timers/run-length.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { findStartable } from "../templates/template-look-up.ts";
+import { NEXT_TOKEN, withToken } from "../views/page-token.ts";
 import { listPage, listRunning } from "../views/sandbox-list.ts";
 import { asCreated, asDetail, asListed } from "../views/sandbox-view.ts";
 import { egressIn, networkIn } from "./network-request.ts";
@@ -44,9 +44,7 @@ const connected = [
 ];
 
 export const sandboxRoutes: readonly Route[] = [
-  route({
-    method: "POST",
-    path: "/sandboxes",
+  route("POST /sandboxes", {
     auth: "key",
     summary: "Create a sandbox from a template",
     deprecated: true,
@@ -59,9 +57,7 @@ export const sandboxRoutes: readonly Route[] = [
         timeoutSeconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS),
       }),
   }),
-  route({
-    method: "POST",
-    path: "/v2/sandboxes",
+  route("POST /v2/sandboxes", {
     auth: "key",
     summary: "Create a sandbox from a template; its runtime always requires a token",
     body: { schema: createSandboxV2, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
@@ -75,9 +71,7 @@ export const sandboxRoutes: readonly Route[] = [
       });
     },
   }),
-  route({
-    method: "GET",
-    path: "/sandboxes",
+  route("GET /sandboxes", {
     auth: "key",
     summary: "List the team's running sandboxes, newest first",
     deprecated: true,
@@ -86,12 +80,10 @@ export const sandboxRoutes: readonly Route[] = [
     async handle({ caller, query }, { store, clock }) {
       const now = clock.now();
       const sandboxes = await listRunning(store, caller.team, query.metadata, now);
-      return { status: 200, body: sandboxes.map((sandbox) => asListed(sandbox, now)) };
+      return { body: sandboxes.map((sandbox) => asListed(sandbox, now)) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/v2/sandboxes",
+  route("GET /v2/sandboxes", {
     auth: "key",
     summary: "List the team's sandboxes page by page",
     query: listSandboxesV2Query,
@@ -101,7 +93,7 @@ export const sandboxRoutes: readonly Route[] = [
         description: "One page",
         schema: z.array(listedSandbox),
         headers: {
-          "X-Next-Token": "Token of the next page; absent on the last",
+          ...NEXT_TOKEN,
           "X-Total-Running": "Running sandboxes that match, on all pages; absent when running ones were not asked for",
         },
       },
@@ -109,36 +101,28 @@ export const sandboxRoutes: readonly Route[] = [
     async handle({ caller, query }, { store, clock }) {
       const now = clock.now();
       const page = await listPage(store, caller.team, query, now);
-      const headers: Record<string, string> = {};
-      if (page.nextToken !== undefined) headers["X-Next-Token"] = page.nextToken;
+      const headers = withToken(page.nextToken);
       if (page.totalRunning !== undefined) headers["X-Total-Running"] = String(page.totalRunning);
-      return { status: 200, body: page.sandboxes.map((sandbox) => asListed(sandbox, now)), headers };
+      return { body: page.sandboxes.map((sandbox) => asListed(sandbox, now)), headers };
     },
   }),
-  route({
-    method: "GET",
-    path: "/sandboxes/{sandboxID}",
+  route("GET /sandboxes/{sandboxID}", {
     auth: "key",
     summary: "Get a sandbox",
     success: [{ status: 200, description: "The sandbox", schema: sandboxDetail }],
     async handle({ caller, params }, { lifecycle, clock }) {
-      return { status: 200, body: asDetail(await lifecycle.read(caller.team, idIn(params)), clock.now()) };
+      return { body: asDetail(await lifecycle.read(caller.team, idIn(params)), clock.now()) };
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/sandboxes/{sandboxID}",
+  route("DELETE /sandboxes/{sandboxID}", {
     auth: "key",
     summary: "Kill a sandbox, running or paused",
     success: [{ status: 204, description: "The sandbox is gone or being killed" }],
     async handle({ caller, params }, { lifecycle }) {
       await lifecycle.kill(caller.team, idIn(params));
-      return { status: 204 };
     },
   }),
-  route({
-    method: "POST",
-    path: "/sandboxes/{sandboxID}/connect",
+  route("POST /sandboxes/{sandboxID}/connect", {
     auth: "key",
     summary: "Connect to a sandbox, resume it if paused, set its end to timeout seconds from now",
     deprecated: true,
@@ -149,9 +133,7 @@ export const sandboxRoutes: readonly Route[] = [
     handle: ({ caller, params, body, headers }, services) =>
       connect(services, caller.team, params, { ...body, onlyExtend: isOfficialClient(headers) }),
   }),
-  route({
-    method: "POST",
-    path: "/v2/sandboxes/{sandboxID}/connect",
+  route("POST /v2/sandboxes/{sandboxID}/connect", {
     auth: "key",
     summary: "Connect to a sandbox, resume it if paused; its end can only move to a later time",
     body: { schema: connectSandboxV2, required: false },
@@ -160,9 +142,7 @@ export const sandboxRoutes: readonly Route[] = [
     handle: ({ caller, params, body }, services) =>
       connect(services, caller.team, params, { ...body, onlyExtend: true }),
   }),
-  route({
-    method: "POST",
-    path: "/sandboxes/{sandboxID}/pause",
+  route("POST /sandboxes/{sandboxID}/pause", {
     auth: "key",
     summary: "Pause a sandbox, by default with its memory",
     body: { schema: pauseSandbox, required: false },
@@ -170,12 +150,9 @@ export const sandboxRoutes: readonly Route[] = [
     errors: [409, 422, 503, 507],
     async handle({ caller, params, body }, { lifecycle }) {
       await lifecycle.pause(caller.team, idIn(params), body.memory ?? true);
-      return { status: 204 };
     },
   }),
-  route({
-    method: "POST",
-    path: "/sandboxes/{sandboxID}/resume",
+  route("POST /sandboxes/{sandboxID}/resume", {
     auth: "key",
     summary: "Resume a paused sandbox; the response has a new token",
     deprecated: true,
@@ -188,12 +165,10 @@ export const sandboxRoutes: readonly Route[] = [
         memory: body.memory ?? true,
         autoPause: body.autoPause ?? undefined,
       });
-      return { status: 201, body: asCreated(sandbox) };
+      return { body: asCreated(sandbox) };
     },
   }),
-  route({
-    method: "POST",
-    path: "/sandboxes/{sandboxID}/timeout",
+  route("POST /sandboxes/{sandboxID}/timeout", {
     auth: "key",
     summary: "Set the end of a sandbox to timeout seconds from now",
     body: { schema: setTimeoutRequest, required: true },
@@ -201,12 +176,9 @@ export const sandboxRoutes: readonly Route[] = [
     errors: [409],
     async handle({ caller, params, body }, { lifecycle }) {
       await lifecycle.setEnd(caller.team, idIn(params), body.timeout);
-      return { status: 204 };
     },
   }),
-  route({
-    method: "POST",
-    path: "/sandboxes/{sandboxID}/refreshes",
+  route("POST /sandboxes/{sandboxID}/refreshes", {
     auth: "key",
     summary: "Keep a sandbox alive for at least duration seconds from now",
     body: { schema: refreshRequest, required: false },
@@ -214,12 +186,9 @@ export const sandboxRoutes: readonly Route[] = [
     errors: [409],
     async handle({ caller, params, body }, { lifecycle }) {
       await lifecycle.extendEnd(caller.team, idIn(params), body.duration ?? REFRESH_DEFAULT_SECONDS);
-      return { status: 204 };
     },
   }),
-  route({
-    method: "PUT",
-    path: "/sandboxes/{sandboxID}/network",
+  route("PUT /sandboxes/{sandboxID}/network", {
     auth: "key",
     summary: "Replace the outgoing network rules of a running sandbox",
     body: { schema: networkUpdate, required: true },
@@ -229,7 +198,6 @@ export const sandboxRoutes: readonly Route[] = [
       refuseRules(body);
       const allowInternetAccess = body.allow_internet_access ?? null;
       await lifecycle.setEgress(caller.team, idIn(params), { egress: egressIn(body), allowInternetAccess });
-      return { status: 204 };
     },
   }),
 ];
@@ -272,7 +240,7 @@ function refuseForgetful({ autoPause, autoPauseMemory, autoResume }: CreateSandb
 async function connect(
   { lifecycle }: Services,
   team: Team,
-  params: Readonly<Record<string, string>>,
+  params: { sandboxID: string },
   asked: { timeout?: number | null | undefined; memory?: boolean | null | undefined; onlyExtend: boolean },
 ): Promise<Answer> {
   const { sandbox, resumed } = await lifecycle.connect(team, idIn(params), {
@@ -283,6 +251,11 @@ async function connect(
   return { status: resumed ? 201 : 200, body: asCreated(sandbox) };
 }
 
-function idIn(params: Readonly<Record<string, string>>): string {
-  return sandboxIdFrom(params.sandboxID ?? "");
+/** Any client can claim to be an official one, so nothing may depend on it that does harm when the claim is false. */
+function isOfficialClient(headers: Headers): boolean {
+  return headers.get("publisher") === "e2b" && (headers.get("package_version") ?? "").trim() !== "";
+}
+
+function idIn(params: { sandboxID: string }): string {
+  return sandboxIdFrom(params.sandboxID);
 }

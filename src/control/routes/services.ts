@@ -1,9 +1,7 @@
 /** The services of route handlers, and `route` typed for them. */
-import type { z } from "zod";
 import type { Clock } from "../../base/clock.ts";
 import type { VolumeContent } from "../../contract/internal/volume-content.ts";
 import type { Store } from "../../store/store.ts";
-import type { Authentication } from "../access/authentication.ts";
 import type { Ids } from "../access/ids.ts";
 import type { Activity } from "../activity/activity.ts";
 import type { Builds } from "../builds/builds.ts";
@@ -35,11 +33,4 @@ export interface Services {
 }
 
 export type Route = http.Route<Services>;
-
-export function route<
-  A extends Authentication,
-  Q extends z.ZodObject = typeof http.noQuery,
-  B extends z.ZodType = z.ZodUndefined,
->(definition: Parameters<typeof http.route<Services, A, Q, B>>[0]): Route {
-  return http.route<Services, A, Q, B>(definition);
-}
+export const route = http.routesWith<Services>();

@@ -19,31 +19,23 @@ import { findOwnToRead } from "../templates/own-template.ts";
 import { findBuild } from "../templates/template-look-up.ts";
 import { assignTags, removeTags } from "../templates/template-tags.ts";
 import { setVisibility } from "../templates/template-visibility.ts";
+import { NEXT_TOKEN, withToken } from "../views/page-token.ts";
 import { listTemplates, pageTemplates, readTemplate } from "../views/template-list.ts";
 import { asTag } from "../views/template-view.ts";
 import { type Route, route } from "./services.ts";
 
-const NEXT_TOKEN = { "X-Next-Token": "Token of the next page; absent on the last" };
-
-const withToken = (nextToken: string | undefined): Record<string, string> =>
-  nextToken === undefined ? {} : { "X-Next-Token": nextToken };
-
 export const templateRoutes: readonly Route[] = [
-  route({
-    method: "GET",
-    path: "/templates",
+  route("GET /templates", {
     auth: "key",
     summary: "List the team's templates and the built-in ones, oldest first",
     deprecated: true,
     query: listTemplatesQuery,
     success: [{ status: 200, description: "All templates, without snapshots", schema: z.array(template) }],
     async handle({ caller, query }, services) {
-      return { status: 200, body: await listTemplates(services, caller.team, query.teamID) };
+      return { body: await listTemplates(services, caller.team, query.teamID) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/v2/templates",
+  route("GET /v2/templates", {
     auth: "key",
     summary: "List the team's and the built-in templates page by page, newest first",
     query: pageTemplatesQuery,
@@ -52,24 +44,20 @@ export const templateRoutes: readonly Route[] = [
     ],
     async handle({ caller, query }, services) {
       const { shown, nextToken } = await pageTemplates(services, caller.team, query);
-      return { status: 200, body: shown, headers: withToken(nextToken) };
+      return { body: shown, headers: withToken(nextToken) };
     },
   }),
-  route({
-    method: "POST",
-    path: "/templates/tags",
+  route("POST /templates/tags", {
     auth: "key",
     summary: "Assign tags to a build",
     body: { schema: assignTagsRequest, required: true },
     success: [{ status: 201, description: "The tags are assigned to the build", schema: assignedTags }],
     errors: [403],
     async handle({ caller, body }, services) {
-      return { status: 201, body: await assignTags(services, caller.team, body.target, body.tags) };
+      return { body: await assignTags(services, caller.team, body.target, body.tags) };
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/templates/tags",
+  route("DELETE /templates/tags", {
     auth: "key",
     summary: "Remove tags",
     body: { schema: removeTagsRequest, required: true },
@@ -77,41 +65,34 @@ export const templateRoutes: readonly Route[] = [
     errors: [403],
     async handle({ caller, body }, services) {
       await removeTags(services, caller.team, body.name, body.tags);
-      return { status: 204 };
     },
   }),
-  route({
-    method: "GET",
-    path: "/templates/aliases/{alias}",
+  route("GET /templates/aliases/{alias}", {
     auth: "key",
     summary: "Check whether the team has a template with this name",
     success: [{ status: 200, description: "The template", schema: templateAlias }],
     errors: [403],
     async handle({ caller, params }, { store }) {
-      const written = params.alias ?? "";
+      const written = params.alias;
       const { template, reference } = await findOwnToRead(store, caller.team, written);
       const { tag } = reference;
       if (tag !== undefined && (await findBuild(store, template, tag)) === undefined) {
         throw new Fault(404, `template "${written}" has no finished build with the tag "${tag}"`);
       }
-      return { status: 200, body: { templateID: template.id, public: template.public } };
+      return { body: { templateID: template.id, public: template.public } };
     },
   }),
-  route({
-    method: "GET",
-    path: "/templates/{templateID}/tags",
+  route("GET /templates/{templateID}/tags", {
     auth: "key",
     summary: "List a template's tags",
     success: [{ status: 200, description: "Each tag with its build", schema: z.array(templateTag) }],
     errors: [403],
     async handle({ caller, params }, { store }) {
-      const { template } = await findOwnToRead(store, caller.team, params.templateID ?? "");
-      return { status: 200, body: (await store.builds.tagsOf(template.id)).map(asTag) };
+      const { template } = await findOwnToRead(store, caller.team, params.templateID);
+      return { body: (await store.builds.tagsOf(template.id)).map(asTag) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/templates/{templateID}",
+  route("GET /templates/{templateID}", {
     auth: "key",
     summary: "Get a template and its builds, newest first",
     query: pageBuildsQuery,
@@ -119,13 +100,11 @@ export const templateRoutes: readonly Route[] = [
       { status: 200, description: "The template, one page of builds", schema: templateWithBuilds, headers: NEXT_TOKEN },
     ],
     async handle({ caller, params, query }, services) {
-      const { shown, nextToken } = await readTemplate(services, caller.team, params.templateID ?? "", query);
-      return { status: 200, body: shown, headers: withToken(nextToken) };
+      const { shown, nextToken } = await readTemplate(services, caller.team, params.templateID, query);
+      return { body: shown, headers: withToken(nextToken) };
     },
   }),
-  route({
-    method: "PATCH",
-    path: "/templates/{templateID}",
+  route("PATCH /templates/{templateID}", {
     auth: "key",
     summary: "Publish a template under its bare names, or unpublish it",
     deprecated: true,
@@ -134,13 +113,11 @@ export const templateRoutes: readonly Route[] = [
     errors: [403, 409],
     async handle({ caller, params, body }, services) {
       const change = { isPublic: body.public ?? undefined, claimsNames: true };
-      await setVisibility(services, caller.team, params.templateID ?? "", change);
-      return { status: 200, body: null };
+      await setVisibility(services, caller.team, params.templateID, change);
+      return { body: null };
     },
   }),
-  route({
-    method: "PATCH",
-    path: "/v2/templates/{templateID}",
+  route("PATCH /v2/templates/{templateID}", {
     auth: "key",
     summary: "Publish or unpublish a template",
     body: { schema: updateTemplate, required: false },
@@ -149,21 +126,17 @@ export const templateRoutes: readonly Route[] = [
     async handle({ caller, params, body }, services) {
       const change = { isPublic: body.public ?? undefined, claimsNames: false };
       return {
-        status: 200,
-        body: { names: await setVisibility(services, caller.team, params.templateID ?? "", change) },
+        body: { names: await setVisibility(services, caller.team, params.templateID, change) },
       };
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/templates/{templateID}",
+  route("DELETE /templates/{templateID}", {
     auth: "key",
     summary: "Delete a template or snapshot that no sandbox of the team uses",
     success: [{ status: 204, description: "Deleted; its names are free" }],
     errors: [403],
     async handle({ caller, params }, { deleteTemplate }) {
-      await deleteTemplate(caller.team, params.templateID ?? "");
-      return { status: 204 };
+      await deleteTemplate(caller.team, params.templateID);
     },
   }),
 ];

@@ -18,9 +18,7 @@ const entry = { schema: volumeEntry };
 const busy = [403, 429, 503];
 
 export const volumeContentRoutes: readonly Route[] = [
-  route({
-    method: "GET",
-    path: "/volumecontent/{volumeID}/path",
+  route("GET /volumecontent/{volumeID}/path", {
     auth: "volume",
     summary: "Get a file or directory entry of a volume",
     query: entryQuery,
@@ -28,12 +26,10 @@ export const volumeContentRoutes: readonly Route[] = [
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
-      return { status: 200, body: await volumeContent.stat(idOf(caller, params), placed(query.path)) };
+      return { body: await volumeContent.stat(idOf(caller, params), placed(query.path)) };
     },
   }),
-  route({
-    method: "PATCH",
-    path: "/volumecontent/{volumeID}/path",
+  route("PATCH /volumecontent/{volumeID}/path", {
     auth: "volume",
     summary: "Change owner or mode of an entry",
     query: entryQuery,
@@ -43,12 +39,10 @@ export const volumeContentRoutes: readonly Route[] = [
     async handle({ caller, params, query, body }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
       const changed = await volumeContent.change(idOf(caller, params), placed(query.path), given(body));
-      return { status: 200, body: changed };
+      return { body: changed };
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/volumecontent/{volumeID}/path",
+  route("DELETE /volumecontent/{volumeID}/path", {
     auth: "volume",
     summary: "Remove an entry; a directory with its content",
     query: entryQuery,
@@ -57,12 +51,9 @@ export const volumeContentRoutes: readonly Route[] = [
     async handle({ caller, params, query }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
       await volumeContent.remove(idOf(caller, params), placed(query.path));
-      return { status: 204 };
     },
   }),
-  route({
-    method: "GET",
-    path: "/volumecontent/{volumeID}/dir",
+  route("GET /volumecontent/{volumeID}/dir", {
     auth: "volume",
     summary: "List a directory of a volume",
     query: listFolderQuery,
@@ -70,12 +61,10 @@ export const volumeContentRoutes: readonly Route[] = [
     errors: busy,
     async handle({ caller, params, query }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
-      return { status: 200, body: await volumeContent.list(idOf(caller, params), placed(query.path), query.depth) };
+      return { body: await volumeContent.list(idOf(caller, params), placed(query.path), query.depth) };
     },
   }),
-  route({
-    method: "POST",
-    path: "/volumecontent/{volumeID}/dir",
+  route("POST /volumecontent/{volumeID}/dir", {
     auth: "volume",
     summary: "Create a directory in a volume",
     query: makeEntryQuery,
@@ -84,12 +73,10 @@ export const volumeContentRoutes: readonly Route[] = [
     async handle({ caller, params, query }, { volumes, volumeContent }) {
       using _place = volumes.place(caller.volume);
       const made = await volumeContent.makeFolder(idOf(caller, params), placed(query.path), optionsIn(query));
-      return { status: 201, body: made };
+      return { body: made };
     },
   }),
-  route({
-    method: "GET",
-    path: "/volumecontent/{volumeID}/file",
+  route("GET /volumecontent/{volumeID}/file", {
     auth: "volume",
     summary: "Download a file from a volume",
     query: entryQuery,
@@ -99,16 +86,14 @@ export const volumeContentRoutes: readonly Route[] = [
       const place = volumes.place(caller.volume);
       try {
         const { content } = await volumeContent.read(idOf(caller, params), placed(query.path));
-        return { status: 200, stream: withPlace(content, place) };
+        return { stream: withPlace(content, place) };
       } catch (cause) {
         place[Symbol.dispose]();
         throw cause;
       }
     },
   }),
-  route({
-    method: "PUT",
-    path: "/volumecontent/{volumeID}/file",
+  route("PUT /volumecontent/{volumeID}/file", {
     auth: "volume",
     summary: "Upload a file to a volume",
     query: makeEntryQuery,
@@ -119,14 +104,14 @@ export const volumeContentRoutes: readonly Route[] = [
       using _place = volumes.place(caller.volume);
       const { content } = upload;
       const id = idOf(caller, params);
-      return { status: 201, body: await volumeContent.write(id, placed(query.path), optionsIn(query), content) };
+      return { body: await volumeContent.write(id, placed(query.path), optionsIn(query), content) };
     },
   }),
 ];
 
 /** Fault 403 when the token belongs to another volume. */
-function idOf({ volume }: { volume: Volume }, params: Readonly<Record<string, string>>): string {
-  if (volume.id === params.volumeID?.toLowerCase()) return volume.id;
+function idOf({ volume }: { volume: Volume }, params: { volumeID: string }): string {
+  if (volume.id === params.volumeID.toLowerCase()) return volume.id;
   throw new Fault(403, "this token is for another volume");
 }
 

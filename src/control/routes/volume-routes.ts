@@ -5,19 +5,15 @@ import type { Volume } from "../../store/volumes.ts";
 import { type Route, route } from "./services.ts";
 
 export const volumeRoutes: readonly Route[] = [
-  route({
-    method: "GET",
-    path: "/volumes",
+  route("GET /volumes", {
     auth: "key",
     summary: "List volumes",
     success: [{ status: 200, description: "All of the team", schema: z.array(listedVolume) }],
     async handle({ caller }, { volumes }) {
-      return { status: 200, body: (await volumes.list(caller.team)).map(asListed) };
+      return { body: (await volumes.list(caller.team)).map(asListed) };
     },
   }),
-  route({
-    method: "POST",
-    path: "/volumes",
+  route("POST /volumes", {
     auth: "key",
     summary: "Create a volume",
     body: { schema: createVolume, required: true },
@@ -25,30 +21,25 @@ export const volumeRoutes: readonly Route[] = [
     errors: [429, 503, 507],
     async handle({ caller, body }, { volumes }) {
       const volume = await volumes.create(caller.team, body.name, body.sizeMB ?? undefined);
-      return { status: 201, body: { ...asListed(volume), token: await volumes.tokenFor(volume) } };
+      return { body: { ...asListed(volume), token: await volumes.tokenFor(volume) } };
     },
   }),
-  route({
-    method: "GET",
-    path: "/volumes/{volumeID}",
+  route("GET /volumes/{volumeID}", {
     auth: "key",
     summary: "Get a volume, with a new token for its content",
     success: [{ status: 200, description: "The volume", schema: volumeAndToken }],
     async handle({ caller, params }, { volumes }) {
-      const volume = await volumes.demand(caller.team.id, params.volumeID ?? "");
-      return { status: 200, body: { ...asListed(volume), token: await volumes.tokenFor(volume) } };
+      const volume = await volumes.demand(caller.team.id, params.volumeID);
+      return { body: { ...asListed(volume), token: await volumes.tokenFor(volume) } };
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/volumes/{volumeID}",
+  route("DELETE /volumes/{volumeID}", {
     auth: "key",
     summary: "Delete a volume that no sandbox or snapshot mounts",
     success: [{ status: 204, description: "Deleted; its name is free" }],
     errors: [409],
     async handle({ caller, params }, { volumes }) {
-      await volumes.delete(caller.team, params.volumeID ?? "");
-      return { status: 204 };
+      await volumes.delete(caller.team, params.volumeID);
     },
   }),
 ];

@@ -17,83 +17,68 @@ import { addWebhook, changeWebhook, demandWebhook } from "../webhooks/webhooks.t
 import { type Route, route } from "./services.ts";
 
 export const webhookRoutes: readonly Route[] = [
-  route({
-    method: "POST",
-    path: "/events/webhooks",
+  route("POST /events/webhooks", {
     auth: "key",
     summary: "Create a webhook",
     body: { schema: createWebhook, required: true },
     success: [{ status: 201, description: "The webhook receives events from now on", schema: webhookView }],
     errors: [429],
     async handle({ caller, body }, services) {
-      return { status: 201, body: asWebhook(await addWebhook(services, caller.team.id, body)) };
+      return { body: asWebhook(await addWebhook(services, caller.team.id, body)) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/events/webhooks",
+  route("GET /events/webhooks", {
     auth: "key",
     summary: "List webhooks",
     success: [{ status: 200, description: "All of the team", schema: z.array(webhookView) }],
     async handle({ caller }, { store }) {
-      return { status: 200, body: (await store.webhooks.of(caller.team.id)).map(asWebhook) };
+      return { body: (await store.webhooks.of(caller.team.id)).map(asWebhook) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/events/webhooks/{webhookID}",
+  route("GET /events/webhooks/{webhookID}", {
     auth: "key",
     summary: "Get a webhook",
     success: [{ status: 200, description: "The webhook", schema: webhookView }],
     async handle({ caller, params }, { store }) {
-      return { status: 200, body: asWebhook(await demandWebhook(store, caller.team.id, params.webhookID)) };
+      return { body: asWebhook(await demandWebhook(store, caller.team.id, params.webhookID)) };
     },
   }),
-  route({
-    method: "PATCH",
-    path: "/events/webhooks/{webhookID}",
+  route("PATCH /events/webhooks/{webhookID}", {
     auth: "key",
     summary: "Change a webhook",
     body: { schema: updateWebhook, required: true },
     success: [{ status: 200, description: "The updated webhook", schema: webhookView }],
     async handle({ caller, params, body }, services) {
-      return { status: 200, body: asWebhook(await changeWebhook(services, caller.team.id, params.webhookID, body)) };
+      return { body: asWebhook(await changeWebhook(services, caller.team.id, params.webhookID, body)) };
     },
   }),
-  route({
-    method: "DELETE",
-    path: "/events/webhooks/{webhookID}",
+  route("DELETE /events/webhooks/{webhookID}", {
     auth: "key",
     summary: "Delete a webhook",
     success: [{ status: 200, description: "The webhook and its queued messages are deleted" }],
     async handle({ caller, params }, { store }) {
       const { id, teamId } = await demandWebhook(store, caller.team.id, params.webhookID);
       if (!(await store.webhooks.remove(teamId, id))) throw new Fault(404, `webhook "${id}" does not exist`);
-      return { status: 200 };
     },
   }),
-  route({
-    method: "GET",
-    path: "/events/webhooks/{webhookID}/deliveries",
+  route("GET /events/webhooks/{webhookID}/deliveries", {
     auth: "key",
     summary: "List deliveries to a webhook",
     query: deliveriesQuery,
     success: [{ status: 200, description: "One page, newest first unless orderAsc", schema: deliveriesView }],
     async handle({ caller, params, query }, { store }) {
       const { id } = await demandWebhook(store, caller.team.id, params.webhookID);
-      return { status: 200, body: await listDeliveries(store, id, query) };
+      return { body: await listDeliveries(store, id, query) };
     },
   }),
-  route({
-    method: "GET",
-    path: "/events/webhooks/{webhookID}/stats",
+  route("GET /events/webhooks/{webhookID}/stats", {
     auth: "key",
     summary: "Get delivery statistics of a webhook",
     query: statsQuery,
     success: [{ status: 200, description: "Delivery attempts in that time", schema: statsView }],
     async handle({ caller, params, query }, { store, clock }) {
       const { id } = await demandWebhook(store, caller.team.id, params.webhookID);
-      return { status: 200, body: await statsOf(store, id, query, clock.now()) };
+      return { body: await statsOf(store, id, query, clock.now()) };
     },
   }),
 ];

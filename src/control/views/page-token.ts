@@ -14,6 +14,13 @@ import { Fault } from "../../contract/fault.ts";
 import { PAGE_TOKEN_MAX_CHARS } from "../../contract/management/limits.ts";
 import { FIELD_SHOWN_MAX_CHARS } from "../limits.ts";
 
+/** How responses carry the token. */
+export const NEXT_TOKEN = { "X-Next-Token": "Token of the next page; absent on the last" };
+
+export function withToken(nextToken: string | undefined): Record<string, string> {
+  return nextToken === undefined ? {} : { "X-Next-Token": nextToken };
+}
+
 export function writePageToken(line: string): string {
   return Buffer.from(line).toString("base64url");
 }

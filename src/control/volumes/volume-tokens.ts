@@ -5,7 +5,8 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 import type { Volume } from "../../store/volumes.ts";
-import { VOLUME_TOKEN_MS } from "../limits.ts";
+
+export const VOLUME_TOKEN_MS = 3_600_000;
 
 /** Tokens of this server have less than half of it. */
 const VOLUME_TOKEN_MAX_CHARS = 1024;

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { untilTrue } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";
-import { VOLUME_TOKEN_MS } from "../limits.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
+import { VOLUME_TOKEN_MS } from "./volume-tokens.ts";
 import { VOLUMES_MADE_AT_ONCE } from "./volumes.ts";
 
 let f: ControlFixture;

@@ -17,10 +17,12 @@ import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
 import type { Ids } from "../access/ids.ts";
-import { VOLUME_MIN_MB } from "../limits.ts";
 import { ContentQuota } from "./content-quota.ts";
 import { findMounts } from "./volume-mounts.ts";
 import { VolumeTokens } from "./volume-tokens.ts";
+
+/** A smaller volume has no room for a journal and content. */
+const VOLUME_MIN_MB = 32;
 
 /** Maximum sandboxes and snapshots that a refusal names. */
 const VOLUME_USERS_SHOWN = 10;

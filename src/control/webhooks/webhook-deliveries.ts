@@ -9,8 +9,7 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import type { Store } from "../../store/store.ts";
 import type { Attempt, Delivery, Webhook } from "../../store/webhooks.ts";
 import { EXPIRY_SLEEP_MAX_MS } from "../limits.ts";
-import { eventMessage } from "./sandbox-event-view.ts";
-import type { PostMessage } from "./webhook-post.ts";
+import { eventMessage, type PostMessage } from "./webhook-post.ts";
 
 /** Concurrent deliveries: in total, per team, per webhook. */
 const DELIVERIES_AT_ONCE = 64;

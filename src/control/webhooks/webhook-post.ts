@@ -7,6 +7,9 @@ import { lookup } from "node:dns/promises";
 import { request as plainRequest } from "node:http";
 import { request as secureRequest } from "node:https";
 import { isIP } from "node:net";
+import type { SandboxEvent } from "../../store/sandbox-events.ts";
+import type { Webhook } from "../../store/webhooks.ts";
+import { asEvent } from "./sandbox-event-view.ts";
 import { bareHost, checkedUrl, isInside } from "./webhook-address.ts";
 
 /** From the DNS lookup to the end of the response head. */
@@ -18,6 +21,26 @@ export interface Message {
   url: string;
   headers: Record<string, string>;
   body: string;
+}
+
+/** The event with its fields in snake_case, signed. */
+export function eventMessage(event: SandboxEvent, webhook: Webhook, deliveryId: string): Message {
+  const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const fields = Object.entries(asEvent(event)).map(([name, value]) => [snakeCase(name), value]);
+  const body = JSON.stringify(Object.fromEntries(fields));
+  const signature = new Bun.CryptoHasher("sha256").update(webhook.secret).update(body).digest("base64");
+  return {
+    url: webhook.url,
+    headers: {
+      "User-Agent": "sandlot-webhooks",
+      "e2b-webhook-id": webhook.id,
+      // The same for every attempt, so that a receiver can recognise a repetition.
+      "e2b-delivery-id": deliveryId,
+      "e2b-signature-version": "v1",
+      "e2b-signature": signature.replace(/=+$/, ""),
+    },
+    body,
+  };
 }
 
 /** Returns the HTTP status. Throws an Error whose message may be shown to the owner of the webhook. */
