@@ -5,7 +5,7 @@ import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { createIds } from "../control/access/ids.ts";
-import { builtinBuild } from "../control/builds/builtin-request.ts";
+import { builtinBuild } from "../control/builds/builtin-builds.ts";
 import type { Control } from "../control/control.ts";
 import type { BuiltinDefinition } from "../control/templates/builtin-definition.ts";
 import {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { jsonLog } from "../base/log.ts";
 import { freePort } from "../base/testing/free-port.ts";
-import type { Client } from "../control/access/client.ts";
+import type { Client } from "../control/access/authentication.ts";
 import { TrustedProxies } from "../edge/routing/client-address.ts";
 import { LocalAuthority } from "../tls/local-authority.ts";
 import { loadConfig } from "./config.ts";

@@ -17,6 +17,19 @@ export interface Limit {
   setting?: string;
 }
 
+/** Limits as the rows of a table. */
+export function limitRows(
+  rows: readonly [scope: Limit["scope"], name: string, value: string | number, error: string, setting?: string][],
+): Limit[] {
+  return rows.map(([scope, name, value, error, setting]) => ({
+    name,
+    value: String(value),
+    scope,
+    error,
+    ...(setting === undefined ? {} : { setting }),
+  }));
+}
+
 const UNITS = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
 
 /** Readable: `64 MiB`. */

@@ -10,6 +10,16 @@ import type { Volume } from "../../store/volumes.ts";
 import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { hashOf } from "./secrets.ts";
 
+/** The client of a request, as far as the connection shows. */
+export interface Client {
+  /** Source address of the connection. */
+  address: string;
+  /** The request came through a proxy that the operator trusts, so its forwarding headers count. */
+  fromTrustedProxy: boolean;
+  /** It arrived over TLS. */
+  isSecure?: boolean;
+}
+
 /** The last use of a key is written at most this often. */
 const KEY_USE_WRITTEN_EVERY_MS = 60_000;
 

@@ -3,10 +3,10 @@
  * then a steady rate. Requests without a valid key share a budget per client address. A valid key is never refused
  * because of other requests from its address.
  */
-import { isIPv6 } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import type { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
+import { ipv6Groups } from "../../contract/ip-range.ts";
 import type { Authentication, Callers } from "./authentication.ts";
 import { BodyBudgets } from "./body-budgets.ts";
 import { TokenBuckets } from "./token-buckets.ts";
@@ -116,14 +116,6 @@ function secondsUntil(bucket: TokenBucket, level: number, now: number): string {
 
 /** An IPv6 customer usually has a /64. Without this, each of its addresses would have its own budget. */
 export function networkOf(address: string): string {
-  if (!isIPv6(address)) return address;
-  const [before = "", after] = address.split("%", 1)[0]?.split("::") ?? [];
-  const groups = before === "" ? [] : before.split(":");
-  const behind = after === undefined || after === "" ? [] : after.split(":");
-  const zeros = after === undefined ? [] : Array<string>(Math.max(0, 8 - groups.length - behind.length)).fill("0");
-  const whole = [...groups, ...zeros, ...behind];
-  return `${whole
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(":")}::/64`;
+  const groups = ipv6Groups(address.split("%", 1)[0] ?? "")?.slice(0, 4);
+  return groups === undefined ? address : `${groups.map((group) => group.toString(16)).join(":")}::/64`;
 }

@@ -23,7 +23,7 @@ const LOG_PAGES_PER_WRITE = 32;
 /** Sandboxes whose log state stays in memory. For others it is read from the store again. */
 const LOG_SANDBOXES_KNOWN_MAX = 10_000;
 const LOG_PAGES_PER_READ = 64;
-/** Log bytes of all guests of one team: burst, and sustained rate. One noisy team must not block the store for others. */
+/** Log bytes of all guests of one team, burst and rate, so that one noisy team does not block the store for others. */
 export const LOG_TEAM_BURST_MAX_BYTES = 16 * 1024 * 1024;
 export const LOG_TEAM_BYTES_PER_SECOND = 256 * 1024;
 const TEAM_FLOW = { burst: LOG_TEAM_BURST_MAX_BYTES, perSecond: LOG_TEAM_BYTES_PER_SECOND };

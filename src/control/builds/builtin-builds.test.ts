@@ -6,7 +6,7 @@ import { HOUSEKEEPING_EVERY_MS, SUPERSEDED_BUILTIN_KEPT_MS } from "../templates/
 import { setKeptReady } from "../templates/operator-templates.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, type Reply } from "../testing/control-fixture.ts";
-import { builtinBuild } from "./builtin-request.ts";
+import { builtinBuild } from "./builtin-builds.ts";
 
 let version = "v1";
 /** Images that an operator with a full disk removed from the cache. */

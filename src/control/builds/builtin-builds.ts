@@ -9,7 +9,7 @@ import type { Clock, Timer } from "../../base/clock.ts";
 import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Build } from "../../store/builds.ts";
-import type { Store } from "../../store/store.ts";
+import type { Store, Tables } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
 import type { Ids } from "../access/ids.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
@@ -17,7 +17,6 @@ import { TEMPLATE_BUILDING } from "../templates/template-look-up.ts";
 import { DEFAULT_TAG } from "../templates/template-reference.ts";
 import type { BuildPlan } from "./build-plan.ts";
 import type { Builds } from "./builds.ts";
-import { builtinBuild } from "./builtin-request.ts";
 
 /** Interval between looks for builds that the operator requested through the store. */
 const BUILTIN_LOOK_MS = 2_000;
@@ -35,6 +34,9 @@ interface BuiltinServices {
   /** For background timers. */
   idleClock: Clock;
 }
+
+/** Marks a row whose template comes with the server. */
+const OWN_GENERATION = 0;
 
 const FORGOTTEN = "the server did not go on with it";
 const OTHER_VERSION =
@@ -156,4 +158,44 @@ function reasonOf(build: Build | undefined): string {
 function short(message: string): string {
   const [line = ""] = message.split("\n");
   return line.length > BUILTIN_SAID_MAX_CHARS ? `${line.slice(0, BUILTIN_SAID_MAX_CHARS)}…` : line;
+}
+
+/**
+ * The build of this version: a ready one, which becomes the default; else one in progress; else a new one, which waits
+ * for the server. The server polls the store, so other processes can request one too. Undefined: no server has had this
+ * template yet.
+ */
+export async function builtinBuild(
+  services: Pick<BuiltinServices, "store" | "clock" | "ids">,
+  definition: BuiltinDefinition,
+): Promise<Build | undefined> {
+  const { store, clock, ids } = services;
+  const version = definition.version();
+  return await store.transaction(async ({ builds }) => {
+    const known = await builds.tagged(definition.id, version);
+    if (known !== undefined) {
+      // After a downgrade to a version built before, the default is still another build.
+      const current = await builds.tagged(definition.id, DEFAULT_TAG);
+      if (current?.id !== known.id) await builds.tag(definition.id, DEFAULT_TAG, known.id, clock.now());
+      return known;
+    }
+    const underWay = await unfinished(builds, definition.id, version);
+    if (underWay !== undefined) return underWay;
+    const first = definition.firstBuild();
+    return await builds.request({
+      id: (await builds.byId(first)) === undefined ? first : ids.uuid(),
+      templateId: definition.id,
+      generation: OWN_GENERATION,
+      tags: [DEFAULT_TAG, version],
+      cpuCount: definition.cpuCount,
+      memoryMB: definition.memoryMB,
+      diskSizeMB: definition.diskSizeMB,
+      createdAt: clock.now(),
+    });
+  });
+}
+
+async function unfinished(builds: Tables["builds"], id: string, version: string): Promise<Build | undefined> {
+  const found = [...(await builds.unfinished("building", id)), ...(await builds.unfinished("waiting", id))];
+  return found.find(({ tags }) => tags.includes(version));
 }

@@ -15,10 +15,10 @@ import {
   authenticateMember,
   authenticateVolume,
   type Callers,
+  type Client,
   type VolumeOf,
 } from "../access/authentication.ts";
 import type { BodyShare } from "../access/body-budgets.ts";
-import type { Client } from "../access/client.ts";
 import type { Ids } from "../access/ids.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
 import { baseOf } from "./own-address.ts";
@@ -39,32 +39,11 @@ interface Exchange {
   fault: Fault | undefined;
 }
 
-const ALLOWED_HEADERS = [
-  "Origin",
-  "Accept",
-  "Content-Type",
-  "Authorization",
-  "X-API-Key",
-  "X-Team-ID",
-  "Idempotency-Key",
-  "User-Agent",
-  "browser",
-  "lang",
-  "lang_version",
-  "package_version",
-  "publisher",
-  "sdk_runtime",
-  "system",
-].join(", ");
-const EXPOSED_HEADERS = [
-  "X-Next-Token",
-  "X-Total-Running",
-  "X-Request-Id",
-  "RateLimit-Limit",
-  "RateLimit-Remaining",
-  "RateLimit-Reset",
-  "Retry-After",
-].join(", ");
+const ALLOWED_HEADERS =
+  "Origin, Accept, Content-Type, Authorization, X-API-Key, X-Team-ID, Idempotency-Key, User-Agent, browser, lang, " +
+  "lang_version, package_version, publisher, sdk_runtime, system";
+const EXPOSED_HEADERS =
+  "X-Next-Token, X-Total-Running, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After";
 
 /** Owner of the bodies of requests without a key. */
 const STRANGERS = { id: "", name: "all who send no key" };

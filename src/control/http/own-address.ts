@@ -2,7 +2,7 @@
  * The address at which the client reached this interface, for links back to it. The usual forwarding headers count only
  * from a proxy that the operator trusts.
  */
-import type { Client } from "../access/client.ts";
+import type { Client } from "../access/authentication.ts";
 
 const HOST = /^(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const PREFIX = /^(?:\/[\w.~-]+)+$/;

@@ -1,12 +1,12 @@
 /**
- * Endpoints of the same API that manage a fleet of machines. This server is one machine, operated by its root user, so
- * they are refused by name, with the alternative.
+ * Known endpoints of the API that this server does not have. They are refused by name: clients would take a plain 404
+ * for a missing sandbox or template.
  */
 
 const ONE_NODE = "there is one node; GET /health shows whether it accepts requests";
 const NO_CLUSTERS = "there are no clusters and no scaling groups";
 
-/** `METHOD /path`, and the alternative. */
+/** They manage a fleet of machines, but this server is one machine, operated by its root user: the alternative. */
 export const ABSENT_ROUTES: Readonly<Record<string, string>> = {
   "GET /nodes": ONE_NODE,
   "GET /nodes/{nodeID}": ONE_NODE,
@@ -23,3 +23,12 @@ export const ABSENT_ROUTES: Readonly<Record<string, string>> = {
   "DELETE /clusters/{clusterID}/rigs/{rigID}/instances/{instanceID}": NO_CLUSTERS,
   "GET /clusters/{clusterID}/rigs/{rigID}/errors": NO_CLUSTERS,
 };
+
+/** Not built yet. */
+export const UNBUILT_ROUTES: readonly string[] = [
+  "GET /secrets",
+  "POST /secrets",
+  "GET /secrets/{secretID}",
+  "POST /secrets/{secretID}",
+  "DELETE /secrets/{secretID}",
+];
