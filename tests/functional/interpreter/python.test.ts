@@ -1,6 +1,6 @@
 /** Python cells through the code interpreter's client: values, streams, errors, variables, folders. */
 import { describe, expect, test } from "bun:test";
-import { ask, interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
+import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
 import { LONG } from "../../support/long.ts";
 
 const sandbox = interpreterOfFile();
@@ -26,12 +26,6 @@ describe("the stream", () => {
       { type: "error", name: "SyntaxError", value: expect.any(String), traceback: expect.any(String) },
       { type: "end_of_execution" },
     ]);
-  });
-
-  test.each([{ code: 1 }, { code: null }, { code: ["1"] }, {}])("is refused for %j", async (body) => {
-    const answer = await ask(sandbox(), "/execute", { method: "POST", body: JSON.stringify(body) });
-    expect(answer.status).toBe(422);
-    expect(await answer.json()).toMatchObject({ detail: [{ loc: ["body", "code"] }] });
   });
 });
 

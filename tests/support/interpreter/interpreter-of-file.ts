@@ -28,7 +28,7 @@ export function interpreterOfFile(): () => Sandbox {
 }
 
 /** A request of one's own to the server in the sandbox. */
-export async function ask(sandbox: Sandbox, path: string, init: RequestInit): Promise<Response> {
+async function ask(sandbox: Sandbox, path: string, init: RequestInit): Promise<Response> {
   const headers = {
     "Content-Type": "application/json",
     "E2b-Sandbox-Id": sandbox.sandboxId,
