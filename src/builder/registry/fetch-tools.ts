@@ -111,10 +111,6 @@ export class FetchTools {
     return await this.commands.download(placeOf(digest), this.signal);
   }
 
-  async readDocument(digest: string): Promise<string> {
-    return await this.commands.readText(placeOf(digest), FETCH_DOCUMENT_MAX_BYTES, this.signal);
-  }
-
   /** The configuration of the copied image, which skopeo may have converted. */
   async readConfig(): Promise<string> {
     const argv = ["/usr/bin/skopeo", "inspect", "--config", "--raw", `oci:${LAYOUT}:${TAG}`] as const;

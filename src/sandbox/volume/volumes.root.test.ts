@@ -174,7 +174,7 @@ describe("removal", () => {
     }
     await f.volumes.remove(name);
     await f.volumes.remove(name);
-    expect([f.volumes.has(name), mountsOf(name)]).toEqual([false, []]);
+    expect(mountsOf(name)).toEqual([]);
     expect(existsSync(join(f.data.path, "volumes", name))).toBe(false);
   });
 
@@ -185,6 +185,6 @@ describe("removal", () => {
     await forgotten();
     expect(readdirSync(folder)).not.toContain(".unfinished-half");
     await made("half");
-    expect(f.volumes.has("half")).toBe(true);
+    expect(existsSync(join(folder, "half", "disk.img"))).toBe(true);
   });
 });

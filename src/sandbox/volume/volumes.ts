@@ -132,10 +132,6 @@ export class Volumes {
     });
   }
 
-  has(name: string): boolean {
-    return existsSync(this.#imageOf(demandName(name)));
-  }
-
   /** Throws Fault 404 when there is no such volume. */
   async hold(name: string): Promise<HeldVolume> {
     if (this.#closed) throw new Fault(503, "the server is stopping");
