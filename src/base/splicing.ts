@@ -8,12 +8,6 @@ export interface Way {
   from: number;
   to: number;
   bytes: number;
-  /**
-   * The bytes are the rest of an HTTP chunk, without the line end after it. Following chunks are moved too, with the
-   * framing between them, as long as they arrive, are long, and are written in the usual form. The last chunk is not
-   * moved.
-   */
-  inChunks?: boolean;
   /** Which of the two connections `cut` resets. */
   cuts: "from" | "to";
 }
@@ -23,8 +17,6 @@ export interface Spliced {
   taken: number;
   /** If less than `taken`, the difference is lost. */
   given: number;
-  /** All bytes were delivered; with chunks, also the last chunk that began. */
-  isWhole: boolean;
   /** Nothing was taken because splicing is not possible here: the caller has to copy the bytes. */
   couldNot: boolean;
 }

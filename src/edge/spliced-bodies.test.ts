@@ -1,12 +1,10 @@
 /** Which bodies of a sandbox the edge hands to the splicer; the splicer's own tests cover what happens there. */
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import net from "node:net";
 import type { Socket } from "bun";
-import type { Splice, Spliced, Way } from "../base/splicing.ts";
+import type { Splice, Spliced } from "../base/splicing.ts";
 import { until } from "../base/testing/until.ts";
-import { Front } from "./front/front.ts";
 import { EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
-import { carry } from "./proxy/exchange.ts";
 import { EDGE_SPLICED_AT_ONCE_MAX, SandboxSocket } from "./proxy/sandbox-socket.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
@@ -34,7 +32,7 @@ class Stalled implements Splice {
   }
 
   endAll(): void {
-    for (const over of this.#begun.splice(0)) over({ taken: 0, given: 0, isWhole: false, couldNot: false });
+    for (const over of this.#begun.splice(0)) over({ taken: 0, given: 0, couldNot: false });
   }
 }
 
@@ -104,64 +102,4 @@ test("of an answer that is handed over nothing comes to the client by another wa
   expect(answer).toContain("before");
   expect(answer).not.toContain("behind");
   resetting.close();
-});
-
-describe("an answer in chunks", () => {
-  const CHUNK = Buffer.alloc(300_000, "chunk ");
-
-  /** Says of each that it cannot be moved. */
-  class Unable implements Splice {
-    readonly asked: Way[] = [];
-
-    begin: Splice["begin"] = (way, over) => {
-      this.asked.push(way);
-      setImmediate(() => over({ taken: 0, given: 0, isWhole: false, couldNot: true }));
-      return { stop: () => undefined, cut: () => undefined };
-    };
-  }
-
-  async function carried(chunks: number): Promise<{ content: Buffer; asked: Way[] }> {
-    const splice = new Unable();
-    using sender = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: () =>
-        new Response(
-          new ReadableStream({
-            start(controller) {
-              for (let chunk = 0; chunk < chunks; chunk++) controller.enqueue(CHUNK);
-              controller.close();
-            },
-          }),
-        ),
-    });
-    const to = { host: "127.0.0.1", port: sender.port ?? 0 };
-    const head = "GET / HTTP/1.1\r\nhost: a\r\n";
-    const front = new Front({
-      hostname: "127.0.0.1",
-      port: 0,
-      handle: (client) => void carry(client, { head, isGuest: true }, { to, tlsName: undefined, until: [], splice }),
-    });
-    const answer = await fetch(`http://127.0.0.1:${front.port}/`);
-    const content = Buffer.from(await answer.arrayBuffer());
-    await front.stop(true);
-    return { content, asked: splice.asked };
-  }
-
-  test("that has been long so far is handed over within a chunk, and is whole if that could not be moved", async () => {
-    const { content, asked } = await carried(40);
-    expect(asked.length).toBeGreaterThan(0);
-    for (const way of asked) {
-      expect(way).toMatchObject({ inChunks: true, cuts: "from" });
-      expect(way.bytes).toBeWithin(1, CHUNK.length + 1);
-    }
-    // No new attempt right after a failed one.
-    expect(asked.length).toBeLessThanOrEqual(content.length / EDGE_SPLICED_MIN_BYTES);
-    expect(content.equals(Buffer.concat(Array<Uint8Array>(40).fill(CHUNK)))).toBe(true);
-  });
-
-  test("that is short is not", async () => {
-    const { content, asked } = await carried(2);
-    expect([content.length, asked]).toEqual([2 * CHUNK.length, []]);
-  });
 });

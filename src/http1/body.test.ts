@@ -1,6 +1,6 @@
-/** Chunked bodies: their end, what is refused, and how far a splice may go on without reading. */
+/** Chunked bodies: their end and what is refused. */
 import { describe, expect, test } from "bun:test";
-import { CHUNK_LINE_MAX_BYTES, CHUNK_LINES_MAX_BYTES, CHUNK_TRAILERS_MAX, ChunkedBody, chunkAhead } from "./body.ts";
+import { CHUNK_LINE_MAX_BYTES, CHUNK_TRAILERS_MAX, ChunkedBody } from "./body.ts";
 
 type Rules = ConstructorParameters<typeof ChunkedBody>[0];
 
@@ -71,44 +71,4 @@ describe("a chunked body", () => {
     expect([body.take(bytes).toString(), body.untaken]).toEqual(["aa", 18]);
     expect([body.take(bytes.subarray(12)).toString(), body.untaken]).toEqual(["aa", 6]);
   });
-});
-
-const look = (text: string) => chunkAhead(Buffer.from(text, "latin1"));
-
-test.each([
-  ["\r\n1\r\n", 6],
-  ["\r\n4000\r\n", 8 + 0x4000],
-  ["\r\n0004000\r\nabcdef", 11 + 0x4000],
-  ["\r\nABCDEF\r\n", 10 + 0xabcdef],
-  ["\r\nffffffff\r\n", 12 + 0xffffffff],
-])("%j begins a chunk, and no part of it does", (text, bytes) => {
-  expect(look(text)).toBe(bytes);
-  const lineEnd = text.indexOf("\r\n", 2) + 2;
-  for (let length = 0; length < lineEnd; length++) expect(look(text.slice(0, length))).toBeUndefined();
-});
-
-// `ChunkedBody` has to judge each of these.
-test.each([
-  "\r\n0\r\n\r\n",
-  "\r\n00000000\r\n",
-  "\r\n4000;name=value\r\n",
-  "\r\n4000 \r\n",
-  "\r\n 4000\r\n",
-  "\r\n+4000\r\n",
-  "\r\n0x4000\r\n",
-  "\r\n-1\r\n",
-  "\r\n\r\n",
-  "\r\n4000\n",
-  "\n4000\r\n",
-  "\r4000\r\n",
-  "\r\n4000\r4000",
-  "\r\n123456789\r\n",
-  "4000\r\n",
-  "more\r\n4000\r\n",
-])("%j is left", (text) => {
-  expect(look(text)).toBe(0);
-});
-
-test("no more is looked at than the longest lines are", () => {
-  expect(look("\r\n4000\r\n".padEnd(10 * CHUNK_LINES_MAX_BYTES, "x"))).toBe(8 + 0x4000);
 });

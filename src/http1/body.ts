@@ -33,10 +33,6 @@ export interface Body {
   readonly left?: number;
   /** The kernel moved this many of the content bytes. */
   skip?(bytes: number): void;
-  /** Bytes left of the current chunk of a chunked body. */
-  readonly chunkLeft?: number;
-  /** The kernel moved the current chunk, and possibly more; the next bytes are the line end of the last one. */
-  skipChunks?(): void;
 }
 
 /** Longest line of a chunk size with its extensions, or of a trailer. */
@@ -146,15 +142,6 @@ export class ChunkedBody implements Body {
 
   get ended(): boolean {
     return this.#state === State.Ended;
-  }
-
-  get chunkLeft(): number {
-    return this.#left;
-  }
-
-  skipChunks(): void {
-    this.#left = 0;
-    this.#state = State.ContentCr;
   }
 
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
@@ -300,30 +287,6 @@ export class ChunkedBody implements Body {
     if (NEVER_TRAILERS.has(name)) throw new Error(`the body has the trailer ${name}`);
     this.#state = State.TrailerValue;
   }
-}
-
-/** Longest end of a chunk and size of the next one that `chunkAhead` looks at. */
-export const CHUNK_LINES_MAX_BYTES = 2 + SIZE_DIGITS_MAX + 2;
-
-/**
- * Where the next chunk ends, counted from the end of the previous content: line end, size line and content. 0:
- * `ChunkedBody` must read on, because the chunk is the last one, has an extension or is malformed. Undefined: more
- * bytes are needed.
- */
-export function chunkAhead(bytes: Buffer): number | undefined {
-  for (const [at, expected] of [CARRIAGE_RETURN, LINE_FEED].entries()) {
-    if (at === bytes.length) return undefined;
-    if (bytes[at] !== expected) return 0;
-  }
-  let size = 0;
-  let at = 2;
-  for (let digit = hex(bytes, at); digit < NO_DIGIT && at < 2 + SIZE_DIGITS_MAX; digit = hex(bytes, at)) {
-    size = size * 16 + digit;
-    at += 1;
-  }
-  if (at === 2 || bytes[at] !== CARRIAGE_RETURN) return at === bytes.length ? undefined : 0;
-  if (at + 1 === bytes.length) return undefined;
-  return size > 0 && bytes[at + 1] === LINE_FEED ? at + 2 + size : 0;
 }
 
 function hex(bytes: Buffer, at: number): number {

@@ -51,14 +51,6 @@ export interface ClientRequest {
    * everything written so far was sent. Undefined or absent otherwise.
    */
   readonly answerDescriptor?: number | undefined;
-  /**
-   * Begins a chunk of this many bytes that may be written to the connection directly, followed by any number of other
-   * chunks. Bytes passed to `write` meanwhile belong to this chunk. Returns the connection's descriptor; undefined or
-   * absent if the response is not chunked or unsent bytes remain.
-   */
-  divertChunk?(bytes: number): number | undefined;
-  /** The chunk was sent completely, and so were any others after it. */
-  chunksDiverted?(): void;
   /** Completes the response. */
   end(): void;
   /** Aborts the response so that the client cannot mistake it for complete. */

@@ -56,8 +56,6 @@ export class Http1Request implements ClientRequest {
   #state: "awaited" | "begun" | "over" = "awaited";
   #inChunks = false;
   #chunksBegun = false;
-  /** Bytes left of a chunk that was begun, unless they are written directly. */
-  #chunkLeft = 0;
   /** Whether the end of the connection ends the response. */
   #untilClose = false;
   #isDiverted = false;
@@ -115,19 +113,6 @@ export class Http1Request implements ClientRequest {
   get answerDescriptor(): number | undefined {
     const isBare = this.#state === "begun" && !this.#inChunks && this.#connection.hasSentAll;
     return isBare ? this.#connection.descriptor : undefined;
-  }
-
-  divertChunk(bytes: number): number | undefined {
-    const connection = this.#connection;
-    const isOpen = this.#state === "begun" && this.#inChunks && this.#chunkLeft === 0;
-    if (!isOpen || !connection.hasSentAll || connection.descriptor === undefined) return undefined;
-    connection.send(Buffer.from(this.#chunkStart(bytes), "latin1"));
-    this.#chunkLeft = bytes;
-    return connection.hasSentAll ? connection.descriptor : undefined;
-  }
-
-  chunksDiverted(): void {
-    this.#chunkLeft = 0;
   }
 
   divertBody(take: (descriptor: number, bytes: number) => boolean): boolean {
@@ -223,21 +208,7 @@ export class Http1Request implements ClientRequest {
   write(bytes: Bytes): boolean {
     if (this.#state !== "begun" || bytes.length === 0) return true;
     if (!this.#inChunks) return this.#connection.send(bytes);
-    if (this.#chunkLeft > 0) return this.#continueChunk(bytes);
     return this.#sendBoth(this.#chunkStart(bytes.length), bytes);
-  }
-
-  /**
-   * Continues a chunk that was begun before its bytes were available. The parts are copied, because the connection owns
-   * each buffer it sends.
-   */
-  #continueChunk(bytes: Bytes): boolean {
-    const left = this.#chunkLeft;
-    this.#chunkLeft = Math.max(left - bytes.length, 0);
-    if (bytes.length <= left) return this.#connection.send(bytes);
-    const behind = Buffer.from(bytes.subarray(left));
-    this.#connection.send(Buffer.from(bytes.subarray(0, left)));
-    return this.write(behind);
   }
 
   end(): void {

@@ -71,8 +71,6 @@ class Exchange implements SandboxSocketListener, BodySink {
   #isBodyLost = false;
   /** The rest of the response is spliced to the client. */
   #isSpliced = false;
-  /** Bytes of a chunked response since its last splice. */
-  #carriedBytes = 0;
   #endStep = beginStep("edge: connect");
 
   constructor(client: ClientRequest, asked: Asked, outcome: Outcome) {
@@ -232,12 +230,9 @@ class Exchange implements SandboxSocketListener, BodySink {
   }
 
   #takeBody(framing: Body, bytes: Bytes): void {
-    this.#carriedBytes += bytes.length;
     this.#pass(this.#client.write(this.#contentOf(framing, bytes)));
     if (framing.ended) this.#finish();
-    else if ((framing.untaken ?? 0) > 0) return;
-    else if (framing.chunkLeft === undefined) this.#spliceAnswer(framing);
-    else if (framing.chunkLeft > 0) this.#spliceChunks(framing, framing.chunkLeft);
+    else this.#spliceAnswer(framing);
   }
 
   /** A part, if the whole would be too much for one turn: copied then, since the rest of its buffer is still needed. */
@@ -247,26 +242,6 @@ class Exchange implements SandboxSocketListener, BodySink {
     if (untaken === 0) return content;
     this.#socket.later(bytes.subarray(bytes.length - untaken));
     return Buffer.from(content);
-  }
-
-  /** An answer that has been long so far goes on past this for as long as it comes in long chunks. */
-  #spliceChunks(framing: Body, left: number): void {
-    if (this.#carriedBytes < EDGE_SPLICED_MIN_BYTES) return;
-    const descriptor = this.#client.divertChunk?.(left);
-    if (descriptor === undefined) return;
-    const over = ({ isWhole, couldNot }: Spliced) => {
-      this.#isSpliced = false;
-      if (this.#isOver) return;
-      this.#carriedBytes = 0;
-      if (isWhole) {
-        framing.skipChunks?.();
-        this.#client.chunksDiverted?.();
-      }
-      if ((isWhole || couldNot) && !this.#socket.isClosed) this.#socket.resume();
-      else this.#fail(new Error("the service hung up within its answer"));
-    };
-    this.#isSpliced = this.#socket.spliceTo(descriptor, left, over, { inChunks: true });
-    if (this.#isSpliced) this.#socket.pause();
   }
 
   #spliceAnswer(framing: Body): void {

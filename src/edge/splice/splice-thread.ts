@@ -10,9 +10,6 @@ import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.
 import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders, type SpliceThreadData } from "./orders.ts";
 import { Transfer } from "./transfer.ts";
 
-/** A chunked body without a new chunk for this long is returned to its owner: it may be idle for hours. */
-const SPLICE_SILENT_MS = 250;
-
 const ORDERS = 0;
 
 /** Returns after the END order. */
@@ -36,9 +33,6 @@ class SpliceThread {
   readonly #waiting = new Set<Transfer>();
   readonly #idlePipes: Transfer["pipe"][] = [];
   readonly #buffer = Buffer.alloc(ORDER_BYTES * SPLICES_MAX);
-  /** Number of chunked transfers. */
-  #inChunks = 0;
-  #lookAtMs = 0;
   #isEnding = false;
 
   constructor(orders: number) {
@@ -49,22 +43,15 @@ class SpliceThread {
   work(): void {
     const happened = (number: number) => this.#happened(number);
     while (!this.#isEnding) {
-      this.#events.await(this.#awaitMs(), happened);
+      this.#events.await(this.#waiting.size > 0 ? 0 : -1, happened);
       for (const transfer of this.#waiting) {
         if (transfer.isOver || !transfer.turn()) this.#waiting.delete(transfer);
       }
       for (const transfer of [...this.#transfers.values()]) if (transfer.isOver) this.#end(transfer);
-      if (this.#inChunks > 0) this.#endSilent();
     }
     for (const transfer of [...this.#transfers.values()]) this.#end(transfer);
     for (const ends of this.#idlePipes) closeBoth(ends);
     this.#events.close();
-  }
-
-  /** Timeout of the wait; -1: no limit. */
-  #awaitMs(): number {
-    if (this.#waiting.size > 0) return 0;
-    return this.#inChunks > 0 ? SPLICE_SILENT_MS : -1;
   }
 
   #happened(number: number): void {
@@ -89,34 +76,22 @@ class SpliceThread {
     }
   }
 
-  /** An idle chunked transfer must not hold a place that others can use. */
-  #endSilent(): void {
-    const nowMs = performance.now();
-    if (nowMs < this.#lookAtMs) return;
-    this.#lookAtMs = nowMs + SPLICE_SILENT_MS;
-    for (const transfer of [...this.#transfers.values()]) {
-      if (transfer.isSilentSince(nowMs - SPLICE_SILENT_MS)) this.#end(transfer);
-    }
-  }
-
   #begin(order: Order): void {
     const { number, from, to } = order;
     try {
       const transfer = new Transfer(order, this.#idlePipes.pop() ?? pipe(SPLICE_PIPE_BYTES));
       this.#transfers.set(number, transfer);
-      if (order.inChunks) this.#inChunks += 1;
       this.#waiting.add(transfer);
       const isWatched = this.#events.add(from, 2 * number, "read") && this.#events.add(to, 2 * number + 1, "write");
       if (!isWatched) transfer.error = EAGAIN;
     } catch {
       // No pipe is available.
-      tell({ number, taken: 0, given: 0, isWhole: false, error: EAGAIN });
+      tell({ number, taken: 0, given: 0, error: EAGAIN });
     }
   }
 
   #end(transfer: Transfer): void {
-    const { order, pipe: ends, inPipe, taken, isWhole, error } = transfer;
-    if (order.inChunks) this.#inChunks -= 1;
+    const { order, pipe: ends, inPipe, taken, error } = transfer;
     this.#events.remove(order.from);
     this.#events.remove(order.to);
     this.#transfers.delete(order.number);
@@ -124,7 +99,7 @@ class SpliceThread {
     // A pipe with bytes in it is never reused: they belong to this transfer.
     if (inPipe === 0 && this.#idlePipes.length < SPLICE_IDLE_PIPES_MAX) this.#idlePipes.push(ends);
     else closeBoth(ends);
-    tell({ number: order.number, taken, given: taken - inPipe, isWhole, error });
+    tell({ number: order.number, taken, given: taken - inPipe, error });
   }
 }
 

@@ -1,28 +1,12 @@
 /** One transfer: bytes from one connection to another, through a pipe. */
-
-import { CHUNK_LINES_MAX_BYTES, chunkAhead } from "../../http1/body.ts";
-import { EAGAIN, ECONNRESET, isHungUp, peek, splice } from "./calls.ts";
+import { EAGAIN, ECONNRESET, isHungUp, splice } from "./calls.ts";
 import { SPLICE_PIPE_BYTES } from "./limits.ts";
 import type { Order } from "./orders.ts";
 
 /** Bytes of one transfer before others get their turn. */
 const SPLICE_TURN_BYTES = 4 * 1024 * 1024;
-/** Shorter chunks on average go back to the HTTP reader, which takes many of them at once; so do this many in a row. */
-const SPLICE_CHUNK_MIN_BYTES = 16 * 1024;
-export const SPLICE_SHORT_CHUNKS_MAX = 64;
-
-const ahead = Buffer.alloc(CHUNK_LINES_MAX_BYTES);
 
 export class Transfer {
-  /**
-   * Bytes to move. With chunks, each following chunk adds its size and that of the lines before it, which pass
-   * unchanged.
-   */
-  #bytes: number;
-  #grows: boolean;
-  /** How many more chunks may be short. A long chunk makes up for some. */
-  #shortChunks = SPLICE_SHORT_CHUNKS_MAX;
-  #movedMs = performance.now();
   taken = 0;
   inPipe = 0;
   /** As far as known: the kernel reports the change, not the state. */
@@ -34,22 +18,10 @@ export class Transfer {
   constructor(
     readonly order: Order,
     readonly pipe: readonly [read: number, write: number],
-  ) {
-    this.#bytes = order.bytes;
-    this.#grows = order.inChunks;
-  }
+  ) {}
 
   get isOver(): boolean {
-    return this.error !== 0 || (this.inPipe === 0 && (this.#hasEnded || (this.isWhole && !this.#grows)));
-  }
-
-  get isWhole(): boolean {
-    return this.inPipe === 0 && this.taken === this.#bytes;
-  }
-
-  /** A chunked transfer that has been idle since then, after a complete chunk. */
-  isSilentSince(ms: number): boolean {
-    return this.#grows && this.isWhole && this.#movedMs <= ms;
+    return this.error !== 0 || (this.inPipe === 0 && (this.#hasEnded || this.taken === this.order.bytes));
   }
 
   /** Moves what it can. True: there may be more, but other transfers get their turn first. */
@@ -64,12 +36,10 @@ export class Transfer {
 
   #take(): number {
     if (!this.isReadable || this.#hasEnded) return 0;
-    if (this.taken === this.#bytes && this.#grows) this.#grow();
-    const room = Math.min(this.#bytes - this.taken, SPLICE_PIPE_BYTES - this.inPipe);
+    const room = Math.min(this.order.bytes - this.taken, SPLICE_PIPE_BYTES - this.inPipe);
     if (room <= 0) return 0;
     const taken = splice(this.order.from, this.pipe[1], room);
     if (taken > 0) {
-      this.#movedMs = performance.now();
       this.taken += taken;
       this.inPipe += taken;
       // Its owner also reads from a connection that is reset: bytes before these may be missing.
@@ -81,21 +51,6 @@ export class Transfer {
     else if (taken === -EAGAIN) this.isReadable = this.inPipe > 0;
     else this.error = -taken;
     return 0;
-  }
-
-  #grow(): void {
-    const seen = peek(this.order.from, ahead);
-    const next = seen > 0 ? chunkAhead(ahead.subarray(0, seen)) : undefined;
-    if (next === undefined) {
-      this.isReadable = false;
-      // The owner handles an ended connection.
-      if (seen <= 0 && seen !== -EAGAIN) this.#grows = false;
-      return;
-    }
-    const made = next / SPLICE_CHUNK_MIN_BYTES - 1;
-    this.#shortChunks = Math.min(this.#shortChunks + made, SPLICE_SHORT_CHUNKS_MAX);
-    if (next === 0 || this.#shortChunks < 0) this.#grows = false;
-    else this.#bytes += next;
   }
 
   #give(): number {
