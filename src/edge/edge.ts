@@ -118,7 +118,7 @@ export function createEdge(services: EdgeServices): Edge {
     const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
     // The management server closes a request that is idle for too long; the edge then does the same.
     const failed = () => client.cut();
-    await carry(client, asked, { to: management, tlsName: undefined, until: [] }).catch(failed);
+    await carry(client, asked, { to: management }).catch(failed);
   }
 
   function handleAddressed(
@@ -204,10 +204,10 @@ export function createEdge(services: EdgeServices): Edge {
 }
 
 function dialledFor(
-  { host, port, tlsName, ended }: Way,
+  { host, port, tlsName, run }: Way,
   { splice, buffers }: Pick<Dialled, "splice" | "buffers">,
 ): Dialled {
-  return { to: { host, port }, tlsName, until: [ended], splice, buffers };
+  return { to: { host, port }, tlsName, run, splice, buffers };
 }
 
 /** The request as sent to the service. */

@@ -2,18 +2,19 @@
 import { describe, expect, test } from "bun:test";
 import { until } from "../base/testing/until.ts";
 import { SandboxSocket } from "./proxy/sandbox-socket.ts";
+import { SandboxRun } from "./routing/sandbox-run.ts";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 test("a connection is closed when the client or the sandbox leaves before it is made", async () => {
   await using service = await RawService.start(() => undefined);
   const to = { host: "127.0.0.1", port: service.port };
-  const ended = new AbortController();
+  const run = new SandboxRun();
   const failures: unknown[] = [];
   const awaiting = { opened: () => failures.push("opened"), notOpened: (failure: unknown) => failures.push(failure) };
-  const left = SandboxSocket.begin({ to, tlsName: undefined, until: [] }, awaiting);
-  const gone = SandboxSocket.begin({ to, tlsName: undefined, until: [ended.signal] }, awaiting);
+  const left = new SandboxSocket({ to }, awaiting);
+  const gone = new SandboxSocket({ to, run }, awaiting);
   left.cut();
-  ended.abort();
+  run.end();
   expect(failures).toEqual([expect.any(Error), expect.any(Error)]);
   await until("both are closed", () => left.isClosed && gone.isClosed);
   expect(failures).toHaveLength(2);
@@ -22,8 +23,10 @@ test("a connection is closed when the client or the sandbox leaves before it is 
 test("no connection is made to a sandbox that has ended", () => {
   const failures: unknown[] = [];
   const awaiting = { opened: () => failures.push("opened"), notOpened: (failure: unknown) => failures.push(failure) };
-  const dialled = { to: { host: "127.0.0.1", port: 9 }, tlsName: undefined, until: [AbortSignal.abort()] };
-  expect(SandboxSocket.begin(dialled, awaiting).isClosed).toBe(true);
+  const run = new SandboxRun();
+  run.end();
+  const dialled = { to: { host: "127.0.0.1", port: 9 }, run };
+  expect(new SandboxSocket(dialled, awaiting).isClosed).toBe(true);
   expect(failures).toEqual([expect.any(Error)]);
 });
 

@@ -6,6 +6,7 @@ import type { Splice, Spliced } from "../base/splicing.ts";
 import { until } from "../base/testing/until.ts";
 import { EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { EDGE_SPLICED_AT_ONCE_MAX, SandboxSocket } from "./proxy/sandbox-socket.ts";
+import { SandboxRun } from "./routing/sandbox-run.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
 
@@ -36,46 +37,48 @@ class Stalled implements Splice {
   }
 }
 
-async function dial(splice: Splice, ended: AbortSignal): Promise<SandboxSocket> {
-  const to = { host: "127.0.0.1", port: service.port };
-  return await SandboxSocket.dial({ to, tlsName: undefined, until: [ended], splice });
+function dial(
+  splice: Splice,
+  run: SandboxRun,
+  { port = service.port, tlsName }: { port?: number; tlsName?: string } = {},
+) {
+  return new Promise<SandboxSocket>((opened, notOpened) => {
+    new SandboxSocket({ to: { host: "127.0.0.1", port }, tlsName, run, splice }, { opened, notOpened });
+  });
 }
 
 const handOver = (socket: SandboxSocket) => socket.spliceTo(1, 1, () => undefined);
 
 test("one sandbox has so many moved at once, another one its own, and there is room again when they are over", async () => {
   const splice = new Stalled();
-  const [one, other] = [new AbortController(), new AbortController()];
-  const sockets = await Promise.all(
-    Array.from({ length: EDGE_SPLICED_AT_ONCE_MAX + 1 }, () => dial(splice, one.signal)),
-  );
+  const [one, other] = [new SandboxRun(), new SandboxRun()];
+  const sockets = await Promise.all(Array.from({ length: EDGE_SPLICED_AT_ONCE_MAX + 1 }, () => dial(splice, one)));
   expect(sockets.map(handOver)).toEqual([...Array(EDGE_SPLICED_AT_ONCE_MAX).fill(true), false]);
-  const elsewhere = await dial(splice, other.signal);
+  const elsewhere = await dial(splice, other);
   expect(handOver(elsewhere)).toBe(true);
   splice.endAll();
   expect(sockets.map(handOver)).toEqual([...Array(EDGE_SPLICED_AT_ONCE_MAX).fill(true), false]);
-  one.abort();
+  one.end();
   expect(splice.done).toEqual(Array(EDGE_SPLICED_AT_ONCE_MAX).fill("cut"));
-  other.abort();
+  other.end();
 });
 
 test("one whose connection is gone counts as long as it is moved, and ends with its sandbox", async () => {
   const splice = new Stalled();
-  const ended = new AbortController();
-  const gone = await dial(splice, ended.signal);
+  const ended = new SandboxRun();
+  const gone = await dial(splice, ended);
   expect(handOver(gone)).toBe(true);
   for (const socket of accepted) socket.terminate();
   await until("it is closed", () => gone.isClosed);
-  const others = await Promise.all(Array.from({ length: EDGE_SPLICED_AT_ONCE_MAX }, () => dial(splice, ended.signal)));
+  const others = await Promise.all(Array.from({ length: EDGE_SPLICED_AT_ONCE_MAX }, () => dial(splice, ended)));
   expect(others.map(handOver)).toEqual([...Array(EDGE_SPLICED_AT_ONCE_MAX - 1).fill(true), false]);
-  ended.abort();
+  ended.end();
   expect(splice.done).toEqual(Array(EDGE_SPLICED_AT_ONCE_MAX).fill("cut"));
 });
 
 test("with TLS nothing is handed over, for there is more to do than to move it", async () => {
   const secure = Bun.listen({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, socket: { data: () => undefined } });
-  const to = { host: "127.0.0.1", port: secure.port };
-  const socket = await SandboxSocket.dial({ to, tlsName: "localhost", until: [], splice: new Stalled() });
+  const socket = await dial(new Stalled(), new SandboxRun(), { port: secure.port, tlsName: "localhost" });
   expect(handOver(socket)).toBe(false);
   socket.cut();
   secure.stop(true);

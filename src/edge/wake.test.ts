@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { untilTrue } from "../base/testing/until.ts";
 import type { Wake, WakeRefusal, WakeRequest } from "../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import { SandboxRun } from "./routing/sandbox-run.ts";
 import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
 let edge: EdgeUnderTest;
@@ -233,24 +234,14 @@ describe("when the sandbox is paused or ends", () => {
     expect(await closed).toStartWith("1006");
   });
 
-  test("no listener for the end of a sandbox outlives an exchange", async () => {
+  test("a run forgets a connection once its exchange is over", async () => {
     await using service = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",
       fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("ok")),
       websocket: { message: () => undefined },
     });
-    let listeners = 0;
-    const signal = edge.find(SANDBOX)?.ended ?? new AbortController().signal;
-    const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
-    signal.addEventListener = ((...given: Parameters<typeof add>) => {
-      listeners++;
-      add(...given);
-    }) as typeof add;
-    signal.removeEventListener = ((...given: Parameters<typeof remove>) => {
-      listeners--;
-      remove(...given);
-    }) as typeof remove;
+    const { connections } = edge.find(SANDBOX)?.run ?? new SandboxRun();
     for (let nth = 0; nth < 5; nth++) {
       const socket = edge.websocket(service.port ?? 0);
       await new Promise((resolve) => socket.addEventListener("open", resolve));
@@ -258,21 +249,7 @@ describe("when the sandbox is paused or ends", () => {
       socket.close();
       await closed;
     }
-    await untilTrue(() => listeners === 0);
-    expect(listeners).toBe(0);
-  });
-
-  test("one request after the other listens for the end of its sandbox by what the first one began", async () => {
-    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
-    let listeners = 0;
-    const signal = edge.find(SANDBOX)?.ended ?? new AbortController().signal;
-    const add = signal.addEventListener.bind(signal);
-    signal.addEventListener = ((...given: Parameters<typeof add>) => {
-      listeners++;
-      add(...given);
-    }) as typeof add;
-    for (let nth = 0; nth < 20; nth++) await (await edge.fetch(service.port ?? 0, "/")).text();
-    // It is looked for unused ones now and then.
-    expect(listeners).toBeLessThan(5);
+    await untilTrue(() => connections.size === 0);
+    expect(connections.size).toBe(0);
   });
 });

@@ -1,4 +1,4 @@
-/** Bytes that a client has not taken yet. Reports when they are too many and when there is room again. */
+/** Bytes that a slow peer has not taken yet. Reports when they are too many and when there is room again. */
 import { EDGE_ANSWER_PIECE_OVERHEAD_BYTES, EDGE_ANSWER_WAITING_MAX_BYTES } from "../limits.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { releaseBufferOf } from "./release-piece.ts";
@@ -13,6 +13,8 @@ export class UnsentBytes {
   #held: HeldBytes = OWN_HELD_BYTES;
   #cost = 0;
   #isFull = false;
+
+  constructor(readonly maxBytes = EDGE_ANSWER_WAITING_MAX_BYTES) {}
 
   get isEmpty(): boolean {
     return this.#pieces.length === 0;
@@ -44,7 +46,7 @@ export class UnsentBytes {
     return !this.#isFull;
   }
 
-  /** Called when the client takes more. True: there is room again after `isFull`. */
+  /** Called when the peer takes more. True: there is room again after `isFull`. */
   flush(socket: Written): boolean {
     for (;;) {
       const next = this.#pieces[0];
@@ -64,14 +66,14 @@ export class UnsentBytes {
     return true;
   }
 
-  /** Called when the client is gone. */
+  /** Called when the peer is gone. */
   drop(): void {
     this.#pieces.length = 0;
     this.#costs(-this.#cost);
   }
 
   get #limit(): number {
-    return this.#held.limit(EDGE_ANSWER_WAITING_MAX_BYTES);
+    return this.#held.limit(this.maxBytes);
   }
 
   #keep(bytes: Buffer<ArrayBuffer>): void {

@@ -124,15 +124,16 @@ describe("the service gets the body", () => {
   const bodyOf = (received: string | undefined) => received?.slice(received.indexOf("\r\n\r\n") + 4);
 
   /** Responds once the received data ends with `end`. */
-  const serviceUntil = (end: string) =>
-    RawService.start((socket: Socket, head: string) => {
-      let text = head;
-      const look = (bytes?: Buffer) => {
-        text += bytes?.toString("latin1") ?? "";
-        if (text.endsWith(end)) socket.end(OK);
+  const serviceUntil = async (end: string) => {
+    const service = await RawService.start((socket: Socket) => {
+      const look = () => {
+        if (service.received[0]?.endsWith(end)) socket.end(OK);
       };
       socket.on("data", look);
+      look();
     });
+    return service;
+  };
 
   test("counted, with its length", async () => {
     await using service = await serviceUntil("-end");

@@ -81,7 +81,7 @@ class Exchange implements SandboxSocketListener, BodySink {
 
   begin(dialled: Dialled): void {
     const client = this.#client;
-    const socket = SandboxSocket.begin(dialled, this);
+    const socket = new SandboxSocket(dialled, this);
     this.#socket = socket;
     client.onGone = () => socket.cut();
     if (client.isGone) socket.cut();
@@ -118,7 +118,7 @@ class Exchange implements SandboxSocketListener, BodySink {
       this.#before = Buffer.concat([this.#before, Buffer.from(size)]);
     }
     this.#send(bytes);
-    if (this.#socket.waitingBytes === 0) this.#spliceBody();
+    if (this.#socket.hasSentAll) this.#spliceBody();
     if (!this.#socket.isFull) return;
     this.#isHeld = true;
     this.#client.holdBody();
@@ -168,7 +168,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     }
   }
 
-  /** The service has taken all buffered bytes. */
+  /** The service keeps up again. */
   drained(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
@@ -291,13 +291,12 @@ class Exchange implements SandboxSocketListener, BodySink {
   #send(bytes: Bytes): void {
     const before = this.#before;
     this.#before = NOTHING;
-    if (before.length === 0) this.#socket.pass(bytes);
-    else if (bytes.length === 0) this.#socket.write(before);
-    else if (bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) this.#socket.write(Buffer.concat([before, bytes]));
-    else {
-      this.#socket.write(before);
-      this.#socket.pass(bytes);
+    if (before.length > 0 && bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) {
+      this.#socket.write(Buffer.concat([before, bytes]));
+      return;
     }
+    if (before.length > 0) this.#socket.write(before);
+    this.#socket.write(bytes);
   }
 
   #becomeTunnel(head: AnswerLines, rest: Bytes): void {
@@ -308,7 +307,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#client.onGone = undefined;
     this.#socket.keepAlive();
     tunnel.onData = (bytes) => {
-      this.#socket.pass(bytes);
+      this.#socket.write(bytes);
       if (!this.#socket.isFull) return;
       this.#isHeld = true;
       tunnel.pause();

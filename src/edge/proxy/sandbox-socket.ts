@@ -6,10 +6,10 @@ import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../../base/splicing.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "../front/held-bytes.ts";
 import { Reading } from "../front/reading.ts";
-import { releaseBufferOf } from "../front/release-piece.ts";
 import { descriptorOf } from "../front/socket-descriptor.ts";
+import { UnsentBytes } from "../front/unsent-bytes.ts";
 import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
-import { endingOf, knownEnding } from "./socket-endings.ts";
+import type { SandboxRun } from "../routing/sandbox-run.ts";
 
 /** The kernel's receive buffer for a response that the edge does not read because its client is slow. */
 const EDGE_RECEIVED_MAX_BYTES = 64 * 1024;
@@ -18,7 +18,7 @@ export const EDGE_SPLICED_AT_ONCE_MAX = 4;
 
 export interface SandboxSocketListener {
   data(bytes: Buffer<ArrayBuffer>): void;
-  /** All buffered bytes have been sent. */
+  /** There is room again after `isFull`. */
   drained(): void;
   /** Called once, however the connection ended. */
   closed(): void;
@@ -29,9 +29,9 @@ export interface Dialled {
   /** A TCP port, or a Unix socket. */
   to: { host: string; port: number } | { unix: string };
   /** TLS server name. Undefined: no TLS. */
-  tlsName: string | undefined;
-  /** Each of these signals ends the connection, established or not. */
-  until: readonly AbortSignal[];
+  tlsName?: string | undefined;
+  /** Its end ends the connection, established or not. Absent: no sandbox. */
+  run?: SandboxRun | undefined;
   /** Moves long bodies inside the kernel, where possible. */
   splice?: Splice | undefined;
   /** Limits the kernel's buffers of the connection. Absent: the kernel's defaults. */
@@ -53,12 +53,6 @@ interface Awaiting {
   notOpened(failure: unknown): void;
 }
 
-interface Waiting {
-  bytes: Buffer;
-  /** Freed when it is sent. */
-  owned: Buffer<ArrayBuffer> | undefined;
-}
-
 /** Shared by all connections without a splice, which are most. */
 const NO_SPLICINGS: Splicing[] = [];
 
@@ -67,25 +61,33 @@ export class SandboxSocket {
   #listener: SandboxSocketListener | undefined;
   #awaiting: Awaiting | undefined;
   #early: Buffer<ArrayBuffer>[] | undefined;
-  #waiting: Waiting[] | undefined;
-  #waitingBytes = 0;
+  readonly #unsent = new UnsentBytes(EDGE_REQUEST_WAITING_MAX_BYTES);
   /** Nothing more is written; `#ending` limits the time to close. */
   #isEnding = false;
   #ending: ReturnType<typeof setTimeout> | undefined;
   #farEnded = false;
   #closed = false;
-  #until: readonly AbortSignal[] = [];
   readonly #reading = new Reading(this);
-  #held = OWN_HELD_BYTES;
-  #buffers: SocketBuffers | undefined;
+  readonly #run: SandboxRun | undefined;
+  readonly #buffers: SocketBuffers | undefined;
   #isBounded = false;
   #isUnwanted = false;
-  #splice: Splice | undefined;
+  readonly #splice: Splice | undefined;
   /** At most one per direction. */
   #splicings: Splicing[] = NO_SPLICINGS;
 
-  private constructor(awaiting: Awaiting) {
+  constructor({ to, tlsName, run, splice, buffers }: Dialled, awaiting: Awaiting) {
     this.#awaiting = awaiting;
+    this.#run = run;
+    this.#splice = tlsName === undefined ? splice : undefined;
+    this.#buffers = buffers;
+    this.#unsent.chargeTo(this.held);
+    if (run?.isOver) {
+      this.#ended();
+      return;
+    }
+    run?.connections.add(this);
+    this.#connect(to, tlsName);
   }
 
   /** One handler for all connections: a set of closures per connection would cost more than connecting. */
@@ -103,28 +105,7 @@ export class SandboxSocket {
     error: (socket) => socket.data.#break(),
   };
 
-  static begin({ to, tlsName, until, splice, buffers }: Dialled, awaiting: Awaiting): SandboxSocket {
-    const connection = new SandboxSocket(awaiting);
-    if (tlsName === undefined) connection.#splice = splice;
-    connection.#buffers = buffers;
-    connection.endWith(...until);
-    connection.#connect(to, tlsName);
-    return connection;
-  }
-
-  /** Rejects with code ECONNREFUSED when nothing listens there. */
-  static dial(dialled: Dialled): Promise<SandboxSocket> {
-    return new Promise((opened, notOpened) => {
-      SandboxSocket.begin(dialled, { opened, notOpened });
-    });
-  }
-
   #connect(to: Dialled["to"], tlsName: string | undefined): void {
-    // A signal in `until` was already aborted.
-    if (this.#isUnwanted) {
-      this.#ended();
-      return;
-    }
     const failed = (failure: unknown) => this.#notOpened(failure);
     const socket = SandboxSocket.#HANDLER;
     try {
@@ -143,18 +124,18 @@ export class SandboxSocket {
     }
   }
 
-  get waitingBytes(): number {
-    return this.#waitingBytes;
+  get hasSentAll(): boolean {
+    return this.#unsent.isEmpty;
   }
 
   /** The sender must pause until `drained`. */
   get isFull(): boolean {
-    return this.#waitingBytes > this.held.limit(EDGE_REQUEST_WAITING_MAX_BYTES);
+    return this.#unsent.isFull;
   }
 
   /** Shared counter of the bytes buffered for this sandbox. */
   get held(): HeldBytes {
-    return this.#held;
+    return this.#run?.held ?? OWN_HELD_BYTES;
   }
 
   get isClosed(): boolean {
@@ -176,13 +157,9 @@ export class SandboxSocket {
     else this.resume();
   }
 
-  write(bytes: Buffer): void {
-    this.#write(bytes, undefined);
-  }
-
-  /** As `write`, for a buffer that has no other user: it is freed when it is sent. */
-  pass(bytes: Buffer<ArrayBuffer>): void {
-    this.#write(bytes, bytes);
+  /** Owns the buffer from now on: it is freed when it is sent. */
+  write(bytes: Buffer<ArrayBuffer>): void {
+    if (!this.#closed && !this.#isEnding && this.#socket !== undefined) this.#unsent.send(this.#socket, bytes);
   }
 
   /** Splices the next bytes to that connection; false: they arrive here instead. `over` is called at the end. */
@@ -192,23 +169,23 @@ export class SandboxSocket {
 
   /** Splices bytes from that connection, after all written bytes. */
   spliceFrom(from: number, bytes: number, over: (spliced: Spliced) => void): boolean {
-    if (this.#waiting !== undefined || this.#isEnding) return false;
+    if (!this.hasSentAll || this.#isEnding) return false;
     return this.#spliced((to) => ({ from, to, bytes, cuts: "to" }), over);
   }
 
   #spliced(way: (own: number) => Way, over: (spliced: Spliced) => void): boolean {
     const own = descriptorOf(this.#socket);
     if (own === undefined || this.#closed) return false;
-    const endings = this.#until.map(endingOf);
-    if (endings.some(({ splicings }) => splicings >= EDGE_SPLICED_AT_ONCE_MAX)) return false;
+    const run = this.#run;
+    if (run !== undefined && run.splicings >= EDGE_SPLICED_AT_ONCE_MAX) return false;
     const splicing = this.#splice?.begin(way(own), (spliced) => {
-      for (const ending of endings) ending.splicings -= 1;
+      if (run !== undefined) run.splicings -= 1;
       this.#splicings = this.#splicings.filter((one) => one !== splicing);
       if (this.#closed) this.#release();
       over(spliced);
     });
     if (splicing === undefined) return false;
-    for (const ending of endings) ending.splicings += 1;
+    if (run !== undefined) run.splicings += 1;
     this.#splicings = [...this.#splicings, splicing];
     return true;
   }
@@ -260,7 +237,7 @@ export class SandboxSocket {
     for (const splicing of this.#splicings) splicing.stop();
     if (this.#closed || this.#isEnding) return;
     this.#isEnding = true;
-    if (this.#waiting === undefined) this.#socket?.end();
+    if (this.hasSentAll) this.#socket?.end();
     if (this.#closed) return;
     this.#ending = setTimeout(() => this.cut(), EDGE_CLOSE_MS);
     this.#ending.unref();
@@ -285,26 +262,9 @@ export class SandboxSocket {
     this.terminate();
   }
 
-  /** Replaces the signals that end the connection. */
-  endWith(...until: AbortSignal[]): void {
-    if (this.#closed) return;
-    this.#release();
-    this.#until = until;
-    for (const signal of until) {
-      if (signal.aborted) {
-        this.cut();
-        continue;
-      }
-      const ending = endingOf(signal);
-      ending.sockets.add(this);
-      this.#held = ending.held;
-    }
-  }
-
-  /** Not during a splice, which must also end with the signals, and be counted. */
+  /** Not during a splice, which must also end with the run, and be counted. */
   #release(): void {
-    if (this.#splicings.length > 0) return;
-    for (const signal of this.#until) knownEnding(signal)?.sockets.delete(this);
+    if (this.#splicings.length === 0) this.#run?.connections.delete(this);
   }
 
   #awaited(): Awaiting | undefined {
@@ -334,48 +294,12 @@ export class SandboxSocket {
     else this.#listener.data(bytes);
   }
 
-  #write(bytes: Buffer, owned: Waiting["owned"]): void {
-    if (this.#closed || this.#isEnding) return;
-    if (this.#waiting !== undefined) {
-      this.#waiting.push({ bytes, owned });
-      this.#waits(bytes.length);
-      return;
-    }
-    const sent = Math.max(this.#socket?.write(bytes) ?? 0, 0);
-    if (sent === bytes.length) releaseBufferOf(owned);
-    else {
-      this.#waiting = [{ bytes: bytes.subarray(sent), owned }];
-      this.#waits(bytes.length - sent);
-    }
-  }
-
-  #waits(bytes: number): void {
-    this.#waitingBytes += bytes;
-    this.#held.add(bytes);
-  }
-
   #flush(): void {
-    if (this.#waiting !== undefined && !this.#sendWaiting(this.#waiting)) return;
-    this.#waiting = undefined;
-    if (this.#isEnding) this.#socket?.end();
-    else this.#listener?.drained();
-  }
-
-  /** True: all of it has been sent. */
-  #sendWaiting(waiting: Waiting[]): boolean {
-    for (;;) {
-      const [next] = waiting;
-      if (next === undefined) return true;
-      const { bytes, owned } = next;
-      const sent = Math.max(this.#socket?.write(bytes) ?? 0, 0);
-      this.#waits(-sent);
-      if (sent < bytes.length) {
-        next.bytes = bytes.subarray(sent);
-        return false;
-      }
-      waiting.shift();
-      releaseBufferOf(owned);
-    }
+    if (this.#socket === undefined) return;
+    const hasRoom = this.#unsent.flush(this.#socket);
+    if (this.#isEnding) {
+      if (this.hasSentAll) this.#socket.end();
+    } else if (hasRoom) this.#listener?.drained();
   }
 
   #ended(): void {
@@ -384,8 +308,7 @@ export class SandboxSocket {
     this.#awaited()?.notOpened(new Error("the service hung up before the connection was made"));
     if (this.#ending !== undefined) clearTimeout(this.#ending);
     this.#release();
-    this.#waiting = undefined;
-    this.#waits(-this.#waitingBytes);
+    this.#unsent.drop();
     this.#reading.end(() => this.#listener?.closed());
   }
 }

@@ -31,37 +31,37 @@ test("a closed route accepts no request, open exchanges go on, and reopening con
   const table = tableWith(route());
   const first = table.find("a");
   table.take({ kind: "route", route: route({ isOpen: false }) });
-  expect([table.find("a"), first?.ended.aborted]).toEqual([undefined, false]);
+  expect([table.find("a"), first?.run.isOver]).toEqual([undefined, false]);
   table.take({ kind: "route", route: route() });
-  expect(table.find("a")?.ended).toBe(first?.ended as AbortSignal);
+  expect(table.find("a")?.run).toBe(first?.run);
 });
 
-test("a run that is over is gone at once, and its signal says so, also when it was closed", () => {
+test("a run that is over is gone at once, and its connections end, also when it was closed", () => {
   const table = tableWith(route(), route({ sandboxId: "b", runId: "b1" }));
   const [a, b] = [table.find("a"), table.find("b")];
   table.take({ kind: "route", route: route({ sandboxId: "b", runId: "b1", isOpen: false }) });
   table.take({ kind: "over", sandboxId: "a", runId: "a1" });
   table.take({ kind: "over", sandboxId: "b", runId: "b1" });
   expect([table.find("a"), table.find("b")]).toEqual([undefined, undefined]);
-  expect([a?.ended.aborted, b?.ended.aborted]).toEqual([true, true]);
+  expect([a?.run.isOver, b?.run.isOver]).toEqual([true, true]);
 });
 
 test("the end of an earlier run, told late, does not touch the next; a new run ends the one before", () => {
   const table = tableWith(route());
   const first = table.find("a");
   table.take({ kind: "route", route: route({ runId: "a2" }) });
-  expect(first?.ended.aborted).toBe(true);
+  expect(first?.run.isOver).toBe(true);
   table.take({ kind: "over", sandboxId: "a", runId: "a1" });
-  expect(table.find("a")?.ended.aborted).toBe(false);
+  expect(table.find("a")?.run.isOver).toBe(false);
 });
 
 test("after a lost connection a new table ends what it does not name and keeps the rest", () => {
   const table = tableWith(route(), route({ sandboxId: "b", runId: "b1" }));
   const [a, b] = [table.find("a"), table.find("b")];
   table.take({ kind: "table", routes: [route({ sandboxId: "b", runId: "b1" })] });
-  expect([a?.ended.aborted, b?.ended.aborted]).toEqual([true, false]);
+  expect([a?.run.isOver, b?.run.isOver]).toEqual([true, false]);
   expect(table.find("a")).toBeUndefined();
-  expect(table.find("b")?.ended).toBe(b?.ended as AbortSignal);
+  expect(table.find("b")?.run).toBe(b?.run);
 });
 
 test("access rules may change within a run, and open exchanges go on", () => {
@@ -69,5 +69,5 @@ test("access rules may change within a run, and open exchanges go on", () => {
   const first = table.find("a");
   table.take({ kind: "route", route: route({ access: { ...access, trafficToken: "t" } }) });
   expect(table.find("a")?.access.trafficToken).toBe("t");
-  expect([table.find("a")?.ended === first?.ended, first?.ended.aborted]).toEqual([true, false]);
+  expect([table.find("a")?.run === first?.run, first?.run.isOver]).toEqual([true, false]);
 });

@@ -1,8 +1,8 @@
 /**
- * The routes to sandboxes, from control's events, so that a lookup needs no call. Each route has a signal for the end
- * of that run; it is created here, because a signal cannot be sent between processes.
+ * The routes to sandboxes, from control's events, so that a lookup needs no call. The end of a run ends its connections.
  */
 import type { Route, RouteEvent } from "../../contract/internal/directory.ts";
+import { SandboxRun } from "./sandbox-run.ts";
 
 /** Indexes of the shared counters of a sandbox and its team, if several processes count together. */
 interface PlaceNumbers {
@@ -26,15 +26,13 @@ export interface Destination {
   endpoint: Route["endpoint"];
   /** The current rules: they may change during a run, and open connections continue. */
   access: Route["access"];
-  /** Aborted when this run of the sandbox is over: its connections must end. */
-  ended: AbortSignal;
+  run: SandboxRun;
   places: PlaceNumbers | undefined;
 }
 
 interface Entry extends Destination {
   runId: string;
   isOpen: boolean;
-  over: AbortController;
 }
 
 export class RouteTable {
@@ -75,13 +73,13 @@ export class RouteTable {
     const before = this.#entries.get(sandboxId);
     const isSameRun = before?.runId === runId;
     if (!isSameRun) this.#remove(sandboxId);
-    const over = isSameRun ? before.over : new AbortController();
-    this.#entries.set(sandboxId, { runId, endpoint, access, isOpen, over, ended: over.signal, places });
+    const run = isSameRun ? before.run : new SandboxRun();
+    this.#entries.set(sandboxId, { runId, endpoint, access, isOpen, run, places });
   }
 
   #remove(sandboxId: string): void {
     const entry = this.#entries.get(sandboxId);
     this.#entries.delete(sandboxId);
-    entry?.over.abort(new Error("the sandbox has been paused or has ended"));
+    entry?.run.end();
   }
 }

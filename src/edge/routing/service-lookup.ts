@@ -12,6 +12,7 @@ import type { Refusal } from "../refusal.ts";
 import { LoopbackForwards } from "./loopback-forwards.ts";
 import type { Destination, RouteTable } from "./route-table.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
+import type { SandboxRun } from "./sandbox-run.ts";
 import { TRAFFIC_TOKEN_HEADER, trafficRefusal } from "./traffic-token.ts";
 
 /** How long a refused connection to a sandbox's port is retried before the port counts as closed. */
@@ -52,8 +53,7 @@ export interface Way {
   tlsName: string | undefined;
   /** Host header for the service. Null: the client's. */
   maskedHost: string | null;
-  /** Aborted when the sandbox is gone, even without notice: its connections must end. */
-  ended: AbortSignal;
+  run: SandboxRun;
 }
 
 /** One attempt. It must leave the request untouched when the connection is refused, because it may be repeated. */
@@ -93,14 +93,14 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
   function atOnce(
     asked: SandboxAddress,
     headers: ReadHeaders,
-    { endpoint, access, ended }: Destination,
+    { endpoint, access, run }: Destination,
   ): Way | undefined {
     const { host, runtimePort, ownPorts } = endpoint;
     if (trafficRefusal(access, asked.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
-    if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, ended };
+    if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, run };
     if (!ownPorts || forwards.known(asked, host) !== undefined) return undefined;
     const { tlsName, maskedHost } = toldAs(asked, headers, access);
-    return { host, port: asked.port, tlsName, maskedHost, ended };
+    return { host, port: asked.port, tlsName, maskedHost, run };
   }
 
   async function to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
@@ -125,7 +125,7 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
       try {
         return { reached: await once(asked, asking, destination, attempt) };
       } catch (failure) {
-        if (!isRefused(failure)) return destination.ended.aborted ? notFound(asked) : closed(asked);
+        if (!isRefused(failure)) return destination.run.isOver ? notFound(asked) : closed(asked);
       }
       // Measured from the start of the attempt: it may have been slow, and the service may have started meanwhile.
       const endMs = startedMs + budgetMs;
@@ -151,15 +151,15 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
   async function once<T>(
     asked: SandboxAddress,
     { headers }: Asking,
-    { endpoint, access, ended }: Destination,
+    { endpoint, access, run }: Destination,
     attempt: Attempt<T>,
   ): Promise<T> {
     const { host, runtimePort, ownPorts } = endpoint;
     if (asked.port === RUNTIME_PORT) {
-      return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, ended });
+      return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, run });
     }
     const { tlsName, maskedHost } = toldAs(asked, headers, access);
-    const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, ended });
+    const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, run });
     const known = forwards.known(asked, host);
     if (known !== undefined) {
       try {
@@ -198,9 +198,9 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
     }
   }
 
-  function refusalAfter(asked: SandboxAddress, { ended }: Way, failure: unknown): Refusal | undefined {
+  function refusalAfter(asked: SandboxAddress, { run }: Way, failure: unknown): Refusal | undefined {
     if (isRefused(failure)) return undefined;
-    return (ended.aborted ? notFound(asked) : closed(asked)).refusal;
+    return (run.isOver ? notFound(asked) : closed(asked)).refusal;
   }
 
   return { awake, atOnce, refusalAfter, to };
