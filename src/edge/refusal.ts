@@ -16,111 +16,102 @@ export type Refusal =
   | { reason: "internal-endpoint"; path: string }
   | { reason: "bad-request"; status: 400 | 405 | 500; text: string };
 
-interface Page {
+/** Status, message for programs, and a page's title and advice for people. */
+interface Said {
+  code: number;
+  message: string;
   title: string;
   advice: string;
 }
 
-const NOT_FOUND: Page = {
-  title: "Sandbox Not Found",
-  advice:
-    "It may have reached its time limit, have been stopped, or never have existed. Start a new one and use its address.",
-};
-const CLOSED_PORT: Page = {
-  title: "Closed Port Error",
-  advice:
-    "The sandbox is running, but no service answers on this port. Start one in the sandbox, then reload this page.",
-};
-const FORBIDDEN: Page = {
-  title: "Unable to Resume Sandbox",
-  advice:
-    "The sandbox is paused, and this request may not resume it: it carries no token for that, or the team is blocked. " +
-    "Resume it with its SDK or API key, or ask the operator.",
-};
-const TOKEN_MISSING: Page = {
-  title: "Missing Traffic Access Token",
-  advice: "The sandbox is private. A request needs its traffic access token, which its creator was given.",
-};
-const TOKEN_WRONG: Page = {
-  title: "Invalid Traffic Access Token",
-  advice: "The sandbox is private, and the traffic access token of this request is not the one of this sandbox.",
-};
-const IN_TRANSITION: Page = {
-  title: "Sandbox Still Transitioning",
-  advice: "The sandbox is being paused or copied. Reload this page in a moment.",
-};
-const LIMIT_REACHED: Page = {
-  title: "Sandbox Limit Reached",
-  advice:
-    "The sandbox is paused, and its team runs as many sandboxes as it may. End another one, then reload this page.",
-};
-const TOO_MANY: Page = {
-  title: "Too Many Connections",
-  advice: "As many requests as may be are being answered. Close other pages or streams of it, then reload this page.",
-};
-const UNAVAILABLE: Page = {
-  title: "Unable to Resume Sandbox Now",
-  advice: "The sandbox is paused, and the machine has no room or no time to resume it. Reload this page in a moment.",
-};
-const INTERNAL: Page = {
-  title: "Endpoint Not Available",
-  advice: "This path is reserved for the server that runs the sandbox and cannot be used from outside.",
+const SAID: Readonly<Record<Exclude<Refusal["reason"], "bad-request">, Said>> = {
+  "sandbox-not-found": {
+    code: 502,
+    message: "The sandbox was not found",
+    title: "Sandbox Not Found",
+    advice:
+      "It may have reached its time limit, have been stopped, or never have existed. Start a new one and use its address.",
+  },
+  "closed-port": {
+    code: 502,
+    message: "The sandbox is running but port is not open",
+    title: "Closed Port Error",
+    advice:
+      "The sandbox is running, but no service answers on this port. Start one in the sandbox, then reload this page.",
+  },
+  "resume-forbidden": {
+    code: 403,
+    message: "The sandbox is paused and cannot be resumed with these credentials",
+    title: "Unable to Resume Sandbox",
+    advice:
+      "The sandbox is paused, and this request may not resume it: it carries no token for that, or the team is blocked. " +
+      "Resume it with its SDK or API key, or ask the operator.",
+  },
+  "traffic-token-missing": {
+    code: 403,
+    message: "The sandbox is private: the header e2b-traffic-access-token is missing",
+    title: "Missing Traffic Access Token",
+    advice: "The sandbox is private. A request needs its traffic access token, which its creator was given.",
+  },
+  "traffic-token-wrong": {
+    code: 403,
+    message: "The sandbox is private: the header e2b-traffic-access-token holds another token",
+    title: "Invalid Traffic Access Token",
+    advice: "The sandbox is private, and the traffic access token of this request is not the one of this sandbox.",
+  },
+  "sandbox-in-transition": {
+    code: 409,
+    message: "The sandbox is still being paused or copied; try again in a moment",
+    title: "Sandbox Still Transitioning",
+    advice: "The sandbox is being paused or copied. Reload this page in a moment.",
+  },
+  "limit-reached": {
+    code: 429,
+    message: "The sandbox is paused and its team has reached its limit of running sandboxes",
+    title: "Sandbox Limit Reached",
+    advice:
+      "The sandbox is paused, and its team runs as many sandboxes as it may. End another one, then reload this page.",
+  },
+  "too-many-connections": {
+    code: 429,
+    message: "requests and streams open, and may have no more; close some of them",
+    title: "Too Many Connections",
+    advice: "As many requests as may be are being answered. Close other pages or streams of it, then reload this page.",
+  },
+  "resume-unavailable": {
+    code: 503,
+    message: "The sandbox is paused and cannot be resumed just now; try again in a moment",
+    title: "Unable to Resume Sandbox Now",
+    advice: "The sandbox is paused, and the machine has no room or no time to resume it. Reload this page in a moment.",
+  },
+  "internal-endpoint": {
+    code: 404,
+    message: "This endpoint is not available from outside the sandbox",
+    title: "Endpoint Not Available",
+    advice: "This path is reserved for the server that runs the sandbox and cannot be used from outside.",
+  },
 };
 
 /** The response for a refusal, in the form that suits the client. */
 export function refuse(refusal: Refusal, asked: ReadHeaders): Response {
-  switch (refusal.reason) {
-    case "sandbox-not-found": {
-      const { sandboxId } = refusal;
-      return answer({ sandboxId, message: "The sandbox was not found", code: 502 }, NOT_FOUND, asked);
-    }
-    case "traffic-token-missing": {
-      const message = "The sandbox is private: the header e2b-traffic-access-token is missing";
-      return answer({ sandboxId: refusal.sandboxId, message, code: 403 }, TOKEN_MISSING, asked);
-    }
-    case "traffic-token-wrong": {
-      const message = "The sandbox is private: the header e2b-traffic-access-token holds another token";
-      return answer({ sandboxId: refusal.sandboxId, message, code: 403 }, TOKEN_WRONG, asked);
-    }
-    case "resume-forbidden": {
-      const message = "The sandbox is paused and cannot be resumed with these credentials";
-      return answer({ sandboxId: refusal.sandboxId, message, code: 403 }, FORBIDDEN, asked);
-    }
-    case "sandbox-in-transition": {
-      const message = "The sandbox is still being paused or copied; try again in a moment";
-      return answer({ sandboxId: refusal.sandboxId, message, code: 409 }, IN_TRANSITION, asked);
-    }
-    case "limit-reached": {
-      const message = "The sandbox is paused and its team has reached its limit of running sandboxes";
-      return answer({ sandboxId: refusal.sandboxId, message, code: 429 }, LIMIT_REACHED, asked);
-    }
-    case "too-many-connections": {
-      const { sandboxId, of, most } = refusal;
-      const whose = of === "sandbox" ? "The sandbox" : "The sandbox's team";
-      const message = `${whose} has ${most} requests and streams open, and may have no more; close some of them`;
-      return answer({ sandboxId, message, code: 429, connectionLimit: most }, TOO_MANY, asked);
-    }
-    case "resume-unavailable": {
-      const message = "The sandbox is paused and cannot be resumed just now; try again in a moment";
-      const response = answer({ sandboxId: refusal.sandboxId, message, code: 503 }, UNAVAILABLE, asked);
-      response.headers.set("retry-after", String(EDGE_RETRY_AFTER_SECONDS));
-      return response;
-    }
-    case "closed-port": {
-      const { sandboxId, port } = refusal;
-      const message = "The sandbox is running but port is not open";
-      return answer({ sandboxId, message, port, code: 502 }, CLOSED_PORT, asked);
-    }
-    case "internal-endpoint": {
-      const message = "This endpoint is not available from outside the sandbox";
-      return answer({ message, path: refusal.path, code: 404 }, INTERNAL, asked);
-    }
-    case "bad-request":
-      return new Response(refusal.text, {
-        status: refusal.status,
-        headers: { "content-type": "text/plain; charset=utf-8" },
-      });
+  if (refusal.reason === "bad-request") {
+    const headers = { "content-type": "text/plain; charset=utf-8" };
+    return new Response(refusal.text, { status: refusal.status, headers });
   }
+  const said = SAID[refusal.reason];
+  const response = answer(bodyOf(refusal, said), said, asked);
+  if (refusal.reason === "resume-unavailable") response.headers.set("retry-after", String(EDGE_RETRY_AFTER_SECONDS));
+  return response;
+}
+
+function bodyOf(refusal: Exclude<Refusal, { reason: "bad-request" }>, { code, message }: Said): Body {
+  if (refusal.reason === "internal-endpoint") return { message, path: refusal.path, code };
+  const { sandboxId } = refusal;
+  if (refusal.reason === "closed-port") return { sandboxId, message, port: refusal.port, code };
+  if (refusal.reason !== "too-many-connections") return { sandboxId, message, code };
+  const { of, most } = refusal;
+  const whose = of === "sandbox" ? "The sandbox" : "The sandbox's team";
+  return { sandboxId, message: `${whose} has ${most} ${message}`, code, connectionLimit: most };
 }
 
 interface Body {
@@ -132,7 +123,7 @@ interface Body {
   connectionLimit?: number;
 }
 
-function answer(body: Body, page: Page, asked: ReadHeaders): Response {
+function answer(body: Body, page: Said, asked: ReadHeaders): Response {
   if (!wantsPage(asked)) {
     return new Response(JSON.stringify(body), {
       status: body.code,
@@ -161,7 +152,7 @@ export function wantsPage(asked: ReadHeaders): boolean {
   return BROWSER.test(asked.get("user-agent") ?? "");
 }
 
-function render(body: Body, page: Page): string {
+function render(body: Body, page: Said): string {
   const facts: string[] = [];
   if (body.sandboxId !== undefined) facts.push(fact("Sandbox", body.sandboxId));
   if (body.port !== undefined) facts.push(fact("Port", String(body.port)));
