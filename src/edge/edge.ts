@@ -71,7 +71,7 @@ interface EdgeServices {
 export function createEdge(services: EdgeServices): Edge {
   const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
   const places = services.places ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
-  const reach = createServiceLookup(directory, routes, log);
+  const lookup = createServiceLookup(directory, routes, log);
 
   function handle(client: ClientRequest): void {
     const target = targetOf(client.target);
@@ -147,11 +147,11 @@ export function createEdge(services: EdgeServices): Edge {
     if (upgradeOf(client) !== undefined && client.bodyBytes !== 0) {
       return answerWith(client, refuse(badRequest(400, "A request to upgrade the connection has no body"), headers));
     }
-    const way = reach.atOnce(route, headers, destination);
+    const way = lookup.atOnce(route, headers, destination);
     if (way === undefined) return toSandbox(client, target, route);
     beginCarrying(client, askedOf(client, target, route, way), dialledFor(way, services), {
       failed(failure) {
-        const why = reach.refusalAfter(route, way, failure);
+        const why = lookup.refusalAfter(route, way, failure);
         guarded(client, () =>
           why === undefined ? toSandbox(client, target, route) : answerWith(client, refuse(why, headers)),
         );
@@ -163,7 +163,7 @@ export function createEdge(services: EdgeServices): Edge {
   /** While it waits, the request only counts for the sandbox. Once the team is known, it counts for that too. */
   async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
-    const found = await reach.awake(route, { headers: client.headers, mayWake });
+    const found = await lookup.awake(route, { headers: client.headers, mayWake });
     if ("refusal" in found) return await answerWith(client, refused(found.refusal, client, route));
     if (client.isGone) return;
     client.onOver?.();
@@ -183,7 +183,7 @@ export function createEdge(services: EdgeServices): Edge {
       },
     };
     const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way, services));
-    const outcome = await reach.to(route, asking, attempt);
+    const outcome = await lookup.to(route, asking, attempt);
     if ("refusal" in outcome) await answerWith(client, refused(outcome.refusal, client, route));
   }
 

@@ -11,63 +11,45 @@ const EDGE_FORWARD_KEPT_MS = 10_000;
 const EDGE_FORWARDS_KEPT = 4096;
 
 interface Forward {
+  /** A forward of an earlier host of this sandbox is not used. */
   host: string;
-  port: number;
+  /** Requests that arrive before the guest has answered wait for the same answer. */
+  port: Promise<number | undefined>;
   untilMs: number;
 }
 
 export class LoopbackForwards {
-  readonly #directory: Pick<Directory, "forward">;
   readonly #known = new Map<string, Forward>();
-  readonly #asking = new Map<string, Promise<number | undefined>>();
 
-  constructor(directory: Pick<Directory, "forward">) {
-    this.#directory = directory;
-  }
+  constructor(readonly directory: Pick<Directory, "forward">) {}
 
-  /** The remembered port at the sandbox's host. A forward of an earlier host of this sandbox is not used. */
-  known(asked: SandboxAddress, host: string): number | undefined {
-    if (this.#known.size === 0) return undefined;
+  /** The remembered port at the sandbox's host. */
+  known(asked: SandboxAddress, host: string): Promise<number | undefined> | undefined {
     const forward = this.#known.get(keyOf(asked));
-    if (forward === undefined) return undefined;
-    if (forward.host === host && forward.untilMs > performance.now()) return forward.port;
-    this.#known.delete(keyOf(asked));
-    return undefined;
+    return forward?.host === host && forward.untilMs > performance.now() ? forward.port : undefined;
   }
 
-  /** Requests a forward. Concurrent requests share one call, later ones find it remembered. */
+  /** The remembered forward, or one that the guest opens now. */
   async ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
     const known = this.known(asked, host);
-    if (known !== undefined) return known;
-    const key = `${keyOf(asked)}@${host}`;
-    const running = this.#asking.get(key);
-    if (running !== undefined) return await running;
-    const answer = this.#directory.forward(asked.sandboxId, asked.port);
-    this.#asking.set(key, answer);
+    if (known !== undefined) return await known;
+    // A Map iterates in insertion order: the first is the oldest.
+    const [oldest = ""] = this.#known.keys();
+    if (this.#known.size >= EDGE_FORWARDS_KEPT) this.#known.delete(oldest);
+    const port = this.directory.forward(asked.sandboxId, asked.port);
+    this.#known.delete(keyOf(asked));
+    this.#known.set(keyOf(asked), { host, port, untilMs: performance.now() + EDGE_FORWARD_KEPT_MS });
+    let found: number | undefined;
     try {
-      const port = await answer;
-      if (port !== undefined) this.#remember(asked, host, port);
-      return port;
+      found = await port;
+      return found;
     } finally {
-      this.#asking.delete(key);
+      if (found === undefined) this.forget(asked);
     }
   }
 
   forget(asked: SandboxAddress): void {
     this.#known.delete(keyOf(asked));
-  }
-
-  #remember(asked: SandboxAddress, host: string, port: number): void {
-    const key = keyOf(asked);
-    this.#known.delete(key);
-    if (this.#known.size >= EDGE_FORWARDS_KEPT) {
-      // A Map iterates in insertion order: the first is the oldest.
-      for (const oldest of this.#known.keys()) {
-        this.#known.delete(oldest);
-        break;
-      }
-    }
-    this.#known.set(key, { host, port, untilMs: performance.now() + EDGE_FORWARD_KEPT_MS });
   }
 }
 

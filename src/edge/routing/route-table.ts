@@ -1,5 +1,6 @@
 /**
- * The routes to sandboxes, from control's events, so that a lookup needs no call. The end of a run ends its connections.
+ * The routes to sandboxes, from control's events, so that a lookup needs no call. The end of a run ends its
+ * connections.
  */
 import type { Route, RouteEvent } from "../../contract/internal/directory.ts";
 import { SandboxRun } from "./sandbox-run.ts";

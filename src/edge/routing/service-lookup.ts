@@ -67,7 +67,7 @@ interface Asking {
   mayWake: boolean;
 }
 
-interface Reach {
+interface ServiceLookup {
   /** The destination of a sandbox that the table lacks, once it can be reached again. */
   awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>>;
   /** The way to a port if no call and no wait is needed. Undefined: use `to`. */
@@ -77,7 +77,11 @@ interface Reach {
   to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>>;
 }
 
-export function createServiceLookup(directory: Directory, routes: Pick<RouteTable, "find">, log: EdgeLog): Reach {
+export function createServiceLookup(
+  directory: Directory,
+  routes: Pick<RouteTable, "find">,
+  log: EdgeLog,
+): ServiceLookup {
   const forwards = new LoopbackForwards(directory);
 
   async function awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>> {
@@ -160,7 +164,7 @@ export function createServiceLookup(directory: Directory, routes: Pick<RouteTabl
     }
     const { tlsName, maskedHost } = toldAs(asked, headers, access);
     const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, run });
-    const known = forwards.known(asked, host);
+    const known = await forwards.known(asked, host)?.catch(() => undefined);
     if (known !== undefined) {
       try {
         return await tryAt(known);
