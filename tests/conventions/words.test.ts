@@ -15,6 +15,7 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\bmount ?world\b/i, "mount namespace"],
   [/\bmemory-(?:host|file|image)\b/i, "fake host, meminfo file, image files"],
   [/\b(?:lull|tally|misfit)\b/i, "quiet period, counter, mismatch"],
+  [/\bprocess-?hold/i, "process handle"],
   [/\bchronicle/i, "activity"],
   [/\b(?:on|from) the shelf\b|\bShelf/, "ready pool"],
   [

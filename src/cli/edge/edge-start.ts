@@ -7,7 +7,7 @@ import type { Directory } from "../../contract/internal/directory.ts";
 import type { InnerDoor } from "../../edge/inner-server.ts";
 import { type ConnectionLimits, EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcesses } from "../../edge/process/edge-processes.ts";
-import type { StartedProcess } from "../../edge/process/process-hold.ts";
+import type { StartedProcess } from "../../edge/process/process-handle.ts";
 import { countsBytes, SharedCounts } from "../../edge/process/shared-counts.ts";
 import type { EdgeLog } from "../../edge/routing/service-lookup.ts";
 import { limitEdgeMemory } from "../../system/cgroup/edge-memory.ts";

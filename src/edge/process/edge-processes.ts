@@ -15,7 +15,7 @@ import type { EdgeLog } from "../routing/service-lookup.ts";
 import type { ProcessCalls, ServerCalls } from "./calls.ts";
 import { toldLine } from "./channel.ts";
 import { NumberedRoutes } from "./numbered-routes.ts";
-import { ProcessHold, type StartedProcess } from "./process-hold.ts";
+import { ProcessHandle, type StartedProcess } from "./process-handle.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 
 /** From its start until it listens and has all routes. */
@@ -42,7 +42,7 @@ export class EdgeProcesses implements Fronts {
   readonly #options: EdgeOptions;
   readonly #routes: NumberedRoutes;
   /** By index; undefined while one is being replaced. */
-  readonly #holds: (ProcessHold | undefined)[] = [];
+  readonly #handles: (ProcessHandle | undefined)[] = [];
   readonly #fronts = new Map<number, FrontSettings>();
   /** Addresses of all routes sent so far that no sandbox has left since. */
   readonly #addresses = new Set<string>();
@@ -54,7 +54,7 @@ export class EdgeProcesses implements Fronts {
     this.#options = options;
     this.#routes = new NumberedRoutes(options.counts);
     this.#looking = setInterval(() => {
-      for (const hold of this.#present) hold.ping();
+      for (const handle of this.#present) handle.ping();
     }, options.pingMs ?? EDGE_PROCESS_PING_MS);
     this.#looking.unref();
   }
@@ -68,15 +68,12 @@ export class EdgeProcesses implements Fronts {
         edge.#addresses.add(route.endpoint.host);
       }
       const line = toldLine<ProcessCalls>("take", placed);
-      // An opening route may be delayed: no client knows the sandbox before its creator gets the response, and a
-      // process without the route asks the server.
-      const mayWait = placed.kind === "route" && placed.route.isOpen;
-      for (const hold of edge.#present) mayWait ? hold.tellSoon(line) : hold.tell(line);
+      for (const handle of edge.#present) handle.tell(line);
     });
     try {
       const numbers = Array.from({ length: options.processes }, (_, process) => process);
-      const holds = await Promise.all(numbers.map((process) => edge.#start(process)));
-      for (const [process, hold] of holds.entries()) void edge.#keep(process, hold);
+      const handles = await Promise.all(numbers.map((process) => edge.#start(process)));
+      for (const [process, handle] of handles.entries()) void edge.#keep(process, handle);
     } catch (cause) {
       await edge.close();
       throw cause;
@@ -88,13 +85,13 @@ export class EdgeProcesses implements Fronts {
     const front = ++this.#lastFront;
     this.#fronts.set(front, settings);
     try {
-      await this.#all((hold) => hold.ask("listen", front, settings));
+      await this.#all((handle) => handle.ask("listen", front, settings));
     } catch (cause) {
       await this.#stopFront(front, true);
       throw cause;
     }
     return {
-      carriesAnything: async () => (await this.#all((hold) => hold.ask("carriesAnything", front))).includes(true),
+      carriesAnything: async () => (await this.#all((handle) => handle.ask("carriesAnything", front))).includes(true),
       stop: (force) => this.#stopFront(front, force),
     };
   }
@@ -105,28 +102,28 @@ export class EdgeProcesses implements Fronts {
    */
   async leave(host: string): Promise<void> {
     if (!this.#addresses.delete(host)) return;
-    await this.#all((hold) => hold.ask("leave", host));
+    await this.#all((handle) => handle.ask("leave", host));
   }
 
   /** Ends all processes with their connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#looking);
-    await Promise.all(this.#present.map((hold) => hold.end()));
+    await Promise.all(this.#present.map((handle) => handle.end()));
   }
 
-  get #present(): ProcessHold[] {
-    return this.#holds.filter((hold) => hold !== undefined);
+  get #present(): ProcessHandle[] {
+    return this.#handles.filter((handle) => handle !== undefined);
   }
 
   /** Calls all current processes. A call to a process that ends counts as done: it has no connections left. */
-  async #all<T>(ask: (hold: ProcessHold) => Promise<T>): Promise<T[]> {
+  async #all<T>(ask: (handle: ProcessHandle) => Promise<T>): Promise<T[]> {
     const answers = await Promise.all(
-      this.#present.map(async (hold) => {
+      this.#present.map(async (handle) => {
         try {
-          return [await ask(hold)];
+          return [await ask(handle)];
         } catch (cause) {
-          if (!hold.isOver) throw cause;
+          if (!handle.isOver) throw cause;
           return [];
         }
       }),
@@ -136,55 +133,55 @@ export class EdgeProcesses implements Fronts {
 
   async #stopFront(front: number, force: boolean): Promise<void> {
     this.#fronts.delete(front);
-    await this.#all((hold) => hold.ask("stopListening", front, force));
+    await this.#all((handle) => handle.ask("stopListening", front, force));
   }
 
   /** Resolves when it is ready and listens. Events sent meanwhile follow its initial state. */
-  async #start(process: number): Promise<ProcessHold> {
+  async #start(process: number): Promise<ProcessHandle> {
     const { processes, management, trustedProxies, limits, counts, countsFile, directory, log } = this.#options;
     const shared = { countsFile, management, trustedProxies, limits };
-    const hold = new ProcessHold(this.#options.start(process), {
+    const handle = new ProcessHandle(this.#options.start(process), {
       wake: (id, request) => directory.wake(id, request),
       forward: (id, port) => directory.forward(id, port),
       findSigned: (link, client) => directory.findSigned(link, client),
       log,
       ...stepsOfProcess(),
     });
-    this.#holds[process] = hold;
-    void hold.over.then(() => {
-      this.#holds[process] = undefined;
+    this.#handles[process] = handle;
+    void handle.over.then(() => {
+      this.#handles[process] = undefined;
       counts.clear(process);
     });
     try {
-      await hold.begin(EDGE_PROCESS_START_MS, () =>
+      await handle.begin(EDGE_PROCESS_START_MS, () =>
         Promise.all([
-          hold.ask("begin", { ...shared, processes, process, recordsSteps: isRecording() }),
-          hold.ask("take", this.#routes.table),
-          ...[...this.#fronts].map(([front, settings]) => hold.ask("listen", front, settings)),
+          handle.ask("begin", { ...shared, processes, process, recordsSteps: isRecording() }),
+          handle.ask("take", this.#routes.table),
+          ...[...this.#fronts].map(([front, settings]) => handle.ask("listen", front, settings)),
         ]),
       );
     } catch (cause) {
-      await hold.end();
+      await handle.end();
       throw cause;
     }
-    return hold;
+    return handle;
   }
 
   /** Keeps a process with this index running. */
-  async #keep(process: number, first: ProcessHold): Promise<void> {
-    let hold: ProcessHold | undefined = first;
+  async #keep(process: number, first: ProcessHandle): Promise<void> {
+    let handle: ProcessHandle | undefined = first;
     for (let fails = 0; ; ) {
-      const how = await hold?.over;
+      const how = await handle?.over;
       if (this.#isClosed) return;
       if (how !== undefined) {
         this.#options.log("a process of the edge ended, with what it carried, and is started again", { process, how });
       }
-      hold = await this.#start(process).catch((failure: unknown) => {
+      handle = await this.#start(process).catch((failure: unknown) => {
         this.#options.log("a process of the edge could not be started", { process, failure });
         return undefined;
       });
-      fails = hold === undefined ? fails + 1 : 0;
-      if (hold === undefined) await Bun.sleep(Math.min(EDGE_PROCESS_RESTART_MAX_MS, 2 ** Math.min(fails, 16)));
+      fails = handle === undefined ? fails + 1 : 0;
+      if (handle === undefined) await Bun.sleep(Math.min(EDGE_PROCESS_RESTART_MAX_MS, 2 ** Math.min(fails, 16)));
     }
   }
 }

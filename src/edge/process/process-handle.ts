@@ -13,7 +13,7 @@ export interface StartedProcess {
   readonly exited: Promise<string>;
 }
 
-export class ProcessHold {
+export class ProcessHandle {
   readonly #started: StartedProcess;
   readonly #channel: Channel<ProcessCalls>;
   readonly ask: Channel<ProcessCalls>["call"];
@@ -23,8 +23,6 @@ export class ProcessHold {
   #pingsMissed = 0;
   #isPinged = false;
   #isReady = false;
-  /** Lines of this turn that are not sent yet. */
-  #soon = "";
 
   constructor(started: StartedProcess, own: ServerCalls) {
     this.#started = started;
@@ -44,15 +42,7 @@ export class ProcessHold {
 
   /** In order, after all earlier lines. */
   tell(line: string): void {
-    const lines = this.#soon + line;
-    this.#soon = "";
-    if (lines !== "") this.#started.send(lines);
-  }
-
-  /** At the end of this turn, or before any other line, so that callers get their results of this turn first. */
-  tellSoon(line: string): void {
-    if (this.#soon === "") setImmediate(() => this.tell(""));
-    this.#soon += line;
+    this.#started.send(line);
   }
 
   /** Runs the initial calls. A process that takes longer is killed, and the calls fail. */
