@@ -1,8 +1,7 @@
 /**
  * The TLS listener. It polls the files of its certificate, however they are replaced (certbot swaps links), and starts
  * over with a new certificate if that is valid. Bun cannot change the certificate of a listener, so a second one begins
- * on the same port and gets all new connections. The first one closes only when it is idle: announcing the close
- * (HTTP/2 GOAWAY) makes some clients, the official one among them, abort running downloads.
+ * on the same port and gets all new connections, and the first one stops listening.
  */
 
 import type { Clock, Timer } from "../base/clock.ts";
@@ -13,10 +12,7 @@ import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertific
 
 /** Interval between checks of the certificate files. */
 export const CERTIFICATE_LOOK_EVERY_MS = 5_000;
-/**
- * Minimum time that a replaced listener goes on, for connections being established, and the interval of later idle
- * checks.
- */
+/** How long a replaced listener goes on, for connections being established. */
 export const LEAVING_LISTENER_MS = 30_000;
 
 interface TlsOptions {
@@ -31,7 +27,7 @@ interface TlsOptions {
 export class TlsListener {
   readonly #options: TlsOptions;
   #current: Listening;
-  #leaving: { server: Listening; sinceMs: number; timer: Timer } | undefined;
+  #leaving: { server: Listening; timer: Timer } | undefined;
   /** Closed listeners that still carry earlier connections. */
   readonly #left = new Set<Listening>();
   /** Digest of the served files. */
@@ -85,7 +81,8 @@ export class TlsListener {
       this.#refused = undefined;
       return;
     }
-    if (!this.#makeRoom()) return;
+    // The kernel leads to two listeners at most.
+    if (this.#leaving !== undefined) return;
     try {
       await this.#change(digest);
     } catch (error) {
@@ -97,30 +94,6 @@ export class TlsListener {
       }
       this.#refused = { digest, told: isSame };
     }
-  }
-
-  /** The kernel leads to two listeners at most, so for a third one the oldest stops listening even if it is busy. */
-  #makeRoom(): boolean {
-    const leaving = this.#leaving;
-    if (leaving === undefined) return true;
-    if (this.#options.clock.now() - leaving.sinceMs < LEAVING_LISTENER_MS) return false;
-    leaving.timer.cancel();
-    this.#leave(leaving.server);
-    return true;
-  }
-
-  #leaveLater(server: Listening): Timer {
-    return this.#options.clock.after(LEAVING_LISTENER_MS, () => {
-      void this.#leaveIfIdle(server);
-    });
-  }
-
-  async #leaveIfIdle(server: Listening): Promise<void> {
-    const isBusy = await server.carriesAnything();
-    // A third listener may have needed its place meanwhile.
-    if (this.#isStopped || this.#leaving?.server !== server) return;
-    if (isBusy) this.#leaving.timer = this.#leaveLater(server);
-    else this.#leave(server);
   }
 
   #leave(server: Listening): void {
@@ -140,7 +113,7 @@ export class TlsListener {
     this.#current = next;
     this.#digest = digest;
     this.#refused = undefined;
-    this.#leaving = { server, sinceMs: clock.now(), timer: this.#leaveLater(server) };
+    this.#leaving = { server, timer: clock.after(LEAVING_LISTENER_MS, () => this.#leave(server)) };
     const until = new Date(certificate.validUntilMs).toISOString();
     log.write({ level: "info", event: "the certificate was changed", file: files.cert, until });
   }

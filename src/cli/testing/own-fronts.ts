@@ -21,6 +21,6 @@ export class OwnFronts implements Fronts {
   async begin(settings: FrontSettings): Promise<Listening> {
     const front = new Front({ ...settings, reusePort: true, handle: this.#edge.handle });
     if (settings.tls !== undefined) leadToNewest(settings.port);
-    return { carriesAnything: async () => front.pendingRequests > 0, stop: (force) => front.stop(force) };
+    return { stop: (force) => front.stop(force) };
   }
 }

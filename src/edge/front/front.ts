@@ -69,13 +69,6 @@ export class Front implements Http1Owner {
     return LOOPBACK.test(this.#listener.hostname);
   }
 
-  /** Number of requests in progress and open tunnels. */
-  get pendingRequests(): number {
-    let pending = this.#http2.pending;
-    for (const { http1 } of this.#connections) if (http1?.isBusy === true) pending += 1;
-    return pending;
-  }
-
   /** Stops accepting connections. Resolves when none are left; requests in progress finish first unless `force`. */
   async stop(force: boolean): Promise<void> {
     this.isStopping = true;

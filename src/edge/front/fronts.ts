@@ -13,8 +13,6 @@ export interface FrontSettings {
 }
 
 export interface Listening {
-  /** Whether any request is in progress or any tunnel is open. */
-  carriesAnything(): Promise<boolean>;
   /** Stops accepting connections. Resolves when none are left; requests in progress finish first unless `force`. */
   stop(force: boolean): Promise<void>;
 }

@@ -193,9 +193,13 @@ export class Http2Connection extends Duplex implements FrameTaker {
     return EDGE_HTTP2_UNTAKEN_MAX_BYTES;
   }
 
+  get isIdle(): boolean {
+    return this.#requests.size === 0;
+  }
+
   /** Since when the connection has had no requests; null while it has some. */
   get silentSinceMs(): number | null {
-    return this.#requests.size > 0 ? null : this.#heardMs;
+    return this.isIdle ? this.#heardMs : null;
   }
 
   received(bytes: Bytes): void {

@@ -20,7 +20,7 @@ export class Http2Sessions {
   readonly #sessions = new Map<ServerHttp2Session, Http2Connection | undefined>();
   /** The connection of the session that begins next. */
   #beginning: Http2Connection | undefined;
-  readonly #requests = new Set<Http2Request>();
+  #isFinishing = false;
   readonly #handle: (request: ClientRequest) => void;
 
   constructor(handle: (request: ClientRequest) => void) {
@@ -46,19 +46,23 @@ export class Http2Sessions {
     });
   }
 
-  get pending(): number {
-    return this.#requests.size;
-  }
-
   begin(connection: Http2Connection): void {
     this.#beginning = connection;
     this.#server.emit("connection", connection);
     this.#beginning = undefined;
   }
 
-  /** Accepts no more requests; requests in progress are finished. */
+  /**
+   * Closes each session once it has no requests. Announcing the close (GOAWAY) during requests makes some clients, the
+   * official one among them, abort running downloads.
+   */
   finish(): void {
-    for (const session of this.#sessions.keys()) session.close();
+    this.#isFinishing = true;
+    for (const [session, connection] of this.#sessions) this.#closeIfIdle(session, connection);
+  }
+
+  #closeIfIdle(session: ServerHttp2Session, connection: Http2Connection | undefined): void {
+    if (connection?.isIdle !== false) session.close();
   }
 
   #begun(stream: ServerHttp2Stream, flags: number, raw: readonly string[]): void {
@@ -66,18 +70,18 @@ export class Http2Sessions {
     stream.on("error", () => undefined);
     const hasEnded = (flags & END_STREAM) !== 0;
     const head = headOf(raw, hasEnded);
-    const connection = this.#sessions.get(stream.session as ServerHttp2Session);
+    const session = stream.session as ServerHttp2Session;
+    const connection = this.#sessions.get(session);
     if (head === undefined || connection === undefined) {
       stream.close(constants.NGHTTP2_PROTOCOL_ERROR);
       return;
     }
     const request = new Http2Request(stream, head, connection, hasEnded);
-    this.#requests.add(request);
     connection.requestBegun(request);
     stream.on("close", () => {
-      this.#requests.delete(request);
       connection.requestOver(request);
       request.leave();
+      if (this.#isFinishing) this.#closeIfIdle(session, connection);
     });
     this.#handle(request);
   }

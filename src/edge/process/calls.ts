@@ -15,7 +15,6 @@ export interface ProcessCalls {
   /** When it returns, no connection to this address is left. */
   leave(host: string): void;
   listen(front: number, settings: FrontSettings): void;
-  carriesAnything(front: number): boolean;
   /** As `stop` of a front. */
   stopListening(front: number, force: boolean): Promise<void>;
   /** Health check. */

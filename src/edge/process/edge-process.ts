@@ -65,7 +65,6 @@ export class EdgeProcess {
         if (descriptor !== undefined && listening.isLocal) this.#sockets.staysOnMachine(descriptor);
         if (tls !== undefined) this.#leadToNewest(port, this.#processes);
       },
-      carriesAnything: (front) => (this.#fronts.get(front)?.pendingRequests ?? 0) > 0,
       stopListening: async (front, force) => {
         await this.#fronts.get(front)?.stop(force);
         this.#fronts.delete(front);

@@ -90,10 +90,7 @@ export class EdgeProcesses implements Fronts {
       await this.#stopFront(front, true);
       throw cause;
     }
-    return {
-      carriesAnything: async () => (await this.#all((handle) => handle.ask("carriesAnything", front))).includes(true),
-      stop: (force) => this.#stopFront(front, force),
-    };
+    return { stop: (force) => this.#stopFront(front, force) };
   }
 
   /**
