@@ -159,7 +159,7 @@ describe("the request reaches the service", () => {
 describe("the response reaches the client", () => {
   test("with status, headers and every cookie, without headers of the connection", async () => {
     await using service = await answering(
-      "HTTP/1.1 418 Teapot\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n" +
+      "HTTP/1.1 418 Teapot\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nX-Odd:  \xe9 \r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n" +
         "Connection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 4\r\n\r\n\x1f\x8bxx",
     );
     const received = await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n\r\n`, (text) =>
@@ -167,7 +167,13 @@ describe("the response reaches the client", () => {
     );
     const lines = received.split("\r\n").map((line) => line.toLowerCase());
     expect(lines[0]).toStartWith("http/1.1 418 ");
-    for (const kept of ["content-encoding: gzip", "set-cookie: a=1", "set-cookie: b=2", "content-length: 4"]) {
+    for (const kept of [
+      "content-encoding: gzip",
+      "x-odd: \xe9",
+      "set-cookie: a=1",
+      "set-cookie: b=2",
+      "content-length: 4",
+    ]) {
       expect(lines).toContain(kept);
     }
     expect(received).not.toMatch(/x-hop|keep-alive|\nconnection/i);
@@ -180,8 +186,6 @@ describe("the response reaches the client", () => {
   });
 
   test.each([
-    ["204", "HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n", 204],
-    ["304", 'HTTP/1.1 304 Not Modified\r\nETag: "e"\r\n\r\n', 304],
     ["302, not followed", "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", 302],
     ["599", "HTTP/1.1 599 Odd\r\nContent-Length: 0\r\n\r\n", 599],
   ])("when it is a %s", async (_name, answer, status) => {

@@ -28,7 +28,8 @@ const WAYS: Record<string, (edge: EdgeUnderTest, port: number) => Promise<Held>>
     const leaving = new AbortController();
     const answer = await edge.fetch(port, "/", { signal: leaving.signal });
     expect(answer.status).toBe(200);
-    return () => leaving.abort();
+    // Refers to the response: the collector would end the request of one that is unused.
+    return () => leaving.abort(answer.status);
   },
   "by a connection of our own": async (edge, port) => {
     const begun = Promise.withResolvers<void>();

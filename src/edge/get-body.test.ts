@@ -2,29 +2,18 @@
  * GET and HEAD with a body: the body reaches the service over every kind of connection. Seen to fail with Bun's own
  * server in front, which drops such bodies.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect as connectHttp2, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";
 import net from "node:net";
 import tls from "node:tls";
-import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
 const PIECE = Buffer.alloc(64 * 1024, "a body of GET ");
-const TOKEN = "3f".repeat(32);
 
 let edge: EdgeUnderTest;
 beforeAll(() => {
   edge = new EdgeUnderTest();
-});
-afterEach(() => {
-  edge.access = {
-    teamId: edge.access.teamId,
-    trafficToken: null,
-    guardsRuntime: false,
-    maskRequestHost: null,
-    httpsPorts: [],
-  };
-  edge.place();
 });
 afterAll(() => edge[Symbol.asyncDispose]());
 
@@ -226,41 +215,6 @@ describe.each(WAYS)("%s", (_name, ask) => {
       expect(told).toBe(`${method} ${framing} ${bytes} ${digest(bytes)}`);
     },
   );
-
-  test("reaches the service that the headers name", async () => {
-    await using service = await Telling.start();
-    const headers = { Host: "all.example.com", "e2b-sandbox-id": SANDBOX, "e2b-sandbox-port": String(service.port) };
-    const told = await ask({ method: "GET", framing: "counted", bytes: 5, headers });
-    expect(told).toBe(`GET counted 5 ${digest(5)}`);
-  });
-
-  test("reaches a private sandbox only with the token", async () => {
-    await using service = await Telling.start();
-    edge.access = { ...edge.access, trafficToken: TOKEN };
-    edge.place();
-    const host = { Host: hostOf(service.port) };
-    const asked = { method: "GET", framing: "chunked", bytes: 5 } as const;
-    expect(await ask({ ...asked, headers: host })).not.toContain("chunked");
-    expect(service.asked).toEqual([]);
-    const told = await ask({ ...asked, headers: { ...host, "e2b-traffic-access-token": TOKEN } });
-    expect(told).toBe(`GET chunked 5 ${digest(5)}`);
-  });
-
-  test("reaches a sandbox that is woken for it", async () => {
-    await using service = await Telling.start();
-    edge.end();
-    edge.wake = async () => {
-      edge.place();
-      return { woken: true };
-    };
-    const told = await ask({
-      method: "GET",
-      framing: "counted",
-      bytes: MIB,
-      headers: { Host: hostOf(service.port) },
-    });
-    expect(told).toBe(`GET counted ${MIB} ${digest(MIB)}`);
-  });
 });
 
 describe("on a connection that is kept", () => {

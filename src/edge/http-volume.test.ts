@@ -63,49 +63,6 @@ test.each(["GET", "POST"])("256 MiB by %s arrive whole, in little memory", async
   expect((await alone.peakBytes()) - before).toBeLessThan(GROWTH_MAX_BYTES);
 });
 
-/** The response to a request without Accept and User-Agent, which uses the edge's own connection. */
-async function bare(port: number, method: string): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<string>();
-  const hasher = new Bun.CryptoHasher("md5");
-  let left = method === "POST" ? PIECES : 0;
-  const length = left === 0 ? "" : `Content-Length: ${left * PIECE.length}\r\n`;
-  let unsent = Buffer.from(`${method} / HTTP/1.0\r\nHost: ${hostOf(service.port ?? 0)}\r\n${length}\r\n`);
-  const pump = (socket: Bun.Socket) => {
-    for (;;) {
-      unsent = unsent.subarray(Math.max(socket.write(unsent), 0));
-      if (unsent.length > 0 || left-- <= 0) return;
-      unsent = PIECE;
-    }
-  };
-  let head: Buffer | undefined = Buffer.alloc(0);
-  let last = "";
-  const data = (_socket: Bun.Socket, bytes: Buffer) => {
-    let content = bytes;
-    if (head !== undefined) {
-      head = Buffer.concat([head, bytes]);
-      const end = head.indexOf("\r\n\r\n");
-      if (end < 0) return;
-      content = head.subarray(end + 4);
-      head = undefined;
-    }
-    hasher.update(content);
-    if (content.length > 0) last = content.toString("latin1");
-  };
-  const close = () => resolve(method === "POST" ? last : hasher.digest("hex"));
-  await Bun.connect({ hostname: "127.0.0.1", port, socket: { open: pump, drain: pump, data, close } });
-  return await promise;
-}
-
-test.each(["GET", "POST"])(
-  "256 MiB by %s arrive whole, in little memory, without the help of fetch",
-  async (method) => {
-    await using alone = await EdgeProcess.start();
-    const before = await alone.peakBytes();
-    expect(await bare(alone.port, method)).toBe(await expected);
-    expect((await alone.peakBytes()) - before).toBeLessThan(GROWTH_MAX_BYTES);
-  },
-);
-
 // Seen to fail with a stream that buffers without a limit, as does the one below.
 test("a client that takes nothing holds the service back", async () => {
   let written = 0;
