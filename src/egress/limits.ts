@@ -15,8 +15,12 @@ export const RELAY_DIAL_ADDRESSES_MAX = 4;
 /** Idle connections close after this time; TCP keepalive probes start earlier. */
 export const RELAY_IDLE_MS = 2 * 3_600_000;
 export const RELAY_KEEPALIVE_MS = 60_000;
-/** Memory limit of the relay's process, and the size of its complaints in the log. */
-export const RELAY_DATA_MAX_BYTES = 2 * 1024 ** 3;
+/**
+ * Memory limit of the relay's process. Address space that Bun reserves for compiled code counts, and on x64 that is a
+ * GiB more: with less, Bun runs without compiled code and calls no function of the C library.
+ */
+export const RELAY_DATA_MAX_BYTES = (process.arch === "x64" ? 3 : 2) * 1024 ** 3;
+/** The size of its complaints in the log. */
 export const RELAY_COMPLAINT_MAX_CHARS = 2000;
 /** Two lists of 1 000 ranges and one of 1 000 names, with some margin. */
 export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
