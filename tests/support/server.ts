@@ -1,5 +1,5 @@
 /** A real server for tests, started as a user starts it, on its own data folder. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort } from "../../src/base/testing/free-port.ts";
@@ -37,24 +37,6 @@ export interface TestServer {
 /** A data folder unique to this process: files that run side by side may use the same name. */
 export function newDataFolder(name: string): string {
   return join(TEST_ROOT, String(process.env.SANDLOT_TEST_RUN ?? process.pid), `${process.pid}-${name}`);
-}
-
-/** A data folder that an ended process of this run has left under a name such as `name`-3; each is given out once. */
-export function takeLeftDataFolder(name: string): string | undefined {
-  const folder = join(newDataFolder(name), "..");
-  const entries = existsSync(folder) ? readdirSync(folder) : [];
-  const ofName = entries.filter((entry) => entry.replace(/^\d+-|-\d+$/g, "") === name);
-  const left = ofName.filter((entry) => !isRunning(Number.parseInt(entry, 10))).map((entry) => join(folder, entry));
-  return left.find((path) => !new DataFolder(path).inUse && isFirstToTake(path));
-}
-
-function isFirstToTake(dataFolder: string): boolean {
-  try {
-    writeFileSync(join(dataFolder, "taken"), "", { flag: "wx" });
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Starts a server on `dataFolder`, new or left by an earlier one, and waits for its banner. */

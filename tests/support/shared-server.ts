@@ -7,7 +7,7 @@ import { Sandbox } from "e2b";
 import type { RuntimeName } from "../../src/contract/runtime-name.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
 import { DEFINITIONS } from "../../templates/definitions.ts";
-import { newDataFolder, startServer, type TestServer, takeLeftDataFolder } from "./server.ts";
+import { newDataFolder, startServer, type TestServer } from "./server.ts";
 
 const LEFT_MAX_PAGES = 50;
 /** The templates that every server lists. */
@@ -54,9 +54,9 @@ export function serverShared(wanted: SharedServer): () => TestServer {
 async function runningServer({ name, settings, readyMs }: SharedServer): Promise<void> {
   const before = current.get(name);
   if (before !== undefined && isRunning(before.pid)) return;
-  // A server that takes long to start, such as one that builds a template, goes on from that of the lane before.
-  const left = readyMs === undefined ? undefined : takeLeftDataFolder(`shared-${name}`);
-  const server = await startServer(left ?? newDataFolder(`shared-${name}-${++started}`), settings, readyMs);
+  // The server of the lane before may still be about to stop.
+  const folder = newDataFolder(`shared-${name}-${++started}`);
+  const server = await startServer(folder, settings, readyMs);
   process.on("exit", () => void server.stop());
   current.set(name, server);
 }
