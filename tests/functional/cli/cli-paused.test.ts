@@ -1,4 +1,4 @@
-/** The official command line and paused sandboxes: which commands resume, find and end them. */
+/** The official command line and paused sandboxes: which commands pause, resume, find and end them; snapshots. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";
@@ -18,7 +18,7 @@ async function paused(): Promise<Sandbox> {
 
 const stateOf = async (sandbox: Sandbox) => (await sandbox.getInfo()).state;
 
-test("exec brings one back and runs in it", async () => {
+test("exec resumes a paused sandbox and runs in it", async () => {
   const sandbox = await paused();
   const answer = await cli.sandbox(["exec", sandbox.sandboxId, "cat note"]);
   expect(answer).toEqual({ stdout: "from before", stderr: "", exitCode: 0 });
@@ -26,7 +26,7 @@ test("exec brings one back and runs in it", async () => {
   await sandbox.kill();
 });
 
-test("connect brings one back and opens a terminal in it, as whom, where and with what it is told", async () => {
+test("connect resumes a paused sandbox and opens a terminal with the given user, folder and variables", async () => {
   const sandbox = await paused();
   const options = ["-u", "root", "-c", "/tmp", "-e", "COLOUR=green"];
   using terminal = new LocalTerminal(cli.command(["connect", ...options, sandbox.sandboxId]));
@@ -38,18 +38,21 @@ test("connect brings one back and opens a terminal in it, as whom, where and wit
   await sandbox.kill();
 });
 
-test("resume of one that runs leaves it as it is; pause of one that is paused says so", async () => {
-  const sandbox = await paused();
+test("pause and resume keep everything that runs, and may be repeated", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  const sleeper = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
+  expect(await cli.sandbox(["pause", sandbox.sandboxId])).toMatchObject({ exitCode: 0, stderr: "" });
   const second = await cli.sandbox(["pause", sandbox.sandboxId]);
   expect(second).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("already paused") });
   for (let times = 0; times < 2; times++) {
     expect(await cli.sandbox(["resume", sandbox.sandboxId])).toMatchObject({ exitCode: 0, stderr: "" });
     expect(await stateOf(sandbox)).toBe("running");
   }
+  expect((await sandbox.commands.list()).map(({ pid }) => pid)).toContain(sleeper.pid);
   await sandbox.kill();
 });
 
-test("create takes what is to happen at the end, and info shows it", async () => {
+test("create takes lifecycle options, and info shows them", async () => {
   const options = ["--timeout", "600", "--lifecycle.ontimeout", "pause", "--lifecycle.autoresume"];
   const { stdout } = await cli.sandbox(["create", "-d", "base", ...options]);
   const info = await cli.sandbox(["info", "--format", "json", stdout.trim()]);
@@ -57,7 +60,7 @@ test("create takes what is to happen at the end, and info shows it", async () =>
   expect(await Sandbox.kill(stdout.trim(), server().options)).toBe(true);
 });
 
-test("its log and its metrics are still there", async () => {
+test("logs and metrics show a paused sandbox", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   await until("the first sample is taken", async () => (await sandbox.getMetrics()).length > 0);
   await sandbox.pause();
@@ -69,7 +72,7 @@ test("its log and its metrics are still there", async () => {
   await sandbox.kill();
 });
 
-test("list and kill --all take only the state that is asked for", async () => {
+test("list and kill --all take only sandboxes in the given state", async () => {
   const asleep = await paused();
   const awake = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const listed = async (state: string) =>
@@ -81,4 +84,19 @@ test("list and kill --all take only the state that is asked for", async () => {
   expect(await listed("paused")).toEqual([]);
   expect((await listed("running")).map(({ sandboxId }) => sandboxId)).toEqual([awake.sandboxId]);
   await awake.kill();
+});
+
+test("snapshots are created, listed and deleted", async () => {
+  const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
+  const created = await cli.sandbox(["snapshot", "create", sandbox.sandboxId]);
+  expect(created).toMatchObject({ exitCode: 0, stderr: "" });
+  const id = /[a-z0-9]{20}:default/.exec(created.stdout)?.[0] ?? "";
+  expect(id).not.toBe("");
+  expect((await cli.sandbox(["snapshot", "list"])).stdout).toContain(id.split(":")[0] ?? "");
+  const copy = await Sandbox.create(id, server().options);
+  expect((await copy.commands.run("echo copy")).stdout).toBe("copy\n");
+  await copy.kill();
+  expect(await cli.sandbox(["snapshot", "delete", id])).toMatchObject({ exitCode: 0 });
+  expect((await cli.sandbox(["snapshot", "list"])).stdout).not.toContain(id.split(":")[0] ?? "");
+  await sandbox.kill();
 });

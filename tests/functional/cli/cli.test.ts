@@ -8,6 +8,7 @@ import { until } from "../../support/until.ts";
 
 const server = sharedServer();
 const cli = cliOfFile(server);
+const UNKNOWN = "i00000000000000000000";
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000, metadata: { of: "this file" } });
@@ -66,13 +67,6 @@ describe("list", () => {
     expect(found).toMatchObject(facts);
   });
 
-  test("is for people, too", async () => {
-    const { stdout, exitCode } = await cli.sandbox(["list"]);
-    expect(exitCode).toBe(0);
-    expect(stdout).toContain(sandbox.sandboxId);
-    expect(stdout).toContain("Running");
-  });
-
   test("shows only what is asked for", async () => {
     const ids = async (...args: string[]) => (await listed(...args)).map(({ sandboxId }) => sandboxId);
     expect(await ids("--metadata", "of=this file")).toEqual([sandbox.sandboxId]);
@@ -85,17 +79,21 @@ describe("list", () => {
   });
 });
 
-describe("info", () => {
-  test("has the facts of one sandbox", async () => {
-    const { stdout, exitCode } = await cli.sandbox(["info", "--format", "json", sandbox.sandboxId]);
-    expect(exitCode).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ sandboxId: sandbox.sandboxId, state: "running", name: "base" });
-  });
+test("info has the facts of one sandbox", async () => {
+  const { stdout, exitCode } = await cli.sandbox(["info", "--format", "json", sandbox.sandboxId]);
+  expect(exitCode).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ sandboxId: sandbox.sandboxId, state: "running", name: "base" });
+});
 
-  test("of a sandbox that is not there fails", async () => {
-    const { stderr, exitCode } = await cli.sandbox(["info", "i0000000000000000000"]);
-    expect(exitCode).toBe(1);
-    expect(stderr).toContain("wasn't found");
+const OF_ONE = ["info", "exec", "connect", "pause", "resume", "logs", "metrics", "snapshot create", "kill"];
+
+test.each(OF_ONE)("%s of an unknown sandbox fails with its id", async (command) => {
+  const program = command === "exec" ? ["true"] : [];
+  const { stdout, stderr, exitCode } = await cli.sandbox([...command.split(" "), UNKNOWN, ...program]);
+  expect({ command, exitCode, said: stdout + stderr }).toEqual({
+    command,
+    exitCode: 1,
+    said: expect.stringContaining(UNKNOWN),
   });
 });
 
@@ -141,12 +139,6 @@ describe("exec", () => {
     expect((await sandbox.commands.list()).map((running) => running.pid)).toContain(pid);
     expect(await sandbox.commands.kill(pid)).toBe(true);
   });
-
-  test("in a sandbox that is not there fails", async () => {
-    const { stderr, exitCode } = await exec(["i0000000000000000000", "true"]);
-    expect(exitCode).toBe(1);
-    expect(stderr).toContain("i0000000000000000000");
-  });
 });
 
 describe("connect", () => {
@@ -191,7 +183,6 @@ describe("kill", () => {
     expect(stdout).toContain(one.sandboxId);
     expect(stdout).toContain(two.sandboxId);
     expect([await one.isRunning(), await two.isRunning(), await sandbox.isRunning()]).toEqual([false, false, true]);
-    expect((await cli.sandbox(["kill", one.sandboxId])).stderr).toContain("wasn't found");
   });
 
   test("ends all with the metadata that is given", async () => {

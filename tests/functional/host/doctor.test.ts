@@ -3,37 +3,13 @@ import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { imageFolder } from "../../../src/images/image-folder.ts";
+import { allChecks } from "../../../src/setup/doctor/doctor.ts";
 import { attempt } from "../../../src/system/command.ts";
 import { CACHE } from "../../support/machine-of-file.ts";
 import { newDataFolder, startServer, tearDownServer } from "../../support/server.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
-const NAMES = [
-  "root",
-  "kernel",
-  "namespaces",
-  "cgroups",
-  "overlayfs",
-  "user ids",
-  "reflink pool",
-  "nftables",
-  "firewall",
-  "sockets",
-  "inotify",
-  "processes",
-  "open files",
-  "user limits",
-  "disk",
-  "commands",
-  "crun",
-  "runsc",
-  "CRIU",
-  "modules",
-  "processors",
-  "merged pages",
-  "TLS",
-  "private networks",
-];
+const NAMES = allChecks({ dataFolder: "/d", cacheFolder: "/c", guestFolder: "/g" }).map(({ name }) => name);
 
 /** Runs the command after these shell commands, in its own mount namespace. */
 async function sandlot(command: string, dataFolder: string, before = "true") {

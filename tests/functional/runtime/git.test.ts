@@ -1,6 +1,6 @@
 /** The SDK's git helper: it runs the sandbox's own git, parses its output, and tells failures apart by its messages. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { CommandExitError, GitAuthError, GitUpstreamError, Sandbox } from "e2b";
+import { GitAuthError, GitUpstreamError, Sandbox } from "e2b";
 import { sharedServer } from "../../support/shared-server.ts";
 import { refusalOf } from "../../support/until.ts";
 
@@ -49,24 +49,6 @@ async function freshClone(name: string): Promise<string> {
   return path;
 }
 
-test("a bare repository has no files beside it, and what was pushed is in it", async () => {
-  const { stdout } = await sandbox.commands.run(`git -C ${BARE} rev-parse --is-bare-repository`);
-  expect(stdout).toBe("true\n");
-  expect(await log(BARE, "main")).toEqual(["Begin by Ada"]);
-});
-
-test("a clone has the files, the branch and where it came from", async () => {
-  const path = await freshClone("clone");
-  expect(await sandbox.files.read(`${path}/README.md`)).toBe("first\n");
-  expect(await sandbox.git.status(path)).toMatchObject({
-    currentBranch: "main",
-    upstream: "origin/main",
-    isClean: true,
-  });
-  expect(await sandbox.git.remoteGet(path, "origin")).toBe(BARE);
-  expect(await sandbox.git.remoteGet(path, "elsewhere")).toBeUndefined();
-});
-
 test("status tells new, changed, removed and staged files apart", async () => {
   const path = await freshClone("status");
   await commitFile(path, "removed.txt", "here for now\n", "Add one to remove");
@@ -86,18 +68,6 @@ test("status tells new, changed, removed and staged files apart", async () => {
     '"new file.txt"': ["untracked", false],
   });
   expect(status).toMatchObject({ ahead: 1, behind: 0, isClean: false, stagedCount: 1, untrackedCount: 1 });
-});
-
-test("reset and restore take changes back", async () => {
-  const path = await freshClone("taken-back");
-  await sandbox.files.write(`${path}/README.md`, "changed\n");
-  await sandbox.git.add(path);
-  expect((await sandbox.git.status(path)).hasStaged).toBe(true);
-  await sandbox.git.reset(path);
-  expect(await sandbox.git.status(path)).toMatchObject({ hasStaged: false, hasChanges: true });
-  await sandbox.git.restore(path, { paths: ["README.md"] });
-  expect((await sandbox.git.status(path)).isClean).toBe(true);
-  expect(await sandbox.files.read(`${path}/README.md`)).toBe("first\n");
 });
 
 test("branches are made, changed to, pushed, cloned and deleted", async () => {
@@ -127,42 +97,12 @@ test("what one clone pushed, another one pulls", async () => {
   expect((await log(taker))[0]).toBe("Give by Ada");
 });
 
-test("a commit has its own author, needs no change when told so, and keeps any message", async () => {
-  const path = await freshClone("authors");
-  const message = "Say \"hello\" & 'goodbye' for $5 `now`; ü€😀";
-  await sandbox.git.commit(path, message, { authorName: "Grace", authorEmail: "g@example.com", allowEmpty: true });
-  expect((await log(path))[0]).toBe(`${message} by Grace`);
-  expect(await refusalOf(sandbox.git.commit(path, "Nothing"))).toBeInstanceOf(CommandExitError);
-});
-
-test("configuration is of the user or of one repository", async () => {
-  const path = await freshClone("configured");
-  await sandbox.git.setConfig("pull.rebase", "true", { scope: "local", path });
-  expect(await sandbox.git.getConfig("pull.rebase", { scope: "local", path })).toBe("true");
-  expect(await sandbox.git.getConfig("pull.rebase")).toBeUndefined();
-  expect(await sandbox.git.getConfig("user.email")).toBe("ada@example.com");
-  expect(await sandbox.files.read("/home/user/.gitconfig")).toContain("name = Ada");
-});
-
 describe("a failure", () => {
   test("for want of an upstream branch is told as that", async () => {
     const path = await freshClone("no-upstream");
     await sandbox.git.createBranch(path, "alone");
     expect(await refusalOf(sandbox.git.push(path))).toBeInstanceOf(GitUpstreamError);
     expect(await refusalOf(sandbox.git.pull(path))).toBeInstanceOf(GitUpstreamError);
-  });
-
-  test("for want of a remote is git's own, with its words", async () => {
-    const path = "/home/user/no-remote";
-    await sandbox.git.init(path, { initialBranch: "main" });
-    await sandbox.git.remoteAdd(path, "origin", "/home/user/nowhere.git");
-    await sandbox.git.commit(path, "Begin", { allowEmpty: true });
-    const refusal = await refusalOf(sandbox.git.push(path, { remote: "origin", branch: "main" }));
-    expect(refusal).toBeInstanceOf(CommandExitError);
-    expect(refusal).toMatchObject({ exitCode: 128 });
-    expect((refusal as CommandExitError).stderr).toContain("does not appear to be a git repository");
-    const cloned = await refusalOf(sandbox.git.clone("/home/user/nowhere.git", { path: "/home/user/nothing" }));
-    expect((cloned as CommandExitError).stderr).toContain("'/home/user/nowhere.git' does not exist");
   });
 
   test("for want of credentials is told as that", async () => {

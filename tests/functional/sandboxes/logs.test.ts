@@ -4,12 +4,12 @@ import { readFileSync } from "node:fs";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
-import { inPlaceOfGuest } from "../../support/impostor.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
-import { foldersOfFile, serverOfFile } from "../../support/server-of-file.ts";
+import { foldersOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
-const server = serverOfFile("logs");
+const server = sharedServer();
 const cli = cliOfFile(server);
 const folderNamed = foldersOfFile();
 
@@ -62,26 +62,6 @@ describe("a log", () => {
     for (const token of [server().apiKey, readFileSync(`${server().dataFolder}/api-key`, "utf8").trim()]) {
       expect(text).not.toContain(token);
     }
-  });
-
-  test("has what is done to files", async () => {
-    await sandbox.files.write("a.txt", "content-of-a");
-    await sandbox.files.read("a.txt");
-    await sandbox.files.makeDir("d");
-    await sandbox.files.rename("a.txt", "d/b.txt");
-    await sandbox.files.remove("d");
-    const log = await logWith(sandbox.sandboxId, has({ operation: "remove" }));
-    const done = log.flatMap(({ fields }) =>
-      fields.logger === "filesystem" ? [`${fields.operation} ${fields.path}`] : [],
-    );
-    expect(done).toEqual([
-      "upload /home/user/a.txt",
-      "download /home/user/a.txt",
-      "make directory /home/user/d",
-      "move /home/user/a.txt",
-      "remove /home/user/d",
-    ]);
-    expect(JSON.stringify(log)).not.toContain("content-of-a");
   });
 
   test("is printed by the official command line", async () => {
@@ -183,73 +163,4 @@ test("a log goes on across a pause, and that of a copy begins with the copy", as
   const ofCopy = await logWith(copy.sandboxId, has({ event_type: "process_end", command: "in-the-copy" }));
   expect(JSON.stringify(ofCopy)).not.toContain("-the-pause");
   await Promise.all([resumed.kill(), copy.kill()]);
-});
-
-describe("root in a sandbox that is not its guest any more", () => {
-  /** In the guest's place: speaks its journal, badly. */
-  const IMPOSTOR = inPlaceOfGuest(
-    "json, time",
-    `
-mode = sys.argv[1]
-while True:
-    client, _ = listener.accept()
-    try:
-        asked = client.recv(65536)
-        client.sendall(b"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n")
-        if b"/control/journal" not in asked: client.close(); continue
-        client.sendall(b'{"journal":"11111111-2222-4333-8444-555555555555"}\\n')
-        seq = 0
-        while True:
-            seq += 1
-            entry = {"seq": seq, "at": 99999999999999, "level": "info", "logger": "process", "message": "a lie", "fields": {}}
-            if mode == "forge": entry["logger"] = "sandbox"; entry["message"] = "Sandbox killed: forged"
-            if mode == "flood": entry["fields"] = {"x": "x" * 1000}
-            client.sendall(json.dumps(entry).encode() + b"\\n")
-            if mode == "lie": time.sleep(60)
-    except OSError: pass
-    client.close()
-`,
-  );
-
-  function residentMB(): number {
-    const status = readFileSync(`/proc/${server().pid}/status`, "utf8");
-    return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024;
-  }
-
-  async function takenOver(mode: string): Promise<Sandbox> {
-    const sandbox = await Sandbox.create(server().options);
-    await sandbox.files.write("/tmp/impostor.py", IMPOSTOR);
-    await sandbox.commands
-      .run(`sudo setsid python3 /tmp/impostor.py ${mode} </dev/null >/dev/null 2>&1 &`, { timeoutMs: 5000 })
-      .catch(() => undefined);
-    return sandbox;
-  }
-
-  test("can lie about the time only as far as its own log goes", async () => {
-    const sandbox = await takenOver("lie");
-    const log = await logWith(sandbox.sandboxId, (all) => all.some(({ message }) => message === "a lie"));
-    const lie = log.find(({ message }) => message === "a lie");
-    expect(Math.abs(Date.parse(lie?.timestamp ?? "") - Date.now())).toBeLessThan(60_000);
-    await sandbox.kill();
-  });
-
-  test("cannot forge what the server says", async () => {
-    const sandbox = await takenOver("forge");
-    const log = await logWith(sandbox.sandboxId, (all) => all.some(({ level }) => level === "warn"));
-    expect(JSON.stringify(log)).not.toContain("forged");
-    await sandbox.kill();
-  });
-
-  test("cannot flood the server or the store", async () => {
-    const before = residentMB();
-    const sandbox = await takenOver("flood");
-    await logWith(sandbox.sandboxId, (all) => all.some(({ message }) => message.includes("more than is kept")));
-    const count = (await entries(sandbox.sandboxId, "?limit=1000")).length;
-    await Bun.sleep(1_000);
-    expect((await entries(sandbox.sandboxId, "?limit=1000")).length).toBe(count);
-    expect(residentMB() - before).toBeLessThan(96);
-    const neighbour = await Sandbox.create(server().options);
-    expect((await neighbour.commands.run("echo fine")).stdout).toBe("fine\n");
-    await Promise.all([sandbox.kill(), neighbour.kill()]);
-  });
 });

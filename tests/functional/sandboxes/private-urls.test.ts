@@ -9,7 +9,6 @@ import { sharedServer } from "../../support/shared-server.ts";
 const server = sharedServer();
 const RUNTIME = 49983;
 const WEB = 8000;
-const SOCKET = 8100;
 const HTTPS = 8443;
 const MISSING = "The sandbox is private: the header e2b-traffic-access-token is missing";
 const WRONG = "The sandbox is private: the header e2b-traffic-access-token holds another token";
@@ -38,7 +37,6 @@ describe("a private sandbox", () => {
       timeoutMs: 600_000,
     });
     await startService(sandbox, "web-service", WEB, "127.0.0.1");
-    await startService(sandbox, "websocket-echo", SOCKET);
   });
 
   test("lets a request pass with its token, which the service sees, and none without", async () => {
@@ -58,23 +56,6 @@ describe("a private sandbox", () => {
       headers: { "User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "navigate" },
     });
     expect(await page.text()).toContain("<title>Missing Traffic Access Token</title>");
-  });
-
-  test("lets a WebSocket pass with its token, and none without", async () => {
-    const spoken = (given: Record<string, string>) => {
-      const headers = { ...given, Host: `${SOCKET}-${sandbox.sandboxId}.anything.test` };
-      const socket = new BunWebSocket(server().url.replace("http", "ws"), { headers });
-      return new Promise<string>((resolve) => {
-        socket.onmessage = ({ data }) => {
-          resolve(String(data));
-          socket.close();
-        };
-        socket.onclose = () => resolve("closed");
-      });
-    };
-    expect(await spoken({})).toBe("closed");
-    expect(await spoken({ "E2B-Traffic-Access-Token": "guess" })).toBe("closed");
-    expect(await spoken(tokenOf(sandbox))).toBe("connected to /");
   });
 
   test("serves its client as ever: commands, files, and signed links to whoever has one", async () => {
@@ -101,9 +82,6 @@ describe("a private sandbox", () => {
     expect(connected.trafficAccessToken).toBe(sandbox.trafficAccessToken ?? "none");
   });
 });
-
-/** The types of browsers hide that Bun's client takes headers. */
-const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;
 
 test("the runtime of a private sandbox that is not secured is guarded by the same token", async () => {
   const wanted = { templateID: "base", network: { allowPublicTraffic: false } };
