@@ -12,6 +12,17 @@ interface Rule {
   chart: Record<string, unknown>;
 }
 
+type Value = string | number | null;
+
+/** A line or the points of a scatter chart. */
+function drawn(label: string, ...points: readonly [Value, Value][]) {
+  return { label, points };
+}
+
+function bar(label: string, value: number, group = expect.any(String)) {
+  return { label, group, value };
+}
+
 const TYPES: readonly Rule[] = [
   { rule: "lines alone are a line chart", draw: "ax.plot([1, 2, 3])", chart: { type: "line" } },
   { rule: "also those of a threshold", draw: "ax.axhline(3)", chart: { type: "line", elements: [] } },
@@ -88,15 +99,7 @@ const SCALES: readonly Rule[] = [
       x_scale: "categorical",
       x_ticks: [0, 1],
       x_tick_labels: ["a", "b"],
-      elements: [
-        {
-          label: "Line 0",
-          points: [
-            ["a", 1],
-            ["b", 2],
-          ],
-        },
-      ],
+      elements: [drawn("Line 0", ["a", 1], ["b", 2])],
     },
   },
   {
@@ -115,48 +118,18 @@ const SCALES: readonly Rule[] = [
     chart: {
       x_scale: "datetime",
       x_ticks: ["2023-09-01T00:00:00+00:00", "2023-09-02T00:00:00+00:00"],
-      elements: [
-        {
-          label: "Line 0",
-          points: [
-            ["2023-09-01", 1],
-            ["2023-09-02", 2],
-          ],
-        },
-      ],
+      elements: [drawn("Line 0", ["2023-09-01", 1], ["2023-09-02", 2])],
     },
   },
   {
     rule: "times are points, too",
     draw: "ax.plot([1, 2], [datetime.datetime(2023, 9, 1, 12, 30), datetime.datetime(2023, 9, 2)])",
-    chart: {
-      y_scale: "datetime",
-      elements: [
-        {
-          label: "Line 0",
-          points: [
-            [1, "2023-09-01T12:30:00"],
-            [2, "2023-09-02T00:00:00"],
-          ],
-        },
-      ],
-    },
+    chart: { y_scale: "datetime", elements: [drawn("Line 0", [1, "2023-09-01T12:30:00"], [2, "2023-09-02T00:00:00"])] },
   },
   {
     rule: "times of numpy are told to the second",
     draw: "ax.plot(np.array(['2023-09-01T01:02:03.456', 'NaT'], dtype='datetime64[ms]'), [1, 2])",
-    chart: {
-      x_scale: "datetime",
-      elements: [
-        {
-          label: "Line 0",
-          points: [
-            ["2023-09-01T01:02:03", 1],
-            [null, 2],
-          ],
-        },
-      ],
-    },
+    chart: { x_scale: "datetime", elements: [drawn("Line 0", ["2023-09-01T01:02:03", 1], [null, 2])] },
   },
   {
     rule: "plots of pandas have dates, too",
@@ -164,15 +137,7 @@ const SCALES: readonly Rule[] = [
     chart: {
       type: "line",
       x_scale: "datetime",
-      elements: [
-        {
-          label: "s",
-          points: [
-            ["2023-09-01T00:00:00", 1],
-            ["2023-09-02T00:00:00", 2],
-          ],
-        },
-      ],
+      elements: [drawn("s", ["2023-09-01T00:00:00", 1], ["2023-09-02T00:00:00", 2])],
     },
   },
   {
@@ -180,14 +145,7 @@ const SCALES: readonly Rule[] = [
     draw: "ax.plot(pd.Series(pd.to_datetime(['2023-09-01', '2023-09-02'])), pd.Series([1.5, 2]))",
     chart: {
       x_scale: "datetime",
-      elements: [
-        {
-          points: [
-            ["2023-09-01T00:00:00", 1.5],
-            ["2023-09-02T00:00:00", 2],
-          ],
-        },
-      ],
+      elements: [drawn(expect.any(String), ["2023-09-01T00:00:00", 1.5], ["2023-09-02T00:00:00", 2])],
     },
   },
 ];
@@ -196,73 +154,22 @@ const LINES: readonly Rule[] = [
   {
     rule: "lines of two points along an axis are left out, others not",
     draw: "ax.plot([1, 1], [1, 2]); ax.plot([1, 2], [3, 3]); ax.plot([1, 2], [3, 4], label='kept')",
-    chart: {
-      elements: [
-        {
-          label: "kept",
-          points: [
-            [1, 3],
-            [2, 4],
-          ],
-        },
-      ],
-    },
+    chart: { elements: [drawn("kept", [1, 3], [2, 4])] },
   },
   {
     rule: "a gap is null, and so is what no number can tell",
     draw: "ax.plot([1, 2, 3], [1, float('nan'), float('inf')]); ax.plot([1, 2, 3], np.ma.masked_equal([1, 0, 2], 0))",
-    chart: {
-      elements: [
-        {
-          label: "Line 0",
-          points: [
-            [1, 1],
-            [2, null],
-            [3, null],
-          ],
-        },
-        {
-          label: "Line 1",
-          points: [
-            [1, 1],
-            [2, null],
-            [3, 2],
-          ],
-        },
-      ],
-    },
+    chart: { elements: [drawn("Line 0", [1, 1], [2, null], [3, null]), drawn("Line 1", [1, 1], [2, null], [3, 2])] },
   },
   {
     rule: "points that are hidden are null, and labels of collections stay",
     draw: "ax.scatter(np.ma.masked_equal([1, 0], 0), [1, 2], label='_mine')",
-    chart: {
-      type: "scatter",
-      elements: [
-        {
-          label: "_mine",
-          points: [
-            [1, 1],
-            [null, null],
-          ],
-        },
-      ],
-    },
+    chart: { type: "scatter", elements: [drawn("_mine", [1, 1], [null, null])] },
   },
   {
     rule: "numbers of other kinds are floats",
     draw: "import decimal; ax.plot([True, False, True], [decimal.Decimal('1.5'), 2, 3])",
-    chart: {
-      elements: [
-        {
-          label: "Line 0",
-          points: [
-            [1, 1.5],
-            [0, 2],
-            [1, 3],
-          ],
-        },
-      ],
-    },
+    chart: { elements: [drawn("Line 0", [1, 1.5], [0, 2], [1, 3])] },
   },
 ];
 
@@ -275,10 +182,7 @@ const BARS: readonly Rule[] = [
       x_unit: "name",
       y_label: "Count (pieces)",
       y_unit: "pieces",
-      elements: [
-        { label: "a", group: "Group 0", value: 1 },
-        { label: "b", group: "Group 0", value: 2 },
-      ],
+      elements: [bar("a", 1, "Group 0"), bar("b", 2, "Group 0")],
     },
   },
   {
@@ -286,10 +190,7 @@ const BARS: readonly Rule[] = [
     draw: "ax.bar(['a', 'b'], [1, 1]); ax.set_xlabel('x')",
     chart: {
       x_label: "x",
-      elements: [
-        { label: "a", value: 1 },
-        { label: "b", value: 1 },
-      ],
+      elements: [bar("a", 1), bar("b", 1)],
     },
   },
   {
@@ -299,35 +200,18 @@ x = np.arange(2)
 for i in range(3): ax.bar(x + (i - 1) * 0.25, [i, i + 1], 0.25, label=f"g{i}")
 ax.set_xticks(x, ["one", "two"])`,
     chart: {
-      elements: [0, 1, 2].flatMap((group) => [
-        { label: "one", group: `g${group}`, value: group },
-        { label: "two", group: `g${group}`, value: group + 1 },
-      ]),
+      elements: [0, 1, 2].flatMap((group) => [bar("one", group, `g${group}`), bar("two", group + 1, `g${group}`)]),
     },
   },
   {
     rule: "bars at numbers have the labels of the ticks below them",
     draw: "ax.bar([2019, 2020, 2021, 2022], [1, 2, 3, 4]); ax.set_xticks([2018, 2020, 2022])",
-    chart: {
-      elements: [
-        { label: "2019", value: 1 },
-        { label: "2020", value: 2 },
-        { label: "2021", value: 3 },
-        { label: "2022", value: 4 },
-      ],
-    },
+    chart: { elements: [bar("2019", 1), bar("2020", 2), bar("2021", 3), bar("2022", 4)] },
   },
   {
     rule: "bars of pandas are grouped by column",
     draw: "pd.DataFrame({'p': [1, 2], 'q': [3, 4]}, index=['i', 'j']).plot.bar(ax=ax)",
-    chart: {
-      elements: [
-        { label: "i", group: "p", value: 1 },
-        { label: "j", group: "p", value: 2 },
-        { label: "i", group: "q", value: 3 },
-        { label: "j", group: "q", value: 4 },
-      ],
-    },
+    chart: { elements: [bar("i", 1, "p"), bar("j", 2, "p"), bar("i", 3, "q"), bar("j", 4, "q")] },
   },
 ];
 

@@ -8,9 +8,18 @@ const interpreter = interpreterOfFile();
 /** Members of a chart with two axes that were given no names. */
 const UNNAMED = { title: null, x_label: null, y_label: null, x_unit: null, y_unit: null };
 const FROM_0_TO_2 = {
-  ticks: [0, 1, 2],
-  labels: ["0", "1", "2"],
+  x_ticks: [0, 1, 2],
+  x_tick_labels: ["0", "1", "2"],
+  x_scale: "linear",
+  y_ticks: [0, 1, 2],
+  y_tick_labels: ["0", "1", "2"],
+  y_scale: "linear",
 };
+
+/** `0 0.5; 1 1` as pairs of numbers. */
+function pairs(text: string): number[][] {
+  return text.split("; ").map((pair) => pair.split(" ").map(Number));
+}
 
 interface Plot {
   type: string;
@@ -33,29 +42,10 @@ plt.xticks([0, 1, 2]); plt.yticks([0, 1, 2])`,
       y_label: "Height [m]",
       x_unit: "s",
       y_unit: "m",
-      x_ticks: FROM_0_TO_2.ticks,
-      x_tick_labels: FROM_0_TO_2.labels,
-      x_scale: "linear",
-      y_ticks: FROM_0_TO_2.ticks,
-      y_tick_labels: FROM_0_TO_2.labels,
-      y_scale: "linear",
+      ...FROM_0_TO_2,
       elements: [
-        {
-          label: "growth",
-          points: [
-            [0, 0.5],
-            [1, 1],
-            [2, 1.5],
-          ],
-        },
-        {
-          label: "Line 1",
-          points: [
-            [0, 2],
-            [1, 0],
-            [2, 2],
-          ],
-        },
+        { label: "growth", points: pairs("0 0.5; 1 1; 2 1.5") },
+        { label: "Line 1", points: pairs("0 2; 1 0; 2 2") },
       ],
     },
   },
@@ -68,21 +58,10 @@ plt.xticks([0, 1, 2]); plt.yticks([0, 1, 2])`,
     chart: {
       ...UNNAMED,
       type: "scatter",
-      x_ticks: FROM_0_TO_2.ticks,
-      x_tick_labels: FROM_0_TO_2.labels,
-      x_scale: "linear",
-      y_ticks: FROM_0_TO_2.ticks,
-      y_tick_labels: FROM_0_TO_2.labels,
-      y_scale: "linear",
+      ...FROM_0_TO_2,
       elements: [
-        {
-          label: "seen",
-          points: [
-            [0, 0.5],
-            [2, 1.5],
-          ],
-        },
-        { label: "_child1", points: [[1, 1]] },
+        { label: "seen", points: pairs("0 0.5; 2 1.5") },
+        { label: "_child1", points: pairs("1 1") },
       ],
     },
   },

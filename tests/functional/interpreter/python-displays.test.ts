@@ -157,14 +157,6 @@ test("what a display is given is made JSON that everybody reads", async () => {
   expect(results[0]?.json as unknown).toEqual({ 1: null, s: [2] });
 });
 
-test("tracebacks have no colours, and input says that there is none", async () => {
-  const { error } = await interpreter().runCode("def f():\n  return 1 / 0\nf()");
-  expect([error?.name, error?.value]).toEqual(["ZeroDivisionError", "division by zero"]);
-  expect(error?.traceback).toContain("----> 3 f()");
-  expect(error?.traceback).not.toContain("\u001b");
-  expect((await interpreter().runCode("input('name? ')")).error?.name).toBe("StdinNotImplementedError");
-});
-
 const RESISTING = [
   {
     object: "whose HTML raises",

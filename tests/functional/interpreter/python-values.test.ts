@@ -4,7 +4,7 @@ import type { Result } from "@e2b/code-interpreter";
 import { inBytes } from "../../../src/contract/limit.ts";
 import { tableRows } from "../../conventions/markdown.ts";
 import { readText } from "../../conventions/source-files.ts";
-import { interpreterOfFile, rawLines } from "../../support/interpreter/interpreter-of-file.ts";
+import { interpreterOfFile } from "../../support/interpreter/interpreter-of-file.ts";
 
 const interpreter = interpreterOfFile();
 
@@ -58,11 +58,6 @@ beforeAll(async () => {
 test.each(LISTS_AND_DICTS.map((value, at) => ({ ...value, at })))("$value", ({ json, at }) => {
   expect(shown[at]?.json as unknown).toEqual(json);
   expect(shown[at]?.text?.length).toBeGreaterThan(0);
-});
-
-test("a float is a float on the wire, and an int an int, however large", async () => {
-  const lines = await rawLines(interpreter(), "[1.0, 1, 0.1, 1e22, -0.0, 9007199254740993, {'a': 100.0}]");
-  expect(lines).toContainEqual(expect.stringContaining('"json":[1.0,1,0.1,1e+22,-0.0,9007199254740993,{"a":100.0}]'));
 });
 
 test("a data frame is told by its columns", async () => {

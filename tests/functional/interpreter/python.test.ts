@@ -46,11 +46,6 @@ describe("a cell", () => {
     expect(told.toSorted()).toEqual(["err err\n", "out more words\n", "out out\n", "result 42"]);
   });
 
-  test("prints each time what one call prints as one line", async () => {
-    const { logs } = await sandbox().runCode("print('a\\nb')\nprint()\nprint('c', end='')\nprint('d')");
-    expect(logs.stdout).toEqual(["a\nb\n", "\n", "cd\n"]);
-  });
-
   test("finds what those before it have made", async () => {
     await sandbox().runCode("kept = [1]");
     await sandbox().runCode("kept.append(2)");
@@ -112,16 +107,6 @@ describe("a cell", () => {
 });
 
 describe("variables and folders", () => {
-  test("a call's variables are its own", async () => {
-    const shown = "import os\nos.environ.get('CALL')";
-    const value = 'it\'s "quoted" \\ é😀\n$HOME';
-    const [first, second] = await Promise.all([
-      sandbox().runCode(`${shown} == ${JSON.stringify(value)}`, { envs: { CALL: value } }),
-      sandbox().runCode(shown),
-    ]);
-    expect([first?.text, second?.text]).toEqual(["True", undefined]);
-  });
-
   test("set for one call leave a cell magic at the top of its cell", async () => {
     const { logs } = await sandbox().runCode("%%bash\necho $CALL", { envs: { CALL: "magic" } });
     expect(logs.stdout.join("")).toBe("magic\n");
