@@ -10,6 +10,8 @@ import type {
 import { BASE_TEMPLATE } from "../../src/contract/management/base-template.ts";
 import type { Machine } from "../../src/host/machine.ts";
 import { BASE_IMAGE } from "../../src/setup/base-image.ts";
+import { shell } from "./inside.ts";
+import type { MachineOfFile } from "./machine-of-file.ts";
 
 const { id: templateId, ...size } = BASE_TEMPLATE;
 export const base = { ...size, templateId, image: BASE_IMAGE };
@@ -26,6 +28,27 @@ export type Ready = Extract<BuildOutcome, { isReady: true }>;
 export function demandReady(outcome: BuildOutcome): Ready {
   if (!outcome.isReady) throw new Error(`${outcome.step}: ${outcome.message}`);
   return outcome;
+}
+
+/** Does something with a sandbox of a build. */
+export async function withSandboxOf<Result>(
+  { machine }: Pick<MachineOfFile, "machine">,
+  outcome: BuildOutcome,
+  use: (id: string) => Promise<Result>,
+): Promise<Result> {
+  const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
+  const kind = { ...base, image, defaultUser, defaultWorkdir };
+  const { id } = await machine.create({ kind, envVars, accessTokens: [], egress: "closed" });
+  try {
+    return await use(id);
+  } finally {
+    await machine.destroy(id);
+  }
+}
+
+/** The output of a shell line in a sandbox of a build. */
+export async function shellOf(here: MachineOfFile, outcome: BuildOutcome, line: string): Promise<string> {
+  return await withSandboxOf(here, outcome, (id) => shell(here.data, id, line));
 }
 
 /** A request with these steps on the base template. */

@@ -6,10 +6,9 @@ import { join } from "node:path";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { BuildOutcome, BuildRequest } from "../../../src/contract/internal/host.ts";
-import { base, build, copy, demandReady, env, requestOf, run, user, workdir } from "../../support/building.ts";
+import { base, build, copy, demandReady, env, requestOf, run, shellOf, user, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { inPlaceOfGuest } from "../../support/impostor.ts";
-import { shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
 
 /** As uploads come: an archive of the client's folder, gzipped or not. */
@@ -41,17 +40,7 @@ afterEach(async () => {
 const messages = ({ entries }: { entries: { message: string; step: string | null }[] }, step: string) =>
   entries.filter((entry) => entry.step === step).map(({ message }) => message);
 
-/** The output of a shell line in a sandbox of the build. */
-async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
-  const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
-  const kind = { ...base, image, defaultUser, defaultWorkdir };
-  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], egress: "closed" });
-  try {
-    return await shell(here.data, id, line);
-  } finally {
-    await here.machine.destroy(id);
-  }
-}
+const inSandbox = (outcome: BuildOutcome, line: string) => shellOf(here, outcome, line);
 
 describe("steps", () => {
   test("run one after the other, and each finds what the ones before left", async () => {

@@ -1,8 +1,7 @@
 /** Copies of a running sandbox on the real machine. What they share with the original: workloads.test.ts. */
 import { describe, expect, test } from "bun:test";
 import { RUNTIME_PORT } from "../../../src/contract/runtime/version.ts";
-import { attempt } from "../../../src/system/command.ts";
-import { Line, recordOf, shell } from "../../support/inside.ts";
+import { Line, shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
 import { askService, startService } from "../../support/memory-service.ts";
 import { readySandbox } from "../../support/ready-sandbox.ts";
@@ -64,19 +63,6 @@ describe("a copy", () => {
     await here.machine.destroy(id);
     await here.machine.destroy(copy.id);
     await here.machine.removeCheckpoint("unasked");
-  });
-
-  test("is as closed to the outside as was asked for, from its first packet on", async () => {
-    const { id } = await here.machine.create({ ...request, egress: "open" });
-    await here.machine.snapshot(id, "closed", { memory: true });
-    const copy = await here.machine.create({ ...request, checkpoint: "closed", egress: "closed" });
-    const table = await attempt(["nft", "list", "table", "inet", here.machine.network.table]);
-    const chain = (of: string) => `chain slot_${recordOf(here.data, of).slot}_out {\n\t\tjump refuse`;
-    expect(table.stdout).toContain(chain(copy.id));
-    expect(table.stdout).not.toContain(chain(id));
-    await here.machine.destroy(id);
-    await here.machine.destroy(copy.id);
-    await here.machine.removeCheckpoint("closed");
   });
 });
 

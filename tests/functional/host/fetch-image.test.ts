@@ -13,9 +13,9 @@ import { BASE_IMAGE } from "../../../src/setup/base-image.ts";
 import { attempt, run as runTool } from "../../../src/system/command.ts";
 import { attributeOf } from "../../../src/system/syscalls.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
-import { base, build, requestOf, run } from "../../support/building.ts";
+import { build, demandReady, requestOf, run, shellOf, withSandboxOf } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
-import { recordOf, shell } from "../../support/inside.ts";
+import { recordOf } from "../../support/inside.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
 import { newDataFolder } from "../../support/server.ts";
 import { makeCertificate, startBadRegistry, startRegistry } from "../../support/services/registry.ts";
@@ -117,25 +117,7 @@ async function fetched(
   return await build(machine, requestOf(steps, { from: { kind: "registry", image, credentials } }));
 }
 
-function demandReady(outcome: BuildOutcome) {
-  if (!outcome.isReady) throw new Error(outcome.message);
-  return outcome;
-}
-
-async function withSandbox<Result>(outcome: BuildOutcome, use: (id: string) => Promise<Result>): Promise<Result> {
-  const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
-  const kind = { ...base, image, defaultUser, defaultWorkdir };
-  const { id } = await here.machine.create({ kind, envVars, accessTokens: [], egress: "closed" });
-  try {
-    return await use(id);
-  } finally {
-    await here.machine.destroy(id);
-  }
-}
-
-async function inSandbox(outcome: BuildOutcome, line: string): Promise<string> {
-  return await withSandbox(outcome, (id) => shell(here.data, id, line));
-}
+const inSandbox = (outcome: BuildOutcome, line: string) => shellOf(here, outcome, line);
 
 async function failure(image: string, credentials: RegistryCredentials | null = null, on = here): Promise<string> {
   const { outcome } = await fetched(image, credentials, [], on);
@@ -158,7 +140,7 @@ describe("an image of a registry", () => {
     });
     const look = "ls / /hidden; stat -c '%u %a %h' /hidden/2; id -u user; cat /etc/hostname";
     const said = await inSandbox(outcome, look);
-    const colour = await withSandbox(outcome, async (id) =>
+    const colour = await withSandboxOf(here, outcome, async (id) =>
       attributeOf(`/proc/${recordOf(here.data, id).pid}/root/marked`, "user.colour"),
     );
     expect(colour).toBe("blue");

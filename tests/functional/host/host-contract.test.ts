@@ -2,38 +2,23 @@
  * The contract of the Host interface, tested on the real machine and on the fake host. Both are behind a wire that
  * carries only JSON, so that a remote machine could keep the contract too.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { Fault } from "../../../src/contract/fault.ts";
-import type {
-  BuildRequest,
-  CreateSandbox,
-  Endpoint,
-  Host,
-  HostEvent,
-  SandboxKind,
-} from "../../../src/contract/internal/host.ts";
-import { BASE_TEMPLATE } from "../../../src/contract/management/base-template.ts";
-import { Machine } from "../../../src/host/machine.ts";
+import type { BuildRequest, CreateSandbox, Endpoint, Host, HostEvent } from "../../../src/contract/internal/host.ts";
 import { FakeHost } from "../../../src/host/testing/fake-host.ts";
 import { serialised } from "../../../src/host/testing/serialised-host.ts";
 import { imageFolder } from "../../../src/images/image-folder.ts";
 import { BASE_IMAGE, shiftOwners } from "../../../src/setup/base-image.ts";
-import { guestFolder } from "../../../src/setup/guest-folder.ts";
-import { applySettings } from "../../../src/setup/host-changes.ts";
-import { teardown } from "../../../src/setup/teardown.ts";
 import { parseList } from "../../../src/system/cgroup/processors.ts";
 import { attempt } from "../../../src/system/command.ts";
-import { DataFolder } from "../../../src/system/data-folder.ts";
-import { Toolbox } from "../../../src/system/toolbox.ts";
 import { demandReady, requestOf, run } from "../../support/building.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, startPython } from "../../support/inside.ts";
-import { newDataFolder } from "../../support/server.ts";
+import { CACHE, request as closed, MachineOfFile } from "../../support/machine-of-file.ts";
 
-const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
-const kind: SandboxKind = { ...BASE_TEMPLATE, templateId: BASE_TEMPLATE.id, image: BASE_IMAGE };
-const request: CreateSandbox = { kind, envVars: {}, accessTokens: [], egress: "open" };
+const request: CreateSandbox = { ...closed, egress: "open" };
+const { kind } = request;
 
 /** A listener that keeps a table of the events it receives. */
 class Heard {
@@ -66,32 +51,13 @@ interface Subject {
   lose(id: string): Promise<void>;
 }
 
-function openMachine(data: DataFolder): Promise<Machine> {
-  const folder = guestFolder(new Toolbox(CACHE));
-  return Machine.open({ data, cacheFolder: CACHE, guestFolder: folder, resolver: "9.9.9.9" });
-}
-
-const dataFolder = newDataFolder("contract");
-let data: DataFolder;
-let machine: Machine;
-beforeAll(async () => {
-  mkdirSync(dataFolder, { recursive: true });
-  data = new DataFolder(dataFolder);
-  data.makeRunFolder();
-  applySettings(data);
-  machine = await openMachine(data);
-});
-afterAll(async () => {
-  await machine.close();
-  await attempt(["umount", `${dataFolder}/disks`]);
-  await teardown(data, CACHE, { keepData: false });
-});
+const here = new MachineOfFile("contract");
 
 const bare: Record<string, () => Subject> = {
   machine: () => ({
-    host: machine,
+    host: here.machine,
     async lose(id) {
-      const { pid } = await Bun.file(`${data.sandboxesFolder}/${id}/record.json`).json();
+      const { pid } = await Bun.file(`${here.data.sandboxesFolder}/${id}/record.json`).json();
       process.kill(pid, "SIGKILL");
     },
   }),
@@ -353,9 +319,11 @@ describe.each(Object.keys(subjects))("%s", (name) => {
 
 describe("the machine alone", () => {
   test("nothing is left of what was created and destroyed", async () => {
-    expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
-    const made = await Promise.all(Array.from({ length: 4 }, () => machine.create({ ...request, egress: "closed" })));
-    const now = await census(dataFolder);
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
+    const made = await Promise.all(
+      Array.from({ length: 4 }, () => here.machine.create({ ...request, egress: "closed" })),
+    );
+    const now = await census(here.dataFolder);
     expect(now.processes).toBeGreaterThanOrEqual(4);
     expect(now).toMatchObject({
       runFolders: 4,
@@ -369,49 +337,51 @@ describe("the machine alone", () => {
     expect(now.namespaces).toBe(4 * 8);
     // The host's own view holds no mount of a running sandbox.
     expect(now.mounts).toBe(0);
-    await Promise.all(made.map(({ id }) => machine.destroy(id)));
-    expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
+    await Promise.all(made.map(({ id }) => here.machine.destroy(id)));
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
   test("other users of the machine do not reach a sandbox, root does", async () => {
-    const { id } = await machine.create(request);
-    const health = `http://${machine.addressOf(id)}:49983/health`;
+    const { id } = await here.machine.create(request);
+    const health = `http://${here.machine.addressOf(id)}:49983/health`;
     const curl = (seconds: number) =>
       `curl --silent --max-time ${seconds} --write-out %{http_code} ${health}`.split(" ");
     expect((await attempt(curl(20))).stdout).toBe("204");
     expect((await attempt(["setpriv", "--reuid=65534", "--clear-groups", ...curl(1)])).stdout).toBe("000");
-    await machine.destroy(id);
+    await here.machine.destroy(id);
   });
 
   test("a boot that fails half-way leaves nothing", async () => {
     const impossible = { ...request, kind: { ...kind, diskSizeMB: 0 } };
-    await expect(machine.create(impossible)).rejects.toMatchObject({ status: 500 });
+    await expect(here.machine.create(impossible)).rejects.toMatchObject({ status: 500 });
     const silent = { ...request, kind: { ...kind, image: "broken-test" } };
     await withImage("broken-test", { ".sandlot": "a file where the guest folder is to be mounted" }, async () => {
-      await expect(machine.create(silent)).rejects.toMatchObject({ status: 500 });
+      await expect(here.machine.create(silent)).rejects.toMatchObject({ status: 500 });
     });
-    expect(await settledCensus(dataFolder, NOTHING)).toEqual(NOTHING);
+    expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
   test("a sandbox with fewer processors than the machine counts just those, and gets no more", async () => {
-    const { id } = await machine.create({ ...request, kind: { ...kind, cpuCount: 1 } });
-    const { pid } = await Bun.file(`${data.sandboxesFolder}/${id}/record.json`).json();
+    const { id } = await here.machine.create({ ...request, kind: { ...kind, cpuCount: 1 } });
+    const { pid } = await Bun.file(`${here.data.sandboxesFolder}/${id}/record.json`).json();
     const allowed = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "";
     expect(parseList(allowed)).toHaveLength(1);
-    if (!(machine instanceof Machine)) throw new Error("a fake has no processors");
-    await startPython(machine, id, PROCESSOR_SHARE);
-    const share = Number(await ask(machine, id, 4567));
+    await startPython(here.machine, id, PROCESSOR_SHARE);
+    const share = Number(await ask(here.machine, id, 4567));
     expect(share).toBeGreaterThan(0);
     expect(share).toBeLessThan(1.2);
-    await machine.destroy(id);
+    await here.machine.destroy(id);
   });
 
   test("an image without anything in it, not even a C library, gets a working guest", async () => {
     await withImage("empty-test", {}, async () => {
-      const { id } = await machine.create({ ...request, kind: { ...kind, image: "empty-test", defaultUser: "root" } });
-      const health = await fetch(`http://${machine.addressOf(id)}:49983/health`, { keepalive: false });
+      const { id } = await here.machine.create({
+        ...request,
+        kind: { ...kind, image: "empty-test", defaultUser: "root" },
+      });
+      const health = await fetch(`http://${here.machine.addressOf(id)}:49983/health`, { keepalive: false });
       expect(health.status).toBe(204);
-      await machine.destroy(id);
+      await here.machine.destroy(id);
     });
   });
 });

@@ -23,7 +23,13 @@ import { RUNTIME_NAMES, type RuntimeName } from "../../../src/contract/runtime-n
 import { imageFolder } from "../../../src/images/image-folder.ts";
 import { CrunRuntime } from "../../../src/sandbox/runtime/crun/crun-runtime.ts";
 import { RunscRuntime } from "../../../src/sandbox/runtime/runsc/runsc-runtime.ts";
-import type { CheckpointRequest, CreatedContainer, NewSandbox, Runtime } from "../../../src/sandbox/runtime/runtime.ts";
+import type {
+  CheckpointRequest,
+  CreatedContainer,
+  NewSandbox,
+  RestoreRequest,
+  Runtime,
+} from "../../../src/sandbox/runtime/runtime.ts";
 import { BASE_IMAGE } from "../../../src/setup/base-image.ts";
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { freeze, freezerOf, isFrozen, processesBelow } from "../../../src/system/cgroup/freezer.ts";
@@ -148,6 +154,11 @@ function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: 
   const images = mkdtempSync(join(folder, `${id}-images-`));
   const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
   return { id, pid, cgroup, folder: own, images, mounts, bounds };
+}
+
+/** A restore of such a checkpoint, without a network. */
+function restoreOf({ size, root }: NewSandbox, request: CheckpointRequest): RestoreRequest {
+  return { ...request, ids: SHARED_IDS, size, root, prepared: Promise.resolve(), plug: async () => undefined };
 }
 
 function commandOf(pid: number): string {
@@ -326,11 +337,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
         writeFileSync(written.controlSecretFile, "another");
 
         const { pid } = await runtime.restore({
-          ...request,
-          ids: SHARED_IDS,
-          size: written.size,
-          root: written.root,
-          prepared: Promise.resolve(),
+          ...restoreOf(written, request),
           plug: async (namespace) =>
             void (await run(["nsenter", `--net=${namespace}`, "--", "ip", "link", "set", "lo", "up"])),
         });
@@ -358,14 +365,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       await write(request);
       await runtime.remove("again");
       for (let times = 0; times < 2; times++) {
-        const { pid } = await runtime.restore({
-          ...request,
-          ids: SHARED_IDS,
-          size: written.size,
-          root: written.root,
-          prepared: Promise.resolve(),
-          plug: async () => undefined,
-        });
+        const { pid } = await runtime.restore(restoreOf(written, request));
         expect(startTicks(pid)).toBeDefined();
         await runtime.remove("again");
         await gone(pid);
@@ -400,19 +400,13 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       const request = checkpointOf(written, written);
       await write(request);
       await runtime.remove("half");
-      const restore = {
-        ...request,
-        ids: SHARED_IDS,
-        size: written.size,
-        root: written.root,
-        prepared: Promise.resolve(),
-      };
+      const restore = restoreOf(written, request);
       await expect(
         runtime.restore({ ...restore, plug: () => Promise.reject(new Fault(500, "no plug")) }),
       ).rejects.toThrow(/no plug/);
       await runtime.remove("half");
       expect(await runtime.list()).toEqual([]);
-      const { pid } = await runtime.restore({ ...restore, plug: async () => undefined });
+      const { pid } = await runtime.restore(restore);
       expect(startTicks(pid)).toBeDefined();
       await runtime.remove("half");
       await gone(pid);

@@ -1,7 +1,6 @@
 /** Start commands on the real machine: every sandbox of the template has the started processes, or starts them. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync } from "node:fs";
 import { timed } from "../../../src/base/testing/timed.ts";
 import type { CreateSandbox, StartCommand } from "../../../src/contract/internal/host.ts";
 import { base, build, demandReady, env, type Ready, requestOf, run, workdir } from "../../support/building.ts";
@@ -123,32 +122,6 @@ describe("what a start command started", () => {
       fetch(`http://${address}:49983/metrics`, { headers: { "x-access-token": token } }).then(({ status }) => status);
     expect([await metrics("token"), await metrics("other")]).toEqual([200, 401]);
     await here.machine.destroy(open.id);
-  });
-
-  test("is started anew where its memory does not fit, and can be kept anew", async () => {
-    const ready = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
-    const manifest = join(here.dataFolder, "disks/checkpoints", ready.checkpoint ?? "", "manifest.json");
-    const written = readFileSync(manifest, "utf8");
-    const { memory, ...rest } = JSON.parse(written);
-    writeFileSync(manifest, JSON.stringify({ ...rest, memory: { ...memory, kernel: "99.1.0" } }));
-    const request = creation(ready);
-    const fresh = await answerOf(request);
-    expect(fresh.mismatch).toMatch(/Linux 99\.1\.0/);
-    expect(fresh.answer).toEndWith(" user /srv/app kept");
-    expect((await answerOf(request)).answer).not.toBe(fresh.answer);
-    const { start: _, ...without } = request;
-    await expect(here.machine.create(without)).rejects.toMatchObject({ status: 422 });
-
-    const { kind, envVars } = request;
-    await here.machine.prepareStart({ name: "anew", kind, envVars, start });
-    const [one, two] = await Promise.all([1, 2].map(() => answerOf({ ...request, checkpoint: "anew" })));
-    expect(one?.answer).toBe(two?.answer);
-    expect(one?.mismatch).toBeUndefined();
-    await here.machine.removeCheckpoint("anew");
-    const rebuilt = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
-    expect(rebuilt.image).toBe(ready.image);
-    expect(rebuilt.checkpoint).not.toBe(ready.checkpoint);
-    writeFileSync(manifest, written);
   });
 
   test("is started in each sandbox where it cannot be kept, and the log says why", async () => {

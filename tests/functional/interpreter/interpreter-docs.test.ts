@@ -1,20 +1,17 @@
 /** The example in docs/interpreter.md does what the page says, word for word, and its limits match the code. */
 import { expect, test } from "bun:test";
-import { rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { inBytes } from "../../../src/contract/limit.ts";
 import * as limits from "../../../src/interpreter/limits.ts";
-import { run } from "../../../src/system/command.ts";
 import { tableRows } from "../../conventions/markdown.ts";
-import { PROJECT, readText } from "../../conventions/source-files.ts";
-import { printedEnv } from "../../support/programs/printed-env.ts";
+import { readText } from "../../conventions/source-files.ts";
+import { printedBy, typeScriptIn } from "../../support/programs/example.ts";
 import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
 
 const page = readText("docs/interpreter.md");
 
-test("the limits", () => {
+test("the page has the limits of the code", () => {
   const rows = tableRows(page, ["Limit", "Value", "Constant", "Beyond it"]);
   const values = new Map<string, unknown>(Object.entries(limits));
   expect(rows.length).toBeGreaterThan(3);
@@ -24,16 +21,7 @@ test("the limits", () => {
   }
 });
 
-test("the example", async () => {
-  const [, example = ""] = /```ts\n(.*?)```/s.exec(page) ?? [];
-  // Where it finds the client.
-  const path = join(PROJECT, `.interpreter-example-${process.pid}.ts`);
-  writeFileSync(path, example);
-  try {
-    const env = printedEnv(server());
-    const said = await run([process.execPath, path], { env, timeoutMs: 120_000 });
-    expect(said).toBe('{"city":["Oslo","Rome"],"sun":[1,3]}\nhalf\nZeroDivisionError\n');
-  } finally {
-    rmSync(path);
-  }
+test("the example prints what the page says", async () => {
+  const [example = ""] = typeScriptIn("docs/interpreter.md");
+  expect(await printedBy(example, server())).toBe('{"city":["Oslo","Rome"],"sun":[1,3]}\nhalf\nZeroDivisionError\n');
 });
