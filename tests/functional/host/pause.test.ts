@@ -137,23 +137,6 @@ describe("a resume", () => {
     await here.machine.destroy(id);
   });
 
-  test("with memory is no reboot; without, it is: fresh processes, a new boot id, the same files", async () => {
-    await here.withSandbox(async (id) => {
-      await startService(here.machine, id, "open('/home/file','w').write('kept')", "return 'alive'");
-      const boot = () => shell(here.data, id, "cat /proc/sys/kernel/random/boot_id");
-      const first = await boot();
-      expect(first).toMatch(/^[0-9a-f-]{36}$/);
-      expect(first).not.toBe(readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
-      await pauseAndResume(id);
-      expect(await boot()).toBe(first);
-      expect(await askService(here.machine, id)).toBe("alive");
-      await pauseAndResume(id, { memory: false });
-      expect(await boot()).not.toBe(first);
-      expect(await shell(here.data, id, "cat /home/file")).toBe("kept");
-      expect(await shell(here.data, id, "pgrep -c python3 || true")).toBe("0");
-    });
-  });
-
   test("is refused before anything is touched when the checkpoint does not fit; its disk alone still starts", async () => {
     const { id } = await here.machine.create(request);
     await shell(here.data, id, "echo kept > /home/file");
@@ -200,26 +183,6 @@ describe("a resume", () => {
     await expect(refused).rejects.toMatchObject({ status: 422, message: expect.stringContaining("damaged on disk") });
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
     await here.machine.removeCheckpoint("decay");
-  });
-});
-
-describe("a pause that cannot be done", () => {
-  test("names the process and the reason, and the sandbox runs on", async () => {
-    await here.withSandbox(async (id) => {
-      const traced =
-        "p = os.fork()\nif p == 0:\n    libc.ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGSTOP)\nos.waitpid(p, 0)";
-      await startService(here.machine, id, traced, "return 'alive'");
-      const refused = here.machine.pause(id, "impossible", { memory: true });
-      await expect(refused).rejects.toMatchObject({
-        status: 422,
-        message: expect.stringMatching(/process \d+ "python3": it is being traced/),
-      });
-      expect(await askService(here.machine, id)).toBe("alive");
-      expect(await here.machine.checkpoints.list()).not.toContain("impossible");
-      await here.machine.pause(id, "possible", { memory: false });
-      await here.machine.resume({ ...request, id, checkpoint: "possible", memory: true });
-      await here.machine.removeCheckpoint("possible");
-    });
   });
 });
 

@@ -9,6 +9,8 @@ import { refusalOf, until } from "../../support/until.ts";
 
 const server = sharedServer();
 const PORT = 8000;
+/** Maximum duration of a neighbour's command while other sandboxes are paused, on an otherwise idle machine. */
+const NEIGHBOUR_MAX_MS = 3_000;
 const AUTO_PAUSE = { onTimeout: "pause", autoResume: true } as const;
 
 async function post(path: string, body: unknown): Promise<Response> {
@@ -223,4 +225,26 @@ test("forks start with the memory and files of their original, have ids and toke
   expect(await visit(sandbox.sandboxId)).toMatchObject({ nonce, visits: 2 });
   expect(await sandbox.files.read("/home/user/note")).toBe("original");
   await Promise.all([sandbox, ...forks].map((each) => each.kill()));
+});
+
+timed("eight pauses at once delay a command in another sandbox by less than 3 s", async () => {
+  const neighbour = await Sandbox.create(server().options);
+  const many = await Promise.all(Array.from({ length: 8 }, () => Sandbox.create(server().options)));
+  let pausing = true;
+  const all = Promise.all(many.map((sandbox) => sandbox.pause())).finally(() => {
+    pausing = false;
+  });
+  let [slowestMs, commands] = [0, 0];
+  while (pausing) {
+    const begun = performance.now();
+    expect((await neighbour.commands.run("echo here")).stdout).toBe("here\n");
+    slowestMs = Math.max(slowestMs, performance.now() - begun);
+    commands++;
+  }
+  expect(await all).toEqual(many.map(() => true));
+  expect(commands).toBeGreaterThan(2);
+  expect(slowestMs).toBeLessThan(NEIGHBOUR_MAX_MS);
+  const resumed = await Promise.all(many.map(({ sandboxId }) => Sandbox.connect(sandboxId, server().options)));
+  for (const sandbox of resumed) expect((await sandbox.commands.run("echo back")).stdout).toBe("back\n");
+  await Promise.all([neighbour, ...resumed].map((sandbox) => sandbox.kill()));
 });

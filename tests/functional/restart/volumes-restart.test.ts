@@ -1,7 +1,6 @@
 /** Volumes across a stop, a crash and `sandlot down`: never mounted twice, nothing lost, nothing left. */
 import { expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, readFileSync } from "node:fs";
 import { Sandbox, Volume } from "e2b";
 import { attempt } from "../../../src/system/command.ts";
 import { tagOf } from "../../support/census.ts";
@@ -65,23 +64,4 @@ test("after a crash a sandbox goes on with its volume, which is still mounted on
   const reopened = await Volume.connect(found?.volumeId ?? "", fourth.options);
   expect((await reopened.list("/", at(fourth))).map(({ name }) => name)).toEqual(["after", "before"]);
   await fourth.stop();
-});
-
-test("a removal that a crash interrupted is finished by the next start", async () => {
-  const data = folder("removal");
-  const first = await startServer(data, SETTINGS);
-  const made = await Promise.all(Array.from({ length: 8 }, (_, at) => Volume.create(`v${at}`, first.options)));
-  const folders = () => readdirSync(join(data, "volumes"));
-  expect(folders()).toHaveLength(8);
-  const removals = made.map(({ volumeId }) => Volume.destroy(volumeId, first.options).catch(() => undefined));
-  await Promise.race(removals);
-  await first.crash();
-  await Promise.all(removals);
-  const second = await startServer(data, SETTINGS);
-  const left = new Set((await Volume.list(second.options)).map(({ volumeId }) => volumeId));
-  expect(left.size).toBeLessThan(8);
-  await until("the removals are done", () => folders().every((name) => left.has(name)));
-  expect(folders()).toHaveLength(left.size);
-  for (const id of left) expect(existsSync(join(data, "volumes", id, "disk.img"))).toBe(true);
-  await second.stop();
 });

@@ -4,12 +4,10 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { connect } from "node:tls";
 import { Sandbox } from "e2b";
 import { attempt } from "../../../src/system/command.ts";
 import { LocalAuthority } from "../../../src/tls/local-authority.ts";
-import { readText } from "../../conventions/source-files.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { startService } from "../../support/listening.ts";
 import { sandlotTls } from "../../support/programs/sandlot-tls.ts";
@@ -17,7 +15,6 @@ import { runWithSdk } from "../../support/programs/sdk-program.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
-const PROJECT = join(import.meta.dir, "../../..");
 const DOMAIN = "sandlot.localhost";
 const folder = newDataFolder("domain-mode");
 const trust = { ca: `${folder}-trust/ca.pem`, bundle: `${folder}-trust/bundle.pem` };
@@ -136,15 +133,6 @@ test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone",
   });
 });
 
-test("the example of a private sandbox in docs/network.md prints what the page says", async () => {
-  const [, , example = ""] = readText("docs/network.md").split("```ts\n");
-  // The comment in the example says so of a server with TLS, such as this one.
-  const code = example.slice(0, example.indexOf("```")).replace("`http://", "`https://");
-  const env = { PATH: process.env.PATH ?? "", ...exported() };
-  const printed = await attempt([process.execPath, "-e", code], { cwd: PROJECT, env, timeoutMs: 60_000 });
-  expect([printed.stdout, printed.stderr]).toEqual(["403\nfor friends\n\n", ""]);
-});
-
 const cli = cliOfFile(
   () => server,
   () => ({ E2B_DOMAIN: DOMAIN, NODE_EXTRA_CA_CERTS: trust.ca }),
@@ -168,19 +156,14 @@ test("Python and curl trust the certificate when they are told so, and only then
   expect(await python({ SSL_CERT_FILE: trust.bundle })).toMatchObject({ exitCode: 0, stdout: "200\n" });
   expect((await python({})).stderr).toContain("CERTIFICATE_VERIFY_FAILED");
 
-  const curl = (...args: string[]) =>
-    attempt([
-      "curl",
-      "-sS",
-      "-o",
-      "/dev/null",
-      "-w",
-      "%{http_version} %{http_code}",
-      `https://api.${DOMAIN}/health`,
-      ...args,
-    ]);
+  const curlOf = (url: string, args: string[]) =>
+    attempt(["curl", "-sS", "-o", "/dev/null", "-w", "%{http_version} %{http_code}", url, ...args]);
+  const curl = (...args: string[]) => curlOf(`https://api.${DOMAIN}/health`, args);
   expect((await curl("--cacert", trust.ca)).stdout).toBe("2 200");
   expect((await curl("--cacert", trust.ca, "--http1.1")).stdout).toBe("1.1 200");
+  // HTTP/2 of sandbox URLs in detail: src/edge/http2-*.test.ts.
+  const teapot = `https://${WEB}-${serving.sandboxId}.${DOMAIN}/status/418`;
+  expect((await curlOf(teapot, ["--cacert", trust.ca])).stdout).toBe("2 418");
   expect((await curl("--cacert", trust.ca, "--tls-max", "1.1")).exitCode).not.toBe(0);
   expect((await curl()).stderr).toContain("certificate");
 });
@@ -208,69 +191,4 @@ test("a certificate that is renewed is served without a restart, and what is ope
   const count = await (await ask("/next")).text();
   expect((await events?.read())?.value).toContain(`data: ${count}`);
   await events?.cancel();
-});
-
-test("HTTP/2 carries many requests on one connection, long ones beside short ones, ends those that are given up, and resets those that break off", async () => {
-  const seen = await runWithSdk(
-    async ({ Sandbox, word, until }) => {
-      const { connect, constants } = await import("node:http2");
-      const sandbox = await Sandbox.connect(word);
-      const session = connect(`https://${sandbox.getHost(8000)}`);
-      const ask = (path: string, body?: Buffer, method = body === undefined ? "GET" : "POST", more = {}) => {
-        const headers = { ":path": path, ":method": method, ...more };
-        const stream = session.request(headers, { endStream: body === undefined });
-        const answer = { status: 0, text: "", isOver: false };
-        stream.setEncoding("utf8");
-        stream.on("response", ({ ":status": status }) => Object.assign(answer, { status }));
-        stream.on("data", (text: string) => Object.assign(answer, { text: answer.text + text }));
-        stream.on("close", () => Object.assign(answer, { isOver: true }));
-        stream.on("error", () => undefined);
-        if (body !== undefined) stream.end(body);
-        return { stream, answer };
-      };
-      const events = ask("/events");
-      await until(() => events.answer.text.includes("begin"));
-      const many = Array.from({ length: 200 }, (_, n) =>
-        ask("/echo", n % 4 === 0 ? Buffer.alloc(100_000 + n) : undefined, n % 8 === 0 ? "GET" : undefined),
-      );
-      await until(() => many.every(({ answer }) => answer.isOver));
-      const wrong = many.filter(({ answer: { status, text } }, n) => {
-        return status !== 200 || JSON.parse(text).length !== (n % 4 === 0 ? 100_000 + n : 0);
-      });
-      ask("/next");
-      await until(() => /data: \d/.test(events.answer.text));
-      events.stream.close(8);
-      await until(() => events.answer.isOver);
-      // The service has lost its listener, and the connection goes on.
-      const after = ask("/status/418");
-      await until(() => after.answer.isOver);
-      // A command and the response of a service, which break off with the sandbox.
-      const started = Buffer.from(
-        JSON.stringify({ process: { cmd: "/bin/sh", args: ["-c", "echo begin; sleep 99"] } }),
-      );
-      const envelope = Buffer.concat([Buffer.from([0, 0, 0, 0, started.length]), started]);
-      const command = ask("/process.Process/Start", envelope, "POST", {
-        ":authority": sandbox.getHost(49983),
-        "content-type": "application/connect+json",
-        "x-access-token": (sandbox as unknown as { envdAccessToken: string }).envdAccessToken,
-        authorization: `Basic ${btoa("user:")}`,
-      });
-      const followed = ask("/events");
-      await until(() => command.answer.text.includes(btoa("begin\n")) && followed.answer.text.includes("begin"));
-      await sandbox.kill();
-      await until(() => command.answer.isOver && followed.answer.isOver);
-      const gone = ask("/echo");
-      await until(() => gone.answer.isOver);
-      session.close();
-      return {
-        protocol: session.alpnProtocol,
-        wrong: wrong.length,
-        after: [after.answer.status, after.answer.text],
-        reset: [command, followed].map(({ stream }) => stream.rstCode === constants.NGHTTP2_INTERNAL_ERROR),
-        gone: gone.answer.status,
-      };
-    },
-    { env: exported(), word: serving.sandboxId },
-  );
-  expect(seen).toEqual({ protocol: "h2", wrong: 0, after: [418, "own words"], reset: [true, true], gone: 502 });
 });

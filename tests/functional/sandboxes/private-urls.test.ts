@@ -1,9 +1,7 @@
 /** Private sandboxes' URLs, and the Host header their services receive: through the client, as its users set them. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { SELF_SIGNED } from "../../../src/edge/testing/self-signed.ts";
-import { startListening, startService } from "../../support/listening.ts";
-import { rawRequest } from "../../support/raw-request.ts";
+import { startService } from "../../support/listening.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
@@ -58,15 +56,6 @@ describe("a private sandbox", () => {
     expect(await page.text()).toContain("<title>Missing Traffic Access Token</title>");
   });
 
-  test("serves its client as ever: commands, files, and signed links to whoever has one", async () => {
-    expect((await sandbox.commands.run("echo hello")).stdout).toBe("hello\n");
-    await sandbox.files.write("letter", "signed");
-    const signed = new URL(await sandbox.downloadUrl("letter", { useSignatureExpiration: 60_000 }));
-    const answer = await ask(sandbox, RUNTIME, `${signed.pathname}${signed.search}`);
-    expect([answer.status, await answer.text()]).toEqual([200, "signed"]);
-    expect((await ask(sandbox, RUNTIME, "/metrics", { headers: tokenOf(sandbox) })).status).toBe(401);
-  });
-
   test("is woken by who has its token, and by nobody else; the token stays", async () => {
     await sandbox.pause();
     for (const headers of [{}, { "E2B-Traffic-Access-Token": "guess" }]) {
@@ -116,39 +105,4 @@ describe("services are asked", () => {
       "x-forwarded-host": `${WEB}-${sandbox.sandboxId}.anything.test`,
     });
   });
-
-  test("with the headers that the client sent and no others, and never with the team's key", async () => {
-    const host = `${WEB}-${sandbox.sandboxId}.anything.test`;
-    const { body } = await rawRequest(server().url, {
-      target: "/echo",
-      host,
-      headers: { "X-API-Key": server().apiKey },
-    });
-    const { headers } = JSON.parse(body) as { headers: Record<string, string> };
-    expect(Object.keys(headers).sort()).toEqual(["connection", "host", "x-forwarded-host"]);
-    const asked = await ask(sandbox, WEB, "/echo", { headers: { "X-API-Key": server().apiKey, "X-Own": "yes" } });
-    const seen = await seenBy(asked);
-    expect(seen.headers["x-own"]).toBe("yes");
-    expect(JSON.stringify(seen)).not.toContain(server().apiKey);
-  });
-
-  test("in TLS on the ports that were said, on a loopback address as well", async () => {
-    await sandbox.files.write("/tmp/key.pem", SELF_SIGNED.key);
-    await sandbox.files.write("/tmp/cert.pem", SELF_SIGNED.cert);
-    await sandbox.files.write("/tmp/tls.cjs", TLS_SERVICE);
-    await startListening(sandbox, `exec node /tmp/tls.cjs ${HTTPS}`);
-    expect(await (await ask(sandbox, HTTPS, "/a?b")).text()).toBe(`true /a?b localhost:${HTTPS} `);
-    const answer = await ask(sandbox, HTTPS, "/", { method: "POST", body: "sealed" });
-    expect(await answer.text()).toBe(`true / localhost:${HTTPS} sealed`);
-  });
 });
-
-const TLS_SERVICE = `
-const { readFileSync } = require("node:fs");
-const tls = { key: readFileSync("/tmp/key.pem"), cert: readFileSync("/tmp/cert.pem") };
-require("node:https").createServer(tls, async (request, response) => {
-  let body = "";
-  for await (const piece of request) body += piece;
-  response.end([request.socket.encrypted, request.url, request.headers.host, body].join(" "));
-}).listen(Number(process.argv[2]), "127.0.0.1", () => console.log("listening"));
-`;

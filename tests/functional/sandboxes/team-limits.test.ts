@@ -60,28 +60,6 @@ test("no more sandboxes at once than allowed: the client's RateLimitError, and 4
   expect((await asleep.commands.run("echo awake")).stdout).toBe("awake\n");
 });
 
-test("a burst of creates: as many as allowed succeed, and nothing is left of the others", async () => {
-  await limits("default", "sandboxes=3");
-  const outcomes = await Promise.allSettled(Array.from({ length: 12 }, () => create()));
-  const made = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
-  const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-  expect([made.length, errors.length]).toEqual([3, 9]);
-  for (const error of errors) expect(error).toBeInstanceOf(RateLimitError);
-  expect(await Sandbox.list(server().options).nextItems()).toHaveLength(3);
-});
-
-test("no more requests than allowed: the client's RateLimitError, and the others are answered", async () => {
-  await limits("default", "changes=1");
-  const kill = () => Sandbox.kill("iabsent", { ...server().options, retries: 0 });
-  const outcomes = await Promise.allSettled(Array.from({ length: 100 }, kill));
-  const errors = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
-  expect(errors.length).toBeGreaterThan(0);
-  expect(errors.length).toBeLessThan(100);
-  for (const error of errors) expect(error).toBeInstanceOf(RateLimitError);
-  await limits("default", "changes=usual");
-  expect(await kill()).toBe(false);
-});
-
 test("no run longer than allowed", async () => {
   await limits("default", "hours=0.05");
   await expect(create({ timeoutMs: 181_000 })).rejects.toThrow(/400.*at most 180/);
@@ -90,14 +68,4 @@ test("no run longer than allowed", async () => {
   await sandbox.setTimeout(3_600_000);
   const { startedAt, endAt } = await sandbox.getInfo();
   expect(endAt.getTime() - startedAt.getTime()).toBe(180_000);
-});
-
-test("a blocked team starts nothing and keeps what it has", async () => {
-  const sandbox = await create();
-  await limits("default", "blocked=yes");
-  await expect(create()).rejects.toThrow(/403.*blocked/);
-  expect((await sandbox.commands.run("echo still here")).stdout).toBe("still here\n");
-  await sandbox.pause();
-  await expect(sandbox.connect()).rejects.toThrow(/403.*blocked/);
-  expect(await sandbox.kill()).toBe(true);
 });
