@@ -28,7 +28,7 @@ test("every test that it names exists under that title", () => {
   expect(missing).toEqual([]);
 });
 
-test("a title is found whole, or as a part of one that is put together, and not in a test that is skipped", () => {
+test("a title is found whole or as part of a template, and not in skipped tests", () => {
   expect(hasTitle('test("a b", () => {', "a b")).toBe(true);
   expect(hasTitle("test(`a b $c`, () => {", "a b ")).toBe(true);
   expect(hasTitle('test(\n  "a b",', "a b")).toBe(true);

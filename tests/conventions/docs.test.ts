@@ -232,7 +232,7 @@ describe("api.md", () => {
 });
 
 describe("CHANGELOG.md", () => {
-  test("begins with what is not released yet, and has the headings of Keep a Changelog only", () => {
+  test("begins with unreleased changes, and has only the headings of Keep a Changelog", () => {
     const headings = [...readText("CHANGELOG.md").matchAll(/^##+ .+$/gm)].map(([heading]) => heading);
     const known =
       /^(?:## \[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}|### (?:Added|Changed|Deprecated|Removed|Fixed|Security))$/;
@@ -258,7 +258,7 @@ describe("every page", () => {
     expect(readText("README.md")).toContain("`npm run bench`");
   });
 
-  test("links to what is there", () => {
+  test("has no broken link", () => {
     const broken = pages.flatMap(({ path, text }) =>
       links(text)
         .filter((target) => !/^https?:/.test(target) && !leadsSomewhere(path, target))
@@ -301,7 +301,7 @@ describe("no file", () => {
   const registry = new RegExp(["jfr" + "og", "arti" + "factory", "ver" + "daccio", "nex" + "us"].join("|"), "i");
   const privateHost = /https?:\/\/[\w.-]+\.(?:internal|corp|lan|intranet)\b/;
 
-  test("names a folder of somebody's machine", () => {
+  test("names a folder of a developer's machine", () => {
     expect(matching(somebodysFolder)).toEqual([]);
   });
 

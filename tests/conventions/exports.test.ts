@@ -9,14 +9,14 @@ test("every export is imported by another file", () => {
   expect(unusedExports(files)).toEqual([]);
 });
 
-test("what only tests need lies with the tests", () => {
+test("exports used only by tests are in test code", () => {
   expect(exportsForTestsOnly(files)).toEqual([]);
 });
 
 describe("the rules find", () => {
   const at = (path: string, text: string) => ({ path, text });
 
-  test("each form of export that nobody imports", () => {
+  test("each form of unused export", () => {
     const forms = [
       "export const a = 1;",
       "export async function b() {}",
@@ -30,7 +30,7 @@ describe("the rules find", () => {
     expect(found).toEqual(["a", "b", "C", "D", "E", "f", "h"].map((name) => `src/x.ts: ${name}`));
   });
 
-  test("no export that somebody imports, in whichever way", () => {
+  test("no export that is imported, in any form", () => {
     const used = at(
       "src/room/x.ts",
       "export const a = 1;\nexport type B = 1;\nexport const c = 1;\nexport const d = 1;",
@@ -53,7 +53,7 @@ describe("the rules find", () => {
     expect(found).toEqual(["src/x.ts: a"]);
   });
 
-  test("what runs nowhere but in tests", () => {
+  test("exports that only tests use", () => {
     const test = at("src/x.test.ts", 'import { dead, alive } from "./x.ts";');
     const found = exportsForTestsOnly([
       at("src/x.ts", "export const dead = 1;\nexport const alive = 1;\nalive;"),

@@ -19,7 +19,7 @@ const ALL = [
   "tests/security/hostile-guest.test.ts",
 ];
 
-test("the lane of a test is told by its place and name", () => {
+test("the folder and name of a test determine its lane", () => {
   expect(ALL.map(laneOf)).toEqual([
     "check",
     "root",
@@ -130,7 +130,7 @@ error: Cannot find module './four.ts' from 'tests/three.test.ts'
 (fail) (unnamed) [1.43ms]
 `;
 
-test("each failure is told once, with its file and what was printed for it", () => {
+test("each failure is reported once, with its file and output", () => {
   const reader = new FailureReader();
   for (const line of REPORT.split("\n")) reader.take(line);
   expect(reader.failures).toEqual([

@@ -171,8 +171,8 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "duration of a build": "a build that takes too long is ended",
   },
   "tests/functional/host/dns-relay.test.ts": {
-    "DNS queries": "a sandbox has so many questions at once, and what relays connections for all of them has more",
-    "DNS connections over TCP": "one sandbox has a few connections at once, and its neighbours have theirs",
+    "DNS queries": "DNS queries of a sandbox are bounded, and the connection relay has a larger bound",
+    "DNS connections over TCP": "DNS connections of a sandbox are bounded, and do not count for others",
   },
   "tests/functional/host/host-contract.test.ts": {
     processors: "a sandbox with fewer processors than the machine counts just those, and gets no more",

@@ -41,13 +41,13 @@ describe("create", () => {
     await Sandbox.kill(id, server().options);
   });
 
-  test("of a template that is not there says so and fails", async () => {
+  test("of an unknown template fails with its name", async () => {
     const { stdout, stderr, exitCode } = await cli.sandbox(["create", "-d", "no-such-template"]);
     expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 1 });
     expect(stderr).toContain("no-such-template");
   });
 
-  test("with a terminal keeps the sandbox while the person is there, and lets it go afterwards", async () => {
+  test("with a terminal keeps the sandbox until the terminal closes", async () => {
     using terminal = new LocalTerminal(cli.command(["create", "base"]));
     const [, id = ""] = await terminal.read(/sandbox ID (i[a-z0-9]{20})/);
     terminal.type("echo alive-$((1 + 1))\n");
@@ -67,7 +67,7 @@ describe("list", () => {
     expect(found).toMatchObject(facts);
   });
 
-  test("shows only what is asked for", async () => {
+  test("filters by metadata and state, and sorts", async () => {
     const ids = async (...args: string[]) => (await listed(...args)).map(({ sandboxId }) => sandboxId);
     expect(await ids("--metadata", "of=this file")).toEqual([sandbox.sandboxId]);
     expect(await ids("--metadata", "of=another")).toEqual([]);
@@ -107,19 +107,19 @@ describe("exec", () => {
     expect((await exec([inside(), "no-such-program"])).exitCode).toBe(127);
   });
 
-  test("leaves the sandbox the life that it has", async () => {
+  test("leaves the timeout of the sandbox unchanged", async () => {
     const before = await sandbox.getInfo();
     expect(before.endAt.getTime() - Date.now()).toBeGreaterThan(300_000);
     expect((await exec([inside(), "true"])).exitCode).toBe(0);
     expect((await sandbox.getInfo()).endAt).toEqual(before.endAt);
   });
 
-  test("passes on arguments as they are, options among them", async () => {
+  test("passes arguments unchanged, options among them", async () => {
     const { stdout } = await exec([inside(), "printf", "[%s]", "--help", "two words", "$HOME", "it's"]);
     expect(stdout).toBe("[--help][two words][$HOME][it's]");
   });
 
-  test("runs as whom, where and with what it is told", async () => {
+  test("takes a user, a folder and variables", async () => {
     const options = ["-u", "root", "-c", "/tmp", "-e", "COLOUR=green"];
     const { stdout } = await exec([...options, inside(), "echo $(whoami) $PWD $COLOUR"]);
     expect(stdout).toBe("root /tmp green\n");
@@ -142,7 +142,7 @@ describe("exec", () => {
 });
 
 describe("connect", () => {
-  test("opens a terminal of the person's own size, and leaves the sandbox running", async () => {
+  test("opens a terminal of the local size, and leaves the sandbox running", async () => {
     using terminal = new LocalTerminal(cli.command(["connect", sandbox.sandboxId]), { cols: 101, rows: 33 });
     await terminal.read(/Terminal connecting to sandbox/);
     terminal.type("echo sum-$((40 + 2)) $(whoami) $(stty size)\n");
@@ -159,7 +159,7 @@ describe("connect", () => {
     expect(await sandbox.isRunning()).toBe(true);
   });
 
-  test("follows the size of the person's terminal", async () => {
+  test("follows the size of the local terminal", async () => {
     using terminal = new LocalTerminal(cli.command(["connect", sandbox.sandboxId]), { cols: 80, rows: 24 });
     terminal.type("trap 'echo now-$(stty size)' WINCH; echo ready-$((1 + 1))\n");
     await terminal.read(/ready-2/);

@@ -6,7 +6,7 @@ import { makeCertificate } from "../../../src/tls/testing/certificates.ts";
 import { sandlotTls } from "../../support/programs/sandlot-tls.ts";
 import { newDataFolder } from "../../support/server.ts";
 
-test("where nobody has told the machine of names below localhost, it says so and names the fix", async () => {
+test("without name resolution below localhost, `sandlot tls` prints the fix", async () => {
   const folder = newDataFolder("tls-names");
   mkdirSync(folder, { recursive: true });
   const services = join(folder, "nsswitch.conf");
@@ -23,7 +23,7 @@ test("where nobody has told the machine of names below localhost, it says so and
   expect(again.exitCode).toBe(0);
 });
 
-test("a certificate of the operator is checked, and nothing is made", async () => {
+test("`sandlot tls` checks the operator's certificate and makes none", async () => {
   const folder = newDataFolder("tls-own");
   const files = await makeCertificate(join(folder, "own"), { name: "own", domain: "elsewhere.localhost" });
   const settings = { SANDLOT_TLS_CERT: files.cert, SANDLOT_TLS_KEY: files.key };

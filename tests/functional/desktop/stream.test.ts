@@ -21,7 +21,7 @@ afterEach(async () => {
   for (const page of browser().pages()) await page.close();
 });
 
-test("shows what is on the screen and takes what is done there, until it is stopped", async () => {
+test("the stream shows the screen and passes on input until it is stopped", async () => {
   await desktop().stream.start();
   const url = desktop().stream.getUrl();
   const { port } = new URL(server().url);
@@ -41,7 +41,7 @@ test("shows what is on the screen and takes what is done there, until it is stop
   await shown(again);
 });
 
-test("asks for its key, if there is one", async () => {
+test("the stream asks for its key", async () => {
   await desktop().stream.start({ requireAuth: true });
   const authKey = desktop().stream.getAuthKey();
   const stranger = await open(desktop().stream.getUrl());
@@ -62,7 +62,7 @@ test("asks for its key, if there is one", async () => {
   expect(await desktop().getCursorPosition()).toEqual({ x: 601, y: 401 });
 });
 
-test("may be that of one window, and ends when it is told to, whatever it does", async () => {
+test("the stream may show one window, and ends on request even if its server hangs", async () => {
   const [windowId = ""] = await desktop().getApplicationWindows("xmessage");
   await desktop().stream.start({ windowId, requireAuth: false });
   const page = await open(desktop().stream.getUrl({ resize: "off" }));

@@ -80,7 +80,7 @@ describe("steps", () => {
     expect(found.split("\n").slice(0, 6)).toEqual(["one", "user", "ENV_ID", "TEMPLATE_ID", "BUILD_ID", "ENV_ID=tpl"]);
   });
 
-  test("copy uploads for the user of the moment, or for whom they are meant", async () => {
+  test("copy uploads for the current user or the given owner", async () => {
     const built = await build(
       here.machine,
       requestOf([
@@ -96,7 +96,7 @@ describe("steps", () => {
     expect(messages(built, "4").slice(1)).toEqual(["root 640", "user 644", "copied"]);
   });
 
-  test("become a user, who is made if there is none, and is who sandboxes run as", async () => {
+  test("switch to a user, create it if missing, and make it the default user", async () => {
     const steps = [
       user("builder"),
       workdir("/srv"),
@@ -118,7 +118,7 @@ describe("steps", () => {
     expect(await inSandbox(built.outcome, "getent passwd builder | cut -d: -f6-")).toBe("/home/builder:/bin/bash");
   });
 
-  test("that were built before are not run again, nor is anything written; those after a change are", async () => {
+  test("are cached; steps after a change run again", async () => {
     const steps = [run("echo $RANDOM$RANDOM > drawn"), run("cp drawn copy")];
     const first = await build(here.machine, requestOf(steps));
     const again = await build(here.machine, requestOf(steps));
@@ -130,7 +130,7 @@ describe("steps", () => {
     expect(await inSandbox(more.outcome, "cat /home/user/other")).toBe(drawn);
   });
 
-  test("are run again for another owner, on another disk, or when they are to be", async () => {
+  test("are run again for another owner, on another disk, or with force", async () => {
     const steps = [run("echo $RANDOM$RANDOM > drawn"), run("cp drawn copy")];
     const [one, two] = steps;
     if (one === undefined || two === undefined) throw new Error("there are two");
@@ -160,7 +160,7 @@ describe("a build fails", () => {
     expect(messages(failed, "3")).toEqual([]);
   });
 
-  test("when its step is killed, names nobody, or has no place to run in", async () => {
+  test("when its step is killed, names an unknown user, or has no folder to run in", async () => {
     expect(await outcomeOf(requestOf([run("kill -9 $$")]))).toMatchObject({
       step: "1",
       message: 'the command "kill -9 $$" got signal: killed',
@@ -201,7 +201,7 @@ describe("a build fails", () => {
   });
 });
 
-test("root in a sandbox that takes the guest's place ends its own build, and nothing else", async () => {
+test("a step that replaces the guest fails its own build only", async () => {
   const flood = inPlaceOfGuest(
     "threading",
     `

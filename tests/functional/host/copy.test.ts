@@ -25,7 +25,7 @@ describe("a copy", () => {
   });
 
   // Its guest does not know its settings yet: it looks for them at the first request.
-  test("of one that was ready, and that nobody has asked anything yet, is a machine of its own", async () => {
+  test("of a ready sandbox without requests so far has its own machine id and tokens", async () => {
     await readySandbox(here);
     const { id } = await here.machine.create({ ...request, egress: "open", accessTokens: ["token"] });
     await here.machine.snapshot(id, "unasked", { memory: true });

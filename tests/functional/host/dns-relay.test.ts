@@ -151,7 +151,7 @@ describe.each([
     expect(heard).toEqual([]);
   }
 
-  test("who has no policy is answered whatever it asks for, as it asked", async () => {
+  test("a sandbox without a policy gets every answer, and its query stays unchanged", async () => {
     const query = dnsQuery("Any.TEST", { counts: [0, 0, 1], extra: Buffer.from("with this") });
     await expectAnswered(OPEN, query);
     // Under an id of the relay's own.
@@ -204,7 +204,7 @@ function conversation(source: string) {
   };
 }
 
-test("a connection whose policy is tightened gets no further answers of what is forbidden now", async () => {
+test("a tightened policy applies to open connections", async () => {
   using held = conversation(CHANGING);
   const codeOf = (name: string) => held.codeFor(framed(dnsQuery(name)));
   expect(await codeOf("other.test")).toBe(OK);
@@ -223,7 +223,7 @@ test.each([
   expect(await ended.codeFor(bytes)).toBeUndefined();
 });
 
-test("one sandbox has a few connections at once, and its neighbours have theirs", async () => {
+test("DNS connections of a sandbox are bounded, and do not count for others", async () => {
   const many = Array.from({ length: DNS_CONNECTIONS_PER_SANDBOX_MAX + 3 }, () =>
     connect({ host: RELAY, port: DNS_PORT, localAddress: LOOSE }).on("error", () => undefined),
   );
@@ -232,7 +232,7 @@ test("one sandbox has a few connections at once, and its neighbours have theirs"
   for (const socket of many) socket.destroy();
 });
 
-test("a sandbox has so many questions at once, and what relays connections for all of them has more", async () => {
+test("DNS queries of a sandbox are bounded, and the connection relay has a larger bound", async () => {
   held = Promise.withResolvers();
   const many = (source: string) =>
     Promise.all(Array.from({ length: DNS_QUERIES_PER_SANDBOX_MAX + 5 }, () => sendOnly(source, dnsQuery("any.test"))));
@@ -244,7 +244,7 @@ test("a sandbox has so many questions at once, and what relays connections for a
   held.resolve();
 });
 
-test("who hangs up, or asks and never reads, leaves the relay well", async () => {
+test("a client that disconnects or never reads does not harm the relay", async () => {
   held = Promise.withResolvers();
   const socket = connect({ host: RELAY, port: DNS_PORT, localAddress: OPEN });
   socket.write(framed(dnsQuery("any.test")));

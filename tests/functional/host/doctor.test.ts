@@ -34,7 +34,7 @@ test("on a machine that can run sandboxes, every line is ok or degraded, and CRI
   expect(readdirSync(dataFolder)).toEqual([]);
 });
 
-test("what is missing is broken, with the exact fix, and the exit code says so", async () => {
+test("a missing program is broken, with the exact fix and exit code 1", async () => {
   const nft = Bun.which("nft") ?? "";
   const dataFolder = newDataFolder("doctor-broken");
   // Its own, for other servers of this machine come and go in the common one.
@@ -49,7 +49,7 @@ test("what is missing is broken, with the exact fix, and the exit code says so",
   expect(readdirSync(runRoot)).toEqual([]);
 });
 
-test("where owners of files cannot be mapped, the line says what is lost, and what would help", async () => {
+test("without mapped owners of files, the doctor names the loss and the fix", async () => {
   const [dataFolder, layers] = [newDataFolder("doctor-unmapped"), newDataFolder("doctor-layers")];
   const images = imageFolder(CACHE, "");
   const options = `lowerdir=${images},upperdir=${layers}/upper,workdir=${layers}/work,index=on,nfs_export=on`;
@@ -66,7 +66,7 @@ test("where owners of files cannot be mapped, the line says what is lost, and wh
 });
 
 // Seen to fail with a server that runs the doctor only once for each kernel.
-test("a machine that has lost its cgroups is told so at the start, not at the first sandbox", async () => {
+test("a start without cgroups fails with the fix", async () => {
   const dataFolder = newDataFolder("no-cgroups");
   // By now the doctor has found that this machine can run sandboxes.
   await (await startServer(dataFolder, { SANDLOT_READY: "0" })).stop();

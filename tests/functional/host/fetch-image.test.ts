@@ -129,7 +129,7 @@ async function failure(image: string, credentials: RegistryCredentials | null = 
 const image = (repository: string) => `${good.name}/${repository}`;
 
 describe("an image of a registry", () => {
-  test("is what its layers make of each other, with what the interface promises", async () => {
+  test("is the result of its layers, with the user and files of every sandbox", async () => {
     await push(good.url, "team/alpine", "3", alpine);
     const { outcome } = await fetched(image("team/alpine:3"));
     expect(outcome).toMatchObject({
@@ -150,7 +150,7 @@ describe("an image of a registry", () => {
     expect((await fetched(image("team/alpine:3"))).outcome).toEqual(outcome);
   });
 
-  test("is the one for this machine, and says for which there are others", async () => {
+  test("is chosen for this machine's architecture, or the error names the others", async () => {
     const other = ociImage({ layers: [tar([{ name: "other", content: "" }])], architecture: "s390x" });
     await push(good.url, "team/both", "latest", ociIndex([other, alpine]));
     demandReady((await fetched(image("team/both"))).outcome);
@@ -170,7 +170,7 @@ describe("an image of a registry", () => {
     expect(refused).toMatchObject({ isReady: false, step: "1", message: expect.stringContaining("no shell") });
   });
 
-  test("is found by its digest, and by that alone", async () => {
+  test("is found by its digest only", async () => {
     const { digest } = alpine.top;
     demandReady((await fetched(image(`team/alpine@${digest}`))).outcome);
     const wrong = `sha256:${"0".repeat(64)}`;
@@ -199,7 +199,7 @@ describe("a registry with a certificate of the operator's own authority", () => 
 const sesame: RegistryCredentials = { type: "registry", username: "reader", password: "sesame" };
 
 describe("credentials", () => {
-  test("open what they open, each time anew, and what is here is not fetched again", async () => {
+  test("are checked for each fetch, and stored blobs are not fetched again", async () => {
     const name = `${bad.name}/private-one:1`;
     demandReady((await fetched(name, sesame)).outcome);
     const first = await asked();
@@ -229,7 +229,7 @@ async function asked(): Promise<string[]> {
 }
 
 describe("blobs", () => {
-  test("that are here for one repository are fetched again for another, which may be a stranger's", async () => {
+  test("of one repository are fetched again for another", async () => {
     await fetched(`${bad.name}/plain-one:1`);
     await asked();
     await fetched(`${bad.name}/plain-two:1`);
@@ -269,7 +269,7 @@ describe("a registry that does wrong", () => {
     expect(await failed).toMatch(reason);
   });
 
-  test("is not waited for when the build is cancelled", async () => {
+  test("does not delay the cancellation of a build", async () => {
     const from = { kind: "registry", image: `${bad.name}/hangs:1`, credentials: null } as const;
     const request = requestOf([], { from });
     await asked();
@@ -286,7 +286,7 @@ describe("a registry that does wrong", () => {
 });
 
 describe("collected", () => {
-  test("is what is known about images that are gone, and what is fetched again is the same", async () => {
+  test("are notes about removed images", async () => {
     const { outcome } = await fetched(image("team/alpine:3"));
     const { image: name } = demandReady(outcome);
     const notes = join(here.dataFolder, "fetched-images");
@@ -300,7 +300,7 @@ describe("collected", () => {
 });
 
 describe("an image on this machine", () => {
-  test("is taken for the name that it stands for, without any registry", async () => {
+  test("is used for its name without a registry", async () => {
     const { outcome } = await fetched("example.test/kept:any");
     expect(await inSandbox(outcome, "cat /hidden/2")).toBe("2");
   });
@@ -312,11 +312,11 @@ describe("an image on this machine", () => {
     expect(await inSandbox(archived, "cat /hidden/2")).toBe("2");
   });
 
-  test("that is not there is missed with the place where it should be", async () => {
+  test("that is missing is an error with its path", async () => {
     expect(await failure("nowhere")).toContain("/nowhere");
   });
 
-  test("stands for the one that clients ask for by default", async () => {
+  test("stands for the SDK's default image", async () => {
     const { outcome } = await fetched("e2bdev/base");
     expect(outcome).toMatchObject({ isReady: true, image: BASE_IMAGE, defaultUser: "user" });
   });
@@ -362,7 +362,7 @@ describe("hostile layers", () => {
     expect(await failure(image(`${repository}:1`))).toMatch(reason);
   });
 
-  test("that would grow without end fill no more than a disk of their own", async () => {
+  test("that grow without end fill only their own disk", async () => {
     // Packed, a few hundred kilobytes: archives of zeros behind each other are one archive.
     const zeros = Array.from({ length: 32 }, () => gzipSync(Buffer.alloc(16 * MEBIBYTE)));
     const [header] = [tar([{ name: "bomb", content: "", claimedSize: 512 * MEBIBYTE }]).subarray(0, 512)];

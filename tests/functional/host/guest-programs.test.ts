@@ -41,7 +41,7 @@ function wholeTree(root: ForeignRoot, below = ""): string[] {
 }
 
 describe("a root with nothing in it", () => {
-  test("has all that is promised, but for a shell and sudo, of which it says so", async () => {
+  test("gets everything that is promised, except a shell and sudo, with a message", async () => {
     using root = new ForeignRoot();
     expect(await root.run("provision", REQUEST)).toMatchObject({ ...QUIET, stdout: NO_SUDO });
     expect(root.read("etc/passwd")).toBe(
@@ -193,7 +193,7 @@ describe("a root like Alpine's", () => {
     expect(wholeTree(root)).toEqual(before);
   });
 
-  test("a lock whose holder is gone holds nobody up", async () => {
+  test("a lock of an ended process is ignored", async () => {
     using root = alpine({ "etc/group.lock": "4194303\0" });
     expect(await root.run("add-user", { name: "worker", sudo: false })).toMatchObject(QUIET);
     expect(root.has("etc/group.lock")).toBe(false);

@@ -103,7 +103,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     return { host, lose, heard };
   };
 
-  test("a created sandbox has an id of the documented form, and its endpoint is told by then", async () => {
+  test("create returns an id of the documented form after its endpoint was announced", async () => {
     const { host, heard } = subject();
     const { id } = await host.create(request);
     expect(id).toMatch(/^i[a-z0-9]{20}$/);
@@ -112,7 +112,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await host.destroy(id);
   });
 
-  test("a new listener replaces the one before, and is told first what can be reached", async () => {
+  test("a new listener replaces the earlier one, and gets the inventory first", async () => {
     const { host, heard: first } = subject();
     const { id } = await host.create(request);
     const second = new Heard();
@@ -122,7 +122,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect([first.endpoints.has(id), second.endpoints.has(id)]).toEqual([true, false]);
   });
 
-  test("a port that nobody listens on, and any of a sandbox that does not run, leads nowhere", async () => {
+  test("forward finds no way to a closed port or to a sandbox that does not run", async () => {
     const { host } = subject();
     const { id } = await host.create(request);
     expect(await host.forward(id, 4_321)).toBeUndefined();
@@ -130,7 +130,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(await host.forward(id, 4_321)).toBeUndefined();
   });
 
-  test("an answer about a log that nobody asked for is nothing", async () => {
+  test("an unrequested answer about a log is ignored", async () => {
     const { host, heard } = subject();
     const before = heard.events.length;
     await host.hearLog("i00000000000000000000", "journal:1");
@@ -152,7 +152,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await expect(refused).rejects.toMatchObject({ status: 404, message: expect.stringContaining("no-such-image") });
   });
 
-  test("from the call of destroy on it is not reachable; destroying again or the unknown is success", async () => {
+  test("destroy makes a sandbox unreachable at once; destroying it again, or an unknown one, succeeds", async () => {
     const { host, heard } = subject();
     const { id } = await host.create(request);
     const ended = host.destroy(id);
@@ -174,7 +174,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(kinds.slice(1)).toEqual(["reachable", "unreachable", "lost"]);
   });
 
-  test("what may leave a sandbox is changed while it runs, any number of times, and not after", async () => {
+  test("setEgress changes a running sandbox any number of times, and fails for one that is gone", async () => {
     const { host } = subject();
     const { id } = await host.create(request);
     const denied = { allowRanges: ["1.1.1.1/32"], allowNames: ["a.test"], denyRanges: ["0.0.0.0/0"], proxy: null };
@@ -186,7 +186,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     }
   });
 
-  test("what runs is measured, what does not is left out", async () => {
+  test("measure returns running sandboxes only", async () => {
     const { host } = subject();
     const [one, ended] = [await host.create(request), await host.create(request)];
     await host.destroy(ended.id);
@@ -203,7 +203,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await host.destroy(one.id);
   });
 
-  test("adopt keeps what is asked for, ends the rest, and says what is alive", async () => {
+  test("adopt keeps the named sandboxes, ends the rest, and returns those alive", async () => {
     const { host, heard } = subject();
     const kept = await host.create(request);
     const unwanted = await host.create(request);
@@ -233,7 +233,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await expect(again).rejects.toMatchObject({ status: 404, message: expect.stringContaining("contract-1") });
   });
 
-  test("a pause that fails leaves it reachable again by the time that is told", async () => {
+  test("after a failed pause the sandbox is reachable again", async () => {
     const { host, heard } = subject();
     const { id } = await host.create(request);
     await host.snapshot(id, "contract-7", { memory: false });
@@ -271,7 +271,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     for (let times = 0; times < 2; times++) await host.removeVolume("contract");
   });
 
-  test("what does not run cannot be paused or copied, and says so", async () => {
+  test("pause and snapshot of a sandbox that does not run are 404", async () => {
     const { host } = subject();
     const unknown = "i99999999999999999999";
     await expect(host.pause(unknown, "contract-3", { memory: true })).rejects.toMatchObject({ status: 404 });
@@ -280,7 +280,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await expect(copy).rejects.toMatchObject({ status: 404 });
   });
 
-  test("adopt keeps the checkpoints that are asked for and removes the rest", async () => {
+  test("adopt keeps the named checkpoints and removes the rest", async () => {
     const { host } = subject();
     const { id } = await host.create(request);
     await host.snapshot(id, "contract-4", { memory: false });
@@ -293,7 +293,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await host.removeCheckpoint("contract-5");
   });
 
-  test("what was built is what sandboxes can be created from", async () => {
+  test("sandboxes can be created from a build", async () => {
     const { host, heard } = subject();
     const from = { kind: "template", from: kind, checkpoint: null, envVars: { A: "1" } } as const;
     const outcome = await host.build(requestOf([], { from }));

@@ -92,7 +92,7 @@ describe("where the kernel maps owners", () => {
     await here.machine.removeCheckpoint("plain");
   });
 
-  test("what outlived a server keeps its ids, and nobody else gets them", async () => {
+  test("sandboxes that outlive a server keep their ids, and new ones get others", async () => {
     const { id } = await here.machine.create(requestOf(BASE_IMAGE));
     const { firstId = 0, pid } = recordOf(here.data, id);
     // Left by a server that was killed before it wrote a record; the next one ends it when it adopts the others.

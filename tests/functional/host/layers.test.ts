@@ -14,7 +14,7 @@ const MIB = 1024 ** 2;
 const LAYERS_MAX = 40 * MIB;
 const few = new MachineOfFile("few-layers", { builds: { layersMaxBytes: LAYERS_MAX } });
 
-test("the layers that were used last stay, up to the bound, and images of nobody go", async () => {
+test("the most recently used layers stay up to the limit, and unused images go", async () => {
   const writing = (name: string) => requestOf([run(`head -c 10M /dev/urandom > ${name}`)]);
   const isCached = async (name: string) => {
     const { entries, outcome } = await build(few.machine, writing(name));
@@ -44,7 +44,7 @@ test("a disk is full at its number of files", async () => {
   await few.machine.destroy(id);
 });
 
-test("a sandbox whose disk cannot be limited as the operator says does not run, and nothing is left of it", async () => {
+test("a sandbox whose disk cannot be limited does not start, and leaves nothing behind", async () => {
   const { disks } = few.machine;
   // A value that the kernel does not accept as a number.
   disks.bytesPerSecond = Number.NaN;

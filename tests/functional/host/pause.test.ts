@@ -121,7 +121,7 @@ test("a CRIU waits for the next pause, is not missed when it is killed, and ends
 
 describe("a resume", () => {
   // Seen to fail: CRIU had ended, so the restored processes were ended too, before the success was noticed.
-  test("that is heard of late, in a server that has much else to do, is none that failed", async () => {
+  test("succeeds in a server that is too busy to notice it in time", async () => {
     const { id } = await here.machine.create(request);
     await here.machine.pause(id, "late", { memory: true });
     const busy = setInterval(() => Bun.sleepSync(STALL_CHECK_MS + 100), 20);
@@ -169,7 +169,7 @@ describe("a resume", () => {
     await here.machine.removeCheckpoint("mismatch");
   });
 
-  test("of a checkpoint that has decayed on disk is refused", async () => {
+  test("of a checkpoint that is damaged on disk is refused", async () => {
     const { id } = await here.machine.create(request);
     await here.machine.pause(id, "decay", { memory: true });
     const pages = join(here.dataFolder, "disks/checkpoints/decay/memory/pages-3.img");
@@ -187,7 +187,7 @@ describe("a resume", () => {
 });
 
 // CRIU only accepts files of unchanged length: a ready sandbox's guest is shown its settings behind the secret.
-test("a process that has the secret open is there again, in one that was ready", async () => {
+test("a process of a ready sandbox with the secret open survives a pause", async () => {
   const ready = await readySandbox(here);
   const { id } = await here.machine.create({ ...request, egress: "open" });
   expect(id).toBe(ready);

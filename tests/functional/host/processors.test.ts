@@ -12,7 +12,7 @@ test("each gets its number, one after the other around the machine", () => {
   expect([processors.take(2), processors.take(2), processors.take(2)]).toEqual(["0,1", "4,5", "6,0"]);
 });
 
-test("one that asks for all or more is not bound to any", () => {
+test("a sandbox that asks for all processors or more is not bound to any", () => {
   const processors = new Processors([0, 1]);
   expect([processors.take(2), processors.take(8)]).toEqual([undefined, undefined]);
 });

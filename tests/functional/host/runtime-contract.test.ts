@@ -244,7 +244,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       expect(await runtime.list()).toEqual([]);
     });
 
-    promise("one that ends before or while it is started is an error at once", async () => {
+    promise("a sandbox that ends before or during its start is an error", async () => {
       const { pid } = await runtime.create(sandbox("early"));
       const starting = runtime.start("early", pid);
       process.kill(pid, "SIGKILL");
@@ -295,7 +295,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       expect(await runtime.list()).toEqual([]);
     });
 
-    promise("ends one that stands still", async () => {
+    promise("ends a frozen sandbox", async () => {
       const { pid, cgroup } = await running("still");
       await freeze(cgroup);
       await runtime.remove("still");
@@ -421,7 +421,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
   });
 
   describe("after a server was killed", () => {
-    promise("what runs goes on, and a sandbox that nobody is writing is not waited for", async () => {
+    promise("sandboxes run on, and only those being checkpointed are waited for", async () => {
       const { pid, cgroup } = await running("survivor");
       const next = await subject.open();
       await next.recover();

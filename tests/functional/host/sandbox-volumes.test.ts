@@ -91,7 +91,7 @@ test("several sandboxes see each other's writes, as the users they are, without 
   expect(lstatSync(join(tree, "greeting"))).toMatchObject({ uid: HOST_ID_FIRST + 1000, gid: HOST_ID_FIRST + 1000 });
 });
 
-test("what is open on a volume survives a pause, also what has no name and what has grown meanwhile", async () => {
+test("files open on a volume survive a pause, also deleted and grown ones", async () => {
   const id = await holder();
   const checkpoint = await paused(id);
   appendFileSync(join(tree, "kept"), " and more");
@@ -107,7 +107,7 @@ test("what is open on a volume survives a pause, also what has no name and what 
   await f.machine.destroy(id);
 });
 
-test("a resume whose open file has vanished or shrunk names it; put back, or without memory, it works", async () => {
+test("a resume whose open file is missing or shorter names it; with the file, or without memory, it works", async () => {
   const id = await holder();
   const checkpoint = await paused(id);
   const message = (what: string) => expect.stringMatching(new RegExp(`^"/data/shared/kept".*${what}`));
@@ -125,7 +125,7 @@ test("a resume whose open file has vanished or shrunk names it; put back, or wit
   await f.machine.destroy(id);
 });
 
-test("a resume whose lock another sandbox has taken says so, and works when that has let go", async () => {
+test("a resume whose lock another sandbox holds fails, and works after its release", async () => {
   const locker = `
 import fcntl, os, socket
 file = open("/data/shared/lock", "a+")

@@ -100,7 +100,7 @@ describe("what a start command started", () => {
     }
   });
 
-  test("runs already in what is kept ready, for those who may reach the internet", async () => {
+  test("runs in ready sandboxes of the template", async () => {
     const ready = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
     const request = creation(ready);
     const { kind } = request;

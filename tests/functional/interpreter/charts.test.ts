@@ -180,7 +180,7 @@ test("a figure of too many points is a picture, and its chart is empty", async (
   expect([chart as unknown, typeof png]).toEqual([{}, "string"]);
 });
 
-test("a figure that cannot be drawn is an error, and is told as text and as data all the same", async () => {
+test("a figure that cannot be drawn is an error, with its text and data", async () => {
   const { error, results } = await interpreter().runCode(
     `${IMPORT}\nplt.plot([1, 2, 4]); plt.title("$\\\\nope$"); plt.show()`,
   );

@@ -10,7 +10,7 @@ const sandbox = interpreterOfFile();
 /** The end of a stream is among these. */
 const LAST_CHARS = 200;
 
-test("a new one is the last of the list, has its folder and its own variables, and runs beside others", async () => {
+test("a new context is last in the list, has its own folder and variables, and runs beside others", async () => {
   const before = await sandbox().listCodeContexts();
   expect(before.map(({ language, cwd }) => [language, cwd])).toEqual([
     ["python", "/home/user"],
@@ -32,12 +32,18 @@ test("a new one is the last of the list, has its folder and its own variables, a
   expect((await refusalOf(sandbox().runCode("1", { context }))).message).toContain(context.id);
 });
 
-test("code whose client leaves is interrupted, and keeps what it has made", async () => {
+test("a context in a missing folder or of an unknown language is refused", async () => {
+  expect((await refusalOf(sandbox().createCodeContext({ cwd: "/no/such" }))).message).toStartWith("500");
+  expect((await refusalOf(sandbox().createCodeContext({ language: "cobol" }))).message).toStartWith("500");
+  expect((await refusalOf(sandbox().restartCodeContext("nobody"))).message).toContain("nobody");
+});
+
+test("code is interrupted when its client disconnects, and its variables stay", async () => {
   await leave(sandbox(), "x = 'kept'\nprint('runs')\nimport time\ntime.sleep(600)");
   expect((await sandbox().runCode("x")).text).toBe("kept");
 });
 
-test("a kernel whose client does not read is stopped, and not a line is lost", async () => {
+test("a kernel is stopped while its client does not read, and no line is lost", async () => {
   const { hostname, port } = new URL(server().url);
   const body = JSON.stringify({ code: "for at in range(30_000): print(f'{at:>999}')" });
   const client = createConnection(Number(port), hostname);
@@ -68,7 +74,7 @@ test("a kernel whose client does not read is stopped, and not a line is lost", a
   expect((await sandbox().commands.run(states)).stdout).not.toContain("T");
 });
 
-test("a kernel that is ended under its code is replaced, in the same context and folder", async () => {
+test("a kernel that ends is replaced in the same context and folder", async () => {
   const context = await sandbox().createCodeContext({ cwd: "/tmp" });
   const state = "import os; os.getcwd(), 'x' in globals()";
   // Each waits for a kernel to start: some seconds, or a minute on a busy machine.
@@ -91,7 +97,7 @@ test("a kernel that is ended under its code is replaced, in the same context and
   await sandbox().removeCodeContext(context);
 });
 
-test("a server that is killed is back, without its kernels, and Python works", async () => {
+test("a killed interpreter server restarts with new kernels", async () => {
   const kernels = async () => (await sandbox().commands.run("pgrep -f '[s]andlot_kernel.seed'")).stdout.split("\n");
   const before = (await kernels()).filter((pid) => pid !== "");
   await sandbox().commands.run("kill -9 $(pgrep -f '[i]nterpreter/server.js')", { user: "root" });

@@ -49,7 +49,7 @@ const CASES: LanguageCase[] = [
 ];
 
 describe.each(CASES)("$language", ({ language, prints, fails, error, variable, sets, reads, folder }) => {
-  test("prints, and its errors are told", async () => {
+  test("prints output and returns errors", async () => {
     const { logs } = await sandbox.runCode(prints, { language });
     expect(logs.stdout.join("")).toBe("one\nandé\n");
     expect(logs.stderr).toEqual(["two\n"]);

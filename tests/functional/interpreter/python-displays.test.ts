@@ -59,7 +59,7 @@ for i in range(5):
   expect(logs.stdout).toEqual(Array.from({ length: 5 }, (_, at) => ["next\n", `${at}\n`]).flat());
 });
 
-test("what is printed without a newline does not wait for one", async () => {
+test("output without a newline arrives at once", async () => {
   const seen = "/tmp/seen";
   const parts: string[] = [];
   const code = `

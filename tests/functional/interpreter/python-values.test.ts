@@ -60,7 +60,7 @@ test.each(LISTS_AND_DICTS.map((value, at) => ({ ...value, at })))("$value", ({ j
   expect(shown[at]?.text?.length).toBeGreaterThan(0);
 });
 
-test("a data frame is told by its columns", async () => {
+test("a data frame is returned by its columns", async () => {
   const { results, error, logs } = await interpreter().runCode(`${IMPORTS}
 pd.DataFrame({
     "int": [1, 2, 3],
@@ -128,7 +128,7 @@ test("a data frame of too many cells is text and HTML alone", async () => {
   ] as never);
 });
 
-test("the page has the bounds of what is told beside the text", () => {
+test("the page has the limits of results beside the text", () => {
   const source = readText("templates/code-interpreter-v1/files/opt/sandlot/python/sandlot_kernel/limits.py");
   const rows = tableRows(readText("docs/interpreter.md"), ["Beside the text", "Largest", "In", "Beyond it"]);
   const told = rows.map(({ Largest: value, In: name }) => [name, value]);
@@ -158,7 +158,7 @@ test("variables of a call are set as they are given, and a time zone is in effec
   expect([during.text, after.text]).toEqual([`('"\\\\U0001f600 \\'\\\\n"', 'JST')`, "('None', 'UTC')"]);
 });
 
-test("nothing that was loaded ahead is in the user's namespace, and what was is there at once", async () => {
+test("preloaded modules are not in the user's namespace", async () => {
   const { logs } = await interpreter().runCode(
     `
 print(sorted(name for name in globals() if not name.startswith("_")))
@@ -170,7 +170,7 @@ print("PYTHONPATH" in os.environ, "" in sys.path, os.path.exists("/root/.ipython
   expect(logs.stdout).toEqual(["['In', 'Out', 'exit', 'get_ipython', 'open', 'quit']\n", "[]\n", "False True False\n"]);
 });
 
-test("a warm kernel holds no generator of random numbers that is not known to the one who draws new seeds", async () => {
+test("a warm kernel holds no random generator that is not seeded again", async () => {
   const { logs } = await interpreter().runCode(
     `
 import gc, random, tempfile

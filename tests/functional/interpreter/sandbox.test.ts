@@ -5,7 +5,7 @@ import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
 
-test("its sandboxes have the user of every sandbox, the packages, and say of which template they are", async () => {
+test("sandboxes of the interpreter have the default user, the packages and the template's id", async () => {
   const sandbox = await Sandbox.create("code-interpreter-v1", server().options);
   const { stdout } = await sandbox.commands.run(
     "id -un; pwd; grep TEMPLATE_ID /.e2b; python3 -c 'import numpy, pandas, matplotlib; print(numpy.arange(3).sum())'",

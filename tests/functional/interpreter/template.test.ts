@@ -21,7 +21,7 @@ async function templates(...args: string[]) {
   return await attempt([process.execPath, MAIN, "templates", ...args], { env, timeoutMs: BUILT_WITHIN_MS });
 }
 
-test("a server that is killed while it builds it builds it anew when it is asked to", async () => {
+test("a template build that a crash interrupted starts again at the next create", async () => {
   const refused = await Sandbox.create(NAME, server.options).catch((error: Error) => error.message);
   expect(refused).toContain('template "code-interpreter-v1" is being built');
   await server.crash();
@@ -30,7 +30,7 @@ test("a server that is killed while it builds it builds it anew when it is asked
   expect(await Sandbox.create(NAME, server.options).catch((error: Error) => error.message)).toContain("is being built");
 });
 
-test("the operator who asks for it joins, sees how it goes, and waits until it is built", async () => {
+test("`sandlot templates build` joins the running build, shows its progress and waits for its end", async () => {
   const { exitCode, stdout, stderr } = await templates("build", NAME);
   expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/^code-interpreter-v1 [0-9a-f]{16} is built\n$/)]);
   expect(stderr).toMatch(/^sandlot: building the template code-interpreter-v1\n(?:.*\n)* {2}done in \d+ s\n$/);

@@ -6,7 +6,7 @@ import { readySandbox } from "../../support/ready-sandbox.ts";
 
 const here = new MachineOfFile("runsc-ready", { runtime: "runsc" });
 
-test("has the settings of whoever asked for it", async () => {
+test("a ready sandbox behind runsc gets the settings of its create request", async () => {
   const ready = await readySandbox(here);
   const envVars = { OF_MINE: "x".repeat(9_000) };
   const { id } = await here.machine.create({ ...request, envVars, egress: "open", accessTokens: ["token"] });

@@ -17,7 +17,7 @@ beforeAll(async () => {
   sandbox = await mounted("/v");
 });
 
-test("a volume is there for all who have it, and stays over a pause and a fork", async () => {
+test("sandboxes share a volume and keep it through a pause and a fork", async () => {
   await volume.writeFile("/from-outside", "hello", volumes.at);
   expect(await sandbox.files.read("/v/from-outside")).toBe("hello");
   await sandbox.files.write("/v/from-inside", "world");
@@ -39,6 +39,6 @@ test("a volume is there for all who have it, and stays over a pause and a fork",
   await fork.kill();
 });
 
-describe("who looks into a volume of theirs", () => {
+describe("reads of a volume under attack", () => {
   holdAgainstSwaps({ server, volumes, volume: () => volume, sandbox: () => sandbox, rounds: 20 });
 });

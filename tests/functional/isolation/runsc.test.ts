@@ -99,7 +99,7 @@ describe("a sandbox behind runsc", () => {
     expect((await sandbox.commands.run("df --output=size -m / | tail -1")).stdout.trim()).toMatch(/^9\d{3}$|^10\d{3}$/);
   });
 
-  test("takes files and gives them back, and tells what happens to them", async () => {
+  test("reads, writes, lists and watches files", async () => {
     const events: FilesystemEvent[] = [];
     await sandbox.files.makeDir("watched");
     const watch = await sandbox.files.watchDir("watched", (event) => void events.push(event));
@@ -125,7 +125,7 @@ describe("a sandbox behind runsc", () => {
     await terminal.kill();
   });
 
-  test("leaves a command running that nobody waits for, to be followed again", async () => {
+  test("leaves a command running when its client disconnects, and lets clients follow it again", async () => {
     await leaveAndFollow(sandbox);
   });
 

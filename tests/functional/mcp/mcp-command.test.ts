@@ -31,7 +31,7 @@ async function failure(run: Promise<unknown>): Promise<CommandExitError> {
   return error;
 }
 
-test("a sandbox whose URLs are private wants its token besides", async () => {
+test("a private sandbox also needs its traffic token", async () => {
   await serve({ memory: {} });
   const client = await connect();
   expect((await client.listTools()).tools.length).toBeGreaterThan(0);
@@ -41,7 +41,7 @@ test("a sandbox whose URLs are private wants its token besides", async () => {
   expect(answer.status).toBe(403);
 });
 
-test("another configuration takes the place of the one before; one that fails does not", async () => {
+test("a new configuration replaces the earlier one unless it fails", async () => {
   await serve({ memory: {} });
   expect((await failure(serve({ filesystem: { paths: ["/nowhere"] } }))).exitCode).toBe(1);
   const before = await connect();
@@ -85,7 +85,7 @@ test("a repository is cloned, installed and run in its root, with its variables"
   expect(failed.stderr).toBe("https://github.com/own/repo: its installCmd failed: no (exit code 1)\n");
 });
 
-test("one that cannot be reached: the command says so, with what git says", async () => {
+test("a repository that cannot be cloned is an error with git's message", async () => {
   await asRoot("git config --system --unset-all url.file:///srv/git/.insteadOf || true");
   const { stderr, exitCode } = await failure(serve({ "github/no/repo": { runCmd: "true" } }));
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("https://github.com/no/repo cannot be cloned; ")]);

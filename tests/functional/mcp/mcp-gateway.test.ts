@@ -35,7 +35,7 @@ test("they are called, and work as the user that commands work as", async () => 
   expect(await callText(client, "search_nodes", { query: "Ada" })).toContain("writes programs");
 });
 
-test("the token is in a file of root's, as it is; whoever connects later reads it there", async () => {
+test("the token is in a file of root, where later clients read it", async () => {
   const later = await Sandbox.connect(sandbox.sandboxId, server().options);
   expect(await later.getMcpToken()).toBe((await sandbox.getMcpToken()) as string);
   const { stdout } = await sandbox.commands.run("stat -c '%U %a %s' /etc/mcp-gateway/.token", { user: "root" });

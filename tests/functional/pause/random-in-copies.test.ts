@@ -53,7 +53,7 @@ async function forked({ sandboxId }: Sandbox, count: number): Promise<Sandbox[]>
   return await Promise.all(entries.map(({ sandbox }) => Sandbox.connect(sandbox.sandboxID, server().options)));
 }
 
-test("each copy draws its own from the kernel, and finds empty what is to be wiped in forks; a resume keeps it", async () => {
+test("each copy draws its own random numbers and finds MADV_WIPEONFORK memory empty; a resume keeps that memory", async () => {
   const original = await Sandbox.create(server().options);
   await original.files.write("/home/user/program.py", PROGRAM);
   await original.commands.run("exec python3 program.py", { background: true, timeoutMs: 0 });

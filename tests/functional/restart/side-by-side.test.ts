@@ -54,7 +54,7 @@ test("a second server on the same data folder is refused and the first goes on",
   await server.stop();
 });
 
-test("who takes a server down waits for what is left of it to let go of the data folder", async () => {
+test("`sandlot down` waits until the data folder is unlocked", async () => {
   const data = folder("lingering");
   const server = await startServer(data, { SANDLOT_READY: "0" });
   await server.crash();
@@ -65,7 +65,7 @@ test("who takes a server down waits for what is left of it to let go of the data
   expect(await lingers.exited).toBe(0);
 });
 
-test("a taken port is refused with what to do", async () => {
+test("a start on a port in use fails with the fix", async () => {
   const data = folder("port");
   const server = await startServer(data, { SANDLOT_READY: "0" });
   const refused = await attempt([process.execPath, MAIN, "up"], {

@@ -91,7 +91,7 @@ test("a link to one sandbox opens no other", async () => {
   await other.kill();
 });
 
-test("part of a file can be asked for, as by a player or a download that goes on", async () => {
+test("a link serves parts of a file", async () => {
   const answer = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { Range: "bytes=5-6" } });
   expect(answer.status).toBe(206);
   expect(answer.headers.get("content-range")).toBe("bytes 5-6/14");
@@ -103,7 +103,7 @@ function followAsItStands(link: string, init: RequestInit = {}): Promise<Respons
   return fetch(link, init);
 }
 
-test("a link works as it stands, without a word of whose it is, while other sandboxes run", async () => {
+test("a signed link without a sandbox's name finds its sandbox among several", async () => {
   const other = await Sandbox.create(server().options);
   await other.files.write("shared.txt", "of another");
   const link = await sandbox.downloadUrl("shared.txt");
@@ -125,7 +125,7 @@ test("a link works as it stands, without a word of whose it is, while other sand
   await expectRefused(await followAsItStands(await other.downloadUrl("shared.txt")), "invalid signature");
 });
 
-test("a link to a paused sandbox finds nobody there, however often, and works again with the sandbox", async () => {
+test("a link to a paused sandbox is 502, and works again after the resume", async () => {
   const other = await Sandbox.create(server().options);
   await other.files.write("shared.txt", "of another");
   const link = await other.downloadUrl("shared.txt");
@@ -137,7 +137,7 @@ test("a link to a paused sandbox finds nobody there, however often, and works ag
   await other.kill();
 });
 
-test("who follows a link cannot make it another user's", async () => {
+test("a client cannot use a link as another user", async () => {
   await sandbox.files.write("/root/shared.txt", "of root", { user: "root" });
   const authorization = `Basic ${btoa("root:")}`;
   const answer = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { authorization } });

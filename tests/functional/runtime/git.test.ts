@@ -49,7 +49,7 @@ async function freshClone(name: string): Promise<string> {
   return path;
 }
 
-test("status tells new, changed, removed and staged files apart", async () => {
+test("status distinguishes new, changed, removed and staged files", async () => {
   const path = await freshClone("status");
   await commitFile(path, "removed.txt", "here for now\n", "Add one to remove");
   await sandbox.files.write(`${path}/README.md`, "changed\n");
@@ -88,7 +88,7 @@ test("branches are made, changed to, pushed, cloned and deleted", async () => {
   expect(await log(THEIRS)).toEqual(["Add a feature by Ada"]);
 });
 
-test("what one clone pushed, another one pulls", async () => {
+test("a clone pulls the commits that another clone pushed", async () => {
   const [giver, taker] = [await freshClone("giver"), await freshClone("taker")];
   await commitFile(giver, "given.txt", "given\n", "Give");
   await sandbox.git.push(giver);
@@ -98,14 +98,14 @@ test("what one clone pushed, another one pulls", async () => {
 });
 
 describe("a failure", () => {
-  test("for want of an upstream branch is told as that", async () => {
+  test("without an upstream branch is a GitUpstreamError", async () => {
     const path = await freshClone("no-upstream");
     await sandbox.git.createBranch(path, "alone");
     expect(await refusalOf(sandbox.git.push(path))).toBeInstanceOf(GitUpstreamError);
     expect(await refusalOf(sandbox.git.pull(path))).toBeInstanceOf(GitUpstreamError);
   });
 
-  test("for want of credentials is told as that", async () => {
+  test("without credentials is a GitAuthError", async () => {
     const ready = Promise.withResolvers<void>();
     const keeper = await sandbox.commands.run(`python3 -u -c '${DEMANDS_PASSWORD}'`, {
       background: true,

@@ -46,7 +46,7 @@ const exported = () => ({
   NODE_EXTRA_CA_CERTS: trust.ca,
 });
 
-test("the command says what clients need, and that names resolve for Node and Python", () => {
+test("`sandlot tls` prints the variables of clients, and that names resolve for Node and Python", () => {
   expect(said).toMatch(/^look-up {6}Node finds .*127\.0\.0\.1.*, Python finds .*127\.0\.0\.1/m);
   for (const line of [
     `export E2B_DOMAIN=${DOMAIN}`,
@@ -147,7 +147,7 @@ test("the command line works with the domain alone", async () => {
   expect((await cli.sandbox(["kill", id])).exitCode).toBe(0);
 });
 
-test("Python and curl trust the certificate when they are told so, and only then", async () => {
+test("Python and curl trust the certificate only with the authority's file", async () => {
   const program = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=30).status)";
   const python = (env: Record<string, string>) =>
     attempt(["python3", "-c", program, `https://api.${DOMAIN}/health`], {
@@ -179,7 +179,7 @@ async function shown(): Promise<string> {
   }
 }
 
-test("a certificate that is renewed is served without a restart, and what is open goes on", async () => {
+test("a renewed certificate is served without a restart, and open connections go on", async () => {
   const tls = { ca: readFileSync(trust.ca, "utf8") };
   const ask = (path: string) => fetch(`https://${WEB}-${serving.sandboxId}.${DOMAIN}${path}`, { tls } as RequestInit);
   const events = (await ask("/events")).body?.pipeThrough(new TextDecoderStream()).getReader();

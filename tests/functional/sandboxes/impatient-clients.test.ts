@@ -33,7 +33,7 @@ async function askAndLeave(ask: () => Promise<unknown>, done: () => Promise<unkn
   throw new Error("it was asked for and not done");
 }
 
-test("a pause that nobody waits for is done, and the sandbox comes back from it", async () => {
+test("a pause completes without its client, and the sandbox resumes", async () => {
   const sandbox = await create();
   const sleeper = await sandbox.commands.run("sleep 300", { background: true, timeoutMs: 0 });
   const cutOff = refusalOf(sleeper.wait());
@@ -46,7 +46,7 @@ test("a pause that nobody waits for is done, and the sandbox comes back from it"
   await sandbox.kill();
 });
 
-test("a resume that nobody waits for is done, and who comes next finds it running", async () => {
+test("a resume completes without its client", async () => {
   const sandbox = await create();
   await sandbox.pause();
   await askAndLeave(
@@ -57,7 +57,7 @@ test("a resume that nobody waits for is done, and who comes next finds it runnin
   await sandbox.kill();
 });
 
-test("copies that nobody waits for are there, are listed, and end with their time", async () => {
+test("a fork completes without its client, and its copies end at their timeout", async () => {
   const metadata = { family: "impatient" };
   const sandbox = await create({ metadata });
   const family = () => Sandbox.list({ ...server().options, query: { metadata } }).nextItems();
@@ -70,13 +70,13 @@ test("copies that nobody waits for are there, are listed, and end with their tim
   await sandbox.kill();
 });
 
-test("who stops waiting for a command leaves it running, and can follow it again", async () => {
+test("a command runs on when its client disconnects, and clients can follow it again", async () => {
   const sandbox = await create();
   await leaveAndFollow(sandbox);
   await sandbox.kill();
 });
 
-test("a command's own time stands still while its sandbox is paused", async () => {
+test("a command's timeout stops while its sandbox is paused", async () => {
   const sandbox = await create();
   const command = await sandbox.commands.run("sleep 300", { background: true, timeoutMs: 6_000 });
   const followed = refusalOf(command.wait());

@@ -13,7 +13,7 @@ beforeAll(async () => {
 const shell = async (script: string, user?: string) =>
   (await sandbox.commands.run(script, user === undefined ? {} : { user })).stdout.trimEnd();
 
-test("it is the user `user` in its home on a machine called e2b.local", async () => {
+test("commands run as `user` in its home folder on a machine called e2b.local", async () => {
   expect(await shell("id")).toBe("uid=1000(user) gid=1000(user) groups=1000(user)");
   expect(await shell("echo $HOME $USER $LOGNAME $SHELL; pwd")).toBe("/home/user user user /bin/bash\n/home/user");
   expect(await shell("hostname; cat /etc/hostname; uname -n")).toBe("e2b.local\ne2b.local\ne2b.local");
@@ -39,7 +39,7 @@ test("a user that was made inside runs commands and owns files", async () => {
 const TOOLS =
   "bash sh sudo git curl wget gcc g++ make python python3 pip node npm npx ps ip ss tput jq less ping socat ssh zip unzip nano xz tar gzip file findmnt mount pgrep awk sed grep";
 
-test("the usual tools are there and run", async () => {
+test("the usual tools are installed", async () => {
   const missing = await shell(`for tool in ${TOOLS}; do command -v $tool > /dev/null || echo $tool; done`);
   expect(missing).toBe("");
   const versions = await shell(
@@ -66,7 +66,7 @@ test("C compiles, also as a module of Python", async () => {
   expect(await shell(`${compile} && python -c 'import built; print(built.__name__)'`)).toBe("built");
 });
 
-test("a virtual environment is made without the internet, and works", async () => {
+test("a virtual environment works without internet access", async () => {
   const script =
     "python -m venv environment && . environment/bin/activate && command -v python pip && pip list 2>/dev/null";
   const made = await shell(script);
@@ -112,7 +112,7 @@ async function meminfo(): Promise<Record<string, number>> {
 }
 
 // Seen to fail without the file over /proc/meminfo, and with a guest that does not write it: nothing was ever used.
-test("free and /proc/meminfo tell of the sandbox's memory, and how much of it is taken", async () => {
+test("free and /proc/meminfo show the sandbox's memory and its use", async () => {
   expect((await shell("free -m | awk '/^Mem/ { print $2 } /^Swap/ { print $2 }'")).split("\n")).toEqual(["1024", "0"]);
   const before = await meminfo();
   expect(before).toMatchObject({ MemTotal: 1024, SwapTotal: 0 });
@@ -131,7 +131,7 @@ test("free and /proc/meminfo tell of the sandbox's memory, and how much of it is
   await memory("all is free again", (now) => Number(before.MemAvailable) - Number(now.MemAvailable) < 50);
 });
 
-test("only root can write there, and a sandbox whose root has spoiled it goes on", async () => {
+test("only root can write /proc/meminfo, and a sandbox survives a damaged one", async () => {
   expect((await refusalOf(sandbox.commands.run("echo x > /proc/meminfo"))).message).toContain("exit status 1");
   const own = await Sandbox.create(server().options);
   await own.commands.run("echo x > /proc/meminfo; truncate -s 1G /proc/meminfo", { user: "root" });
@@ -145,7 +145,7 @@ test("only root can write there, and a sandbox whose root has spoiled it goes on
 
 // Seen to fail with putGuestFirst() left out (15), and with niceness set after the start instead of kept (-15 now and
 // then).
-test("processes have the usual niceness, after a start of the guest, too, and the guest is ahead of them", async () => {
+test("processes have niceness 0 and the guest runs ahead of them, also after a restart of the guest", async () => {
   const own = await Sandbox.create(server().options);
   const look = async () => {
     for (let times = 0; times < 10; times++) {
@@ -167,7 +167,7 @@ test("processes have the usual niceness, after a start of the guest, too, and th
 
 // Seen to fail with putGuestFirst() left out of restoring.ts (15), and with a meminfo file that is not made again (no
 // resume at all).
-test("memory and niceness are told the same after a pause, to programs from before it, too", async () => {
+test("/proc/meminfo and niceness are the same after a pause, also for programs from before it", async () => {
   const paused = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const look = "head -1 /proc/meminfo; nice";
   await paused.commands.run(`while read -r _; do ${look}; done > looked`, {
@@ -199,7 +199,7 @@ test("a program that takes more memory than there is dies, and the sandbox lives
   expect(await greedy.kill()).toBe(true);
 });
 
-test("the sandbox tells a program where it is", async () => {
+test("environment variables and files name the sandbox and its template", async () => {
   const { templateId } = await sandbox.getInfo();
   expect(await shell('echo "$E2B_SANDBOX $E2B_SANDBOX_ID $E2B_TEMPLATE_ID"')).toBe(
     `true ${sandbox.sandboxId} ${templateId}`,
@@ -222,7 +222,7 @@ test("the guest takes no memory by huge pages", async () => {
   expect(flags).not.toMatch(/ hg\b/);
 });
 
-test("only processes of the sandbox are seen, and a dead one leaves no zombie", async () => {
+test("a process sees only processes of its sandbox, and a dead one leaves no zombie", async () => {
   const processes = await shell("ps -eo args --no-headers");
   expect(processes).not.toContain("main.ts");
   expect(processes.split("\n").length).toBeLessThan(30);

@@ -37,7 +37,7 @@ describe("a private sandbox", () => {
     await startService(sandbox, "web-service", WEB, "127.0.0.1");
   });
 
-  test("lets a request pass with its token, which the service sees, and none without", async () => {
+  test("accepts requests with its token, which the service sees, and rejects others", async () => {
     const { sandboxId, trafficAccessToken } = sandbox;
     const { headers } = await seenBy(await ask(sandbox, WEB, "/echo", { headers: tokenOf(sandbox) }));
     expect(headers["e2b-traffic-access-token"]).toBe(trafficAccessToken ?? "none");
@@ -56,7 +56,7 @@ describe("a private sandbox", () => {
     expect(await page.text()).toContain("<title>Missing Traffic Access Token</title>");
   });
 
-  test("is woken by who has its token, and by nobody else; the token stays", async () => {
+  test("is resumed by requests with its token only, and keeps the token", async () => {
     await sandbox.pause();
     for (const headers of [{}, { "E2B-Traffic-Access-Token": "guess" }]) {
       const refused = await ask(sandbox, WEB, "/echo", { headers });
@@ -72,10 +72,14 @@ describe("a private sandbox", () => {
   });
 });
 
-test("the runtime of a private sandbox that is not secured is guarded by the same token", async () => {
-  const wanted = { templateID: "base", network: { allowPublicTraffic: false } };
-  const made = await server().call("POST", "/sandboxes", wanted);
-  const { sandboxID, trafficAccessToken, envdAccessToken } = made.body as Record<string, string | null>;
+test("the runtime of a private sandbox without an access token needs the traffic token", async () => {
+  const body = JSON.stringify({ templateID: "base", network: { allowPublicTraffic: false } });
+  const made = await fetch(`${server().url}/sandboxes`, {
+    method: "POST",
+    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
+    body,
+  });
+  const { sandboxID, trafficAccessToken, envdAccessToken } = (await made.json()) as Record<string, string | null>;
   expect([made.status, envdAccessToken]).toEqual([201, null]);
   const at = { sandboxId: sandboxID ?? "" };
   const headers = { "E2B-Traffic-Access-Token": trafficAccessToken ?? "" };
@@ -98,7 +102,7 @@ describe("services are asked", () => {
     await startService(sandbox, "web-service", WEB);
   });
 
-  test("under the masked host, with the one that was asked for beside it", async () => {
+  test("get the masked host, and the requested one in X-Forwarded-Host", async () => {
     const { headers } = await seenBy(await ask(sandbox, WEB, "/echo", { headers: { "X-Forwarded-Host": "forged" } }));
     expect(headers).toMatchObject({
       host: `localhost:${WEB}`,

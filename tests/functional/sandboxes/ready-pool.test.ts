@@ -67,7 +67,7 @@ async function command(...args: string[]): Promise<string> {
   return stdout + stderr;
 }
 
-test("what runs in a snapshot stands still in the ready pool and goes on in the hand of its owner", async () => {
+test("processes of a snapshot are frozen in the ready pool and run after a create", async () => {
   await untilReady(1);
   const original = await Sandbox.create(server().options);
   await original.commands.run("while :; do echo x >> /tmp/steps; sleep 0.02; done", { background: true });
@@ -94,7 +94,7 @@ test("what runs in a snapshot stands still in the ready pool and goes on in the 
   await until("its own are gone", () => waiting().length === 1 && total("target") === 1, FILLED_MS);
 });
 
-test("after a burst the next one is ready: each of it is a sandbox that works, and the operator sees it", async () => {
+test("after a burst of creates the pool serves the next burst, and the operator sees it", async () => {
   await killAll(await burst(BURST));
   await untilReady(MOST);
   expect(total("target")).toBe(MOST);
@@ -111,7 +111,7 @@ test("after a burst the next one is ready: each of it is a sandbox that works, a
   await killAll(sandboxes);
 });
 
-test("when memory is short, they are given back but for what is kept in any case, and creates go on", async () => {
+test("when memory is short, the pool shrinks to its minimum and creates go on", async () => {
   await using _limit = memoryLimit(64 * 1024 ** 2);
   await until("the others are gone", () => waiting().length === 1 && total("target") === 1, FILLED_MS);
   const [sandbox] = await burst(1);
@@ -119,7 +119,7 @@ test("when memory is short, they are given back but for what is kept in any case
   await sandbox?.kill();
 });
 
-test("what stands still in the ready pool of a server that is killed is gone after the next start", async () => {
+test("the next server removes frozen ready sandboxes of a killed server", async () => {
   const folder = folderNamed("shelf-killed");
   const first = await startServer(folder, { SANDLOT_READY: "2" });
   const own = new DataFolder(folder);

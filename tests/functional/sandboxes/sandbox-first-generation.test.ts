@@ -63,7 +63,7 @@ async function expectGoneAtOnce(sandboxID: string): Promise<void> {
   }
 }
 
-test("create answers every field of the specification, and read every field of the record", async () => {
+test("create and read return every field of the specification", async () => {
   const { status, body } = await call("POST", "/sandboxes", { templateID: "base" });
   expect(status).toBe(201);
   expect(body).toEqual({
@@ -122,7 +122,7 @@ test("with secure true the runtime opens to the token only", async () => {
   await call("DELETE", `/sandboxes/${sandboxID}`);
 });
 
-test("a sandbox lives 15 seconds when nothing is said", async () => {
+test("a sandbox lives 15 seconds by default", async () => {
   const before = Date.now();
   const { sandboxID } = await create({});
   const endAt = await end(sandboxID);
@@ -137,7 +137,7 @@ timed("a sandbox with a timeout of 0 is made, and ends at once", async () => {
   expect(await runtimeStatus(sandboxID)).toBe(502);
 });
 
-test("connect sets the end to exactly what it says, sooner or later", async () => {
+test("connect sets the end to the given number of seconds from now", async () => {
   const { sandboxID, envdAccessToken } = await create({ secure: true, timeout: 600 });
   for (const timeout of [30, 1200]) {
     await expectEnd(sandboxID, timeout, async () => {
@@ -165,7 +165,7 @@ timed("set timeout takes any number of seconds from 0", async () => {
   await expectGoneAtOnce(sandboxID);
 });
 
-test("a refresh makes the life longer, never shorter", async () => {
+test("a refresh prolongs the life of a sandbox, never shortens it", async () => {
   const { sandboxID } = await create({ timeout: 10 });
   const refresh = async (body: unknown) => (await call("POST", `/sandboxes/${sandboxID}/refreshes`, body)).status;
   await expectEnd(sandboxID, 15, async () => expect(await refresh({})).toBe(204));
@@ -180,7 +180,7 @@ test("a refresh makes the life longer, never shorter", async () => {
   expect(await refresh({})).toBe(404);
 });
 
-test("an id may carry the client's id after a dash, and what is no id is refused", async () => {
+test("an id may carry the client's id after a dash, and malformed ids are refused", async () => {
   const { sandboxID } = await create({});
   const { body } = await call("GET", `/sandboxes/${sandboxID}-6532622b`);
   expect(body).toMatchObject({ sandboxID });

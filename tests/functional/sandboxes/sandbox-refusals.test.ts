@@ -40,7 +40,7 @@ test.each<{ asked: string; named: string; options: SandboxOpts }>([
   expect(await Sandbox.list(server().options).nextItems()).toEqual([]);
 });
 
-test("a command in a folder that does not exist or is closed, or for nobody, is refused before it starts", async () => {
+test("a command in a missing or closed folder, or for an unknown user, is refused before it starts", async () => {
   const sandbox = await Sandbox.create(server().options);
   const nowhere = await refusalOf(sandbox.commands.run("true", { cwd: "/no/such/folder" }));
   expect(nowhere).toBeInstanceOf(InvalidArgumentError);

@@ -56,7 +56,7 @@ test.each(
   await service.kill();
 });
 
-test("the host name that the client makes is the one that works, in any domain and with any port", async () => {
+test("the client's host name works in any domain and with any port", async () => {
   for (const host of [sandbox.getHost(WEB), `${hostOf(WEB)}:1234`, `${WEB}-${sandbox.sandboxId}-6532622b.other.test`]) {
     const { status, body } = await rawRequest(server().url, { target: "/echo", host });
     expect(status).toBe(200);
@@ -81,7 +81,7 @@ test.each([
   expect(JSON.parse(body).url).toBe(arrives);
 });
 
-test("32 MiB go in whole, streamed or not", async () => {
+test("32 MiB arrive unchanged, streamed or not", async () => {
   const data = new Uint8Array(32 * 1024 * 1024).map((_, at) => (at * 7 + (at >> 12)) & 255);
   const sha256 = new Bun.CryptoHasher("sha256").update(data).digest("hex");
   for (const body of [data, new Blob([data]).stream()]) {
@@ -92,7 +92,7 @@ test("32 MiB go in whole, streamed or not", async () => {
   }
 });
 
-test("a stream of events arrives piece by piece", async () => {
+test("server-sent events arrive one by one", async () => {
   const events = await ask(WEB, "/events");
   expect(events.headers.get("content-type")).toBe("text/event-stream");
   const reader = (events.body as ReadableStream<Uint8Array>).getReader();
@@ -132,7 +132,7 @@ async function openSocket(port: number, path: string, protocols: string[] = []) 
   return { socket, message, closed: closed.promise };
 }
 
-test.each(["0.0.0.0", "127.0.0.1"])("a WebSocket server bound to %s gives back what it gets", async (bind) => {
+test.each(["0.0.0.0", "127.0.0.1"])("a WebSocket server bound to %s echoes messages", async (bind) => {
   const port = nextPort++;
   const service = await startService(sandbox, "websocket-echo", port, bind);
   const { socket, message, closed } = await openSocket(port, "/chat?room=1");
@@ -148,7 +148,7 @@ test.each(["0.0.0.0", "127.0.0.1"])("a WebSocket server bound to %s gives back w
   await service.kill();
 });
 
-test("what is connected to a sandbox breaks when it is killed, and its address is gone", async () => {
+test("a kill breaks connections to a sandbox, and its URL is 502 afterwards", async () => {
   const doomed = await Sandbox.create(server().options);
   await startService(doomed, "web-service", WEB);
   const toDoomed = { headers: { Host: `${WEB}-${doomed.sandboxId}.anything.test` } };

@@ -15,7 +15,7 @@ async function templates(...args: string[]): Promise<string[]> {
   return result.stdout.trim().split("\n");
 }
 
-test("shows what is built in, and a snapshot with what it takes on the disk", async () => {
+test("lists built-in templates, and snapshots with their size on the disk", async () => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.commands.run("head --bytes 20M /dev/urandom > /home/user/noise && sync");
   await sandbox.createSnapshot({ ...server().options, name: "shown" });

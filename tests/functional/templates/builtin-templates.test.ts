@@ -46,7 +46,7 @@ afterAll(async () => {
 
 const create = () => Sandbox.create("pocket", server.optionsWith());
 
-test("the first create is told to come again; once it is built, sandboxes begin with what runs in it", async () => {
+test("the first create is 503 while the template is built; then sandboxes start with its running service", async () => {
   const refused = await create().catch((error: Error) => error);
   expect(refused).toMatchObject({ name: "ServiceBusyError", statusCode: 503 });
   expect((refused as Error).message).toMatch(/template "pocket" is being built \(build [0-9a-f-]{36}, \d+ s so far/);

@@ -45,7 +45,7 @@ beforeAll(async () => {
 });
 
 describe("a template of files, commands, variables, a user and a folder", () => {
-  test("is what its sandboxes begin with, under each of its tags", async () => {
+  test("is the start of its sandboxes, under each of its tags", async () => {
     const line =
       "id -un; pwd; echo $GREETING; echo $BOTH; cat /opt/made; python3 /srv/app/main.py; stat -c %U /srv/app";
     const said = ["builder", "/home/builder/site", "hello", "/home/user:x", "made", "hello", "root"].join("\n");
@@ -53,24 +53,24 @@ describe("a template of files, commands, variables, a user and a folder", () => 
     expect(await inside("first:stable", "cat /srv/app/deep/data.txt")).toBe("data");
   });
 
-  test("has the size that was asked for", async () => {
+  test("has the requested size", async () => {
     const sandbox = await Sandbox.create("first:v1", server().options);
     expect(await sandbox.getInfo()).toMatchObject({ cpuCount: 1, memoryMB: 512 });
     await sandbox.kill();
   });
 
-  test("told its log while it was built, step by step", () => {
+  test("sends its log to the client while it is built", () => {
     expect(messages(heard)).toContain("data");
     expect(heard.every(({ timestamp }) => timestamp instanceof Date)).toBe(true);
   });
 
-  test("is what another one can be built on, with its user and variables", async () => {
+  test("is a base for other templates, with its user and variables", async () => {
     const second = Template().fromTemplate("first:v1").runCmd("echo $GREETING > mine");
     await Template.build(second, "second", server().options);
     expect(await inside("second", "id -un; pwd; cat mine /opt/made")).toBe("builder\n/home/builder/site\nhello\nmade");
   });
 
-  test("is there for those who ask, and gone when it was deleted", async () => {
+  test("exists until it is deleted", async () => {
     expect(await Template.exists("first:v1", server().options)).toBe(true);
     expect(await Template.exists("first:other", server().options)).toBe(false);
     await Template.build(Template().fromTemplate("base"), "short", server().options);

@@ -37,7 +37,7 @@ async function there(): Promise<Listed[]> {
 }
 
 describe("e2b template", () => {
-  test("list shows what was built", async () => {
+  test("list shows built templates", async () => {
     const [json, shown] = await Promise.all([cli.template(["list", "--format", "json"]), cli.template(["list"])]);
     expect(own(JSON.parse(json.stdout))).toMatchObject([
       { templateID: templateId, aliases: ["listed"], cpuCount: 1, public: false, buildStatus: "ready" },
@@ -48,7 +48,7 @@ describe("e2b template", () => {
     expect(shown.stdout).toMatch(/Public.*code-interpreter-v1/);
   });
 
-  test("publish and unpublish change who can use it", async () => {
+  test("publish and unpublish change whether other teams can use it", async () => {
     expect((await cli.template(["publish", templateId, "--yes"])).exitCode).toBe(0);
     expect(await there()).toMatchObject([{ public: true }]);
     expect((await cli.template(["unpublish", templateId, "--yes"])).exitCode).toBe(0);

@@ -16,7 +16,7 @@ async function output(sandbox: Sandbox, command: string): Promise<string> {
   return (await sandbox.commands.run(command)).stdout.trim();
 }
 
-test("are there for every user, at several paths, and shared by all who have them", async () => {
+test("volumes are mounted at several paths for every user and shared between sandboxes", async () => {
   const [one, two] = [await volumes.make(), await volumes.make()];
   await one.writeFile("/from-outside", "hello", volumes.at);
   const volumeMounts = { "/mnt/one": one, "/srv/deep/two": two.name };
@@ -35,7 +35,7 @@ test("are there for every user, at several paths, and shared by all who have the
   expect(await two.readFile("/from-inside", volumes.at)).toBe("worldmore\n");
 });
 
-test("stay over pause, resume, fork and snapshot, with what is open on them", async () => {
+test("volumes and files open on them survive pause, resume, fork and snapshot", async () => {
   const volume = await volumes.make();
   const sandbox = await mounted(volume);
   await sandbox.commands.run("cd /mnt/data && exec 3>>log && while sleep 0.05; do echo tick >&3; done", {
@@ -69,7 +69,7 @@ test("stay over pause, resume, fork and snapshot, with what is open on them", as
 });
 
 describe("are not deleted", () => {
-  test("while a sandbox runs or is paused, or a snapshot has them; and the refusal says who", async () => {
+  test("while a sandbox or a snapshot uses them; the refusal names it", async () => {
     const { options } = server();
     const volume = await volumes.make();
     const sandbox = await mounted(volume);

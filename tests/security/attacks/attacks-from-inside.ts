@@ -51,10 +51,7 @@ const KERNEL: Attack[] = [
     underRunsc: "settings belong to gVisor's kernel and end with the sandbox",
     tests: [
       [HOSTILE_ROOT, "an image with links in place of what is mounted and hidden"],
-      [
-        "tests/functional/host/doctor.test.ts",
-        "what is missing is broken, with the exact fix, and the exit code says so",
-      ],
+      ["tests/functional/host/doctor.test.ts", "a missing program is broken, with the exact fix and exit code 1"],
     ],
   },
   {
@@ -183,10 +180,7 @@ const RESOURCES: Attack[] = [
         "connections of a sandbox are bounded, and an ended one frees its place",
       ],
       ["src/egress/program/relay-limits.test.ts", "a connection that does not name its target in time is closed"],
-      [
-        "tests/functional/volumes/volume-content.test.ts",
-        "a download that nobody reads to its end holds up none after it",
-      ],
+      ["tests/functional/volumes/volume-content.test.ts", "an abandoned download does not delay the next ones"],
       ["tests/security/machine-limits.test.ts", "has so many terminals and no more, and others have theirs"],
       [
         "tests/security/alone/sandbox-quotas.test.ts",
@@ -200,7 +194,7 @@ const RESOURCES: Attack[] = [
     either: true,
     name: "Archive and layer bombs",
     tests: [
-      [FETCH, "that would grow without end fill no more than a disk of their own"],
+      [FETCH, "that grow without end fill only their own disk"],
       ["src/guest/files/files.root.test.ts", "256 MiB out of a small gzip body"],
       ["src/control/builds/uploads.test.ts", "what is too large without having said so"],
       ["src/builder/registry/manifest.test.ts", "what is no image, or too large a one, is refused with the reason"],

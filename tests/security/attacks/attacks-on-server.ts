@@ -29,7 +29,7 @@ const FILES: Attack[] = [
       [SWAPS, "opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it"],
       ["tests/security/hostile-volume.test.ts", "who looks into a volume"],
     ],
-    behindRunsc: [["tests/functional/isolation/runsc-volumes.test.ts", "who looks into a volume of theirs"]],
+    behindRunsc: [["tests/functional/isolation/runsc-volumes.test.ts", "reads of a volume under attack"]],
   },
   {
     number: 22,
@@ -80,7 +80,7 @@ const FILES: Attack[] = [
     name: "Checkpoints that were changed, or come from a tenant",
     tests: [
       ["src/sandbox/checkpoint/image-files.test.ts", "%s is refused when a bit of it is another"],
-      ["tests/functional/host/pause.test.ts", "of a checkpoint that has decayed on disk is refused"],
+      ["tests/functional/host/pause.test.ts", "of a checkpoint that is damaged on disk is refused"],
     ],
     behindRunsc: [
       [RUNSC, "a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it"],
@@ -282,14 +282,8 @@ const TENANCY: Attack[] = [
     name: "Builds: their isolation, their cache, layers of another team",
     tests: [
       ["src/builder/layer-key.test.ts", "whatever differs, differs in the key"],
-      [
-        "tests/functional/host/build.test.ts",
-        "are run again for another owner, on another disk, or when they are to be",
-      ],
-      [
-        "tests/functional/host/build.test.ts",
-        "root in a sandbox that takes the guest's place ends its own build, and nothing else",
-      ],
+      ["tests/functional/host/build.test.ts", "are run again for another owner, on another disk, or with force"],
+      ["tests/functional/host/build.test.ts", "a step that replaces the guest fails its own build only"],
       ["tests/functional/host/fetched-blobs.test.ts", "what a repository has sent is there for it, and for no other"],
     ],
   },
@@ -373,15 +367,12 @@ const RELIABILITY: Attack[] = [
       ],
       [
         "tests/functional/sandboxes/impatient-clients.test.ts",
-        "who stops waiting for a command leaves it running, and can follow it again",
+        "a command runs on when its client disconnects, and clients can follow it again",
       ],
-      [
-        "tests/functional/volumes/volume-content.test.ts",
-        "a download that nobody reads to its end holds up none after it",
-      ],
+      ["tests/functional/volumes/volume-content.test.ts", "an abandoned download does not delay the next ones"],
       ["src/cli/slow-clients.test.ts", "a connection without a complete head in time is closed"],
     ],
-    behindRunsc: [[RUNSC, "leaves a command running that nobody waits for, to be followed again"]],
+    behindRunsc: [[RUNSC, "leaves a command running when its client disconnects, and lets clients follow it again"]],
     open: "ten GiB over hours are not tested",
   },
   {
