@@ -169,21 +169,9 @@ const CONTRACT_PACKAGES: ReadonlySet<string> = new Set(["zod", "@bufbuild/protob
 
 /** Starting programs and calling the kernel, by oneself or through the one file that loads the C library. */
 const PRIVILEGED = /\bbun:ffi\b|\bc-library\.ts\b|\bBun\.(?:spawn|spawnSync|\$)|\bchild_process\b/;
-const PRIVILEGED_MODULES: readonly string[] = [
-  "system",
-  "images",
-  "egress",
-  "sandbox",
-  "builder",
-  "host",
-  "setup",
-  "tls",
-  "edge/splice",
-  "guest",
-  "interpreter",
-  "mcp",
-  "cli",
-];
+const PRIVILEGED_MODULES: readonly string[] = list(
+  "system images egress sandbox builder host setup tls edge/splice guest interpreter mcp cli",
+);
 const LOADING = /\bdlopen\b/;
 const LOADER = "src/base/c-library.ts";
 

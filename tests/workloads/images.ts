@@ -11,26 +11,14 @@ const TEST_FILE = "tests/workloads/workloads.test.ts";
 /** Of every sandbox's life: a shell, an owner, tools to look around with. */
 const COMMON = ["bash", "sudo", "passwd", "login", "ca-certificates", "curl", "procps", "python3"];
 
+const PROGRAMS =
+  "python3-numpy python3-ipykernel python3-jupyter-client nodejs gcc libc6-dev make git sqlite3 " +
+  "redis-server postgresql tmux gdb iputils-ping";
+
 const WORKLOADS = {
   image: "workloads-1",
   title: "the image of the workloads' tests (Debian, a minute or two)",
-  packages: [
-    ...COMMON,
-    "python3-numpy",
-    "python3-ipykernel",
-    "python3-jupyter-client",
-    "nodejs",
-    "gcc",
-    "libc6-dev",
-    "make",
-    "git",
-    "sqlite3",
-    "redis-server",
-    "postgresql",
-    "tmux",
-    "gdb",
-    "iputils-ping",
-  ],
+  packages: [...COMMON, ...PROGRAMS.split(" ")],
 };
 
 const CHROMIUM = {

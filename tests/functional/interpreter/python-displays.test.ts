@@ -157,46 +157,26 @@ test("what a display is given is made JSON that everybody reads", async () => {
   expect(results[0]?.json as unknown).toEqual({ 1: null, s: [2] });
 });
 
-const RESISTING = [
-  {
-    object: "whose HTML raises",
-    body: "def _repr_html_(self): raise ValueError('no')",
-    text: "<__main__.Odd",
-    error: "ValueError",
-  },
-  {
-    object: "whose bundle raises",
-    body: "def _repr_mimebundle_(self, **_): raise ValueError('no')",
-    text: "<__main__.Odd",
-    error: "ValueError",
-  },
-  {
-    object: "whose text raises",
-    body: "def __repr__(self): raise ValueError('no')",
-    text: undefined,
-    error: "ValueError",
-  },
-  {
-    object: "whose HTML is a number",
-    body: "def _repr_html_(self): return 1",
-    text: "<__main__.Odd",
-    error: undefined,
-  },
-  {
-    object: "that says to be of another class",
-    body: "__class__ = property(lambda self: __import__('pandas').DataFrame)\n  def __repr__(self): return 'odd'",
-    text: "odd",
-    error: undefined,
-  },
-  {
-    object: "that has an answer to everything",
-    body: "def __getattr__(self, name): return lambda *_, **__: 1\n  def __repr__(self): return 'odd'",
-    text: "odd",
-    error: undefined,
-  },
+const RESISTING: readonly [object: string, body: string, text: string | undefined, error: string | undefined][] = [
+  ["whose HTML raises", "def _repr_html_(self): raise ValueError('no')", "<__main__.Odd", "ValueError"],
+  ["whose bundle raises", "def _repr_mimebundle_(self, **_): raise ValueError('no')", "<__main__.Odd", "ValueError"],
+  ["whose text raises", "def __repr__(self): raise ValueError('no')", undefined, "ValueError"],
+  ["whose HTML is a number", "def _repr_html_(self): return 1", "<__main__.Odd", undefined],
+  [
+    "that says to be of another class",
+    "__class__ = property(lambda self: __import__('pandas').DataFrame)\n  def __repr__(self): return 'odd'",
+    "odd",
+    undefined,
+  ],
+  [
+    "that has an answer to everything",
+    "def __getattr__(self, name): return lambda *_, **__: 1\n  def __repr__(self): return 'odd'",
+    "odd",
+    undefined,
+  ],
 ];
 
-test.each(RESISTING)("an object $object ends in a result or an error", async ({ body, text, error }) => {
+test.each(RESISTING)("an object %s gives a result or an error", async (_object, body, text, error) => {
   const got = await interpreter().runCode(`class Odd:\n  ${body}\nOdd()`);
   expect(got.error?.name).toBe(error);
   if (text === undefined) expect(got.results).toEqual([]);

@@ -108,14 +108,3 @@ test("two servers live side by side, and taking one down leaves the other as it 
   const settingsAfter = settingsNow();
   for (const [name, before] of settingsBefore) expect(settingsAfter.get(name)).toBeLessThanOrEqual(before);
 });
-
-test("data survives taking down: the key still works, ended sandboxes are gone", async () => {
-  const data = folder("data");
-  const first = await startServer(data, { SANDLOT_READY: "0" });
-  await Sandbox.create({ ...first.options, timeoutMs: 600_000 });
-  await tearDownServer(data);
-  const second = await startServer(data, { SANDLOT_READY: "0" });
-  expect(second.apiKey).toBe(first.apiKey);
-  expect(await Sandbox.list({ ...second.options }).nextItems()).toEqual([]);
-  await second.stop();
-});
