@@ -4,6 +4,7 @@ import { chownSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFile
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { systemClock } from "../../../src/base/clock.ts";
+import { timed } from "../../../src/base/testing/timed.ts";
 import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
 import type { BuildOutcome, BuildStep, RegistryCredentials } from "../../../src/contract/internal/host.ts";
 import { ociImage, ociIndex, push, writeLayout } from "../../../src/host/testing/oci-image.ts";
@@ -269,7 +270,7 @@ describe("a registry that does wrong", () => {
     expect(await failed).toMatch(reason);
   });
 
-  test("does not delay the cancellation of a build", async () => {
+  timed("does not delay the cancellation of a build", async () => {
     const from = { kind: "registry", image: `${bad.name}/hangs:1`, credentials: null } as const;
     const request = requestOf([], { from });
     await asked();

@@ -42,8 +42,12 @@ function membersOf(cgroup: string): string[] {
 }
 
 async function untilCriuWaits(): Promise<number[]> {
-  await until("a CRIU waits", () => waitingCrius().length > 0);
-  return waitingCrius();
+  let waiting: number[] = [];
+  await until("a CRIU waits", () => {
+    waiting = waitingCrius();
+    return waiting.length > 0;
+  });
+  return waiting;
 }
 
 describe("while it is paused", () => {

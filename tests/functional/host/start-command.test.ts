@@ -10,6 +10,7 @@ import { MachineOfFile } from "../../support/machine-of-file.ts";
 import { SERVICE_PORT } from "../../support/memory-service.ts";
 import { until } from "../../support/until.ts";
 
+const TRIES = 20;
 /** Long enough for a shell that fails at once, on a busy machine. */
 const here = new MachineOfFile("start", { builds: { readyDefaultMs: 2_000 } });
 /** A machine with a short timeout, for commands that never become ready. */
@@ -83,7 +84,8 @@ describe("what a start command started", () => {
 
   test("is kept anew when the template that had it goes while a build like it is under way", async () => {
     // On a busy machine it may be over before it was seen: then once more.
-    for (let wasSeen = false; !wasSeen; ) {
+    for (let [wasSeen, tries] = [false, 0]; !wasSeen; tries++) {
+      expect(tries).toBeLessThan(TRIES);
       const { checkpoint: known } = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
       let isOver = false;
       const again = build(here.machine, requestOf(steps, { start })).finally(() => {
