@@ -1,4 +1,4 @@
-/** The interpreter in secured, private and open sandboxes, and in one that is killed while code runs. */
+/** Sandboxes of the interpreter: secured, private, open, and killed while code runs. */
 import { expect, test } from "bun:test";
 import { Sandbox } from "@e2b/code-interpreter";
 import { templateServer } from "../../support/template-server.ts";
@@ -37,4 +37,13 @@ test("a sandbox that is killed while code runs in it breaks the stream, and the 
     "TimeoutError",
     expect.stringContaining("killed while the request was in progress"),
   ]);
+});
+
+test("sandboxes of the interpreter have the default user, the packages and the template's id", async () => {
+  const sandbox = await Sandbox.create(server().options);
+  const { stdout } = await sandbox.commands.run(
+    "id -un; pwd; grep TEMPLATE_ID /.e2b; python3 -c 'import numpy, pandas, matplotlib; print(numpy.arange(3).sum())'",
+  );
+  expect(stdout).toBe("user\n/home/user\nTEMPLATE_ID=sandlotinterpreter00\n3\n");
+  await sandbox.kill();
 });

@@ -32,28 +32,6 @@ test("without options it is a running base sandbox that ends after five minutes"
   await sandbox.kill();
 });
 
-test("a template can be named by its alias, with its tag, in capitals, or by its id", async () => {
-  const byAlias = await Sandbox.create("base", server().options);
-  const { templateId } = await byAlias.getInfo();
-  for (const name of ["base:default", "BASE", templateId]) {
-    const sandbox = await Sandbox.create(name, server().options);
-    expect((await sandbox.getInfo()).templateId).toBe(templateId);
-    await sandbox.kill();
-  }
-  await byAlias.kill();
-});
-
-test("the asked time, metadata and internet setting are kept, and parts of a second count as a whole one", async () => {
-  const metadata = { user: "ada", "strange key & = é": "value with spaces, 100 % and ünïcode" };
-  const options = { timeoutMs: 12_345, metadata, allowInternetAccess: false };
-  const sandbox = await Sandbox.create({ ...server().options, ...options });
-  const info = await sandbox.getInfo();
-  expect(info.endAt.getTime() - info.startedAt.getTime()).toBe(13_000);
-  expect(info.metadata).toEqual(metadata);
-  expect(info.allowInternetAccess).toBe(false);
-  await sandbox.kill();
-});
-
 test("variables given at creation are in every process", async () => {
   const value = "two words, a \"quote\", a $sign, a 'tick' and\na new line";
   const sandbox = await Sandbox.create({ ...server().options, envs: { GREETING: value, EMPTY: "" } });
