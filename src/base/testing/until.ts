@@ -1,6 +1,8 @@
-/** Polls a condition that no event announces, and fails after a timeout. */
+/** Waits for what no event announces, and fails after a timeout. */
 const ASK_AGAIN_MAX_MS = 20;
-const WITHIN_MS = 60_000;
+/** Long, because no promise about time is tested with it. */
+const WITHIN_MS = 120_000;
+const STILL_MS = 200;
 
 type Condition = () => boolean | Promise<boolean>;
 
@@ -17,4 +19,15 @@ export async function until(what: string | (() => string), isSo: Condition, with
 /** For a self-explanatory condition: the failure shows its source. */
 export async function untilTrue(isSo: Condition, withinMs?: number): Promise<void> {
   await until(String(isSo), isSo, withinMs);
+}
+
+/** Resolves with a count that has grown and then stayed the same for a moment: nothing else shows its end. */
+export async function untilStill(count: () => number): Promise<number> {
+  let before = 0;
+  await until("a count stays as it is", async () => {
+    before = count();
+    await Bun.sleep(STILL_MS);
+    return before > 0 && count() === before;
+  });
+  return before;
 }

@@ -13,11 +13,6 @@ const PORT = 8000;
 const NEIGHBOUR_MAX_MS = 3_000;
 const AUTO_PAUSE = { onTimeout: "pause", autoResume: true } as const;
 
-async function post(path: string, body: unknown): Promise<Response> {
-  const headers = { "x-api-key": server().apiKey, "content-type": "application/json" };
-  return await fetch(`${server().url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
-}
-
 /** The status of a request to the runtime, with this token if one is given. */
 async function runtimeStatus({ sandboxId }: Sandbox, path: string, token?: string): Promise<number> {
   const address = { "e2b-sandbox-id": sandboxId, "e2b-sandbox-port": "49983" };
@@ -103,7 +98,9 @@ test("a pause or a resume without memory is a reboot with the same files", async
     expect(await sandbox.commands.list()).toEqual([]);
   };
   await sandbox.pause();
-  expect((await post(`/sandboxes/${sandbox.sandboxId}/connect`, { timeout: 60, memory: false })).status).toBe(201);
+  expect(
+    (await server().call("POST", `/sandboxes/${sandbox.sandboxId}/connect`, { timeout: 60, memory: false })).status,
+  ).toBe(201);
   await expectReboot();
   await sandbox.pause({ keepMemory: false });
   await sandbox.connect({ timeoutMs: 60_000 });
@@ -114,10 +111,10 @@ test("a pause or a resume without memory is a reboot with the same files", async
 test("a resume returns a new token, and earlier tokens stay valid", async () => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.pause();
-  const answer = await post(`/sandboxes/${sandbox.sandboxId}/resume`, { timeout: 60 });
+  const answer = await server().call("POST", `/sandboxes/${sandbox.sandboxId}/resume`, { timeout: 60 });
   expect(answer.status).toBe(201);
-  const { envdAccessToken } = (await answer.json()) as { envdAccessToken: string };
-  expect((await post(`/sandboxes/${sandbox.sandboxId}/resume`, { timeout: 60 })).status).toBe(409);
+  const { envdAccessToken } = answer.body as { envdAccessToken: string };
+  expect((await server().call("POST", `/sandboxes/${sandbox.sandboxId}/resume`, { timeout: 60 })).status).toBe(409);
   expect(await runtimeStatus(sandbox, "/metrics", envdAccessToken)).toBe(200);
   expect(await runtimeStatus(sandbox, "/metrics", `${envdAccessToken}x`)).toBe(401);
   expect((await sandbox.commands.run("echo old token")).stdout).toBe("old token\n");

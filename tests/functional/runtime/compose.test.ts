@@ -22,7 +22,7 @@ const compose = (source_paths: string[], destination: string, more: Record<strin
   runtime("/files/compose", { method: "POST", body: JSON.stringify({ source_paths, destination, ...more }) });
 const shell = async (script: string) => (await sandbox.commands.run(script, { timeoutMs: 60_000 })).stdout;
 
-test("parts become one file of the user's, in their order, and are gone", async () => {
+test("compose joins parts in order into one file of the user, and removes them", async () => {
   await sandbox.files.writeFiles(["one", "two", "three"].map((path) => ({ path: `parts/${path}`, data: `<${path}>` })));
   const answer = await compose(["parts/three", "~/parts/one", "/home/user/parts/two"], "made/whole");
   expect([answer.status, await answer.json()]).toEqual([
@@ -35,7 +35,7 @@ test("parts become one file of the user's, in their order, and are gone", async 
   );
 });
 
-test("a file of the template, a file in memory and a new one are joined across their file systems", async () => {
+test("compose joins files of different file systems", async () => {
   const release = await sandbox.files.read("/etc/os-release");
   await shell("cp /etc/os-release /dev/shm/part; echo new > fresh");
   expect((await compose(["/usr/lib/os-release", "/dev/shm/part", "fresh"], "joined")).status).toBe(200);
@@ -72,13 +72,10 @@ async function healthWhileComposing(parts: string[], destination: string): Promi
 }
 
 // Seen to fail with copy_file_range called on the event loop's thread: three answers of few took 256 to 751 ms.
-timed(
-  "a part longer than one call of the kernel copies, and one more, are joined while the sandbox answers",
-  async () => {
-    await shell("rm -f very-long; fallocate -l 2049M long; echo begin > first; echo end > last");
-    expect((await healthWhileComposing(["first", "long", "last"], "very-long"))[0]).toBeLessThan(1000);
-    expect(await shell("stat -c %s very-long; head -c 6 very-long; tail -c 4 very-long; rm very-long")).toBe(
-      `${2049 * 1024 * 1024 + 10}\nbegin\nend\n`,
-    );
-  },
-);
+timed("compose joins a part of 2.2 GB while the sandbox stays responsive", async () => {
+  await shell("rm -f very-long; fallocate -l 2049M long; echo begin > first; echo end > last");
+  expect((await healthWhileComposing(["first", "long", "last"], "very-long"))[0]).toBeLessThan(1000);
+  expect(await shell("stat -c %s very-long; head -c 6 very-long; tail -c 4 very-long; rm very-long")).toBe(
+    `${2049 * 1024 * 1024 + 10}\nbegin\nend\n`,
+  );
+});

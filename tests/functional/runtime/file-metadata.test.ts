@@ -52,7 +52,7 @@ test.each([
   ["as a form", {}],
   ["as plain bytes", { useOctetStream: true }],
   ["compressed", { gzip: true }],
-])("through the SDK, sent %s, it is answered, kept, shown and moved", async (_, options) => {
+])("metadata sent %s is returned, stored, listed and moved with its file", async (_, options) => {
   const metadata = { origin: "agent 7, step 3", "two-words": "a=b; c" };
   const written = await sandbox.files.write("by-sdk", "x", { ...options, metadata: { ...metadata, Upper: "Case" } });
   const kept = { ...metadata, upper: "Case" };
@@ -72,7 +72,7 @@ test("through the SDK it goes to every file of one call", async () => {
   for (const { path } of files) expect((await sandbox.files.getInfo(path)).metadata).toEqual({ batch: "9" });
 });
 
-test("what programs set is shown, also of a folder and of a file of the template", async () => {
+test("metadata set by programs is shown, also of folders and of files of the template", async () => {
   const set = (path: string) => `python3 -c 'import os; os.setxattr("${path}", "user.e2b.by", b"program")'`;
   await sandbox.commands.run(
     `mkdir folder; ${set("folder")}; sudo ${set("/etc/hostname")}; sudo ${set("/etc/debian_version")}`,

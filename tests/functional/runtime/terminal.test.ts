@@ -51,7 +51,7 @@ async function type(terminal: CommandHandle, text: string): Promise<void> {
   await sandbox.pty.sendInput(terminal.pid, new TextEncoder().encode(text));
 }
 
-test("what is typed is echoed and done", async () => {
+test("a terminal echoes typed commands and runs them", async () => {
   const { terminal, screen } = await open();
   await type(terminal, "echo $((6 * 7)) and $(whoami)\n");
   await screen.read(/echo \$\(\(6 \* 7\)\) and \$\(whoami\)\r\n/);
@@ -71,7 +71,7 @@ test("programs see a terminal with colours and UTF-8, and the user's own variabl
   await terminal.kill();
 });
 
-test("it has the asked size, and a new one when that changes, which programs are told", async () => {
+test("a terminal has the requested size, and programs get SIGWINCH when a client resizes it", async () => {
   const { terminal, screen } = await open();
   await type(terminal, "stty size\n");
   await screen.read(/\r\n24 80\r\n/);
@@ -103,7 +103,7 @@ test("it opens as another user and in another folder", async () => {
   await terminal.kill();
 });
 
-test("its shell's exit code is its own", async () => {
+test("a terminal ends with the exit code of its shell", async () => {
   const { terminal } = await open();
   await type(terminal, "exit 3\n");
   expect(await refusalOf(terminal.wait())).toMatchObject({ exitCode: 3 });

@@ -37,7 +37,7 @@ async function instances(): Promise<number> {
 }
 const sandboxRoot = async (script: string) => (await sandbox.commands.run(script, { user: "root" })).stdout;
 
-test("what happens in a directory is told, in order", async () => {
+test("a watch reports events of a directory in order", async () => {
   await shell("mkdir plain");
   const plain = await watch("plain");
   await shell("cd plain && echo x > f && chmod 600 f && mv f g && rm g && mkdir last");
@@ -55,7 +55,7 @@ test("what happens in a directory is told, in order", async () => {
   await plain.ended;
 });
 
-test("a directory of the image is watched as well as a new one", async () => {
+test("a watch reports events of a folder of the image", async () => {
   const image = await watch("/usr/local", { recursive: true });
   await sandboxRoot("echo x > /usr/local/bin/tool && rm /usr/local/bin/tool");
   await image.saw(FilesystemEventType.REMOVE, "bin/tool");
@@ -68,7 +68,7 @@ test("a directory of the image is watched as well as a new one", async () => {
 });
 
 // Seen to fail with a reported runtime version of 0.5.7: the SDK refused by itself.
-test("the SDK gets entries with what can still be looked at, and may allow network mounts", async () => {
+test("events carry entries of existing files, and a watch may include network mounts", async () => {
   await shell("mkdir entries");
   const entries = await watch("entries", { includeEntry: true, allowNetworkMounts: true });
   await shell("echo hello > outside-f && mv outside-f entries/f && chmod 640 entries/f && mv entries/f gone-f");

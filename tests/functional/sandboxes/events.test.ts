@@ -47,18 +47,8 @@ function receiver(status: () => number = () => 200) {
   return { url: `http://127.0.0.1:${listener.port}/hook`, received };
 }
 
-async function call(of: TestServer, method: string, path: string, body?: unknown) {
-  const response = await fetch(`${of.url}${path}`, {
-    method,
-    headers: { "X-API-Key": of.apiKey },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
-}
-
 async function addHook(of: TestServer, url: string, events = [CREATED, KILLED]): Promise<string> {
-  const made = await call(of, "POST", "/events/webhooks", { name: "ours", url, events, signatureSecret: SECRET });
+  const made = await of.call("POST", "/events/webhooks", { name: "ours", url, events, signatureSecret: SECRET });
   expect(made.status).toBe(201);
   return made.body.id;
 }
@@ -79,16 +69,16 @@ test("webhooks get signed events of a sandbox's life, and the event list has the
     expect(headers.get("e2b-signature")).toBe(digest);
     expect(headers.get("e2b-webhook-id")).toBe(webhook);
   }
-  const listed = await call(trusting, "GET", `/events/sandboxes/${sandbox.sandboxId}?orderAsc=true`);
+  const listed = await trusting.call("GET", `/events/sandboxes/${sandbox.sandboxId}?orderAsc=true`);
   expect(listed.body.map(({ type }: { type: string }) => type)).toEqual([CREATED, KILLED]);
   expect(listed.body[1].eventData.execution).toMatchObject({ vcpu_count: 2, memory_mb: 1024 });
-  const sent = await call(trusting, "GET", `/events/webhooks/${webhook}/deliveries`);
+  const sent = await trusting.call("GET", `/events/webhooks/${webhook}/deliveries`);
   expect(sent.body.data).toHaveLength(2);
-  const stats = async () => (await call(trusting, "GET", `/events/webhooks/${webhook}/stats`)).body;
+  const stats = async () => (await trusting.call("GET", `/events/webhooks/${webhook}/stats`)).body;
   // A delivery counts once its response is back.
   await until("both are counted", async () => (await stats()).total === 2);
   expect(await stats()).toMatchObject({ total: 2, failed: 0 });
-  expect((await call(trusting, "DELETE", `/events/webhooks/${webhook}`)).status).toBe(200);
+  expect((await trusting.call("DELETE", `/events/webhooks/${webhook}`)).status).toBe(200);
 });
 
 test("the next server sends an event that was recorded before a crash", async () => {
@@ -111,7 +101,7 @@ test("a server sends no event to a name with a private address, and records why;
   const outside = await addHook(guarding(), `http://${OUTSIDE}/hook`, [CREATED]);
   const sandbox = await Sandbox.create(guarding().options);
   const tried = async (id: string) =>
-    (await call(guarding(), "GET", `/events/webhooks/${id}/deliveries`)).body.data[0]?.attempts[0];
+    (await guarding().call("GET", `/events/webhooks/${id}/deliveries`)).body.data[0]?.attempts[0];
   await until(
     "both were tried",
     async () => (await tried(inside)) !== undefined && (await tried(outside)) !== undefined,
@@ -119,6 +109,6 @@ test("a server sends no event to a name with a private address, and records why;
   expect(await tried(inside)).toMatchObject({ success: false, statusCode: null, error: "localhost leads inside" });
   expect(await tried(outside)).toMatchObject({ success: true, statusCode: 200 });
   expect(received).toEqual([]);
-  for (const id of [inside, outside]) await call(guarding(), "DELETE", `/events/webhooks/${id}`);
+  for (const id of [inside, outside]) await guarding().call("DELETE", `/events/webhooks/${id}`);
   await sandbox.kill();
 });

@@ -72,13 +72,11 @@ describe("a private sandbox", () => {
 });
 
 test("the runtime of a private sandbox without an access token needs the traffic token", async () => {
-  const body = JSON.stringify({ templateID: "base", network: { allowPublicTraffic: false } });
-  const made = await fetch(`${server().url}/sandboxes`, {
-    method: "POST",
-    headers: { "X-API-Key": server().apiKey, "Content-Type": "application/json" },
-    body,
+  const made = await server().call("POST", "/sandboxes", {
+    templateID: "base",
+    network: { allowPublicTraffic: false },
   });
-  const { sandboxID, trafficAccessToken, envdAccessToken } = (await made.json()) as Record<string, string | null>;
+  const { sandboxID, trafficAccessToken, envdAccessToken } = made.body as Record<string, string | null>;
   expect([made.status, envdAccessToken]).toEqual([201, null]);
   const at = { sandboxId: sandboxID ?? "" };
   const headers = { "E2B-Traffic-Access-Token": trafficAccessToken ?? "" };

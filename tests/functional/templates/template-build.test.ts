@@ -73,11 +73,7 @@ describe("a template of files, commands, variables, a user and a folder", () => 
     expect(await Template.exists("first:v1", server().options)).toBe(true);
     expect(await Template.exists("first:other", server().options)).toBe(false);
     await Template.build(Template().fromTemplate("base"), "short", server().options);
-    const gone = await fetch(`${server().url}/templates/short`, {
-      method: "DELETE",
-      headers: { "X-API-Key": server().apiKey },
-    });
-    expect(gone.status).toBe(204);
+    expect((await server().call("DELETE", "/templates/short")).status).toBe(204);
     expect(await Template.exists("short", server().options)).toBe(false);
   });
 });

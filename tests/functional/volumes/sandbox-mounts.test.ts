@@ -84,10 +84,8 @@ test("all that is wrong with mounts is said at once, and no sandbox is made", as
       { name: "nada", path: "" },
     ],
   };
-  const headers = { "X-API-Key": server().apiKey };
-  const answer = await fetch(`${server().url}/sandboxes`, { method: "POST", headers, body: JSON.stringify(body) });
-  const { message } = (await answer.json()) as { message: string };
-  expect(answer.status).toBe(400);
+  const refusal = await server().call("POST", "/sandboxes", body);
+  expect(refusal.status).toBe(400);
   for (const said of [
     '[1]: there is no volume "nowhere"',
     '[1]: the path "relative" is not absolute',
@@ -99,7 +97,7 @@ test("all that is wrong with mounts is said at once, and no sandbox is made", as
     '[6]: the path "/" is the system\'s',
     "[7]: its path is empty",
   ]) {
-    expect(message).toContain(said);
+    expect(refusal.body.message).toContain(said);
   }
   expect(await Sandbox.list(options).nextItems()).toEqual([]);
 });
