@@ -41,15 +41,16 @@ export class OneAtATimeByKey {
     }
   }
 
-  /** A turn that lasts until it is disposed of. */
-  async enter(key: string): Promise<Disposable> {
+  /** A turn that lasts until it is disposed of; without a promise if it begins at once. */
+  enter(key: string): Disposable | Promise<Disposable> {
     const [begun, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const turn = { [Symbol.dispose]: over.resolve };
+    const isFree = !this.#lines.has(key);
     void this.run(key, () => {
       begun.resolve();
       return over.promise;
     });
-    await begun.promise;
-    return { [Symbol.dispose]: over.resolve };
+    return isFree ? turn : begun.promise.then(() => turn);
   }
 
   async settled(): Promise<void> {

@@ -169,7 +169,9 @@ export class Machine implements Host {
   async pause(id: string, name: string, options: CheckpointOptions): Promise<void> {
     // Held until the kernel has cleaned up: the next call for this sandbox waits for that, but not this caller.
     using held = new DisposableStack();
-    held.use(await this.#turns.enter(id));
+    const turn = this.#turns.enter(id);
+    // Without an await where possible: the sandbox is unreachable from the start of the call.
+    held.use(turn instanceof Promise ? await turn : turn);
     const running = this.#running.demand(id);
     held.use(this.images.hold(running.record.kind.image));
     this.#running.takeOut(id);
