@@ -2,17 +2,14 @@
 import { described, type Log } from "./log.ts";
 
 export class Background {
-  readonly #log: Log;
   readonly #underWay = new Set<Promise<void>>();
 
-  constructor(log: Log) {
-    this.#log = log;
-  }
+  constructor(private readonly log: Log) {}
 
   /** Starts `work`. Errors are logged under `event` and not passed on. */
   run(event: string, work: () => Promise<void>): void {
     const task = work().catch((error: unknown) => {
-      this.#log.write({ level: "error", event, error: described(error) });
+      this.log.write({ level: "error", event, error: described(error) });
     });
     this.#underWay.add(task);
     void task.finally(() => this.#underWay.delete(task));

@@ -6,16 +6,14 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock } from "./clock.ts";
 
 export class QuietPeriod {
-  readonly #clock: Pick<Clock, "after">;
-  readonly #maxMs: number;
   #underWay = 0;
   #over: PromiseWithResolvers<void> | undefined;
 
   /** No background work is delayed for longer than `maxMs`. */
-  constructor(clock: Pick<Clock, "after">, maxMs: number) {
-    this.#clock = clock;
-    this.#maxMs = maxMs;
-  }
+  constructor(
+    private readonly clock: Pick<Clock, "after">,
+    private readonly maxMs: number,
+  ) {}
 
   /** Foreground work, which a caller waits for. */
   async during<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -36,7 +34,7 @@ export class QuietPeriod {
   async come(): Promise<void> {
     const late = Promise.withResolvers<void>();
     let isLate = false;
-    const timer = this.#clock.after(this.#maxMs, () => {
+    const timer = this.clock.after(this.maxMs, () => {
       isLate = true;
       late.resolve();
     });

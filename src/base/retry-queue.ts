@@ -16,30 +16,27 @@ interface RetryQueueOptions<T> {
 }
 
 export class RetryQueue<T> {
-  readonly #options: RetryQueueOptions<T>;
   /** Bounded by the number of items that callers have. */
   readonly #line: { item: T; retryMs: number }[] = [];
   readonly #retries = new Set<Timer>();
   #workers = 0;
   #closed = false;
 
-  constructor(options: RetryQueueOptions<T>) {
-    this.#options = options;
-  }
+  constructor(private readonly options: RetryQueueOptions<T>) {}
 
   /** Works on the item now. When it throws, a retry is queued. */
   async finish(item: T): Promise<void> {
     try {
-      await this.#options.work(item);
+      await this.options.work(item);
     } catch (error) {
-      this.#retryLater(item, this.#options.retryMinMs, error);
+      this.#retryLater(item, this.options.retryMinMs, error);
       throw error;
     }
   }
 
   /** Queues the items. */
   enqueue(items: readonly T[]): void {
-    const { retryMinMs } = this.#options;
+    const { retryMinMs } = this.options;
     for (const item of items) this.#line.push({ item, retryMs: retryMinMs });
     this.#startWorkers();
   }
@@ -52,7 +49,7 @@ export class RetryQueue<T> {
   }
 
   #retryLater(item: T, delayMs: number, error: unknown): void {
-    const { clock, retryMaxMs, failed } = this.#options;
+    const { clock, retryMaxMs, failed } = this.options;
     failed(item, error);
     if (this.#closed) return;
     const timer = clock.after(delayMs, () => {
@@ -64,17 +61,17 @@ export class RetryQueue<T> {
   }
 
   #startWorkers(): void {
-    while (this.#workers < this.#options.atOnce) {
+    while (this.#workers < this.options.atOnce) {
       const first = this.#line.shift();
       if (first === undefined) return;
       this.#workers++;
-      this.#options.background.run("work in line failed", () => this.#work(first));
+      this.options.background.run("work in line failed", () => this.#work(first));
     }
   }
 
   /** Resolves when the work is done, or after `waitMaxMs`; the work then goes on in the background. */
   async #whileShort(work: Promise<void>): Promise<void> {
-    const { clock, background, waitMaxMs } = this.#options;
+    const { clock, background, waitMaxMs } = this.options;
     if (waitMaxMs === undefined) return await work;
     const over = Promise.withResolvers<void>();
     const timer = clock.after(waitMaxMs, () => {
@@ -88,7 +85,7 @@ export class RetryQueue<T> {
     try {
       for (let next: typeof first | undefined = first; next !== undefined && !this.#closed; next = this.#line.shift()) {
         const { item, retryMs } = next;
-        await this.#whileShort(this.#options.work(item).catch((error) => this.#retryLater(item, retryMs, error)));
+        await this.#whileShort(this.options.work(item).catch((error) => this.#retryLater(item, retryMs, error)));
       }
     } finally {
       this.#workers--;

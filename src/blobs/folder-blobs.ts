@@ -25,14 +25,14 @@ const BLOB_DISK_LOOK_BYTES = 16 * 1024 * 1024;
 export class FolderBlobs implements Blobs {
   readonly #incoming: string;
   readonly #whole: string;
-  readonly #clock: Clock;
-  readonly #freeMinBytes: number;
 
-  private constructor(folder: string, clock: Clock, freeMinBytes: number) {
-    this.#freeMinBytes = freeMinBytes;
+  private constructor(
+    folder: string,
+    private readonly clock: Clock,
+    private readonly freeMinBytes: number,
+  ) {
     this.#incoming = join(folder, "incoming");
     this.#whole = join(folder, "whole");
-    this.#clock = clock;
   }
 
   /** No put leaves less free space on the disk than `freeMinBytes`. */
@@ -51,7 +51,7 @@ export class FolderBlobs implements Blobs {
     const target = this.#pathOf(name);
     const aside = join(this.#incoming, randomUUID());
     try {
-      const bytes = await writeDurably(aside, content, maxBytes, this.#freeMinBytes);
+      const bytes = await writeDurably(aside, content, maxBytes, this.freeMinBytes);
       await this.#makeFolder(dirname(target));
       await this.#stamp(aside);
       await rename(aside, target);
@@ -101,7 +101,7 @@ export class FolderBlobs implements Blobs {
   }
 
   #stamp(path: string): Promise<void> {
-    const now = this.#clock.now() / 1000;
+    const now = this.clock.now() / 1000;
     return utimes(path, now, now);
   }
 

@@ -78,11 +78,9 @@ interface BaseImagesParts {
 const USER = "user";
 
 export class BaseImages {
-  readonly #parts: BaseImagesParts;
   readonly #fetcher: ImageFetcher;
 
-  constructor(parts: BaseImagesParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: BaseImagesParts) {
     const {
       templates = {},
       local = {},
@@ -124,7 +122,7 @@ export class BaseImages {
 
   /** Includes the guest's version: another guest may provision differently. */
   #nameOf({ image }: FetchedImage): string {
-    const { guestFolder } = this.#parts;
+    const { guestFolder } = this.parts;
     return `p${new Bun.CryptoHasher("sha256")
       .update(JSON.stringify([image, guestFolder]))
       .digest("hex")
@@ -132,7 +130,7 @@ export class BaseImages {
   }
 
   async #provision({ image }: FetchedImage, name: string, signal: AbortSignal): Promise<void> {
-    this.#parts.images.demandMountPoints(image, GUEST_MOUNT);
+    this.parts.images.demandMountPoints(image, GUEST_MOUNT);
     await using sandbox = await this.#boot({ image, diskSizeMB: PROVISION_DISK_MB }, "closed", signal);
     await sandbox.program("provision", {
       user: USER,
@@ -141,19 +139,19 @@ export class BaseImages {
       nameserver: NAMESERVER_ADDRESS,
       build: null,
     });
-    await this.#withDisk(sandbox, (disk) => this.#parts.images.add(name, { parent: image, disk, signal }));
+    await this.#withDisk(sandbox, (disk) => this.parts.images.add(name, { parent: image, disk, signal }));
   }
 
   async #bootFetching(signal: AbortSignal): Promise<FetchSandbox> {
     const sandbox = await this.#boot(
-      { image: FETCH_IMAGE, diskSizeMB: this.#parts.options.diskSizeMB ?? FETCH_DISK_MB },
+      { image: FETCH_IMAGE, diskSizeMB: this.parts.options.diskSizeMB ?? FETCH_DISK_MB },
       "open",
       signal,
     );
     return {
       commands: sandbox.commands,
-      open: (ways) => this.#parts.network.grant(sandbox.record.slot, ways),
-      traffic: () => this.#parts.network.traffic(sandbox.record.slot) ?? 0,
+      open: (ways) => this.parts.network.grant(sandbox.record.slot, ways),
+      traffic: () => this.parts.network.traffic(sandbox.record.slot) ?? 0,
       withDisk: (use) => this.#withDisk(sandbox, use),
       [Symbol.asyncDispose]: () => sandbox[Symbol.asyncDispose](),
     };
@@ -173,12 +171,12 @@ export class BaseImages {
       defaultUser: "root",
       defaultWorkdir: "/",
     };
-    return await BuildSandbox.open(this.#parts.sandboxes, { kind, envVars: {}, egress }, signal);
+    return await BuildSandbox.open(this.parts.sandboxes, { kind, envVars: {}, egress }, signal);
   }
 
   /** Passes a temporary clone of the sandbox's disk. */
   async #withDisk({ record }: BuildSandbox, use: (disk: string) => Promise<void>): Promise<void> {
-    const { checkpoints, checkpointing } = this.#parts;
+    const { checkpoints, checkpointing } = this.parts;
     const name = `disk-${record.id}`;
     await checkpointing.write(record, name, { memory: false, temporary: true }, "goes on");
     try {

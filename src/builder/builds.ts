@@ -28,23 +28,21 @@ interface Underway {
 }
 
 export class Builds {
-  readonly #parts: BuildParts;
-  readonly #tell: (id: string, entries: readonly BuildLogEntry[]) => void;
   readonly #underway = new Map<string, Underway>();
   readonly #closing = new AbortController();
   readonly #background = new Background(stderrLog);
   readonly #collecting = new OneAtATime();
 
-  constructor(parts: BuildParts, tell: (id: string, entries: readonly BuildLogEntry[]) => void) {
-    this.#parts = parts;
-    this.#tell = tell;
-  }
+  constructor(
+    private readonly parts: BuildParts,
+    private readonly tell: (id: string, entries: readonly BuildLogEntry[]) => void,
+  ) {}
 
   async build(request: BuildRequest): Promise<BuildOutcome> {
     const { id } = request;
     if (this.#underway.has(id)) throw new Fault(409, `the build ${id} is under way already`);
     const over = new AbortController();
-    const { maxMs } = this.#parts.bounds;
+    const { maxMs } = this.parts.bounds;
     const late = setTimeout(
       () => over.abort(new Fault(422, `the build was ended: it took longer than ${maxMs / 1000} s`)),
       maxMs,
@@ -69,7 +67,7 @@ export class Builds {
 
   /** Throws the faults of a pause. */
   async prepareStart({ name, kind, envVars, start, privateRanges }: PrepareStart): Promise<void> {
-    const { sandboxes, bounds, images, checkpointing } = this.#parts;
+    const { sandboxes, bounds, images, checkpointing } = this.parts;
     using _image = images.hold(kind.image);
     const over = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(bounds.maxMs)]);
     const request = { kind, envVars, egress: openEgress(privateRanges) };
@@ -81,7 +79,7 @@ export class Builds {
 
   /** Removes unneeded layers, results and blobs. Each build adds some, so the oldest go. */
   async collect(): Promise<void> {
-    const { bases, images, checkpoints, layers, results, bounds } = this.#parts;
+    const { bases, images, checkpoints, layers, results, bounds } = this.parts;
     await bases.collect();
     await layers.collect(bounds, (image) => images.has(image));
     const isThere = ({ image, checkpoint }: BuildResult) =>
@@ -96,9 +94,9 @@ export class Builds {
   }
 
   async #run(request: BuildRequest, signal: AbortSignal): Promise<BuildOutcome> {
-    const { bounds } = this.#parts;
-    const log = new BuildLog((entries) => this.#tell(request.id, entries), bounds.logMaxBytes);
-    const job = new BuildJob(this.#parts, request, log, signal);
+    const { bounds } = this.parts;
+    const log = new BuildLog((entries) => this.tell(request.id, entries), bounds.logMaxBytes);
+    const job = new BuildJob(this.parts, request, log, signal);
     try {
       return await runBuild(job);
     } catch (thrown) {

@@ -20,33 +20,30 @@ export interface Ends {
 }
 
 export class FinishPhase {
-  readonly #job: BuildJob;
-  readonly #steps: StepPhase;
-
-  constructor(job: BuildJob, steps: StepPhase) {
-    this.#job = job;
-    this.#steps = steps;
-  }
+  constructor(
+    private readonly job: BuildJob,
+    private readonly steps: StepPhase,
+  ) {}
 
   /** Makes an image of what the build wrote, unless it wrote nothing or the image exists. */
   async keepImage(base: Base, made: Progress, ends: Ends): Promise<string> {
-    const { images, results } = this.#job.parts;
+    const { images, results } = this.job.parts;
     if (made.diskKey === undefined && base.disk === undefined) return base.image;
-    const known = this.#job.isForced ? undefined : results.find(this.#imageKey(base, made));
+    const known = this.job.isForced ? undefined : results.find(this.#imageKey(base, made));
     if (known !== undefined) {
       // Hold it before the check: a collection may be about to remove it.
       ends.holds.use(images.hold(known.image));
       if (images.has(known.image)) return known.image;
     }
     if (made.sandbox !== undefined) return await this.#addImage(base, made.sandbox, ends);
-    await using sandbox = await this.#steps.bootOn(base, made.diskKey);
+    await using sandbox = await this.steps.bootOn(base, made.diskKey);
     return await this.#addImage(base, sandbox, ends);
   }
 
   async #addImage(base: Base, sandbox: BuildSandbox, { holds, undo }: Ends): Promise<string> {
-    const { images, checkpoints, checkpointing } = this.#job.parts;
-    const { templateId, id: buildId, owner } = this.#job.request;
-    this.#job.say("debug", "Writing the image");
+    const { images, checkpoints, checkpointing } = this.job.parts;
+    const { templateId, id: buildId, owner } = this.job.request;
+    this.job.say("debug", "Writing the image");
     await sandbox.sign({ templateId, buildId });
     const name = `t${randomHex()}`;
     holds.use(images.hold(name));
@@ -55,7 +52,7 @@ export class FinishPhase {
     await checkpointing.write(sandbox.record, name, { memory: false, temporary: true, owner }, "goes on");
     try {
       const { disk } = checkpoints.folderOf(name);
-      await images.add(name, { parent: base.image, disk, signal: this.#job.signal });
+      await images.add(name, { parent: base.image, disk, signal: this.job.signal });
     } finally {
       await checkpoints.remove(name);
     }
@@ -73,38 +70,38 @@ export class FinishPhase {
     const kept = await this.#keepStart(kind, made, undo);
     const mismatch = await this.#prove(kind, made.context, kept);
     if (mismatch === undefined || kept === null) return kept;
-    this.#job.say("warn", `${NOT_KEPT}: ${mismatch}`);
-    await this.#job.parts.checkpoints.remove(kept);
+    this.job.say("warn", `${NOT_KEPT}: ${mismatch}`);
+    await this.job.parts.checkpoints.remove(kept);
     return null;
   }
 
   /** The checkpoint of an earlier identical build. */
   #knownStart(kind: SandboxKind, made: Progress): string | undefined {
-    if (this.#job.isForced || this.#job.request.start === null) return undefined;
-    const known = this.#job.parts.results.find(this.#startKey(made));
+    if (this.job.isForced || this.job.request.start === null) return undefined;
+    const known = this.job.parts.results.find(this.#startKey(made));
     const isSame = known?.image === kind.image && known.checkpoint !== undefined && this.#fits(known.checkpoint);
     return isSame ? known.checkpoint : undefined;
   }
 
   /** Null: no start command, or its processes cannot be checkpointed. */
   async #keepStart(kind: SandboxKind, made: Progress, undo: AsyncDisposableStack): Promise<string | null> {
-    const { start, owner } = this.#job.request;
+    const { start, owner } = this.job.request;
     if (start === null) return null;
-    const { checkpoints, checkpointing, bounds } = this.#job.parts;
-    this.#job.say("info", `Starting ${shortened(start.command)}`);
-    const request = { kind, envVars: made.context.envVars, egress: this.#job.egress };
-    await using sandbox = await this.#job.start(request);
-    const output = this.#job.log.output(this.#job.at);
+    const { checkpoints, checkpointing, bounds } = this.job.parts;
+    this.job.say("info", `Starting ${shortened(start.command)}`);
+    const request = { kind, envVars: made.context.envVars, egress: this.job.egress };
+    await using sandbox = await this.job.start(request);
+    const output = this.job.log.output(this.job.at);
     await startUntilReady(sandbox, { start, context: made.context, output, bounds });
-    this.#job.say("info", "Ready");
+    this.job.say("info", "Ready");
     const name = `start-${randomHex()}`;
     try {
       await sandbox.keepMemory(checkpointing, name, owner);
       undo.defer(() => checkpoints.remove(name));
       return name;
     } catch (cause) {
-      if (this.#job.signal.aborted || !(cause instanceof Fault) || cause.status !== 422) throw cause;
-      this.#job.say("warn", `${NOT_KEPT}: ${cause.message}`);
+      if (this.job.signal.aborted || !(cause instanceof Fault) || cause.status !== 422) throw cause;
+      this.job.say("warn", `${NOT_KEPT}: ${cause.message}`);
       return null;
     }
   }
@@ -112,9 +109,9 @@ export class FinishPhase {
   /** Whether the checkpoint exists, is complete and can be restored on this host. */
   #fits(checkpoint: string): boolean {
     try {
-      const { manifest } = this.#job.parts.checkpoints.read(checkpoint);
+      const { manifest } = this.job.parts.checkpoints.read(checkpoint);
       if (manifest.memory === undefined) return false;
-      const { parts, request } = this.#job;
+      const { parts, request } = this.job;
       const name = parts.runtimes.nameFor(request);
       demandFit(manifest.memory, name, parts.runtimes.of(name));
       return true;
@@ -125,34 +122,34 @@ export class FinishPhase {
 
   /** Creates a sandbox as for a client and runs a command. Returns why the checkpoint could not be used, if so. */
   async #prove(kind: SandboxKind, context: BuildContext, checkpoint: string | null): Promise<string | undefined> {
-    const { start } = this.#job.request;
+    const { start } = this.job.request;
     const request = {
       isAsForClient: true,
       kind,
       envVars: context.envVars,
-      egress: this.#job.egress,
+      egress: this.job.egress,
       ...(checkpoint === null ? {} : { checkpoint }),
       ...(start === null ? {} : { start }),
     };
-    await using sandbox = await this.#job.start(request);
-    if (await sandbox.hasShell()) await sandbox.shell("true", context, this.#job.log.output(this.#job.at));
-    this.#job.say("debug", "A sandbox of this template runs commands");
+    await using sandbox = await this.job.start(request);
+    if (await sandbox.hasShell()) await sandbox.shell("true", context, this.job.log.output(this.job.at));
+    this.job.say("debug", "A sandbox of this template runs commands");
     return sandbox.mismatch;
   }
 
   remember(base: Base, made: Progress, image: string, checkpoint: string | null): void {
-    const { results } = this.#job.parts;
+    const { results } = this.job.parts;
     if (image !== base.image) results.keep(this.#imageKey(base, made), { image });
     if (checkpoint !== null) results.keep(this.#startKey(made), { image, checkpoint });
   }
 
   /** Contains the template id, because the image does. */
   #imageKey(base: Base, made: Progress): string {
-    return imageKey(made.diskKey ?? base.key, this.#job.request.templateId);
+    return imageKey(made.diskKey ?? base.key, this.job.request.templateId);
   }
 
   #startKey({ key }: Progress): string {
-    const { start, cpuCount, memoryMB, diskSizeMB } = this.#job.request;
+    const { start, cpuCount, memoryMB, diskSizeMB } = this.job.request;
     return startKey(key, start ?? { command: "", ready: null }, [cpuCount, memoryMB, diskSizeMB]);
   }
 }

@@ -36,17 +36,15 @@ interface LayerBounds {
 }
 
 export class Layers {
-  readonly #checkpoints: Checkpoints;
-  readonly #checkpointing: Pick<Checkpointing, "write">;
   /** Protects a layer from being replaced or removed while a disk is cloned from it. */
   readonly #turns = new OneAtATimeByKey();
   readonly #inUse = new Map<string, number>();
 
   /** `checkpointing` writes into `checkpoints`, which holds layers only. */
-  constructor(checkpoints: Checkpoints, checkpointing: Pick<Checkpointing, "write">) {
-    this.#checkpoints = checkpoints;
-    this.#checkpointing = checkpointing;
-  }
+  constructor(
+    private readonly checkpoints: Checkpoints,
+    private readonly checkpointing: Pick<Checkpointing, "write">,
+  ) {}
 
   /** Undefined: no such layer, or unusable by this version. Using a layer makes it the newest. */
   find(key: string): Layer | undefined {
@@ -93,8 +91,8 @@ export class Layers {
         context,
         bytes: Math.max(0, bytesOf(disk) - this.#bytesOnDisk(before)),
       });
-      await this.#checkpointing.write(record, key + DRAFT, { memory: false, owner, note }, "goes on");
-      await this.#checkpoints.rename(key + DRAFT, key);
+      await this.checkpointing.write(record, key + DRAFT, { memory: false, owner, note }, "goes on");
+      await this.checkpoints.rename(key + DRAFT, key);
     });
   }
 
@@ -113,14 +111,14 @@ export class Layers {
       await this.#turns.run(key, async () => {
         if (this.#inUse.has(key) || this.#usedAt(key) !== usedAt) return;
         bytes -= layer.bytes;
-        await this.#checkpoints.remove(key);
+        await this.checkpoints.remove(key);
       });
     }
   }
 
   /** Removes incomplete layers. No build may be running. */
   async recover(): Promise<void> {
-    await this.#checkpoints.keepOnly(new Set(await this.#keys()));
+    await this.checkpoints.keepOnly(new Set(await this.#keys()));
   }
 
   /** The most recently used first. */
@@ -134,13 +132,13 @@ export class Layers {
   }
 
   async #keys(): Promise<string[]> {
-    return (await this.#checkpoints.list()).filter((name) => !name.endsWith(DRAFT));
+    return (await this.checkpoints.list()).filter((name) => !name.endsWith(DRAFT));
   }
 
   #read(key: string): { folder: CheckpointFolder; manifest: Manifest; note: LayerNote } | undefined {
-    if (!this.#checkpoints.has(key)) return undefined;
+    if (!this.checkpoints.has(key)) return undefined;
     try {
-      const { folder, manifest } = this.#checkpoints.read(key);
+      const { folder, manifest } = this.checkpoints.read(key);
       return { folder, manifest, note: manifest.note as LayerNote };
     } catch {
       // Written by another version.
@@ -149,11 +147,11 @@ export class Layers {
   }
 
   #usedAt(key: string): number {
-    return statSync(this.#checkpoints.folderOf(key).manifest, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    return statSync(this.checkpoints.folderOf(key).manifest, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   }
 
   #bytesOnDisk(key: string | undefined): number {
-    return key === undefined ? 0 : bytesOf(this.#checkpoints.folderOf(key).disk);
+    return key === undefined ? 0 : bytesOf(this.checkpoints.folderOf(key).disk);
   }
 }
 

@@ -18,14 +18,13 @@ export function expand(text: string, variables: Readonly<Record<string, string>>
 }
 
 class Expansion {
-  readonly #text: string;
-  readonly #variables: Readonly<Record<string, string>>;
   readonly #closings: ReadonlyMap<number, number>;
   #bytes = 0;
 
-  constructor(text: string, variables: Readonly<Record<string, string>>) {
-    this.#text = text;
-    this.#variables = variables;
+  constructor(
+    private readonly text: string,
+    private readonly variables: Readonly<Record<string, string>>,
+  ) {
     this.#closings = closingsIn(text);
   }
 
@@ -33,10 +32,10 @@ class Expansion {
     let result = "";
     let at = begin;
     while (at < end) {
-      const sign = this.#text.indexOf("$", at);
-      const isEscaped = sign > at && this.#text[sign - 1] === "\\";
+      const sign = this.text.indexOf("$", at);
+      const isEscaped = sign > at && this.text[sign - 1] === "\\";
       const plainEnd = sign < 0 || sign >= end ? end : isEscaped ? sign - 1 : sign;
-      result += this.#counted(this.#text.slice(at, plainEnd));
+      result += this.#counted(this.text.slice(at, plainEnd));
       if (plainEnd === end) break;
       const [meaning, next] = isEscaped ? [this.#counted("$"), sign + 1] : this.#reference(sign, depth);
       result += meaning;
@@ -47,9 +46,9 @@ class Expansion {
 
   /** The value of a reference and its end. A dollar sign that starts no reference is literal. */
   #reference(at: number, depth: number): [meaning: string, end: number] {
-    const plain = matchAt(PLAIN, this.#text, at);
+    const plain = matchAt(PLAIN, this.text, at);
     if (plain !== null) return [this.#counted(this.#valueOf(plain[1] ?? "") ?? ""), at + plain[0].length];
-    const braced = matchAt(BRACED, this.#text, at);
+    const braced = matchAt(BRACED, this.text, at);
     const closing = this.#closings.get(at);
     const wordAt = at + (braced?.[0].length ?? 0);
     if (braced === null || closing === undefined || (braced[3] === undefined && wordAt !== closing)) {
@@ -68,7 +67,7 @@ class Expansion {
   }
 
   #valueOf(name: string): string | undefined {
-    return Object.hasOwn(this.#variables, name) ? this.#variables[name] : undefined;
+    return Object.hasOwn(this.variables, name) ? this.variables[name] : undefined;
   }
 
   #counted(piece: string): string {
@@ -76,7 +75,7 @@ class Expansion {
     if (this.#bytes <= BUILD_VALUE_MAX_BYTES) return piece;
     throw new Fault(
       422,
-      `${JSON.stringify(this.#text.slice(0, 100))} has more than ${BUILD_VALUE_MAX_BYTES} bytes with its variables put in`,
+      `${JSON.stringify(this.text.slice(0, 100))} has more than ${BUILD_VALUE_MAX_BYTES} bytes with its variables put in`,
     );
   }
 }

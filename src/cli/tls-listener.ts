@@ -25,7 +25,6 @@ interface TlsOptions {
 }
 
 export class TlsListener {
-  readonly #options: TlsOptions;
   #current: Listening;
   #leaving: { server: Listening; timer: Timer } | undefined;
   /** Closed listeners that still carry earlier connections. */
@@ -37,8 +36,11 @@ export class TlsListener {
   #nextLook: Timer;
   #isStopped = false;
 
-  private constructor(options: TlsOptions, server: Listening, digest: string | undefined) {
-    this.#options = options;
+  private constructor(
+    private readonly options: TlsOptions,
+    server: Listening,
+    digest: string | undefined,
+  ) {
     this.#current = server;
     this.#digest = digest;
     this.#nextLook = this.#lookLater();
@@ -67,7 +69,7 @@ export class TlsListener {
   }
 
   #lookLater(): Timer {
-    return this.#options.clock.after(CERTIFICATE_LOOK_EVERY_MS, () => {
+    return this.options.clock.after(CERTIFICATE_LOOK_EVERY_MS, () => {
       void this.#look().then(() => {
         if (!this.#isStopped) this.#nextLook = this.#lookLater();
       });
@@ -75,7 +77,7 @@ export class TlsListener {
   }
 
   async #look(): Promise<void> {
-    const { files, log } = this.#options;
+    const { files, log } = this.options;
     const digest = digestOf(files) ?? "";
     if (digest === this.#digest) {
       this.#refused = undefined;
@@ -103,7 +105,7 @@ export class TlsListener {
   }
 
   async #change(digest: string): Promise<void> {
-    const { files, domain, clock, log, begin } = this.#options;
+    const { files, domain, clock, log, begin } = this.options;
     const certificate = readCertificate(files);
     const flaw = flawOf(certificate, domain, clock.now());
     if (flaw !== undefined) throw new Fault(400, `clients would refuse ${files.cert}: ${flaw}`);

@@ -43,20 +43,21 @@ interface Opened {
 }
 
 export class PrivateNetworks {
-  readonly #services: PrivateServices;
   readonly #usual: Entries;
   readonly #names = new Map<string, KnownName>();
   readonly #opened = new Map<string, Opened>();
   #timer: Timer | undefined;
 
-  constructor(services: PrivateServices, usual: readonly string[]) {
-    this.#services = services;
+  constructor(
+    private readonly services: PrivateServices,
+    usual: readonly string[],
+  ) {
     this.#usual = parsePrivateNetworks("privateRanges", usual);
   }
 
   /** For an EgressPolicy. Undefined: for work that belongs to no team. */
   async rangesOf(teamId: string | undefined): Promise<readonly string[]> {
-    const team = teamId === undefined ? undefined : await this.#services.store.people.team(teamId);
+    const team = teamId === undefined ? undefined : await this.services.store.people.team(teamId);
     const own = team?.limits.private;
     const { ranges, names } = own === undefined ? this.#usual : parsePrivateNetworks("private", own);
     if (names.length === 0) return ranges;
@@ -68,8 +69,8 @@ export class PrivateNetworks {
    * Starts the rounds. The setting may have changed while the server was down, so all sandboxes get their rules once.
    */
   start(): void {
-    this.#services.background.run("private networks could not be looked at", () => this.#look());
-    this.#timer = this.#services.idleClock.after(PRIVATE_NETWORKS_LOOK_MS, () => this.start());
+    this.services.background.run("private networks could not be looked at", () => this.#look());
+    this.#timer = this.services.idleClock.after(PRIVATE_NETWORKS_LOOK_MS, () => this.start());
   }
 
   close(): void {
@@ -77,7 +78,7 @@ export class PrivateNetworks {
   }
 
   async #look(): Promise<void> {
-    const { store, renew } = this.#services;
+    const { store, renew } = this.services;
     for (const { id } of await store.people.teams()) {
       const ranges = (await this.rangesOf(id)).join();
       const before = this.#opened.get(id);
@@ -91,10 +92,10 @@ export class PrivateNetworks {
 
   /** A name server that is away for a while closes nothing. */
   async #addressesOf(name: string): Promise<readonly string[]> {
-    const now = this.#services.clock.now();
+    const now = this.services.clock.now();
     const known = this.#names.get(name);
     if (known !== undefined && known.askedAt + PRIVATE_NETWORKS_LOOK_MS > now) return known.addresses;
-    const addresses = (await this.#services.host.lookUp(name, [])).map(({ address }) => address);
+    const addresses = (await this.services.host.lookUp(name, [])).map(({ address }) => address);
     const isKept = addresses.length === 0 && known !== undefined && known.seenAt + PRIVATE_NAME_KEPT_MS > now;
     const found = isKept ? { ...known, askedAt: now } : { addresses, askedAt: now, seenAt: now };
     this.#names.set(name, found);

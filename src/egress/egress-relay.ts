@@ -54,8 +54,6 @@ type Order = RelayRequest extends infer R ? (R extends { id: number } ? Omit<R, 
 
 export class EgressRelay {
   readonly uid: number;
-  readonly #options: RelayOptions;
-  readonly #program: string;
   readonly #policies = new Map<string, EgressPolicy>();
   readonly #asked = new Map<number, Asked>();
   #ports: Ports = { http: 0, tls: 0, proxied: 0 };
@@ -67,9 +65,10 @@ export class EgressRelay {
   #complaint = "";
   #fails = 0;
 
-  private constructor(options: RelayOptions, program: string) {
-    this.#options = options;
-    this.#program = program;
+  private constructor(
+    private readonly options: RelayOptions,
+    private readonly program: string,
+  ) {
     this.uid = relayId(options.gateway);
   }
 
@@ -144,20 +143,20 @@ export class EgressRelay {
       if (isAsked && ++looks < RELAY_ANSWER_LOOKS_MAX) return;
       clearInterval(timer);
       if (isAsked) child.kill("SIGKILL");
-    }, this.#options.lookMs ?? RELAY_ANSWER_LOOK_MS);
+    }, this.options.lookMs ?? RELAY_ANSWER_LOOK_MS);
     timer.unref();
   }
 
   /** Resolves when a new process has acknowledged all policies. */
   async #start(): Promise<void> {
-    const child = spawnRelay(this.#program, this.uid);
+    const child = spawnRelay(this.program, this.uid);
     this.#child = child;
     this.#isReady = false;
     const complaints = this.#logComplaints(child);
     const late = setTimeout(() => child.kill("SIGKILL"), RELAY_START_MS);
     const answers = boundedLines(child.stdout, RELAY_MESSAGE_MAX_BYTES);
     try {
-      this.#tell({ address: this.#options.gateway, ports: this.#ports, connectionsMax: relayConnectionsMax() });
+      this.#tell({ address: this.options.gateway, ports: this.#ports, connectionsMax: relayConnectionsMax() });
       const first = JSON.parse((await answers.next()).value ?? "{}") as RelayAnswer;
       if (!("ready" in first)) throw new Error("it ended before it was ready");
       this.#ports = first.ready;
@@ -178,7 +177,7 @@ export class EgressRelay {
   async #tellAll(): Promise<void> {
     const waiting = [...this.#asked.values()];
     const told = Promise.all([
-      this.#ask({ do: "close-ranges", ranges: this.#options.closed() }),
+      this.#ask({ do: "close-ranges", ranges: this.options.closed() }),
       ...[...this.#policies].map(([source, policy]) => this.#ask({ do: "set", source, policy })),
     ]);
     await told;
@@ -194,7 +193,7 @@ export class EgressRelay {
         const answer = JSON.parse(line) as RelayAnswer;
         if ("trouble" in answer) {
           const { source, trouble } = answer;
-          this.#options.trouble?.(String(source), String(trouble).slice(0, RELAY_COMPLAINT_MAX_CHARS));
+          this.options.trouble?.(String(source), String(trouble).slice(0, RELAY_COMPLAINT_MAX_CHARS));
         }
         if (!("done" in answer)) continue;
         const asked = this.#asked.get(answer.done);
@@ -202,14 +201,14 @@ export class EgressRelay {
         asked?.done.resolve();
       }
     } catch (thrown) {
-      this.#options.log.write({ level: "error", event: "the relay said what is no answer", error: described(thrown) });
+      this.options.log.write({ level: "error", event: "the relay said what is no answer", error: described(thrown) });
     }
     child.kill("SIGKILL");
     await child.exited;
     this.#isReady = false;
     if (this.#isClosed) return;
     const how = `${child.signalCode ?? `exit code ${child.exitCode}`}`;
-    this.#options.log.write({ level: "error", event: "the relay of connections ended and is started again", how });
+    this.options.log.write({ level: "error", event: "the relay of connections ended and is started again", how });
     await this.#startAgain();
   }
 
@@ -220,7 +219,7 @@ export class EgressRelay {
       } catch (thrown) {
         this.#fails += 1;
         const error = described(thrown);
-        this.#options.log.write({ level: "error", event: "the relay of connections could not be started", error });
+        this.options.log.write({ level: "error", event: "the relay of connections could not be started", error });
         await Bun.sleep(Math.min(RELAY_RESTART_MAX_MS, RELAY_RESTART_MIN_MS * 2 ** Math.min(this.#fails, 16)));
       }
     }
@@ -232,7 +231,7 @@ export class EgressRelay {
         if (line === "") continue;
         const error = line.slice(0, RELAY_COMPLAINT_MAX_CHARS);
         this.#complaint = `${this.#complaint} ${error}`.slice(-RELAY_COMPLAINT_MAX_CHARS);
-        this.#options.log.write({ level: "error", event: "the relay of connections", error });
+        this.options.log.write({ level: "error", event: "the relay of connections", error });
       }
     } catch {
       // The relay has ended.

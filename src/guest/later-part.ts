@@ -3,12 +3,9 @@
  * callers wait for the same load.
  */
 export class LaterPart<T> {
-  readonly #load: () => Promise<T>;
   #loading: Promise<T> | undefined;
 
-  constructor(load: () => Promise<T>) {
-    this.#load = load;
-  }
+  constructor(private readonly load: () => Promise<T>) {}
 
   /** Whether the load has been requested. */
   get isNeeded(): boolean {
@@ -16,7 +13,7 @@ export class LaterPart<T> {
   }
 
   async take(): Promise<T> {
-    this.#loading ??= this.#load();
+    this.#loading ??= this.load();
     const loading = this.#loading;
     try {
       return await loading;

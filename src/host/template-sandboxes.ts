@@ -31,14 +31,10 @@ interface TemplateSandboxesParts {
 }
 
 export class TemplateSandboxes implements SandboxSource {
-  readonly #parts: TemplateSandboxesParts;
-
-  constructor(parts: TemplateSandboxesParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: TemplateSandboxesParts) {}
 
   async boot(request: CreateSandbox, origin?: Origin): Promise<string> {
-    return await this.#parts.starting.bootFor(request, origin);
+    return await this.parts.starting.bootFor(request, origin);
   }
 
   /** Returns a sandbox that belongs to the caller and is not listed yet, or throws and leaves nothing. */
@@ -57,20 +53,20 @@ export class TemplateSandboxes implements SandboxSource {
   }
 
   async renew(id: string): Promise<void> {
-    const { running } = this.#parts;
+    const { running } = this.parts;
     await running.demand(id).guest.renew(() => running.isAlive(id));
   }
 
   recordOf(id: string): SandboxRecord {
-    return this.#parts.running.demand(id).record;
+    return this.parts.running.demand(id).record;
   }
 
   addressOf(id: string): string {
-    return this.#parts.running.demand(id).guest.address;
+    return this.parts.running.demand(id).guest.address;
   }
 
   async destroy(id: string): Promise<void> {
-    await this.#parts.destroy(id);
+    await this.parts.destroy(id);
   }
 
   async #fresh(request: CreateSandbox): Promise<string> {
@@ -80,7 +76,7 @@ export class TemplateSandboxes implements SandboxSource {
 
   async #booted(request: CreateSandbox): Promise<string> {
     const { kind, owner, volumes = [] } = request;
-    const { pool, starting } = this.#parts;
+    const { pool, starting } = this.parts;
     // Sandboxes of the ready pool have no volumes.
     const ready = volumes.length === 0 ? await pool.take({ kind, checkpoint: null, owner }) : undefined;
     if (ready !== undefined) return await this.#handedOver(ready, request);
@@ -90,7 +86,7 @@ export class TemplateSandboxes implements SandboxSource {
 
   async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
     const { kind, checkpoint, owner, egress, volumes = [] } = request;
-    const { pool, starting } = this.#parts;
+    const { pool, starting } = this.parts;
     // Processes of a ready sandbox may already have open connections, which a restricted policy would not close.
     const isPlain = !isRestricted(egress) && volumes.length === 0;
     const ready = isPlain ? await pool.take({ kind, checkpoint, owner }) : undefined;
@@ -101,7 +97,7 @@ export class TemplateSandboxes implements SandboxSource {
       await starting.fromCheckpoint({ ...request, id, memory: true }, true);
       return id;
     } catch (cause) {
-      await this.#parts.destroy(id);
+      await this.parts.destroy(id);
       throw cause;
     }
   }
@@ -114,9 +110,9 @@ export class TemplateSandboxes implements SandboxSource {
     try {
       const sandbox = new BuildSandbox(id, this, new AbortController().signal, token);
       const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
-      await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds: this.#parts.bounds });
+      await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds: this.parts.bounds });
     } catch (cause) {
-      await this.#parts.destroy(id);
+      await this.parts.destroy(id);
       throw new Fault(422, `the template's start command did not become ready: ${Fault.from(cause).message}`, {
         cause,
       });
@@ -126,10 +122,10 @@ export class TemplateSandboxes implements SandboxSource {
 
   async #handedOver(id: string, request: CreateSandbox): Promise<string> {
     try {
-      await this.#parts.starting.handOver(id, request);
+      await this.parts.starting.handOver(id, request);
       return id;
     } catch (cause) {
-      await this.#parts.destroy(id);
+      await this.parts.destroy(id);
       throw cause;
     }
   }

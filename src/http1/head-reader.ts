@@ -60,8 +60,6 @@ const MIXED_END = Buffer.from("\n\r\n");
 const GATHERED_MIN_BYTES = 1024;
 
 export class HeadReader<First, Head> {
-  readonly #kind: MessageKind<First, Head>;
-  readonly #bounds: HeadBounds;
   /** Bytes that have arrived; longer than `#length` while it grows. */
   #store = NOTHING;
   #length = 0;
@@ -72,10 +70,10 @@ export class HeadReader<First, Head> {
   #first: First | undefined;
   #headers = new HeaderLines();
 
-  constructor(kind: MessageKind<First, Head>, bounds: HeadBounds) {
-    this.#kind = kind;
-    this.#bounds = bounds;
-  }
+  constructor(
+    private readonly kind: MessageKind<First, Head>,
+    private readonly bounds: HeadBounds,
+  ) {}
 
   get isEmpty(): boolean {
     return this.#length === 0;
@@ -92,14 +90,14 @@ export class HeadReader<First, Head> {
   take(piece: Bytes): FoundHead<Head> | undefined {
     const searched = this.#length;
     const bytes = this.#gather(piece);
-    if (this.#bounds.skipsEmptyLines === true && this.#first === undefined) this.#skipEmptyLines(bytes);
+    if (this.bounds.skipsEmptyLines === true && this.#first === undefined) this.#skipEmptyLines(bytes);
     if (this.#first === undefined && !this.#mayBegin(bytes)) throw this.#bad(bytes, "does not begin with HTTP/1.1");
     const end = this.#takeLines(bytes, this.#linesEnd(bytes, piece, searched));
     if (end === undefined) {
-      if (bytes.length > this.#bounds.maxBytes) throw this.#tooLong();
+      if (bytes.length > this.bounds.maxBytes) throw this.#tooLong();
       return undefined;
     }
-    const head = this.#kind.head(this.#first as First, this.#headers);
+    const head = this.kind.head(this.#first as First, this.#headers);
     const found = { head, raw: bytes.subarray(this.#start, end), rest: bytes.subarray(end) };
     this.#reset();
     return found;
@@ -140,7 +138,7 @@ export class HeadReader<First, Head> {
   /** Refuses another protocol, such as TLS, at its first byte. */
   #mayBegin(bytes: Bytes): boolean {
     const byte = bytes[this.#at];
-    const isEmptyLine = byte === CARRIAGE_RETURN && this.#bounds.skipsEmptyLines === true;
+    const isEmptyLine = byte === CARRIAGE_RETURN && this.bounds.skipsEmptyLines === true;
     return byte === undefined || IN_TOKEN[byte] === 1 || (isEmptyLine && bytes.length === this.#at + 1);
   }
 
@@ -148,7 +146,7 @@ export class HeadReader<First, Head> {
   #linesEnd(bytes: Bytes, piece: Bytes, searched: number): number {
     const from = Math.max(this.#start, searched - END.length + 1);
     let end = -1;
-    if (this.#kind.allowsBareLineFeeds) {
+    if (this.kind.allowsBareLineFeeds) {
       const mixed = bytes.indexOf(MIXED_END, from);
       const bare = (mixed < 0 ? bytes : bytes.subarray(0, mixed + 1)).indexOf(BARE_END, from);
       if (bare >= 0) end = bare + BARE_END.length;
@@ -166,7 +164,7 @@ export class HeadReader<First, Head> {
   #takeLines(bytes: Bytes, to: number): number | undefined {
     if (this.#at === to) return undefined;
     if (this.#first === undefined) this.#takeFirst(bytes);
-    const { maxBytes, maxLines = Number.POSITIVE_INFINITY } = this.#bounds;
+    const { maxBytes, maxLines = Number.POSITIVE_INFINITY } = this.bounds;
     const headers = this.#headers;
     const from = this.#at;
     const text = bytes.toString("latin1", from, to);
@@ -187,7 +185,7 @@ export class HeadReader<First, Head> {
       let start = colon + 1;
       while (start < stop && isBlank(bytes[start])) start += 1;
       while (stop > start && isBlank(bytes[stop - 1])) stop -= 1;
-      if (headers.size >= maxLines) throw new BadHead(431, `The ${this.#kind.name} has more than ${maxLines} headers`);
+      if (headers.size >= maxLines) throw new BadHead(431, `The ${this.kind.name} has more than ${maxLines} headers`);
       headers.append(headerName(text.slice(at - from, colon - from)), text.slice(start - from, stop - from));
       at = end;
     }
@@ -196,17 +194,17 @@ export class HeadReader<First, Head> {
 
   #takeFirst(bytes: Bytes): void {
     const lineFeed = bytes.indexOf(LINE_FEED, this.#at);
-    if (lineFeed >= this.#bounds.maxBytes) throw this.#tooLong();
+    if (lineFeed >= this.bounds.maxBytes) throw this.#tooLong();
     const isFull = bytes[lineFeed - 1] === CARRIAGE_RETURN;
-    if (!isFull && !this.#kind.allowsBareLineFeeds) throw this.#bad(bytes, "has a line that does not end with CR LF");
-    this.#first = this.#kind.first(bytes.toString("latin1", this.#at, isFull ? lineFeed - 1 : lineFeed));
+    if (!isFull && !this.kind.allowsBareLineFeeds) throw this.#bad(bytes, "has a line that does not end with CR LF");
+    this.#first = this.kind.first(bytes.toString("latin1", this.#at, isFull ? lineFeed - 1 : lineFeed));
     this.#at = lineFeed + 1;
   }
 
   /** Position after the line end at `at`; -1 if there is none. */
   #lineEnd(bytes: Bytes, at: number): number {
     if (bytes[at] === CARRIAGE_RETURN && bytes[at + 1] === LINE_FEED) return at + 2;
-    return this.#kind.allowsBareLineFeeds && bytes[at] === LINE_FEED ? at + 1 : -1;
+    return this.kind.allowsBareLineFeeds && bytes[at] === LINE_FEED ? at + 1 : -1;
   }
 
   /**
@@ -214,12 +212,12 @@ export class HeadReader<First, Head> {
    */
   #bad(bytes: Bytes, problem: string): BadHead {
     const lineFeed = bytes.indexOf(LINE_FEED, this.#at);
-    if (lineFeed >= this.#bounds.maxBytes) return this.#tooLong();
-    return new BadHead(400, `The ${this.#kind.name} ${problem}`);
+    if (lineFeed >= this.bounds.maxBytes) return this.#tooLong();
+    return new BadHead(400, `The ${this.kind.name} ${problem}`);
   }
 
   #tooLong(): BadHead {
-    return new BadHead(431, `The head of the ${this.#kind.name} is longer than ${this.#bounds.maxBytes} bytes`);
+    return new BadHead(431, `The head of the ${this.kind.name} is longer than ${this.bounds.maxBytes} bytes`);
   }
 }
 

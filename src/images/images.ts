@@ -63,23 +63,20 @@ interface NewImage {
 
 export class Images {
   readonly #folder: string;
-  readonly #cacheFolder: string;
-  readonly #disks: Disks;
-  readonly #clock: Clock;
   readonly #facts = new Map<string, ImageFacts>();
   readonly #leases = new Leases();
   /** When new images were made that only their build has named so far. */
   readonly #freshSince = new Map<string, number>();
 
-  readonly #cached: MarkedFolders | undefined;
   /** Images whose whole stack in the cache folder has this server's mark. */
   readonly #marked = new Set<string>();
 
-  private constructor(cacheFolder: string, disks: Disks, clock: Clock, cached: MarkedFolders | undefined) {
-    this.#cacheFolder = cacheFolder;
-    this.#disks = disks;
-    this.#clock = clock;
-    this.#cached = cached;
+  private constructor(
+    private readonly cacheFolder: string,
+    private readonly disks: Disks,
+    private readonly clock: Clock,
+    private readonly cached: MarkedFolders | undefined,
+  ) {
     this.#folder = disks.imagesFolder;
     // Files here have owners and modes that a tenant chose, including set-id bits, so only root may enter.
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
@@ -106,8 +103,8 @@ export class Images {
     const lowers: Lower[] = [];
     for (let at: string | null = name; at !== null; ) {
       if (this.#isBuiltIn(at)) {
-        lowers.push({ folder: imageFolder(this.#cacheFolder, at), ids: "shifted" });
-        at = imageBelow(this.#cacheFolder, at);
+        lowers.push({ folder: imageFolder(this.cacheFolder, at), ids: "shifted" });
+        at = imageBelow(this.cacheFolder, at);
         continue;
       }
       const facts = this.#factsOf(at);
@@ -156,12 +153,12 @@ export class Images {
     try {
       const layer = join(unfinished, "layer");
       const lowers = parent === null ? [] : this.lowersOf(parent);
-      const ids = await copyUpper(this.#disks, { disk, folder, lowers, target: layer, scratch: unfinished, signal });
+      const ids = await copyUpper(this.disks, { disk, folder, lowers, target: layer, scratch: unfinished, signal });
       const facts: ImageFacts = {
         format: IMAGE_FORMAT,
         parent,
         ids,
-        createdAt: new Date(this.#clock.now()).toISOString(),
+        createdAt: new Date(this.clock.now()).toISOString(),
         bytes: await bytesOf(layer),
       };
       writeFileSync(join(unfinished, "image.json"), JSON.stringify(facts), { mode: 0o600 });
@@ -176,7 +173,7 @@ export class Images {
       await this.#removeFolder(unfinished);
       throw cause;
     }
-    this.#freshSince.set(name, this.#clock.now());
+    this.#freshSince.set(name, this.clock.now());
   }
 
   /** Idempotent. No sandbox may start from it, or from an image stacked on it, any more. */
@@ -204,9 +201,9 @@ export class Images {
    * this server's mark, so that no other server removes them.
    */
   hold(name: string): Disposable {
-    if (this.#cached !== undefined && !this.#marked.has(name)) {
+    if (this.cached !== undefined && !this.#marked.has(name)) {
       const stack = this.cachedUnder([name]);
-      if (stack.length > 0 && this.#cached.mark(stack).length === 0) this.#marked.add(name);
+      if (stack.length > 0 && this.cached.mark(stack).length === 0) this.#marked.add(name);
     }
     return this.#leases.hold(name);
   }
@@ -225,7 +222,7 @@ export class Images {
     elsewhere: () => readonly string[] = () => [],
   ): Promise<void> {
     using held = this.#leases.watch();
-    const freshFrom = this.#clock.now() - IMAGE_FRESH_MS;
+    const freshFrom = this.clock.now() - IMAGE_FRESH_MS;
     for (const name of keep) this.#freshSince.delete(name);
     const used = await inUse();
     // No other code runs from here until the choice is made, so the list of held images is complete.
@@ -235,16 +232,16 @@ export class Images {
       .filter((name) => !needed.has(name))
       .map((name) => this.remove(name));
     await Promise.all(removals);
-    await this.#cached?.collectNowAndThen({
+    await this.cached?.collectNowAndThen({
       own: async () => this.cachedUnder([...keep, ...used, ...held.seen, ...this.names()]),
-      others: () => [...stackedOn(this.#cacheFolder), ...this.cachedUnder(elsewhere())],
+      others: () => [...stackedOn(this.cacheFolder), ...this.cachedUnder(elsewhere())],
       letGo: async () => this.#marked.clear(),
     });
   }
 
   /** The layers of these images in the cache folder, including themselves. */
   cachedUnder(names: readonly string[]): string[] {
-    return [...this.#withParents(names)].flatMap((name) => cachedStack(this.#cacheFolder, name));
+    return [...this.#withParents(names)].flatMap((name) => cachedStack(this.cacheFolder, name));
   }
 
   #withParents(names: readonly string[]): Set<string> {
@@ -257,7 +254,7 @@ export class Images {
   }
 
   #isBuiltIn(name: string): boolean {
-    return existsSync(imageFolder(this.#cacheFolder, named(name)));
+    return existsSync(imageFolder(this.cacheFolder, named(name)));
   }
 
   #factsOf(name: string): ImageFacts | undefined {
@@ -294,7 +291,7 @@ export class Images {
 
   async #removeFolder(path: string): Promise<void> {
     const below = mountPoints().filter((point) => point.startsWith(`${path}/`));
-    for (const target of below.reverse()) await this.#disks.mounts.do({ kind: "detach", target });
+    for (const target of below.reverse()) await this.disks.mounts.do({ kind: "detach", target });
     // The rm tool handles trees of any depth and never follows a link.
     await run(["rm", "--recursive", "--force", "--one-file-system", "--", path], { timeoutMs: IMAGE_REMOVE_MS });
   }

@@ -12,15 +12,16 @@ const OTHER_NAMES: Readonly<Record<string, string>> = { js: "javascript", ts: "t
 
 export class Contexts {
   readonly #languages: ReadonlyMap<string, Language>;
-  readonly #kernels: Kernels;
   readonly #contexts = new Map<string, Context>();
   /** By language. Concurrent first uses wait for the same context. */
   readonly #defaults = new Map<string, Promise<Context>>();
   #opening = 0;
 
-  constructor(languages: readonly Language[], kernels: Kernels) {
+  constructor(
+    languages: readonly Language[],
+    private readonly kernels: Kernels,
+  ) {
     this.#languages = new Map(languages.map((language) => [language.name, language]));
-    this.#kernels = kernels;
   }
 
   all(): Context[] {
@@ -72,7 +73,7 @@ export class Contexts {
     }
     this.#opening++;
     try {
-      const context = await Context.open(kernelUuid(), language, folder, this.#kernels);
+      const context = await Context.open(kernelUuid(), language, folder, this.kernels);
       this.#contexts.set(context.id, context);
       return context;
     } finally {

@@ -14,7 +14,6 @@ const OUTPUT_WAITING_MAX_BYTES = KERNEL_MESSAGE_MAX_BYTES + OUTPUT_HELD_FROM_BYT
 export class ExecutionStream {
   /** Aborted when the client disconnects before the end. */
   readonly gone: AbortSignal;
-  readonly #answer: ServerResponse;
   readonly #keepalive: Timer;
   #isOver = false;
   #hasFailed = false;
@@ -26,8 +25,10 @@ export class ExecutionStream {
   #leftOutBytes = 0;
   #onHold: (isHeld: boolean) => void = () => undefined;
 
-  constructor(answer: ServerResponse, headers: Readonly<Record<string, string>>) {
-    this.#answer = answer;
+  constructor(
+    private readonly answer: ServerResponse,
+    headers: Readonly<Record<string, string>>,
+  ) {
     const leaving = new AbortController();
     this.gone = leaving.signal;
     this.#keepalive = setInterval(() => this.#keepAlive(), KEEPALIVE_MS);
@@ -92,10 +93,10 @@ export class ExecutionStream {
       const lines = this.#waiting;
       this.#waiting = [];
       this.#waitingBytes = 0;
-      this.#isBlocked = !this.#answer.write(lines.join(""));
+      this.#isBlocked = !this.answer.write(lines.join(""));
     }
     if (this.#isHeld && this.#waitingBytes <= OUTPUT_HELD_TO_BYTES) this.#hold(false);
-    if (this.#isOver && this.#waiting.length === 0) this.#answer.end();
+    if (this.#isOver && this.#waiting.length === 0) this.answer.end();
   }
 
   #hold(isHeld: boolean): void {
@@ -104,6 +105,6 @@ export class ExecutionStream {
   }
 
   #keepAlive(): void {
-    if (this.#waiting.length === 0 && !this.#isBlocked) this.#answer.write(KEEPALIVE_LINE);
+    if (this.#waiting.length === 0 && !this.#isBlocked) this.answer.write(KEEPALIVE_LINE);
   }
 }

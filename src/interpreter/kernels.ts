@@ -16,7 +16,6 @@ export const HOME_FOLDER = "/home/user";
 
 export class Kernels {
   readonly facts: SandboxFacts;
-  readonly #counts: ReadonlyMap<Language, number>;
   readonly #spares = new Map<Language, Kernel[]>();
   /** Spares that are starting, until they are kept or taken. */
   readonly #coming = new Map<Language, Promise<Kernel>>();
@@ -27,8 +26,10 @@ export class Kernels {
   #refilling: Promise<void> | undefined;
 
   /** `counts`: the number of spares per language. */
-  constructor(counts: ReadonlyMap<Language, number>, facts: SandboxFacts) {
-    this.#counts = counts;
+  constructor(
+    private readonly counts: ReadonlyMap<Language, number>,
+    facts: SandboxFacts,
+  ) {
     this.facts = facts;
   }
 
@@ -93,7 +94,7 @@ export class Kernels {
   }
 
   #lacking(): Language | undefined {
-    return [...this.#counts].find(([language, count]) => (this.#spares.get(language)?.length ?? 0) < count)?.[0];
+    return [...this.counts].find(([language, count]) => (this.#spares.get(language)?.length ?? 0) < count)?.[0];
   }
 
   #keep(language: Language, spare: Kernel): void {

@@ -6,11 +6,9 @@ const LOG_MAX_BYTES = 1024 * 1024;
 export const LOG_FILE = "/var/log/mcp-gateway.log";
 
 export class LogFile {
-  readonly #path: string;
   #bytes: number;
 
-  constructor(path: string) {
-    this.#path = path;
+  constructor(private readonly path: string) {
     this.#bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   }
 
@@ -19,10 +17,10 @@ export class LogFile {
     const text = `${new Date().toISOString()} ${line}\n`;
     try {
       if (this.#bytes > LOG_MAX_BYTES) {
-        renameSync(this.#path, `${this.#path}.1`);
+        renameSync(this.path, `${this.path}.1`);
         this.#bytes = 0;
       }
-      appendFileSync(this.#path, text, { mode: 0o600 });
+      appendFileSync(this.path, text, { mode: 0o600 });
       this.#bytes += Buffer.byteLength(text);
     } catch {
       // There is no other place to report this.

@@ -36,16 +36,14 @@ export function isList(method: string): method is List {
 }
 
 export class Offers {
-  readonly #servers: readonly StdioServer[];
-  readonly #log: (line: string) => void;
   /** The last known lists, so that a call does not wait until all servers list their entries again. */
   readonly #known = new Map<List, Promise<Offer[]>>();
   readonly #lastOf = new Map<string, Offer[]>();
 
-  constructor(servers: readonly StdioServer[], log: (line: string) => void) {
-    this.#servers = servers;
-    this.#log = log;
-  }
+  constructor(
+    private readonly servers: readonly StdioServer[],
+    private readonly log: (line: string) => void,
+  ) {}
 
   /** The whole list in one page. */
   async list(method: List): Promise<Result> {
@@ -77,7 +75,7 @@ export class Offers {
     const templates = await this.#offers("resources/templates/list");
     const fitting = templates.find(({ entry }) => entry.uriTemplate === uri || fits(entry.uriTemplate, uri));
     if (fitting !== undefined) return fitting.server;
-    const [only, ...others] = this.#servers.filter(({ capabilities }) => capabilities.resources !== undefined);
+    const [only, ...others] = this.servers.filter(({ capabilities }) => capabilities.resources !== undefined);
     if (only !== undefined && others.length === 0) return only;
     throw new RpcError(ErrorCode.InvalidParams, `no server has a resource ${JSON.stringify(uri)}`);
   }
@@ -88,7 +86,7 @@ export class Offers {
 
   #ask(method: List): Promise<Offer[]> {
     const { capability } = LISTS[method];
-    const able = this.#servers.filter(({ capabilities }) => capabilities[capability] !== undefined);
+    const able = this.servers.filter(({ capabilities }) => capabilities[capability] !== undefined);
     const asked = Promise.all(able.map((server) => this.#askOne(server, method))).then((lists) => lists.flat());
     this.#known.set(method, asked);
     return asked;
@@ -111,7 +109,7 @@ export class Offers {
       const { code, message } = RpcError.from(error);
       // Many servers have resources, but do not support resource templates.
       if (code === ErrorCode.MethodNotFound) return [];
-      this.#log(`${server.name} does not answer ${method}: ${message}`);
+      this.log(`${server.name} does not answer ${method}: ${message}`);
       return this.#lastOf.get(key) ?? [];
     }
     const kept = found.slice(0, LIST_ENTRIES_MAX);

@@ -50,15 +50,17 @@ export class Session {
   /** Undefined: everything. */
   level: LoggingLevel | undefined;
   lastUsed = 0;
-  readonly #listener: SessionListener;
   readonly #server: Server;
   readonly #transport: WebStandardStreamableHTTPServerTransport;
   /** Unread notifications per stream. */
   readonly #unread = new Map<StreamKey, number>();
 
-  constructor(id: string, { capabilities, instructions }: Greeting, listener: SessionListener) {
+  constructor(
+    id: string,
+    { capabilities, instructions }: Greeting,
+    private readonly listener: SessionListener,
+  ) {
     this.id = id;
-    this.#listener = listener;
     this.#transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       maxRequestBodySize: REQUEST_MAX_BYTES,
@@ -106,7 +108,7 @@ export class Session {
       if (this.#takesRoom(request.id)) sent = Promise.all([sent, this.#send(extra.sendNotification(notification))]);
     };
     try {
-      const result = await this.#listener.call(this, { request, signal: extra.signal, notify });
+      const result = await this.listener.call(this, { request, signal: extra.signal, notify });
       // Nothing may follow the result, so wait until earlier notifications are sent.
       await sent;
       return result;

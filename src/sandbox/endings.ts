@@ -26,8 +26,6 @@ export const REAPS_AT_ONCE = 8;
 const ENDING_PLACE_MS = 2_000;
 
 export class Endings {
-  readonly #parts: CleanupParts;
-  readonly #log: Log;
   readonly #background: Background;
   /** Sandboxes that do not end, by id. Each holds one of a limited number of slots. */
   readonly #unended = new Map<string, Leftovers & { since: number }>();
@@ -35,12 +33,10 @@ export class Endings {
   readonly #gate = new Gate(REAPS_AT_ONCE);
 
   constructor(
-    parts: CleanupParts,
+    private readonly parts: CleanupParts,
     readonly withinMs = CGROUP_REMOVE_MS,
-    log: Log = stderrLog,
+    private readonly log: Log = stderrLog,
   ) {
-    this.#parts = parts;
-    this.#log = log;
     this.#background = new Background(log);
     this.#retries = new RetryQueue<Leftovers>({
       clock: systemClock,
@@ -62,7 +58,7 @@ export class Endings {
     const { id } = leftovers;
     if (this.#unended.has(id)) throw runsOn(id);
     try {
-      await unmake(this.#parts, leftovers, this.withinMs);
+      await unmake(this.parts, leftovers, this.withinMs);
     } catch (cause) {
       if (!(cause instanceof Unended)) throw cause;
       this.#note(leftovers, cause);
@@ -72,7 +68,7 @@ export class Endings {
 
   /** Ends the processes of a sandbox. Never throws: the caller continues with `end`, which reports a survivor. */
   async endProcesses(id: string): Promise<void> {
-    await endCgroup(`${this.#parts.data.cgroup}/${id}`, this.withinMs).catch(() => undefined);
+    await endCgroup(`${this.parts.data.cgroup}/${id}`, this.withinMs).catch(() => undefined);
   }
 
   /**
@@ -101,7 +97,7 @@ export class Endings {
    * and are awaited together. A sandbox that does not end never makes this fail.
    */
   async reap(keep: ReadonlyMap<string, SandboxRecord>): Promise<void> {
-    const { data, runtimes, network, disks } = this.#parts;
+    const { data, runtimes, network, disks } = this.parts;
     const traces = new Set([...(await runtimes.list()), ...(await readdir(data.sandboxesFolder))]);
     const over = [...traces].filter((id) => !keep.has(id));
     const unended = new Set(
@@ -116,7 +112,7 @@ export class Endings {
         using _place = await gate.enter();
         const leftovers = this.#leftoversOf(id);
         const waitMs = unended.has(`${data.cgroup}/${id}`) ? 0 : this.withinMs;
-        await unmake(this.#parts, leftovers, waitMs).catch((cause: unknown) => {
+        await unmake(this.parts, leftovers, waitMs).catch((cause: unknown) => {
           // A sandbox whose first process has ended was not found running, so its slot would count as free.
           if (leftovers.slot !== undefined) network.adopt(leftovers.slot, "open");
           this.#note(leftovers, cause);
@@ -128,7 +124,7 @@ export class Endings {
     for (const name of await disks.list()) if (!keptDisks.has(name)) await disks.remove(name);
     await removeCgroups(data.cgroup, new Set(kept.map(({ id }) => id)), this.withinMs).catch((error: unknown) => {
       const event = "what tools of an earlier server left does not end";
-      this.#log.write({ level: "error", event, ...detailsOf(error) });
+      this.log.write({ level: "error", event, ...detailsOf(error) });
     });
     await network.removeInterfaces(new Set([...keep.values()].map(({ slot }) => slot)));
   }
@@ -140,7 +136,7 @@ export class Endings {
   }
 
   #leftoversOf(id: string): Leftovers {
-    const folder = join(this.#parts.data.sandboxesFolder, id);
+    const folder = join(this.parts.data.sandboxesFolder, id);
     const firstId = notedIds(folder);
     return readRecord(folder) ?? (firstId === undefined ? { id } : { id, firstId });
   }
@@ -149,16 +145,16 @@ export class Endings {
     const { id } = leftovers;
     this.#unended.set(id, { ...leftovers, since: performance.now() });
     const event = "a sandbox does not end; it is cut off, keeps what it has, and is looked at until it is gone";
-    this.#log.write({ level: "error", event, sandbox: id, ...detailsOf(cause) });
+    this.log.write({ level: "error", event, sandbox: id, ...detailsOf(cause) });
     this.#retries.enqueue([leftovers]);
   }
 
   async #tryAgain(leftovers: Leftovers): Promise<void> {
     const { id } = leftovers;
     const since = this.#unended.get(id)?.since ?? 0;
-    await unmake(this.#parts, leftovers, 0, () => this.#unended.delete(id));
+    await unmake(this.parts, leftovers, 0, () => this.#unended.delete(id));
     const seconds = Math.round((performance.now() - since) / 1000);
-    this.#log.write({ level: "info", event: "a sandbox that did not end is gone", sandbox: id, seconds });
+    this.log.write({ level: "info", event: "a sandbox that did not end is gone", sandbox: id, seconds });
   }
 }
 

@@ -31,22 +31,16 @@ interface Watched {
 const MIB = 1024 * 1024;
 
 export class QueueWatch {
-  readonly #sandboxes: () => Iterable<Watched>;
-  readonly #end: (id: string, reason: string) => void;
-  readonly #queued: (pid: number) => Queued;
   readonly #timer: Timer;
   #lookedAt = performance.now();
   #kernelBytes = kernelBytes();
   #isLooking = false;
 
   constructor(
-    sandboxes: () => Iterable<Watched>,
-    end: (id: string, reason: string) => void,
-    queued: (pid: number) => Queued = queuedOrNone,
+    private readonly sandboxes: () => Iterable<Watched>,
+    private readonly end: (id: string, reason: string) => void,
+    private readonly queued: (pid: number) => Queued = queuedOrNone,
   ) {
-    this.#sandboxes = sandboxes;
-    this.#queued = queued;
-    this.#end = end;
     this.#timer = setInterval(() => void this.#tick(), QUEUE_TICK_MS);
     this.#timer.unref();
   }
@@ -82,9 +76,9 @@ export class QueueWatch {
   async look(): Promise<void> {
     let looked = 0;
     // `#sandboxes` omits a sandbox that is being paused. If the pause fails, the next round examines it.
-    for (const { id, pid } of this.#sandboxes()) {
-      const reason = offenceOf(this.#queued(pid));
-      if (reason !== undefined) this.#end(id, reason);
+    for (const { id, pid } of this.sandboxes()) {
+      const reason = offenceOf(this.queued(pid));
+      if (reason !== undefined) this.end(id, reason);
       // Yields to pending requests.
       if (++looked % QUEUE_LOOK_TURN === 0) await Bun.sleep(0);
     }

@@ -21,15 +21,13 @@ export interface RunningSandbox {
 
 export class RunningSandboxes {
   readonly #entries = new Map<string, RunningSandbox>();
-  readonly #folder: string;
-  readonly #network: Pick<Network, "address">;
   #listener: ((event: HostEvent) => void) | undefined;
 
   /** `folder` holds the folders of all sandboxes. */
-  constructor(folder: string, network: Pick<Network, "address">) {
-    this.#folder = folder;
-    this.#network = network;
-  }
+  constructor(
+    private readonly folder: string,
+    private readonly network: Pick<Network, "address">,
+  ) {}
 
   listen(listener: (event: HostEvent) => void): void {
     this.#listener = listener;
@@ -44,7 +42,7 @@ export class RunningSandboxes {
   /** Reports trouble of the sandbox with this address, if there is one. */
   tellTrouble(address: string, message: string): void {
     for (const { id, slot } of this.records()) {
-      if (this.#network.address(slot) === address) this.tell({ kind: "trouble", id, message });
+      if (this.network.address(slot) === address) this.tell({ kind: "trouble", id, message });
     }
   }
 
@@ -111,7 +109,7 @@ export class RunningSandboxes {
   }
 
   folderOf(id: string): string {
-    return join(this.#folder, id);
+    return join(this.folder, id);
   }
 
   /** Saves the record for the next server. */
@@ -122,7 +120,7 @@ export class RunningSandboxes {
   guestOf(record: SandboxRecord): GuestClient {
     const folder = this.folderOf(record.id);
     const files = { settings: join(folder, "settings.json"), shown: join(folder, CONTROL_SECRET_FILE) };
-    return new GuestClient(this.#network.address(record.slot), record.controlSecret, files);
+    return new GuestClient(this.network.address(record.slot), record.controlSecret, files);
   }
 }
 

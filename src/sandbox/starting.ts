@@ -66,14 +66,11 @@ interface StartingParts {
 }
 
 export class Starting {
-  readonly #parts: StartingParts;
   readonly #boots = new Gate(BOOTS_AT_ONCE_MAX);
   readonly #restores = new Gate(RESTORES_BEGUN_MAX);
   readonly #restoring = new Gate(RESTORES_AT_ONCE_MAX);
 
-  constructor(parts: StartingParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: StartingParts) {}
 
   /**
    * Boots a sandbox for a request, with its network rules and settings from the start, so no hand-over is needed. The
@@ -92,7 +89,7 @@ export class Starting {
     if (checkpoint === null) {
       await this.#bootAs(id, kind, undefined, "open", []);
       const sandbox = this.#demandStarted(id);
-      const { showsProcesses } = this.#parts.runtimes.of(runtimeNameOf(sandbox.record));
+      const { showsProcesses } = this.parts.runtimes.of(runtimeNameOf(sandbox.record));
       sandbox.ahead = { showsProcesses };
       return id;
     }
@@ -107,7 +104,7 @@ export class Starting {
   }
 
   async #fromCheckpoint(request: ResumeSandbox, copy: boolean, handsOver: boolean): Promise<void> {
-    const { checkpoints, runtimes, pages, guests, images } = this.#parts;
+    const { checkpoints, runtimes, pages, guests, images } = this.parts;
     const { folder, manifest } = checkpoints.read(request.checkpoint);
     const { id, kind, egress } = request;
     const { memory } = manifest;
@@ -128,17 +125,17 @@ export class Starting {
     const settings = handsOver ? settingsFor(id, request) : undefined;
     const turn = () => this.#restoring.enter();
     const restore = { id, kind, runtimeName, runtime, checkpoint: folder, memory, egress, copy, settings, turn };
-    await this.#add(await restoreSandbox({ ...this.#parts, ...this.#places(id, kind), ...restore }));
+    await this.#add(await restoreSandbox({ ...this.parts, ...this.#places(id, kind), ...restore }));
   }
 
   /** Hands a running sandbox to its caller: network rules first, then guest settings. */
   async handOver(id: string, request: CreateSandbox): Promise<void> {
-    const { network } = this.#parts;
+    const { network } = this.parts;
     const sandbox = this.#demandStarted(id);
     const { record, guest, ahead } = sandbox;
     if (!Bun.deepEquals(record.egress, request.egress)) {
       record.egress = request.egress;
-      this.#parts.running.keep(record);
+      this.parts.running.keep(record);
       await network.setEgress(record.slot, request.egress);
     }
     delete sandbox.ahead;
@@ -149,7 +146,7 @@ export class Starting {
   }
 
   #demandStarted(id: string): RunningSandbox {
-    const { running } = this.#parts;
+    const { running } = this.parts;
     const sandbox = running.get(id);
     if (sandbox !== undefined && running.isAlive(id)) return sandbox;
     throw new Fault(500, `sandbox ${id} ended before it was handed over`);
@@ -163,15 +160,15 @@ export class Starting {
     volumeMounts: readonly VolumeMount[],
     settings?: GuestSettings,
   ): Promise<void> {
-    using _image = this.#parts.images.hold(kind.image);
+    using _image = this.parts.images.hold(kind.image);
     using _place = await this.#boots.enter();
     const wanted = { id, kind, origin, egress, volumeMounts, settings };
-    await this.#add(await boot({ ...this.#parts, ...this.#places(id, kind), ...wanted }));
+    await this.#add(await boot({ ...this.parts, ...this.#places(id, kind), ...wanted }));
   }
 
   /** Removes a sandbox again if the operator's disk throughput limit cannot be applied to it. */
   async #add(record: SandboxRecord): Promise<void> {
-    const { disks, running, unmake } = this.#parts;
+    const { disks, running, unmake } = this.parts;
     const { bytesPerSecond } = disks;
     try {
       const device = bytesPerSecond === undefined ? undefined : deviceOf(disks.imageOf(record.disk));
@@ -185,7 +182,7 @@ export class Starting {
   }
 
   #places(id: string, kind: SandboxKind) {
-    const { running, cgroup, images, unmake } = this.#parts;
+    const { running, cgroup, images, unmake } = this.parts;
     return {
       folder: running.folderOf(id),
       cgroup: `${cgroup}/${id}`,

@@ -16,11 +16,7 @@ import type { HeldVolume, Volumes } from "./volume/volumes.ts";
 const PLACE = "volume-";
 
 export class VolumeMounts implements Disposable {
-  readonly #held: readonly (HeldVolume & { inside: string })[];
-
-  private constructor(held: readonly (HeldVolume & { inside: string })[]) {
-    this.#held = held;
-  }
+  private constructor(private readonly held: readonly (HeldVolume & { inside: string })[]) {}
 
   static async hold(volumes: Pick<Volumes, "hold">, wanted: readonly VolumeMount[]): Promise<VolumeMounts> {
     using held = new DisposableStack();
@@ -41,7 +37,7 @@ export class VolumeMounts implements Disposable {
   /** Shows each volume below this folder, mapped to the sandbox's ids, until it is released. */
   async mapTo(ids: IdRange, folder: string, mounts: Pick<Mounts, "do">): Promise<void> {
     if (ids.first === SHARED_IDS.first) return;
-    for (const [number, held] of this.#held.entries()) {
+    for (const [number, held] of this.held.entries()) {
       const target = join(folder, `${PLACE}${number}`);
       mkdirSync(target, { mode: 0o711 });
       await mounts.do({ kind: "map", source: held.path, target, firstId: ids.first });
@@ -50,22 +46,22 @@ export class VolumeMounts implements Disposable {
   }
 
   get mounts(): OutsideMount[] {
-    return this.#held.map(({ inside, path }) => ({ inside, outside: path }));
+    return this.held.map(({ inside, path }) => ({ inside, outside: path }));
   }
 
   /** The mount as stored in a record. */
   named({ inside, outside }: OutsideMount): OutsideMount {
-    const volume = this.#held.find(({ path }) => path === outside);
+    const volume = this.held.find(({ path }) => path === outside);
     return { inside, outside: volume === undefined ? outside : VOLUME + volume.name };
   }
 
   /** The mount as a path on this machine. */
   placed({ inside, outside }: OutsideMount): OutsideMount {
-    const volume = this.#held.find(({ name }) => outside === VOLUME + name);
+    const volume = this.held.find(({ name }) => outside === VOLUME + name);
     return { inside, outside: volume?.path ?? outside };
   }
 
   [Symbol.dispose](): void {
-    for (const one of this.#held) one[Symbol.dispose]();
+    for (const one of this.held) one[Symbol.dispose]();
   }
 }

@@ -34,24 +34,21 @@ interface Places {
 }
 
 export class TemplateImages {
-  readonly #places: Places;
-  readonly #definitions: readonly TemplateDefinition[];
-
-  constructor(places: Places, definitions: readonly TemplateDefinition[]) {
-    this.#places = places;
-    this.#definitions = definitions;
-  }
+  constructor(
+    private readonly places: Places,
+    private readonly definitions: readonly TemplateDefinition[],
+  ) {}
 
   /** Images of all definitions with their parents; some may not exist yet. Reads the sources of all. */
   current(): string[] {
-    return this.#definitions.flatMap(templateImages);
+    return this.definitions.flatMap(templateImages);
   }
 
   /** Makes an image for a build and returns its name when it is complete. */
   async make(template: string, signal: AbortSignal, say: (message: string) => void): Promise<string> {
-    const definition = this.#definitions.find(({ name }) => name === template);
+    const definition = this.definitions.find(({ name }) => name === template);
     if (definition === undefined) throw new Fault(404, `no template ${JSON.stringify(template)} comes with Sandlot`);
-    const { cacheFolder, debianMirror } = this.#places;
+    const { cacheFolder, debianMirror } = this.places;
     const image = templateImage(definition);
     const steps = templateImageSteps(cacheFolder, debianMirror, definition);
     if (steps.some((step) => !step.done())) {

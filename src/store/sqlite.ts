@@ -36,7 +36,6 @@ export function openSqlite(path: string): Engine {
 
 class Sqlite implements Engine {
   readonly name = "sqlite";
-  readonly #db: Database;
   /**
    * There is one connection, and a statement during a transaction would become part of it and vanish with its rollback.
    * So all work is serialised.
@@ -45,9 +44,7 @@ class Sqlite implements Engine {
   /** The durability set on the connection; initially as opened. */
   #outlasts: Outlasts = "machine";
 
-  constructor(db: Database) {
-    this.#db = db;
-  }
+  constructor(private readonly db: Database) {}
 
   readonly sql: Statement = this.#statementThat("machine");
   readonly quick: Statement = this.#statementThat("server");
@@ -89,7 +86,7 @@ class Sqlite implements Engine {
 
   close(): Promise<void> {
     return this.#turns.run(async () => {
-      this.#db.close();
+      this.db.close();
     });
   }
 
@@ -108,7 +105,7 @@ class Sqlite implements Engine {
     } catch (cause) {
       isOver = true;
       // Some failures, such as a full disk, have already rolled it back.
-      if (this.#db.inTransaction) this.#do("ROLLBACK");
+      if (this.db.inTransaction) this.#do("ROLLBACK");
       throw cause;
     }
   }
@@ -116,7 +113,7 @@ class Sqlite implements Engine {
   #ask(strings: TemplateStringsArray, values: Parameters<Statement>[1][]): Result {
     const whole = joined(strings, values);
     try {
-      return answerOf(this.#db, whole.strings.join("?"), whole.values);
+      return answerOf(this.db, whole.strings.join("?"), whole.values);
     } catch (error) {
       throw explained(error);
     }
@@ -124,7 +121,7 @@ class Sqlite implements Engine {
 
   #do(text: string): void {
     try {
-      this.#db.run(text);
+      this.db.run(text);
     } catch (error) {
       throw explained(error);
     }

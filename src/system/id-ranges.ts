@@ -22,8 +22,6 @@ export const BLOCK_COUNT = Math.floor((0xffff_ffff - BLOCK_FIRST_ID) / BLOCK_IDS
 const RESTING = 16;
 
 export class IdRanges {
-  readonly #data: Pick<DataFolder, "runFolder" | "tag">;
-  readonly #own: boolean;
   readonly #taken = new Set<number>();
   /** Freed ranges, oldest first. */
   readonly #rested: number[] = [];
@@ -31,15 +29,16 @@ export class IdRanges {
   readonly #fresh: number[] = [];
 
   /** Without `own`, every new sandbox gets the shared range. */
-  constructor(data: Pick<DataFolder, "runFolder" | "tag">, own: boolean) {
-    this.#data = data;
-    this.#own = own;
+  constructor(
+    private readonly data: Pick<DataFolder, "runFolder" | "tag">,
+    private readonly own: boolean,
+  ) {
     for (const block of blocksOf(data.runFolder)) this.#addBlock(block);
   }
 
   /** Takes a range that is unique on this machine. Throws Fault 503 when there is none. */
   take(): IdRange {
-    if (!this.#own) return SHARED_IDS;
+    if (!this.own) return SHARED_IDS;
     const first = this.#next();
     this.#taken.add(first);
     return { first };
@@ -62,7 +61,7 @@ export class IdRanges {
     }
     const rested = this.#rested.shift();
     if (rested !== undefined) return rested;
-    this.#addBlock(claimBlock(this.#data));
+    this.#addBlock(claimBlock(this.data));
     return this.#next();
   }
 

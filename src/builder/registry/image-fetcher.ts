@@ -84,12 +84,10 @@ export interface FetchFor {
 const MANIFEST_STEPS_MAX = 3;
 
 export class ImageFetcher {
-  readonly #parts: FetcherParts;
   readonly #local: LocalImages;
   readonly #turns = new OneAtATimeByKey();
 
-  constructor(parts: FetcherParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: FetcherParts) {
     this.#local = new LocalImages(parts.local);
     mkdirSync(parts.folder, { recursive: true, mode: 0o700 });
   }
@@ -102,8 +100,8 @@ export class ImageFetcher {
     if (local?.kind === "template") return this.#template(local.place, image);
     const login =
       local === undefined && credentials !== null ? await registryLogin(credentials, Date.now()) : undefined;
-    await using sandbox = await this.#parts.boot(signal);
-    const tools = new FetchTools(sandbox.commands, this.#parts.questionMaxMs, signal);
+    await using sandbox = await this.parts.boot(signal);
+    const tools = new FetchTools(sandbox.commands, this.parts.questionMaxMs, signal);
     try {
       if (local?.kind === "registry") {
         // The build's credentials are not for this registry.
@@ -122,7 +120,7 @@ export class ImageFetcher {
   }
 
   #template(template: string, image: string): FetchedImage {
-    const found = this.#parts.templates[template];
+    const found = this.parts.templates[template];
     if (found !== undefined) return { image: found, envVars: {}, isProvisioned: true };
     throw new Fault(422, `the image ${image} stands for the template "${template}", which this machine does not have`);
   }
@@ -136,7 +134,7 @@ export class ImageFetcher {
     const { signal, say } = need;
     const { registry, repository } = name;
     const tls = await this.#openWay(registry, sandbox, tools);
-    if (tls) await tools.trust(await machineAuthorities(this.#parts.authorities));
+    if (tls) await tools.trust(await machineAuthorities(this.parts.authorities));
     const at = (digest: string): Source => ({ reference: `docker://${registry}/${repository}@${digest}`, tls });
     const found = await follow(name, (digest) =>
       tools.ask(digest === null ? { reference: `docker://${fullImageName(name)}`, tls } : at(digest)),
@@ -190,24 +188,24 @@ export class ImageFetcher {
     await tools.unpack();
     // Before the image, which is useless without its note.
     await this.#note(key, envVars);
-    await sandbox.withDisk((disk) => this.#parts.images.add(key, { parent: null, disk, folder: UNPACKED, signal }));
+    await sandbox.withDisk((disk) => this.parts.images.add(key, { parent: null, disk, folder: UNPACKED, signal }));
   }
 
   /** Removes blobs not used lately and notes about removed images. */
   async collect(): Promise<void> {
-    await this.#parts.cache?.collect();
-    for (const file of await readdir(this.#parts.folder)) {
+    await this.parts.cache?.collect();
+    for (const file of await readdir(this.parts.folder)) {
       const name = file.split(".")[0] ?? "";
       // The lock protects an image in the making, whose note comes first.
       await this.#turns.run(name, async () => {
-        if (!this.#parts.images.has(name)) await rm(join(this.#parts.folder, file), { force: true });
+        if (!this.parts.images.has(name)) await rm(join(this.parts.folder, file), { force: true });
       });
     }
   }
 
   /** Aborts a download that makes no progress. */
   async #whileItMoves(sandbox: FetchSandbox, work: (stalled: AbortSignal) => Promise<void>): Promise<void> {
-    const { stalledMaxMs } = this.#parts;
+    const { stalledMaxMs } = this.parts;
     const stalled = new AbortController();
     let before = -1;
     const watch = setInterval(() => {
@@ -229,7 +227,7 @@ export class ImageFetcher {
     // Hold it before the check: a collection may be about to remove it.
     hold(name);
     await this.#turns.run(name, async () => {
-      if (!this.#parts.images.has(name)) await make(name);
+      if (!this.parts.images.has(name)) await make(name);
     });
     return name;
   }
@@ -246,12 +244,12 @@ export class ImageFetcher {
   }
 
   #noteOf(key: string): string {
-    return join(this.#parts.folder, `${key}.json`);
+    return join(this.parts.folder, `${key}.json`);
   }
 
   /** Returns whether the registry uses TLS. */
   async #openWay(registry: string, sandbox: FetchSandbox, tools: FetchTools): Promise<boolean> {
-    const allowed = this.#parts.registries.find(({ name }) => name === registry);
+    const allowed = this.parts.registries.find(({ name }) => name === registry);
     if (allowed === undefined) return true;
     const { host, ways } = await waysTo(allowed);
     await sandbox.open(ways);
@@ -265,7 +263,7 @@ export class ImageFetcher {
   async #putCached(scope: string, blobs: readonly Blob[], tools: FetchTools, say: Say): Promise<Blob[]> {
     const missing: Blob[] = [];
     for (const blob of new Map(blobs.map((each) => [each.digest, each])).values()) {
-      const cached = await this.#parts.cache?.find(scope, blob);
+      const cached = await this.parts.cache?.find(scope, blob);
       if (cached === undefined) missing.push(blob);
       else await tools.putBlob(blob.digest, cached);
     }
@@ -275,7 +273,7 @@ export class ImageFetcher {
   }
 
   async #keep(scope: string, blobs: readonly Blob[], tools: FetchTools, signal: AbortSignal): Promise<void> {
-    const { cache } = this.#parts;
+    const { cache } = this.parts;
     if (cache === undefined || signal.aborted) return;
     for (const blob of blobs) {
       const isThere = await tools.hasBlob(blob.digest).catch(() => false);

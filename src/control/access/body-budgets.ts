@@ -29,15 +29,12 @@ export interface BodyShare extends Disposable {
 }
 
 export class BodyBudgets {
-  readonly #clock: Clock;
   readonly #buckets = new TokenBuckets();
   /** Bytes in memory: by owner, while there are any, and in total. */
   readonly #held = new Map<string, number>();
   #total = 0;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   /** Call it before the first byte of a body arrives. */
   begin(owner: BodyOwner): BodyShare {
@@ -69,7 +66,7 @@ export class BodyBudgets {
     if (this.#total + bytes > BODIES_MAX_BYTES) {
       throw refusal(`this server takes ${BODIES_MAX_BYTES} bytes of request bodies at once, and has them`);
     }
-    const now = this.#clock.now();
+    const now = this.clock.now();
     const bucket = this.#buckets.of(id, FLOW, now);
     if (bucket.take(bytes, now)) return;
     const why = `${name} may send ${FLOW.perSecond} bytes of request bodies each second, and sent more`;

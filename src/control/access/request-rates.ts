@@ -29,22 +29,21 @@ export type Allowance = Readonly<Record<"RateLimit-Limit" | "RateLimit-Remaining
 const STRANGERS = { burst: STRANGER_REQUESTS_BURST, perSecond: STRANGER_REQUESTS_PER_SECOND };
 
 export class RequestBudgets {
-  readonly #clock: Clock;
-  readonly #rates: RequestRates;
   readonly #budgets = new TokenBuckets();
   readonly #strangers = new TokenBuckets();
   readonly bodies: BodyBudgets;
 
-  constructor(clock: Clock, rates: RequestRates = REQUEST_RATES_DEFAULT) {
-    this.#clock = clock;
-    this.#rates = rates;
+  constructor(
+    private readonly clock: Clock,
+    private readonly rates: RequestRates = REQUEST_RATES_DEFAULT,
+  ) {
     this.bodies = new BodyBudgets(clock);
   }
 
   /** Takes one request out of the caller's budget and returns what is left. Fault 429 when it is empty. */
   take(owner: Owner, kind: RequestKind): Allowance {
-    const now = this.#clock.now();
-    const perSecond = owner.rates[kind] ?? this.#rates[kind];
+    const now = this.clock.now();
+    const perSecond = owner.rates[kind] ?? this.rates[kind];
     const burst = perSecond * REQUEST_BURST_SECONDS;
     const bucket = this.#budgets.of(`${kind} ${owner.id}`, { burst, perSecond }, now);
     const taken = bucket.take(1, now);
@@ -62,7 +61,7 @@ export class RequestBudgets {
   /** As `take`, for a request without a valid key. Without an address nothing is counted. */
   takeStranger(client: string | undefined): void {
     if (client === undefined) return;
-    const now = this.#clock.now();
+    const now = this.clock.now();
     const network = networkOf(client);
     const bucket = this.#strangers.of(network, STRANGERS, now);
     if (bucket.take(1, now)) return;

@@ -40,7 +40,6 @@ interface MetricServices {
 const MIB = 1024 * 1024;
 
 export class MetricSamples {
-  readonly #services: MetricServices;
   readonly #measured = new Map<string, Measured>();
   /** Blocks to write and then forget. */
   #finished: MetricBlock[] = [];
@@ -51,12 +50,10 @@ export class MetricSamples {
   readonly #turns = new OneAtATime();
   #closed = false;
 
-  constructor(services: MetricServices) {
-    this.#services = services;
-  }
+  constructor(private readonly services: MetricServices) {}
 
   start(): void {
-    this.#lastWriteAt = this.#services.clock.now();
+    this.#lastWriteAt = this.services.clock.now();
     this.#repeat();
   }
 
@@ -89,7 +86,7 @@ export class MetricSamples {
     const first = from === undefined ? 0 : from - METRIC_BLOCK_MS;
     const last = to ?? Number.MAX_SAFE_INTEGER;
     const blocks = new Map<number, MetricBlock>();
-    for (const block of await this.#services.store.metricBlocks.between(teamId, sandboxId, first, last)) {
+    for (const block of await this.services.store.metricBlocks.between(teamId, sandboxId, first, last)) {
       blocks.set(block.blockAt, block);
     }
     for (const block of this.#unwritten(teamId, sandboxId)) blocks.set(block.blockAt, block);
@@ -104,7 +101,7 @@ export class MetricSamples {
 
   async newest(teamId: string, sandboxId: string): Promise<Sample | undefined> {
     const unwritten = this.#unwritten(teamId, sandboxId).at(-1)?.samples.at(-1);
-    return unwritten ?? (await this.#services.store.metricBlocks.newest(teamId, sandboxId))?.samples.at(-1);
+    return unwritten ?? (await this.services.store.metricBlocks.newest(teamId, sandboxId))?.samples.at(-1);
   }
 
   async close(): Promise<void> {
@@ -131,7 +128,7 @@ export class MetricSamples {
   }
 
   async #pass(): Promise<void> {
-    const { store, clock, onPass } = this.#services;
+    const { store, clock, onPass } = this.services;
     const running = await store.metricBlocks.measurable();
     onPass(running);
     const ids = new Set(running.map(({ id }) => id));
@@ -148,8 +145,8 @@ export class MetricSamples {
 
   /** Reads the processor counters of new sandboxes, so that the first sample has a base. */
   async #begin(newcomers: readonly Measurable[]): Promise<void> {
-    const times = await this.#services.host.processorTimes(newcomers.map(({ id }) => id));
-    const at = this.#services.clock.now();
+    const times = await this.services.host.processorTimes(newcomers.map(({ id }) => id));
+    const at = this.services.clock.now();
     for (const facts of newcomers) {
       const cpuUsedMs = times[facts.id];
       const before = this.#measured.get(facts.id);
@@ -166,8 +163,8 @@ export class MetricSamples {
   }
 
   async #sample(sandboxes: readonly Measurable[]): Promise<void> {
-    const usages = await this.#services.host.measure(sandboxes.map(({ id }) => id));
-    const at = this.#services.clock.now();
+    const usages = await this.services.host.measure(sandboxes.map(({ id }) => id));
+    const at = this.services.clock.now();
     for (const { id } of sandboxes) {
       const [measured, usage] = [this.#measured.get(id), usages[id]];
       if (measured === undefined || usage === undefined) continue;
@@ -184,7 +181,7 @@ export class MetricSamples {
       const { id: sandboxId, teamId } = measured.facts;
       // An earlier run or server may have begun this block, written or not.
       const unwritten = this.#finished.find((block) => block.sandboxId === sandboxId && block.blockAt === blockAt);
-      const begun = unwritten ?? (await this.#services.store.metricBlocks.at(sandboxId, blockAt));
+      const begun = unwritten ?? (await this.services.store.metricBlocks.at(sandboxId, blockAt));
       measured.block = begun ?? { sandboxId, teamId, blockAt, stepMs: METRIC_EVERY_MS, samples: [] };
     }
     measured.block.samples.push(sample);
@@ -192,7 +189,7 @@ export class MetricSamples {
   }
 
   async #write(): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     this.#lastWriteAt = clock.now();
     const current = [...this.#measured.values()].filter(({ block, isWritten }) => block !== undefined && !isWritten);
     const finished = this.#finished;
@@ -208,9 +205,9 @@ export class MetricSamples {
 
   #after(delayMs: number, work: () => Promise<void>): void {
     if (this.#closed) return;
-    const timer = this.#services.idleClock.after(delayMs, () => {
+    const timer = this.services.idleClock.after(delayMs, () => {
       this.#timers = this.#timers.filter((other) => other !== timer);
-      this.#services.background.run("metrics not taken", () => this.#turns.run(work));
+      this.services.background.run("metrics not taken", () => this.#turns.run(work));
     });
     this.#timers.push(timer);
   }

@@ -44,19 +44,16 @@ interface Entry {
 }
 
 export class SandboxEventRecord {
-  readonly #services: EventServices;
   readonly #waiting: Entry[] = [];
   #timer: Timer | undefined;
   #lastPosition = 0;
   readonly #writing = new OneAtATime();
 
-  constructor(services: EventServices) {
-    this.#services = services;
-  }
+  constructor(private readonly services: EventServices) {}
 
   /** Never waits, never throws. */
   note(event: LifecycleEvent, sandbox: Sandbox, words: string | undefined, change: ActivityChange | undefined): void {
-    const { clock, ids, log } = this.#services;
+    const { clock, ids, log } = this.services;
     if (this.#waiting.length >= EVENTS_WAITING_MAX) {
       log.write({ level: "error", event: "event not recorded: too many wait", sandbox: sandbox.id, type: event });
       return;
@@ -103,9 +100,9 @@ export class SandboxEventRecord {
   }
 
   #arm(delayMs: number): void {
-    this.#timer ??= this.#services.idleClock.after(delayMs, () => {
+    this.#timer ??= this.services.idleClock.after(delayMs, () => {
       this.#timer = undefined;
-      this.#services.background.run("events not recorded", () => this.flush());
+      this.services.background.run("events not recorded", () => this.flush());
     });
   }
 
@@ -113,17 +110,17 @@ export class SandboxEventRecord {
     while (this.#waiting.length > 0) {
       const entries = this.#waiting.slice(0, EVENTS_PER_WRITE);
       try {
-        await this.#services.store.transaction(async (tables) => {
+        await this.services.store.transaction(async (tables) => {
           const added = await this.#record(tables, entries);
           const changes = added.flatMap(({ change }) => change ?? []);
-          await this.#services.recordActivity(tables, changes);
+          await this.services.recordActivity(tables, changes);
         }, "server");
       } catch (error) {
         this.#arm(ACTIVITY_STORE_RETRY_MS);
         throw error;
       }
       this.#waiting.splice(0, entries.length);
-      this.#services.onRecorded();
+      this.services.onRecorded();
     }
   }
 
@@ -160,7 +157,7 @@ export class SandboxEventRecord {
     const error = `not sent: ${DELIVERIES_WAITING_MAX} earlier messages to this webhook still wait`;
     const refusal = { at: event.at, durationMs: 0, statusCode: null, success: false, error };
     return {
-      id: this.#services.ids.uuid(),
+      id: this.services.ids.uuid(),
       webhookId,
       eventId: event.id,
       eventType: event.type,

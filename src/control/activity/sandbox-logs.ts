@@ -55,7 +55,6 @@ interface Known {
 const REMOVALS_PER_WRITE = 32;
 
 export class SandboxLogs {
-  readonly #services: { store: Store; clock: Clock; idleClock: Clock; background: Background };
   readonly #known = new Map<string, Known>();
   readonly #dirty = new Set<string>();
   readonly #budgets = new TokenBuckets();
@@ -63,9 +62,7 @@ export class SandboxLogs {
   #timer: Timer | undefined;
   readonly #writing = new OneAtATime();
 
-  constructor(services: { store: Store; clock: Clock; idleClock: Clock; background: Background }) {
-    this.#services = services;
-  }
+  constructor(private readonly services: { store: Store; clock: Clock; idleClock: Clock; background: Background }) {}
 
   /** Adds a line that does not come from the guest. Never waits, never throws. */
   append(
@@ -75,7 +72,7 @@ export class SandboxLogs {
     fields: Record<string, string>,
   ): void {
     const known = this.#knownFor(sandbox.id, sandbox.teamId);
-    this.#add(sandbox.id, known, [{ at: this.#services.clock.now(), level, message, fields }]);
+    this.#add(sandbox.id, known, [{ at: this.services.clock.now(), level, message, fields }]);
   }
 
   /** The guest is gone. Its last lines may still arrive. */
@@ -86,7 +83,7 @@ export class SandboxLogs {
 
   /** The newest position taken from a sandbox's log, including before a restart of the server. */
   async positionOf(sandboxId: string): Promise<string | undefined> {
-    const { store } = this.#services;
+    const { store } = this.services;
     let known = this.#known.get(sandboxId);
     if (known === undefined) {
       const sandbox = await store.sandboxes.byId(sandboxId);
@@ -109,7 +106,7 @@ export class SandboxLogs {
     const known = this.#known.get(sandboxId);
     if (this.#closed || known === undefined || known.waiting.length >= LOG_WAITING_MAX_LINES) return false;
     const bytes = lines.reduce((sum, line) => sum + byteLength(line), 0);
-    const now = this.#services.clock.now();
+    const now = this.services.clock.now();
     if (!this.#budgets.of(known.teamId, TEAM_FLOW, now).take(bytes, now)) return false;
     this.#add(sandboxId, known, lines);
     if (position !== undefined) known.position = { is: position };
@@ -123,7 +120,7 @@ export class SandboxLogs {
     let { from, to } = query;
     while (found.length < query.limit && from <= to) {
       const { teamId, sandboxId } = query;
-      const logs = this.#services.store.sandboxLogs;
+      const logs = this.services.store.sandboxLogs;
       const pages = query.newestFirst
         ? await logs.backward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ)
         : await logs.forward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ);
@@ -192,9 +189,9 @@ export class SandboxLogs {
   }
 
   #arm(delayMs: number): void {
-    this.#timer ??= this.#services.idleClock.after(delayMs, () => {
+    this.#timer ??= this.services.idleClock.after(delayMs, () => {
       this.#timer = undefined;
-      this.#services.background.run("logs not written", () => this.flush());
+      this.services.background.run("logs not written", () => this.flush());
     });
   }
 
@@ -220,13 +217,13 @@ export class SandboxLogs {
   }
 
   async #writePages(ids: readonly string[]): Promise<void> {
-    const { store } = this.#services;
+    const { store } = this.services;
     const pages: { id: string; known: Known; page: LogPage; taken: number }[] = [];
     for (const id of ids) {
       const known = this.#known.get(id);
       if (known === undefined || known.waiting.length === 0) continue;
       known.extent ??= await store.sandboxLogs.extentOf(id);
-      pages.push({ id, known, ...pageOf(id, known, known.extent.lastAt, this.#services.clock.now()) });
+      pages.push({ id, known, ...pageOf(id, known, known.extent.lastAt, this.services.clock.now()) });
     }
     await store.transaction(async (tables) => {
       for (const { page } of pages) await tables.sandboxLogs.add(page);
@@ -247,7 +244,7 @@ export class SandboxLogs {
   async #removeSurplus(id: string, extent: { lines: number; bytes: number }): Promise<void> {
     for (let removals = 0; removals < REMOVALS_PER_WRITE; removals++) {
       if (extent.lines <= LOG_LINES_PER_SANDBOX_MAX && extent.bytes <= LOG_BYTES_PER_SANDBOX_MAX) return;
-      const gone = await this.#services.store.sandboxLogs.removeOldest(id);
+      const gone = await this.services.store.sandboxLogs.removeOldest(id);
       if (gone === undefined) return;
       extent.lines -= gone.lines;
       extent.bytes -= gone.bytes;

@@ -35,7 +35,6 @@ const RUNS_AFTER: Record<LifecycleEvent, boolean | undefined> = {
 type Named = Pick<Measurable, "id" | "teamId">;
 
 export class TeamActivities {
-  readonly #services: { store: Store; clock: Clock };
   /** Running sandboxes by team. At most as many as there are rows. */
   readonly #running = new Map<string, Map<string, Named>>();
   /** Events that came before the rows were read. */
@@ -43,13 +42,11 @@ export class TeamActivities {
   /** Sandboxes whose rows and events disagreed at the last check. */
   #doubtful = new Set<string>();
 
-  constructor(services: { store: Store; clock: Clock }) {
-    this.#services = services;
-  }
+  constructor(private readonly services: { store: Store; clock: Clock }) {}
 
   /** Starts from the rows. */
   async start(): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     const running = await store.transaction(async (tables) => {
       await tables.teamActivity.addCounted(stepBegin(clock.now()), METRIC_EVERY_MS);
       return tables.metricBlocks.measurable();
@@ -111,7 +108,7 @@ export class TeamActivities {
     const window = this.#window(from, to);
     // The window begins at the start of a step.
     const first = window.from - (window.from % stepIn(window));
-    return pointsIn(await this.#services.store.teamActivity.around(teamId, first, window.to), window);
+    return pointsIn(await this.services.store.teamActivity.around(teamId, first, window.to), window);
   }
 
   /** The highest value, and its time. */
@@ -122,11 +119,11 @@ export class TeamActivities {
     to: number | undefined,
   ): Promise<Peak> {
     const window = this.#window(from, to);
-    return highestIn(await this.#services.store.teamActivity.around(teamId, window.from, window.to), metric, window);
+    return highestIn(await this.services.store.teamActivity.around(teamId, window.from, window.to), metric, window);
   }
 
   #window(from: number | undefined, to: number | undefined): Window {
-    const now = this.#services.clock.now();
+    const now = this.services.clock.now();
     const oldest = now - ACTIVITY_KEPT_MS;
     return { from: Math.max(from ?? oldest, oldest), to: Math.min(to ?? now, now), now };
   }
@@ -135,7 +132,7 @@ export class TeamActivities {
     const { teamId } = sandbox;
     const before = this.#countOf(teamId);
     this.#set(sandbox, runs);
-    return { teamId, at: this.#services.clock.now(), before, after: this.#countOf(teamId), isStart };
+    return { teamId, at: this.services.clock.now(), before, after: this.#countOf(teamId), isStart };
   }
 
   #countOf(teamId: string): number {

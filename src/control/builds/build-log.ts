@@ -8,20 +8,17 @@ import type { Store } from "../../store/store.ts";
 const NOTICE_BYTES = 1024;
 
 export class BuildLog {
-  readonly #store: Store;
-  readonly #buildId: string;
-  readonly #maxBytes: number;
   readonly #turns = new OneAtATime();
   #pending: BuildLogEntry[] = [];
   #heardBytes = 0;
   #last: BuildLogEntry | undefined;
   #isFull = false;
 
-  constructor(store: Store, buildId: string, maxBytes: number) {
-    this.#store = store;
-    this.#buildId = buildId;
-    this.#maxBytes = maxBytes;
-  }
+  constructor(
+    private readonly store: Store,
+    private readonly buildId: string,
+    private readonly maxBytes: number,
+  ) {}
 
   /** The last entry. */
   get last(): BuildLogEntry | undefined {
@@ -32,7 +29,7 @@ export class BuildLog {
   add(entries: readonly BuildLogEntry[]): void {
     this.#last = entries.at(-1) ?? this.#last;
     for (const entry of entries) {
-      if (this.#heardBytes > this.#maxBytes) return;
+      if (this.#heardBytes > this.maxBytes) return;
       this.#heardBytes += Buffer.byteLength(entry.message);
       this.#pending.push(entry);
     }
@@ -59,13 +56,13 @@ export class BuildLog {
   }
 
   async #append(entries: readonly BuildLogEntry[]): Promise<void> {
-    await this.#store.transaction(async ({ buildLogs }) => {
-      const taken = await buildLogs.append(this.#buildId, entries, this.#maxBytes);
+    await this.store.transaction(async ({ buildLogs }) => {
+      const taken = await buildLogs.append(this.buildId, entries, this.maxBytes);
       const next = entries[taken];
       if (next === undefined) return;
-      const message = `the log of a build has at most ${this.#maxBytes} bytes; what follows is left out`;
+      const message = `the log of a build has at most ${this.maxBytes} bytes; what follows is left out`;
       const notice: BuildLogEntry = { at: next.at, level: "warn", message, step: next.step };
-      await buildLogs.append(this.#buildId, [notice], this.#maxBytes + NOTICE_BYTES);
+      await buildLogs.append(this.buildId, [notice], this.maxBytes + NOTICE_BYTES);
       this.#isFull = true;
     }, "server");
   }

@@ -12,7 +12,6 @@ interface Waiting {
 }
 
 export class BuildQueue {
-  readonly #atOnce: number;
   readonly #line: Waiting[] = [];
   /** Running builds per team. */
   readonly #inside = new Map<string, number>();
@@ -21,9 +20,7 @@ export class BuildQueue {
   #begun = 0;
   #under = 0;
 
-  constructor(atOnce: number) {
-    this.#atOnce = atOnce;
-  }
+  constructor(private readonly atOnce: number) {}
 
   /** `work` must not throw. Returns whether it began at once. */
   add(id: string, { team, share, work }: Omit<Waiting, "id">): boolean {
@@ -45,7 +42,7 @@ export class BuildQueue {
   }
 
   #beginNext(): void {
-    if (this.#under >= this.#atOnce) return;
+    if (this.#under >= this.atOnce) return;
     const next = this.#next();
     if (next === undefined) return;
     this.#under++;

@@ -78,7 +78,6 @@ const LOGGED_REASON_MAX_CHARS = 500;
 const OWN = "sandlot";
 
 export class Builds {
-  readonly #services: BuildServices;
   readonly #limits: BuildLimits;
   readonly #queue: BuildQueue;
   readonly #unstarted: UnstartedBuilds;
@@ -88,8 +87,10 @@ export class Builds {
   readonly #inHand = new Map<string, number>();
   #isClosing = false;
 
-  constructor(services: BuildServices, limits: BuildLimits) {
-    this.#services = services;
+  constructor(
+    private readonly services: BuildServices,
+    limits: BuildLimits,
+  ) {
     this.#limits = limits;
     this.#queue = new BuildQueue(limits.atOnce);
     this.#unstarted = new UnstartedBuilds(services);
@@ -101,7 +102,7 @@ export class Builds {
 
   /** Ends builds that a restart interrupted. Builds that were not started yet can still be. */
   async recover(): Promise<void> {
-    const { store, clock, log } = this.#services;
+    const { store, clock, log } = this.services;
     for (const { id, templateId } of await store.builds.unfinished("building")) {
       await store.builds.fail(id, { message: RESTARTED, step: null }, clock.now());
       log.write({ level: "warn", event: "a build was cut off by a restart", build: id, template: templateId });
@@ -118,14 +119,14 @@ export class Builds {
   /** Adds a build that waits for its start. Fault 429 when too many wait. */
   async request(request: BuildRequestOf): Promise<RequestedBuild> {
     refuseBlocked(request.team);
-    const { store } = this.#services;
+    const { store } = this.services;
     await this.endAbandoned();
     return await store.transaction((tables) => this.#requested(tables, request));
   }
 
   /** Requests a build and starts it at once. No client can start it later, so the build is over when that fails. */
   async requestAndStart(request: BuildRequestOf, plan: BuildPlan): Promise<RequestedBuild> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     const requested = await this.request(request);
     try {
       await this.start(request.team, requested.build, plan);
@@ -161,7 +162,7 @@ export class Builds {
 
   async #begin(team: Team | undefined, { id, templateId }: Build, plan: BuildPlan, share: number): Promise<void> {
     if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     const log = new BuildLog(store, id, this.#limits.logMaxBytes);
     const superseded = await store.transaction(async ({ builds }) => {
       const begun = await builds.begin(id, plan.start, clock.now());
@@ -184,7 +185,7 @@ export class Builds {
       followers: new Set(),
     };
     this.#jobs.set(id, job);
-    this.#services.log.write({ level: "info", event: "template build started", ...factsOf(job) });
+    this.services.log.write({ level: "info", event: "template build started", ...factsOf(job) });
     const hasBegun = this.#queue.add(id, { team: ownerOf(job), share, work: () => this.#counted(this.#run(job)) });
     if (!hasBegun) {
       const message = `waiting for a place: this server does ${this.#limits.atOnce} builds at once, ${share} of one team`;
@@ -220,9 +221,7 @@ export class Builds {
     if (job !== undefined) job.cancelled ??= reason;
     if (job !== undefined && this.#queue.remove(id)) this.#forget(job);
     else
-      this.#services.background.run("a build could not be cancelled", () =>
-        this.#services.host.cancelBuild(id, reason),
-      );
+      this.services.background.run("a build could not be cancelled", () => this.services.host.cancelBuild(id, reason));
   }
 
   /**
@@ -230,7 +229,7 @@ export class Builds {
    * must not remove them as unused.
    */
   get imagesInHand(): string[] {
-    const now = this.#services.clock.now();
+    const now = this.services.clock.now();
     for (const [image, until] of this.#inHand) if (until <= now) this.#inHand.delete(image);
     return [...this.#inHand.keys()];
   }
@@ -243,7 +242,7 @@ export class Builds {
   /** Ends all builds. Clients have to start them again. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     for (const { id } of [...this.#jobs.values()]) {
       await store.builds.fail(id, { message: STOPPED, step: null }, clock.now());
       this.cancel(id, STOPPED);
@@ -258,7 +257,7 @@ export class Builds {
   }
 
   #logEnd(job: Job): void {
-    const { clock, log } = this.#services;
+    const { clock, log } = this.services;
     const { ended, cancelled = "it was ended meanwhile" } = job;
     const facts = { ...factsOf(job), ms: clock.now() - job.startedAt };
     if (ended?.isReady) return void log.write({ level: "info", event: "template build finished", ...facts });
@@ -276,12 +275,12 @@ export class Builds {
   /** Concurrent builds of one team: not all places, unless there is only one team. */
   async #share(): Promise<number> {
     const { atOnce } = this.#limits;
-    const others = (await this.#services.store.people.teamCount()) - 1;
+    const others = (await this.services.store.people.teamCount()) - 1;
     return others === 0 ? atOnce : Math.max(1, atOnce - 1);
   }
 
   async #requested(tables: Tables, request: BuildRequestOf): Promise<RequestedBuild> {
-    const { ids, clock } = this.#services;
+    const { ids, clock } = this.services;
     const fresh = { templateId: ids.templateId(), buildId: ids.uuid(), now: clock.now() };
     const requested = await requestBuild(tables, request, fresh);
     const waiting = await tables.builds.countUnfinished("waiting", request.team.id);
@@ -294,14 +293,14 @@ export class Builds {
 
   async #refuseMissingFiles(plan: BuildPlan): Promise<void> {
     for (const { name, step } of filesOf(plan)) {
-      if (await this.#services.uploads.touch(name)) continue;
+      if (await this.services.uploads.touch(name)) continue;
       throw new Fault(400, `the files of step ${step} have not been uploaded; ask for a link and send them first`);
     }
   }
 
   /** Never throws, so that the queue goes on. */
   async #run(job: Job): Promise<void> {
-    const { store, clock, log } = this.#services;
+    const { store, clock, log } = this.services;
     try {
       if ((await store.builds.byId(job.id))?.status === "building") await this.#build(job);
     } catch (error) {
@@ -322,7 +321,7 @@ export class Builds {
   }
 
   async #build(job: Job): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     const outcome = await this.#outcome(job);
     if (outcome === undefined) return;
     if (outcome.isReady) this.#inHand.set(outcome.image, clock.now() + IMAGE_IN_HAND_MS);
@@ -335,12 +334,12 @@ export class Builds {
 
   /** Undefined: it was cancelled before it reached the host. */
   async #outcome(job: Job): Promise<BuildOutcome | undefined> {
-    const { store, host } = this.#services;
+    const { store, host } = this.services;
     const [origin, build] = [await this.#originOf(job), await store.builds.byId(job.id)];
     if (origin instanceof Fault) return { isReady: false, step: "base", message: origin.message };
     if (build === undefined || job.cancelled !== undefined) return undefined;
     const { plan } = job;
-    const privateRanges = await this.#services.privateRangesOf(job.team?.id);
+    const privateRanges = await this.services.privateRangesOf(job.team?.id);
     return await host.build({
       id: job.id,
       templateId: build.templateId,
@@ -360,7 +359,7 @@ export class Builds {
   /** A missing template fails the build: its client already knows that it started. */
   async #originOf({ team, plan }: Job) {
     try {
-      return await resolveOrigin(this.#services, team, plan);
+      return await resolveOrigin(this.services, team, plan);
     } catch (error) {
       const fault = Fault.from(error);
       if (fault.status >= 500 && fault.errorCode !== TEMPLATE_BUILDING) throw error;
@@ -369,7 +368,7 @@ export class Builds {
   }
 
   async #record(job: Job, outcome: BuildOutcome & { isReady: true }): Promise<void> {
-    const { store, clock, discard, becameReady } = this.#services;
+    const { store, clock, discard, becameReady } = this.services;
     const { image, defaultUser, defaultWorkdir, envVars, checkpoint } = outcome;
     const guestVersion = checkpoint === null ? null : RUNTIME_VERSION;
     const result = { image, defaultUser, defaultWorkdir, envVars, guestVersion, checkpoint };

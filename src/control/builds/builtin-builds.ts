@@ -44,21 +44,22 @@ const OTHER_VERSION =
 const TEMPLATE_BUILD_FAILED = "template_build_failed";
 
 export class BuiltinBuilds {
-  readonly #services: BuiltinServices;
   readonly #definitions: ReadonlyMap<string, BuiltinDefinition>;
   readonly #turns = new OneAtATimeByKey();
   /** Per template: the last build that began, until its failure has been reported to a caller. */
   readonly #last = new Map<string, string>();
   #timer: Timer | undefined;
 
-  constructor(services: BuiltinServices, definitions: readonly BuiltinDefinition[]) {
-    this.#services = services;
+  constructor(
+    private readonly services: BuiltinServices,
+    definitions: readonly BuiltinDefinition[],
+  ) {
     this.#definitions = new Map(definitions.map((definition) => [definition.id, definition]));
   }
 
   /** From now on it also begins builds that the operator requested through the store. */
   start(): void {
-    const { background, idleClock } = this.#services;
+    const { background, idleClock } = this.services;
     background.run("builds that the operator asked for were not begun", () => this.#beginWaiting());
     this.#timer = idleClock.after(BUILTIN_LOOK_MS, () => this.start());
   }
@@ -84,7 +85,7 @@ export class BuiltinBuilds {
   async build(name: string, report: (line: string) => void): Promise<void> {
     const definition = [...this.#definitions.values()].find((known) => known.name === name);
     if (definition === undefined) throw new Fault(404, `no template ${JSON.stringify(name)} comes with Sandlot`);
-    const { store, builds } = this.#services;
+    const { store, builds } = this.services;
     const { id, status } = await this.#turns.run(definition.id, () => this.#begun(definition));
     if (status === "ready") return;
     using _follower = builds.follow(id, (entries) => {
@@ -99,11 +100,11 @@ export class BuiltinBuilds {
 
   /** The build that is ready or in progress; starts one if there is none. Call it in the template's turn. */
   async #begun(definition: BuiltinDefinition): Promise<Build> {
-    const { store, builds, clock } = this.#services;
-    let build = await builtinBuild(this.#services, definition);
+    const { store, builds, clock } = this.services;
+    let build = await builtinBuild(this.services, definition);
     if (build?.status === "building" && !builds.isUnderWay(build.id)) {
       await store.builds.fail(build.id, { message: FORGOTTEN, step: null }, clock.now());
-      build = await builtinBuild(this.#services, definition);
+      build = await builtinBuild(this.services, definition);
     }
     if (build === undefined) throw new Fault(500, `template "${definition.name}" is not in the store`);
     if (build.status !== "waiting") return build;
@@ -114,7 +115,7 @@ export class BuiltinBuilds {
 
   /** Begins builds that were requested through the store. */
   async #beginWaiting(): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     for (const { id, templateId, tags } of await store.builds.waitingOfNoTeam()) {
       const definition = this.#definitions.get(templateId);
       if (definition !== undefined && tags.includes(definition.version())) {
@@ -126,12 +127,12 @@ export class BuiltinBuilds {
   /** The last build, if it failed and no caller has been told. */
   async #failed(templateId: string): Promise<Build | undefined> {
     const last = this.#last.get(templateId);
-    const build = last === undefined ? undefined : await this.#services.store.builds.byId(last);
+    const build = last === undefined ? undefined : await this.services.store.builds.byId(last);
     return build?.status === "error" ? build : undefined;
   }
 
   #underWay({ name }: BuiltinDefinition, { id, createdAt }: Build): Fault {
-    const { builds, clock } = this.#services;
+    const { builds, clock } = this.services;
     const last = builds.lastWords(id);
     const seconds = Math.max(0, Math.round((clock.now() - createdAt) / 1000));
     const said = last === undefined ? "it has just begun" : `step ${last.step ?? "-"}: ${short(last.message)}`;

@@ -22,25 +22,23 @@ interface UnstartedServices {
 const REFUSALS: ReadonlySet<number> = new Set([400, 413, 415]);
 
 export class UnstartedBuilds {
-  readonly #services: UnstartedServices;
   /** Uploads before this time are unknown. */
   readonly #startedAt: number;
 
-  constructor(services: UnstartedServices) {
-    this.#services = services;
+  constructor(private readonly services: UnstartedServices) {
     this.#startedAt = services.clock.now();
   }
 
   /** The start was refused with this fault. Other statuses, such as 503, leave the build waiting. */
   async refused(id: string, { status, message }: Fault): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     if (!REFUSALS.has(status)) return;
     const reason = { message: `the start of this build was refused: ${message}`, step: null };
     await store.builds.failUnstarted(id, reason, clock.now());
   }
 
   async endAbandoned(): Promise<void> {
-    const { store, clock, uploads } = this.#services;
+    const { store, clock, uploads } = this.services;
     const now = clock.now();
     for (const { id, templateId, createdAt } of await store.builds.waitingOfTeams(now - BUILD_WITHOUT_UPLOAD_MS)) {
       const activeAt = Math.max(createdAt, this.#startedAt, uploads.lastActiveAt(templateId));

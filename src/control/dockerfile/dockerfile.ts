@@ -59,7 +59,6 @@ export function parseDockerfile(text: string, architecture: Architecture): Parse
 }
 
 class Translation {
-  readonly #escapeChar: string;
   readonly #platform: Record<string, string>;
   readonly #steps: BuildStep[] = [];
   /** From ARG before FROM. */
@@ -73,8 +72,10 @@ class Translation {
   #hasUser = false;
   #hasWorkdir = false;
 
-  constructor(escapeChar: string, architecture: Architecture) {
-    this.#escapeChar = escapeChar;
+  constructor(
+    private readonly escapeChar: string,
+    architecture: Architecture,
+  ) {
     this.#platform = platformArgs(architecture);
     for (const [name, value] of Object.entries(this.#platform)) this.#globals.setArg(name, value);
   }
@@ -138,11 +139,11 @@ class Translation {
     if (this.#from !== undefined) {
       throw faultAt(line, "a second FROM: builds of several stages are not supported; keep one FROM");
     }
-    const [reference = "", as, name, ...more] = splitWords(needed(instruction), this.#escapeChar);
+    const [reference = "", as, name, ...more] = splitWords(needed(instruction), this.escapeChar);
     if (as !== undefined && (as.toUpperCase() !== "AS" || name === undefined || more.length > 0)) {
       throw faultAt(line, "FROM takes an image, and AS with a name if you like");
     }
-    const expand = (word: string) => this.#globals.text(readWord(word, this.#escapeChar, line), line, "FROM").trim();
+    const expand = (word: string) => this.#globals.text(readWord(word, this.escapeChar, line), line, "FROM").trim();
     const image = expand(reference);
     if (image === "" || /\s/.test(image)) throw faultAt(line, `${shown(reference)} is no image`);
     if (image === "scratch") throw faultAt(line, "FROM scratch has nothing to run commands with; begin with an image");
@@ -161,13 +162,13 @@ class Translation {
     const { line } = instruction;
     const isGlobal = this.#from === undefined;
     const into = isGlobal ? this.#globals : this.#variables;
-    for (const word of splitWords(needed(instruction), this.#escapeChar)) {
+    for (const word of splitWords(needed(instruction), this.escapeChar)) {
       const { name, value } = assignment(word);
       refuseBadName(name, line);
       const inherited = this.#globals.arg(name);
       into.setArg(
         name,
-        value === undefined ? inherited : into.text(readWord(value, this.#escapeChar, line), line, "ARG"),
+        value === undefined ? inherited : into.text(readWord(value, this.escapeChar, line), line, "ARG"),
       );
     }
   }
@@ -175,7 +176,7 @@ class Translation {
   #takeEnv(instruction: Instruction): void {
     const { line } = instruction;
     const rest = needed(instruction);
-    const words = splitWords(rest, this.#escapeChar);
+    const words = splitWords(rest, this.escapeChar);
     // Legacy form: one name, and the rest is its value.
     const isOld = !words[0]?.includes("=");
     const [, name = "", value] = isOld ? (/^(\S+)\s+(.*)$/s.exec(rest) ?? []) : [];
@@ -184,7 +185,7 @@ class Translation {
     const set = pairs.map((pair) => {
       if (pair.value === undefined) throw faultAt(line, `${shown(pair.name)} has no =; write ENV name=value`);
       refuseBadName(pair.name, line);
-      const parts = readWord(pair.value, this.#escapeChar, line);
+      const parts = readWord(pair.value, this.escapeChar, line);
       // Every pair of one instruction sees the values from before it.
       return {
         name: pair.name,
@@ -222,12 +223,12 @@ class Translation {
 
   #takeAdd(instruction: Instruction): void {
     const { line, flags, heredocs } = instruction;
-    const text = (word: string) => this.#variables.text(readWord(word, this.#escapeChar, line), line, "ADD");
+    const text = (word: string) => this.#variables.text(readWord(word, this.escapeChar, line), line, "ADD");
     const flag = (name: string) => {
       const value = flags.find((each) => each.name === name)?.value ?? null;
       return value === null ? null : text(value);
     };
-    const words = (execForm(instruction) ?? splitWords(needed(instruction), this.#escapeChar)).map(text);
+    const words = (execForm(instruction) ?? splitWords(needed(instruction), this.escapeChar)).map(text);
     const target = words.pop();
     if (target === undefined || words.length === 0) throw faultAt(line, "ADD needs a URL and where to put it");
     for (const source of words) {
@@ -250,7 +251,7 @@ class Translation {
 
   #takeWorkdir(instruction: Instruction): void {
     const { line } = instruction;
-    const path = this.#variables.template(readWord(needed(instruction), this.#escapeChar, line), line);
+    const path = this.#variables.template(readWord(needed(instruction), this.escapeChar, line), line);
     if (path === "") throw faultAt(line, "WORKDIR has no path");
     this.#steps.push({ type: "workdir", path, force: false });
     this.#hasWorkdir = true;
@@ -259,7 +260,7 @@ class Translation {
   #takeUser(instruction: Instruction): void {
     const { line } = instruction;
     // With a group it means that account, whose own group its processes have. The host refuses another group.
-    const name = this.#variables.template(readWord(needed(instruction), this.#escapeChar, line), line);
+    const name = this.#variables.template(readWord(needed(instruction), this.escapeChar, line), line);
     if (name === "") throw faultAt(line, "USER has no name");
     this.#steps.push({ type: "user", name, sudo: false, force: false });
     this.#hasUser = true;

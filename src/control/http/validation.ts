@@ -38,14 +38,15 @@ export function parseWith<S extends z.ZodType>(schema: S, input: unknown, source
 }
 
 class Problem {
-  readonly #issue: z.core.$ZodIssue;
-  readonly #source: Source;
   readonly #field: z.core.$ZodType | undefined;
   readonly #value: unknown;
 
-  constructor(schema: z.ZodType, issue: z.core.$ZodIssue, input: unknown, source: Source) {
-    this.#issue = issue;
-    this.#source = source;
+  constructor(
+    schema: z.ZodType,
+    private readonly issue: z.core.$ZodIssue,
+    input: unknown,
+    private readonly source: Source,
+  ) {
     this.#field = fieldAt(schema, issue.path);
     this.#value = valueAt(input, issue.path);
   }
@@ -55,16 +56,16 @@ class Problem {
   }
 
   get #name(): string {
-    const { path } = this.#issue;
-    if (path.length === 0) return this.#source.whole;
+    const { path } = this.issue;
+    if (path.length === 0) return this.source.whole;
     // Entries of a list in a query have no numbers that the client would recognise.
     const shown = this.#isQuery ? path.slice(0, 1) : path;
     return shown.map(String).join(".").slice(0, FIELD_SHOWN_MAX_CHARS);
   }
 
   get #complaint(): string {
-    const issue = this.#issue;
-    const { farthest } = this.#source;
+    const issue = this.issue;
+    const { farthest } = this.source;
     if (farthest !== undefined && this.#field instanceof z.ZodNumber) {
       return `must be an integer from ${range(this.#field, farthest)}, got ${this.#got}`;
     }
@@ -107,13 +108,13 @@ class Problem {
     const value = this.#value;
     if (value === undefined) return "nothing";
     if (value === null) return "null";
-    if (typeof value === "number") return shortened(this.#source.written?.(this.#name) ?? String(value));
+    if (typeof value === "number") return shortened(this.source.written?.(this.#name) ?? String(value));
     if (typeof value === "string" && this.#isQuery) return quoted(value);
     return Array.isArray(value) ? "an array" : withArticle(typeof value);
   }
 
   get #isQuery(): boolean {
-    return this.#source.written !== undefined;
+    return this.source.written !== undefined;
   }
 }
 

@@ -5,13 +5,10 @@
 import type { Clock } from "../../base/clock.ts";
 
 export class Changes {
-  readonly #clock: Clock;
   readonly #watches = new Map<string, Set<() => void>>();
   readonly #closing = Promise.withResolvers<false>();
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
+  constructor(private readonly clock: Clock) {}
 
   /** Call it after the row has changed. */
   note(id: string): void {
@@ -28,7 +25,7 @@ export class Changes {
     const wake = () => heard.resolve(true);
     const watches = this.#watches.get(id) ?? new Set();
     this.#watches.set(id, watches.add(wake));
-    const clock = this.#clock;
+    const clock = this.clock;
     const closing = this.#closing.promise;
     return {
       async within(waitMs) {

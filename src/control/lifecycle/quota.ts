@@ -24,15 +24,12 @@ interface QuotaServices {
 }
 
 export class Quota {
-  readonly #services: QuotaServices;
   /** At most one entry per team. */
   readonly #starts = new Map<string, Set<Lease>>();
   /** Per team, so that no other start takes a lease between counting and taking. */
   readonly #turns = new OneAtATimeByKey();
 
-  constructor(services: QuotaServices) {
-    this.#services = services;
-  }
+  constructor(private readonly services: QuotaServices) {}
 
   /** A lease for a new sandbox, or for the named paused one. Fault 403 for a blocked team, 429 when none is free. */
   async take(team: Team, sandboxId?: string): Promise<Lease> {
@@ -57,7 +54,7 @@ export class Quota {
 
   /** Leases held, without that of the sandbox itself. */
   async #held(team: Team, sandboxId: string | undefined): Promise<number> {
-    const { store, clock, runsOn } = this.#services;
+    const { store, clock, runsOn } = this.services;
     // Read before the rows: a start that finishes meanwhile is in one of the two, or in both and counted once.
     const starting = [...this.#leasesOf(team)];
     const ids = new Set([...(await store.sandboxes.holdingQuota(team.id, clock.now())), ...runsOn(team.id)]);

@@ -33,15 +33,12 @@ interface HousekeepingServices {
 }
 
 export class Housekeeping {
-  readonly #services: HousekeepingServices;
   #next: Timer | undefined;
   #isUnderWay = false;
   #isWanted = false;
   #isClosed = false;
 
-  constructor(services: HousekeepingServices) {
-    this.#services = services;
-  }
+  constructor(private readonly services: HousekeepingServices) {}
 
   /** Begins a round, or requests another after the current one. Further rounds follow on their own. */
   soon(): void {
@@ -50,7 +47,7 @@ export class Housekeeping {
     if (this.#isUnderWay) return;
     this.#isUnderWay = true;
     this.#next?.cancel();
-    const { background, idleClock } = this.#services;
+    const { background, idleClock } = this.services;
     background.run("what templates have left behind could not be removed", async () => {
       try {
         while (this.#isWanted && !this.#isClosed) {
@@ -70,8 +67,8 @@ export class Housekeeping {
   }
 
   async #round(): Promise<void> {
-    const { store, host, imagesInHand } = this.#services;
-    await this.#services.endAbandonedBuilds();
+    const { store, host, imagesInHand } = this.services;
+    await this.services.endAbandonedBuilds();
     await this.#retireSnapshots();
     await this.#retireBuiltins();
     const named = await store.buildsInUse.images();
@@ -79,7 +76,7 @@ export class Housekeeping {
   }
 
   async #retireBuiltins(): Promise<void> {
-    const { store, clock, log, discard } = this.#services;
+    const { store, clock, log, discard } = this.services;
     const now = clock.now();
     const { count, checkpoints } = await store.buildsInUse.retireBuiltins(now - SUPERSEDED_BUILTIN_KEPT_MS, now);
     if (count === 0) return;
@@ -88,7 +85,7 @@ export class Housekeeping {
   }
 
   async #retireSnapshots(): Promise<void> {
-    const { store, clock, log, discard } = this.#services;
+    const { store, clock, log, discard } = this.services;
     const before = clock.now() - SUPERSEDED_SNAPSHOT_KEPT_MS;
     const retired = await store.buildsInUse.retireSnapshots(before, clock.now(), SUPERSEDED_SNAPSHOTS_PER_ROUND);
     if (retired.length === 0) return;

@@ -23,7 +23,6 @@ interface ReadyServices {
 }
 
 export class ReadyOrders {
-  readonly #services: ReadyServices;
   /** For each built-in template. */
   readonly #builtinCount: number;
   /** Built-in templates that are built on demand; each has its own number. */
@@ -35,8 +34,11 @@ export class ReadyOrders {
   #told: readonly KeptReady[] | undefined;
   #timer: Timer | undefined;
 
-  constructor(services: ReadyServices, builtinCount: number, definitions: readonly BuiltinDefinition[]) {
-    this.#services = services;
+  constructor(
+    private readonly services: ReadyServices,
+    builtinCount: number,
+    definitions: readonly BuiltinDefinition[],
+  ) {
     this.#builtinCount = builtinCount;
     this.#defined = new Set(definitions.map(({ id }) => id));
   }
@@ -44,7 +46,7 @@ export class ReadyOrders {
   /** From now on it also polls for numbers set by the operator's commands. */
   start(): void {
     this.changed();
-    this.#timer = this.#services.idleClock.after(KEPT_READY_LOOK_MS, () => this.start());
+    this.#timer = this.services.idleClock.after(KEPT_READY_LOOK_MS, () => this.start());
   }
 
   close(): void {
@@ -55,9 +57,7 @@ export class ReadyOrders {
   changed(): void {
     if (this.#waits) return;
     this.#waits = true;
-    this.#services.background.run("the host was not told what to keep ready", () =>
-      this.#turns.run(() => this.#tell()),
-    );
+    this.services.background.run("the host was not told what to keep ready", () => this.#turns.run(() => this.#tell()));
   }
 
   /**
@@ -69,7 +69,7 @@ export class ReadyOrders {
 
   async #tell(): Promise<void> {
     this.#waits = false;
-    const { store, host } = this.#services;
+    const { store, host } = this.services;
     const kept: KeptReady[] = [];
     for (const { build, isBuiltIn, count } of await store.buildsInUse.keptReady()) {
       const wanted = isBuiltIn ? this.#countOf(build.templateId, count) : count;

@@ -59,7 +59,6 @@ interface VolumeServices {
 }
 
 export class Volumes {
-  readonly #services: VolumeServices;
   readonly #bounds: VolumeBounds;
   readonly #removal: RetryQueue<string>;
   readonly #places = new ContentQuota();
@@ -67,8 +66,10 @@ export class Volumes {
   readonly #making = new Gate(VOLUMES_MADE_AT_ONCE);
   #tokens: Promise<VolumeTokens> | undefined;
 
-  constructor(services: VolumeServices, bounds: Partial<VolumeBounds> = {}) {
-    this.#services = services;
+  constructor(
+    private readonly services: VolumeServices,
+    bounds: Partial<VolumeBounds> = {},
+  ) {
     this.#bounds = { ...VOLUME_BOUNDS_DEFAULT, ...bounds };
     const { clock, background, log } = services;
     this.#removal = new RetryQueue<string>({
@@ -85,7 +86,7 @@ export class Volumes {
 
   /** Removes volumes that the previous run left half made or half removed. */
   async start(): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     const left = await store.volumes.unfinished();
     for (const { id } of left) await store.volumes.markDeleted(id, clock.now());
     this.#removal.enqueue(left.map(({ id }) => id));
@@ -96,7 +97,7 @@ export class Volumes {
   }
 
   async create(team: Team, name: string, askedMB: number | undefined): Promise<Volume> {
-    const { store, host, clock, ids } = this.#services;
+    const { store, host, clock, ids } = this.services;
     const sizeMB = this.#size(askedMB);
     const volume = {
       id: ids.uuid(),
@@ -129,20 +130,20 @@ export class Volumes {
   }
 
   list(team: Team): Promise<Volume[]> {
-    return this.#services.store.volumes.of(team.id);
+    return this.services.store.volumes.of(team.id);
   }
 
   /** Fault 400 when it is not an id, 404 when the team has no such volume. */
   async demand(teamId: string, id: string): Promise<Volume> {
     if (!UUID.test(id)) throw new Fault(400, `${JSON.stringify(id.slice(0, 64))} is no volume id, which is a UUID`);
-    const volume = await this.#services.store.volumes.byId(id.toLowerCase());
+    const volume = await this.services.store.volumes.byId(id.toLowerCase());
     if (volume === undefined || volume.teamId !== teamId) throw new Fault(404, `volume "${id}" does not exist`);
     return volume;
   }
 
   /** Refused while sandboxes or snapshots use it. Its data is removed in the background. */
   async delete(team: Team, id: string): Promise<void> {
-    const { clock } = this.#services;
+    const { clock } = this.services;
     const { id: volumeId, name } = await this.demand(team.id, id);
     await this.#written(volumeId, async (tables) => {
       // Marked first, so that a concurrent create is either counted below or finds the volume gone.
@@ -165,7 +166,7 @@ export class Volumes {
   /** Resolves requested mounts to volumes of the team. */
   async mounts(team: Team, asked: readonly { name: string; path: string }[]): Promise<VolumeMount[]> {
     if (asked.length === 0) return [];
-    return await findMounts(this.#services.store, team, asked, this.#bounds.mountsPerSandbox);
+    return await findMounts(this.services.store, team, asked, this.#bounds.mountsPerSandbox);
   }
 
   /** Hold it while the content is in use. Fault 429 when the team uses too many volumes. */
@@ -174,12 +175,12 @@ export class Volumes {
   }
 
   async tokenFor(volume: Volume): Promise<string> {
-    return (await this.#signer()).make(volume, this.#services.clock.now());
+    return (await this.#signer()).make(volume, this.services.clock.now());
   }
 
   /** The volume of a token. Fault 401 when the token is not valid, 404 when the volume is gone. */
   async opened(token: string): Promise<Volume> {
-    const { volumeId, teamId } = (await this.#signer()).read(token, this.#services.clock.now());
+    const { volumeId, teamId } = (await this.#signer()).read(token, this.services.clock.now());
     return await this.demand(teamId, volumeId);
   }
 
@@ -193,13 +194,13 @@ export class Volumes {
 
   async #readSecret(): Promise<VolumeTokens> {
     const offered = crypto.getRandomValues(new Uint8Array(SECRET_BYTES)).toHex();
-    return new VolumeTokens(Uint8Array.fromHex(await this.#services.store.volumes.signingSecret(offered)));
+    return new VolumeTokens(Uint8Array.fromHex(await this.services.store.volumes.signingSecret(offered)));
   }
 
   /** A failed transaction may have been committed all the same. Queueing the removal covers that case. */
   async #written(id: string, work: (tables: Tables) => Promise<void>): Promise<void> {
     try {
-      await this.#services.store.transaction(work);
+      await this.services.store.transaction(work);
     } catch (error) {
       // A refusal wrote nothing.
       if (!(error instanceof Fault)) this.#removal.enqueue([id]);
@@ -209,7 +210,7 @@ export class Volumes {
 
   /** Leaves a ready, undeleted volume as it is. */
   async #remove(id: string): Promise<void> {
-    const { store, host } = this.#services;
+    const { store, host } = this.services;
     if ((await store.volumes.byId(id)) !== undefined) return;
     await host.removeVolume(id);
     await store.volumes.remove(id);

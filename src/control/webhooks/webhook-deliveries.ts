@@ -32,7 +32,6 @@ interface DeliveryServices {
 }
 
 export class WebhookDeliveries {
-  readonly #services: DeliveryServices;
   /** By delivery id. */
   readonly #underWay = new Map<string, Webhook>();
   /** Deliveries that ended during the current read of the store, which may have seen them as pending. */
@@ -42,9 +41,7 @@ export class WebhookDeliveries {
   #lookAgain = false;
   #closed = false;
 
-  constructor(services: DeliveryServices) {
-    this.#services = services;
-  }
+  constructor(private readonly services: DeliveryServices) {}
 
   /** Looks for pending deliveries. Never waits. */
   wake(): void {
@@ -52,7 +49,7 @@ export class WebhookDeliveries {
     this.#lookAgain = true;
     if (this.#isLooking) return;
     this.#isLooking = true;
-    this.#services.background.run("deliveries not made", () => this.#look());
+    this.services.background.run("deliveries not made", () => this.#look());
   }
 
   /** Deliveries in progress are not recorded any more, and repeated after the next start. */
@@ -77,7 +74,7 @@ export class WebhookDeliveries {
   }
 
   async #dispatch(): Promise<void> {
-    const { store, clock } = this.#services;
+    const { store, clock } = this.services;
     let next = Number.POSITIVE_INFINITY;
     for (const { webhookId, nextAt } of await store.webhooks.waiting()) {
       const now = clock.now();
@@ -91,7 +88,7 @@ export class WebhookDeliveries {
 
   /** Starts as many as there is room for. The end of each looks for more. */
   async #dispatchTo(webhook: Webhook): Promise<void> {
-    const { store, clock, posting } = this.#services;
+    const { store, clock, posting } = this.services;
     // Those in progress are among them.
     const limit = DELIVERIES_PER_WEBHOOK_AT_ONCE * 2;
     const due = await store.webhooks.due(webhook.id, clock.now(), limit);
@@ -120,8 +117,8 @@ export class WebhookDeliveries {
       const attempts = [...delivery.attempts, attempt];
       const isOver = attempt.success || attempts.length >= DELIVERY_ATTEMPTS_MAX || !webhook.enabled;
       const status = attempt.success ? "success" : isOver ? "failed" : "pending";
-      const nextAt = this.#services.clock.now() + DELIVERY_RETRY_MS;
-      await this.#services.store.webhooks.noteAttempt({ ...delivery, status, nextAt, attempts });
+      const nextAt = this.services.clock.now() + DELIVERY_RETRY_MS;
+      await this.services.store.webhooks.noteAttempt({ ...delivery, status, nextAt, attempts });
     } finally {
       this.#underWay.delete(delivery.id);
       if (this.#isLooking) this.#justEnded.add(delivery.id);
@@ -130,7 +127,7 @@ export class WebhookDeliveries {
   }
 
   async #attempt(delivery: Delivery, webhook: Webhook): Promise<Attempt> {
-    const { store, clock, post } = this.#services;
+    const { store, clock, post } = this.services;
     const at = clock.now();
     const outcome = (statusCode: number | null, error: string | null): Attempt => ({
       at,
@@ -154,6 +151,6 @@ export class WebhookDeliveries {
     if (this.#closed) return;
     this.#timer?.cancel();
     const bounded = Math.min(Math.max(0, delayMs), EXPIRY_SLEEP_MAX_MS);
-    this.#timer = this.#services.idleClock.after(bounded, () => this.wake());
+    this.#timer = this.services.idleClock.after(bounded, () => this.wake());
   }
 }

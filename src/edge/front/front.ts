@@ -134,12 +134,9 @@ export class Front implements Http1Owner {
 class Connection {
   http1: Http1Connection | undefined;
   http2: Http2Connection | undefined;
-  readonly #socket: Socket<Connection>;
   readonly #openedMs = performance.now();
 
-  constructor(socket: Socket<Connection>) {
-    this.#socket = socket;
-  }
+  constructor(private readonly socket: Socket<Connection>) {}
 
   data(bytes: Buffer<ArrayBuffer>): void {
     if (this.http1 !== undefined) this.http1.data(bytes);
@@ -165,6 +162,6 @@ class Connection {
   }
 
   cut(): void {
-    this.#socket.terminate();
+    this.socket.terminate();
   }
 }

@@ -44,8 +44,6 @@ const HEAD_BOUNDS = {
 };
 
 export class Http1Connection implements RequestConnection {
-  readonly #socket: Socket<unknown>;
-  readonly #owner: Http1Owner;
   readonly #unsent = new UnsentBytes();
   readonly #reading = new Reading(this);
   readonly #head = new RequestHeadReader(HEAD_BOUNDS);
@@ -63,24 +61,25 @@ export class Http1Connection implements RequestConnection {
   #ending: "end" | "linger" | undefined;
   #closed = false;
 
-  constructor(socket: Socket<unknown>, owner: Http1Owner) {
-    this.#socket = socket;
-    this.#owner = owner;
-    this.#deadlineMs = performance.now() + this.#owner.idleMs;
+  constructor(
+    private readonly socket: Socket<unknown>,
+    private readonly owner: Http1Owner,
+  ) {
+    this.#deadlineMs = performance.now() + this.owner.idleMs;
     // Detects a client that vanished during a silent stream; without keepalive its connection would stay forever.
     socket.setKeepAlive(true, EDGE_KEEPALIVE_MS);
   }
 
   get peer(): string {
-    return this.#socket.remoteAddress;
+    return this.socket.remoteAddress;
   }
 
   get isSecure(): boolean {
-    return this.#owner.isSecure;
+    return this.owner.isSecure;
   }
 
   get descriptor(): number | undefined {
-    return this.#closed || this.isSecure || this.#ending !== undefined ? undefined : descriptorOf(this.#socket);
+    return this.#closed || this.isSecure || this.#ending !== undefined ? undefined : descriptorOf(this.socket);
   }
 
   get hasSentAll(): boolean {
@@ -108,7 +107,7 @@ export class Http1Connection implements RequestConnection {
   }
 
   cut(): void {
-    if (!this.#closed) this.#socket.terminate();
+    if (!this.#closed) this.socket.terminate();
   }
 
   data(bytes: Bytes): void {
@@ -133,7 +132,7 @@ export class Http1Connection implements RequestConnection {
   }
 
   drained(): void {
-    const hasRoom = this.#unsent.flush(this.#socket);
+    const hasRoom = this.#unsent.flush(this.socket);
     if (this.#unsent.isEmpty && this.#ending !== undefined) this.#leave();
     else if (hasRoom && this.#tunnel !== undefined) this.#tunnel.onDrained();
     else if (hasRoom && this.#request === undefined && this.#ending === undefined) this.#awaitRequest();
@@ -159,7 +158,7 @@ export class Http1Connection implements RequestConnection {
 
   send(bytes: Bytes): boolean {
     if (this.#closed || this.#ending !== undefined) return true;
-    return this.#unsent.send(this.#socket, bytes);
+    return this.#unsent.send(this.socket, bytes);
   }
 
   pause(): void {
@@ -171,11 +170,11 @@ export class Http1Connection implements RequestConnection {
   }
 
   stopReading(): void {
-    if (!this.#closed) this.#socket.pause();
+    if (!this.#closed) this.socket.pause();
   }
 
   goOnReading(): void {
-    if (!this.#closed) this.#socket.resume();
+    if (!this.#closed) this.socket.resume();
   }
 
   takeEarly(): Bytes | undefined {
@@ -198,12 +197,12 @@ export class Http1Connection implements RequestConnection {
     this.#request = undefined;
     if (this.#closed) return;
     if (!isRead) this.#close("linger");
-    else if (!isKept || this.#owner.isStopping) this.#close("end");
+    else if (!isKept || this.owner.isStopping) this.#close("end");
     else this.#awaitRequest();
   }
 
   #awaitRequest(): void {
-    this.#deadlineMs = performance.now() + this.#owner.idleMs;
+    this.#deadlineMs = performance.now() + this.owner.idleMs;
     this.#reading.beginAnew();
     if (this.#unsent.isEmpty) this.#unsent.chargeTo(OWN_HELD_BYTES);
     // A client that does not read responses gets no further requests served.
@@ -251,7 +250,7 @@ export class Http1Connection implements RequestConnection {
       if (found.rest.length > 0) this.#keepEarly(found.rest);
       const request = new Http1Request(this, found.head);
       this.#request = request;
-      this.#owner.handle(request);
+      this.owner.handle(request);
     } catch (failure) {
       if (!(failure instanceof BadHead)) throw failure;
       this.#refuse(failure);
@@ -273,8 +272,8 @@ export class Http1Connection implements RequestConnection {
     if (this.#closed || this.#ending !== undefined) return;
     this.#ending = how;
     // A client that sends no further request may still need time to read the last response.
-    const mayTakeLong = how === "end" && !this.#owner.isStopping;
-    this.#deadlineMs = performance.now() + (mayTakeLong ? this.#owner.idleMs : EDGE_CLOSE_MS);
+    const mayTakeLong = how === "end" && !this.owner.isStopping;
+    this.#deadlineMs = performance.now() + (mayTakeLong ? this.owner.idleMs : EDGE_CLOSE_MS);
     this.resume();
     if (this.#unsent.isEmpty) this.#leave();
   }
@@ -284,8 +283,8 @@ export class Http1Connection implements RequestConnection {
    */
   #leave(): void {
     this.#deadlineMs = performance.now() + EDGE_CLOSE_MS;
-    if (this.#ending === "linger") this.#socket.shutdown();
-    else this.#socket.end();
+    if (this.#ending === "linger") this.socket.shutdown();
+    else this.socket.end();
   }
 }
 
@@ -293,32 +292,29 @@ class Tunnel implements ClientTunnel {
   onData: (bytes: Bytes) => void = () => undefined;
   onDrained: () => void = () => undefined;
   onClosed: () => void = () => undefined;
-  readonly #connection: Http1Connection;
 
   constructor(
-    connection: Http1Connection,
+    private readonly connection: Http1Connection,
     readonly over: () => void,
-  ) {
-    this.#connection = connection;
-  }
+  ) {}
 
   write(bytes: Bytes): boolean {
-    return this.#connection.send(bytes);
+    return this.connection.send(bytes);
   }
 
   pause(): void {
-    this.#connection.pause();
+    this.connection.pause();
   }
 
   resume(): void {
-    this.#connection.resume();
+    this.connection.resume();
   }
 
   end(): void {
-    this.#connection.endTunnel();
+    this.connection.endTunnel();
   }
 
   cut(): void {
-    this.#connection.cut();
+    this.connection.cut();
   }
 }

@@ -47,8 +47,6 @@ export class Http1Request implements ClientRequest {
   readonly target: string;
   readonly headers: RequestHead["headers"];
   readonly bodyBytes: number | undefined;
-  readonly #connection: RequestConnection;
-  readonly #head: RequestHead;
   /** Undefined if there is no body or it has been read to its end. */
   #framing: Body | undefined;
   #sink: BodySink | undefined;
@@ -67,9 +65,10 @@ export class Http1Request implements ClientRequest {
   onOver: (() => void) | undefined;
   isGone = false;
 
-  constructor(connection: RequestConnection, head: RequestHead) {
-    this.#connection = connection;
-    this.#head = head;
+  constructor(
+    private readonly connection: RequestConnection,
+    private readonly head: RequestHead,
+  ) {
     this.method = head.method;
     this.target = head.target;
     this.headers = head.headers;
@@ -79,11 +78,11 @@ export class Http1Request implements ClientRequest {
   }
 
   get peer(): string {
-    return this.#connection.peer;
+    return this.connection.peer;
   }
 
   get isSecure(): boolean {
-    return this.#connection.isSecure;
+    return this.connection.isSecure;
   }
 
   get signal(): AbortSignal {
@@ -98,31 +97,31 @@ export class Http1Request implements ClientRequest {
   }
 
   chargeTo(held: HeldBytes): void {
-    this.#connection.chargeTo(held);
+    this.connection.chargeTo(held);
   }
 
   sendBodyTo(sink: BodySink): void {
     if (this.#framing === undefined) return;
-    if (this.#sink === undefined && this.#head.awaitsContinue) this.#connection.send(Buffer.from(CONTINUE));
+    if (this.#sink === undefined && this.head.awaitsContinue) this.connection.send(Buffer.from(CONTINUE));
     this.#sink = sink;
-    const early = this.#connection.takeEarly();
-    this.#connection.resume();
+    const early = this.connection.takeEarly();
+    this.connection.resume();
     if (early !== undefined) this.received(early);
   }
 
   get answerDescriptor(): number | undefined {
-    const isBare = this.#state === "begun" && !this.#inChunks && this.#connection.hasSentAll;
-    return isBare ? this.#connection.descriptor : undefined;
+    const isBare = this.#state === "begun" && !this.#inChunks && this.connection.hasSentAll;
+    return isBare ? this.connection.descriptor : undefined;
   }
 
   divertBody(take: (descriptor: number, bytes: number) => boolean): boolean {
     const left = this.#framing?.left ?? 0;
-    const { descriptor } = this.#connection;
+    const { descriptor } = this.connection;
     // Only bodies too long to be discarded: a discarded body must be counted to its end.
     const isLong = left >= EDGE_SPLICED_MIN_BYTES && (this.bodyBytes ?? 0) > EDGE_UNWANTED_BODY_MAX_BYTES;
     if (!isLong || descriptor === undefined || this.#isDiverted || !take(descriptor, left)) return false;
     this.#isDiverted = true;
-    this.#connection.pause();
+    this.connection.pause();
     return true;
   }
 
@@ -134,17 +133,17 @@ export class Http1Request implements ClientRequest {
     if (framing.ended) this.#framing = undefined;
     if (this.#state === "over") this.#leaveConnection();
     else {
-      this.#connection.resume();
+      this.connection.resume();
       if (framing.ended) this.#sink?.ended();
     }
   }
 
   holdBody(): void {
-    if (this.#framing !== undefined) this.#connection.pause();
+    if (this.#framing !== undefined) this.connection.pause();
   }
 
   releaseBody(): void {
-    this.#connection.resume();
+    this.connection.resume();
   }
 
   received(bytes: Bytes): void {
@@ -152,7 +151,7 @@ export class Http1Request implements ClientRequest {
     if (framing === undefined) return;
     if (this.#isDiverted) {
       // Two readers on one connection: the order of the bytes is unknown.
-      this.#connection.cut();
+      this.connection.cut();
       return;
     }
     let content: Bytes;
@@ -160,23 +159,23 @@ export class Http1Request implements ClientRequest {
       content = framing.take(bytes);
     } catch {
       // The start of the next request is unknown.
-      this.#connection.cut();
+      this.connection.cut();
       return;
     }
     const { surplus, untaken = 0 } = framing;
-    if (surplus > 0) this.#connection.keepBehind(bytes.subarray(bytes.length - surplus));
+    if (surplus > 0) this.connection.keepBehind(bytes.subarray(bytes.length - surplus));
     if (framing.ended) this.#framing = undefined;
     if (this.#state === "over" && !framing.ended) {
       this.#unwantedBytes += bytes.length - untaken;
       if (this.#unwantedBytes > EDGE_UNWANTED_BODY_MAX_BYTES) {
-        this.#connection.requestOver(false, false);
+        this.connection.requestOver(false, false);
         return;
       }
     }
     if (untaken > 0) {
       // Copied, because the sink frees its buffer, which also holds the rest.
       content = Buffer.from(content);
-      this.#connection.later(bytes.subarray(bytes.length - untaken));
+      this.connection.later(bytes.subarray(bytes.length - untaken));
     }
     const sink = this.#sink;
     if (content.length > 0) sink?.piece(content);
@@ -190,7 +189,7 @@ export class Http1Request implements ClientRequest {
     const isCounted = head.headers.has("content-length");
     if (body === "whole" && !isCounted) text += `content-length: ${first?.length ?? 0}\r\n`;
     if (body === "follows" && !isCounted) {
-      if (this.#head.minorVersion === 0) this.#untilClose = true;
+      if (this.head.minorVersion === 0) this.#untilClose = true;
       else {
         this.#inChunks = true;
         text += "transfer-encoding: chunked\r\n";
@@ -207,7 +206,7 @@ export class Http1Request implements ClientRequest {
 
   write(bytes: Bytes): boolean {
     if (this.#state !== "begun" || bytes.length === 0) return true;
-    if (!this.#inChunks) return this.#connection.send(bytes);
+    if (!this.#inChunks) return this.connection.send(bytes);
     return this.#sendBoth(this.#chunkStart(bytes.length), bytes);
   }
 
@@ -215,30 +214,30 @@ export class Http1Request implements ClientRequest {
     if (this.#state !== "begun") return;
     this.#state = "over";
     this.onOver?.();
-    if (this.#inChunks) this.#connection.send(Buffer.from(`${this.#chunksBegun ? "\r\n" : ""}${LAST_CHUNK}`));
+    if (this.#inChunks) this.connection.send(Buffer.from(`${this.#chunksBegun ? "\r\n" : ""}${LAST_CHUNK}`));
     // A service may respond before the edge learns that the service received the whole body.
     if (!this.#isDiverted) this.#leaveConnection();
   }
 
   #leaveConnection(): void {
     if (this.#framing === undefined || !this.#mayDiscard()) {
-      this.#connection.requestOver(this.#mayKeep(), this.#framing === undefined);
+      this.connection.requestOver(this.#mayKeep(), this.#framing === undefined);
       return;
     }
-    this.#connection.hurry();
+    this.connection.hurry();
     this.sendBodyTo({
       piece: () => undefined,
-      ended: () => this.#connection.requestOver(this.#mayKeep(), true),
+      ended: () => this.connection.requestOver(this.#mayKeep(), true),
     });
   }
 
   cut(): void {
-    this.#connection.cut();
+    this.connection.cut();
   }
 
   tunnel(head: AnswerLines): ClientTunnel {
     this.#state = "over";
-    return this.#connection.tunnel(head, () => this.onOver?.());
+    return this.connection.tunnel(head, () => this.onOver?.());
   }
 
   /** Called when the connection has ended. */
@@ -254,8 +253,8 @@ export class Http1Request implements ClientRequest {
    * A client that awaits 100 Continue may or may not send the body, so the meaning of the next bytes would be a guess.
    */
   #mayKeep(): boolean {
-    const isUnasked = this.#head.awaitsContinue && this.#sink === undefined;
-    return this.#head.isKept && !this.#untilClose && !isUnasked;
+    const isUnasked = this.head.awaitsContinue && this.#sink === undefined;
+    return this.head.isKept && !this.#untilClose && !isUnasked;
   }
 
   /** The rest of an unwanted body is read if it is short; a chunked one until it exceeds the limit. */
@@ -265,7 +264,7 @@ export class Http1Request implements ClientRequest {
 
   #sendHead(text: string, first: Bytes | undefined): void {
     if (first === undefined || first.length === 0) {
-      this.#connection.send(Buffer.from(text, "latin1"));
+      this.connection.send(Buffer.from(text, "latin1"));
       return;
     }
     const start = this.#inChunks ? text + this.#chunkStart(first.length) : text;
@@ -274,16 +273,16 @@ export class Http1Request implements ClientRequest {
 
   #sendWhole(text: string, body: Bytes | undefined): void {
     const length = body?.length ?? 0;
-    if (body === undefined || length === 0) this.#connection.send(Buffer.from(text, "latin1"));
-    else if (length <= EDGE_JOINED_PIECE_MAX_BYTES) this.#connection.send(joined(text, body));
+    if (body === undefined || length === 0) this.connection.send(Buffer.from(text, "latin1"));
+    else if (length <= EDGE_JOINED_PIECE_MAX_BYTES) this.connection.send(joined(text, body));
     else this.#sendHead(text, body);
   }
 
   /** Sends small pieces in one buffer with the text before them. */
   #sendBoth(before: string, bytes: Bytes): boolean {
-    if (bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) return this.#connection.send(joined(before, bytes));
-    this.#connection.send(Buffer.from(before, "latin1"));
-    return this.#connection.send(bytes);
+    if (bytes.length <= EDGE_JOINED_PIECE_MAX_BYTES) return this.connection.send(joined(before, bytes));
+    this.connection.send(Buffer.from(before, "latin1"));
+    return this.connection.send(bytes);
   }
 
   /** Joins the end of a chunk with the start of the next, because every send is a system call. */

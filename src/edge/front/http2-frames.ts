@@ -36,7 +36,6 @@ export interface FrameTaker {
 }
 
 export class Http2Frames {
-  readonly #taker: FrameTaker;
   /** Bytes left of the current frame. */
   #left = PREFACE_BYTES;
   /** The stream of the current frame, if its content is read here. */
@@ -48,15 +47,13 @@ export class Http2Frames {
   /** The beginning of a frame of which too little has come to know what it is. */
   #begun: Bytes | undefined;
 
-  constructor(taker: FrameTaker) {
-    this.#taker = taker;
-  }
+  constructor(private readonly taker: FrameTaker) {}
 
   /** Reads at most `most` frames and returns the bytes after them. */
   take(arrived: Bytes, most: number): Bytes | undefined {
     const bytes = this.#begun === undefined ? arrived : Buffer.concat([this.#begun, arrived]);
     this.#begun = undefined;
-    const reading = new Gathering(bytes, this.#taker);
+    const reading = new Gathering(bytes, this.taker);
     let at = 0;
     for (let frames = 0; ; frames++) {
       at = this.#takeContent(reading, at);
@@ -116,7 +113,7 @@ export class Http2Frames {
     if (padding > length || (isPadded && length === 0)) return content;
     // Passed first, because earlier frames may open this stream.
     reading.pass(at);
-    if (!this.#taker.takesData(stream, length)) return content;
+    if (!this.taker.takesData(stream, length)) return content;
     [this.#stream, this.#isLast] = [stream, (flags & END_STREAM) !== 0];
     this.#padding = Math.max(0, padding - 1);
     const first = isPadded ? content + 1 : content;
@@ -129,14 +126,14 @@ export class Http2Frames {
   #count(kind: number, stream: number, content: Bytes): boolean {
     if (kind === WINDOW_UPDATE) {
       const bytes = content.length === 4 ? content.readUInt32BE(0) & STREAM_MASK : 0;
-      return bytes > 0 && this.#taker.windowOpened(stream, bytes);
+      return bytes > 0 && this.taker.windowOpened(stream, bytes);
     }
     // Only the last counts: a frame has room for thousands, and each would make all waiting answers try to send.
     let window: number | undefined;
     for (let at = 0; at + SETTING_BYTES <= content.length; at += SETTING_BYTES) {
       if (content.readUInt16BE(at) === INITIAL_WINDOW_SIZE) window = content.readUInt32BE(at + 2);
     }
-    if (window !== undefined) this.#taker.initialWindow(window);
+    if (window !== undefined) this.taker.initialWindow(window);
     return false;
   }
 }
@@ -144,16 +141,17 @@ export class Http2Frames {
 /** Moves content of one stream within the arrived bytes together, in place, over the frame heads in between. */
 class Gathering {
   readonly bytes: Bytes;
-  readonly #taker: FrameTaker;
   /** Start of the bytes not yet passed to the library. */
   #unpassed = 0;
   #stream = 0;
   #from = 0;
   #to = 0;
 
-  constructor(bytes: Bytes, taker: FrameTaker) {
+  constructor(
+    bytes: Bytes,
+    private readonly taker: FrameTaker,
+  ) {
     this.bytes = bytes;
-    this.#taker = taker;
   }
 
   add(stream: number, from: number, to: number): void {
@@ -172,7 +170,7 @@ class Gathering {
     this.#deliver(false);
     const from = this.#unpassed;
     this.#unpassed = to;
-    this.#taker.pass(this.bytes.subarray(from, to));
+    this.taker.pass(this.bytes.subarray(from, to));
   }
 
   /** Skips the bytes before this position. */
@@ -182,7 +180,7 @@ class Gathering {
 
   last(stream: number): void {
     this.#deliver(false);
-    if (this.#taker.dataEnded(stream)) this.#taker.pass(frameHead(0, DATA, END_STREAM, stream));
+    if (this.taker.dataEnded(stream)) this.taker.pass(frameHead(0, DATA, END_STREAM, stream));
   }
 
   finish(at: number): void {
@@ -196,7 +194,7 @@ class Gathering {
     this.#stream = 0;
     if (stream === 0) return;
     const content = this.bytes.subarray(from, to);
-    this.#taker.data(stream, isAll ? content : Buffer.from(content));
+    this.taker.data(stream, isAll ? content : Buffer.from(content));
   }
 }
 

@@ -24,8 +24,6 @@ export class Http2Request implements ClientRequest, Http2Carried {
   readonly isSecure = true;
   readonly id: number;
   window = 0;
-  readonly #stream: ServerHttp2Stream;
-  readonly #connection: Http2Connection;
   /** Pieces of the body that have arrived and were not taken. */
   #untaken: Bytes[] = [];
   #untakenBytes = 0;
@@ -40,7 +38,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   #hasAll: boolean;
   #isWhole = false;
   readonly #unsent = new UnsentBytes();
-  readonly #writer = { write: (bytes: Bytes) => this.#connection.send(this, bytes) };
+  readonly #writer = { write: (bytes: Bytes) => this.connection.send(this, bytes) };
   #isEnding = false;
   #state: "awaited" | "begun" | "over" = "awaited";
   #abort: AbortController | undefined;
@@ -49,10 +47,13 @@ export class Http2Request implements ClientRequest, Http2Carried {
   onOver: (() => void) | undefined;
   isGone = false;
 
-  constructor(stream: ServerHttp2Stream, head: Http2Head, connection: Http2Connection, hasEnded: boolean) {
-    this.#stream = stream;
+  constructor(
+    private readonly stream: ServerHttp2Stream,
+    head: Http2Head,
+    private readonly connection: Http2Connection,
+    hasEnded: boolean,
+  ) {
     this.id = stream.id ?? 0;
-    this.#connection = connection;
     this.method = head.method;
     this.target = head.target;
     this.headers = head.headers;
@@ -67,7 +68,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   }
 
   get peer(): string {
-    return this.#connection.remoteAddress;
+    return this.connection.remoteAddress;
   }
 
   /** Bytes held here, plus those that wait for a service that does not keep up. */
@@ -88,18 +89,18 @@ export class Http2Request implements ClientRequest, Http2Carried {
   sendBodyTo(sink: BodySink): void {
     if (this.bodyBytes === 0) return;
     this.#sink = sink;
-    if (this.#awaitsContinue) this.#stream.additionalHeaders({ ":status": constants.HTTP_STATUS_CONTINUE });
+    if (this.#awaitsContinue) this.stream.additionalHeaders({ ":status": constants.HTTP_STATUS_CONTINUE });
     this.#handOn();
   }
 
   /** The client waits to be told to send its body (RFC 9110, 10.1.1). */
   get #awaitsContinue(): boolean {
-    if (this.#hasAll || this.#untakenBytes > 0 || this.#state !== "awaited" || this.#stream.closed) return false;
+    if (this.#hasAll || this.#untakenBytes > 0 || this.#state !== "awaited" || this.stream.closed) return false;
     return this.headers.get("expect")?.toLowerCase() === "100-continue";
   }
 
   bodyComes(bytes: number): boolean {
-    if (this.#hasAll || this.#stream.closed) return false;
+    if (this.#hasAll || this.stream.closed) return false;
     this.#takenBytes += bytes;
     // The client exceeded its window.
     if (this.#takenBytes > EDGE_HTTP2_WINDOW_BYTES) this.#reset(constants.NGHTTP2_FLOW_CONTROL_ERROR);
@@ -108,7 +109,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   /** A body of another length than announced ends the stream: the service would see it end at another place. */
   bodyCame(content: Bytes): void {
-    if (this.#isBroken || this.#stream.closed) return;
+    if (this.#isBroken || this.stream.closed) return;
     if (this.#left !== undefined) this.#left -= content.length;
     if (this.#left !== undefined && this.#left < 0) {
       this.#reset(constants.NGHTTP2_PROTOCOL_ERROR);
@@ -146,13 +147,13 @@ export class Http2Request implements ClientRequest, Http2Carried {
       sink.piece(piece);
       isTaken = true;
     }
-    if (isTaken) this.#connection.bodyTaken();
+    if (isTaken) this.connection.bodyTaken();
     if (this.#untaken.length > 0 || this.#isHeld) return;
     if (this.#isWhole) {
       this.#sink = undefined;
       sink.ended();
     } else if (this.#takenBytes >= WINDOW_STEP_BYTES && !this.#hasAll) {
-      this.#connection.open(this.id, this.#takenBytes);
+      this.connection.open(this.id, this.#takenBytes);
       this.#takenBytes = 0;
     }
   }
@@ -164,7 +165,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   releaseBody(): void {
     this.#isHeld = false;
     this.#handOn();
-    this.#connection.bodyTaken();
+    this.connection.bodyTaken();
   }
 
   refuseBody(): void {
@@ -194,11 +195,11 @@ export class Http2Request implements ClientRequest, Http2Carried {
     });
     const hasNone = body === "none" || (body === "whole" && (first?.length ?? 0) === 0);
     // Corked, so that a short response is sent in one write.
-    this.#connection.cork();
+    this.connection.cork();
     try {
-      this.#stream.respond(lines, { endStream: hasNone });
+      this.stream.respond(lines, { endStream: hasNone });
       // Makes the library send the head now, before the body.
-      this.#connection.emit("drain");
+      this.connection.emit("drain");
       if (hasNone) this.#over();
       else if (first !== undefined && first.length > 0) this.write(first);
       if (body === "whole") this.end();
@@ -206,7 +207,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
       // HTTP/1.1 allows characters in headers that HTTP/2 does not.
       this.cut();
     } finally {
-      this.#connection.uncork();
+      this.connection.uncork();
     }
     if (!this.#unsent.isEmpty) this.flush();
   }
@@ -218,7 +219,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   flush(): void {
     const hasRoom = this.#unsent.flush(this.#writer);
-    if (this.#isEnding && this.#unsent.isEmpty) this.#stream.end();
+    if (this.#isEnding && this.#unsent.isEmpty) this.stream.end();
     else if (hasRoom) this.onDrained?.();
   }
 
@@ -226,7 +227,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     if (this.#state !== "begun") return;
     this.#over();
     this.#isEnding = true;
-    if (!this.isGone && this.#unsent.isEmpty) this.#stream.end();
+    if (!this.isGone && this.#unsent.isEmpty) this.stream.end();
   }
 
   cut(): void {
@@ -249,12 +250,12 @@ export class Http2Request implements ClientRequest, Http2Carried {
   #over(): void {
     this.#state = "over";
     this.onOver?.();
-    if (this.bodyBytes === 0 || this.#stream.readableEnded) return;
-    this.#stream.once("finish", () => this.#reset(constants.NGHTTP2_NO_ERROR));
+    if (this.bodyBytes === 0 || this.stream.readableEnded) return;
+    this.stream.once("finish", () => this.#reset(constants.NGHTTP2_NO_ERROR));
   }
 
   get #isBroken(): boolean {
-    const { destroyed, aborted, rstCode } = this.#stream;
+    const { destroyed, aborted, rstCode } = this.stream;
     return destroyed || aborted || (rstCode ?? constants.NGHTTP2_NO_ERROR) !== constants.NGHTTP2_NO_ERROR;
   }
 
@@ -263,7 +264,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
    * Replacing `end` prevents that.
    */
   #reset(code: number): void {
-    const stream = this.#stream;
+    const stream = this.stream;
     if (stream.closed) return;
     this.#unsent.drop();
     if (!stream.writableEnded) stream.end = () => stream;

@@ -21,10 +21,8 @@ export class Http2Sessions {
   /** The connection of the session that begins next. */
   #beginning: Http2Connection | undefined;
   #isFinishing = false;
-  readonly #handle: (request: ClientRequest) => void;
 
-  constructor(handle: (request: ClientRequest) => void) {
-    this.#handle = handle;
+  constructor(private readonly handle: (request: ClientRequest) => void) {
     this.#server = createServer({
       maxHeaderListPairs: EDGE_REQUEST_HEAD_MAX_LINES,
       settings: {
@@ -83,6 +81,6 @@ export class Http2Sessions {
       request.leave();
       if (this.#isFinishing) this.#closeIfIdle(session, connection);
     });
-    this.#handle(request);
+    this.handle(request);
   }
 }

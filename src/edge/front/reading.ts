@@ -24,7 +24,6 @@ let isTurnAwaited = false;
 let waiting: Reading[] = [];
 
 export class Reading {
-  readonly #connection: ReadConnection;
   #late: Bytes | undefined;
   #over: (() => void) | undefined;
   #isHeld = false;
@@ -32,9 +31,7 @@ export class Reading {
   #isWaiting = false;
   #bytes = 0;
 
-  constructor(connection: ReadConnection) {
-    this.#connection = connection;
-  }
+  constructor(private readonly connection: ReadConnection) {}
 
   /** Pauses reading until `release`. */
   hold(): void {
@@ -98,7 +95,7 @@ export class Reading {
     const begunMs = performance.now();
     awaitTurn();
     this.#bytes += bytes.length;
-    this.#connection.take(bytes);
+    this.connection.take(bytes);
     spentMs += performance.now() - begunMs;
   }
 
@@ -112,13 +109,13 @@ export class Reading {
   #stop(): void {
     if (this.#isStopped || this.#over !== undefined) return;
     this.#isStopped = true;
-    this.#connection.stopReading();
+    this.connection.stopReading();
   }
 
   #goOn(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
-    this.#connection.goOnReading();
+    this.connection.goOnReading();
   }
 }
 

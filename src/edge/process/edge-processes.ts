@@ -39,7 +39,6 @@ interface EdgeOptions {
 }
 
 export class EdgeProcesses implements Fronts {
-  readonly #options: EdgeOptions;
   readonly #routes: NumberedRoutes;
   /** By index; undefined while one is being replaced. */
   readonly #handles: (ProcessHandle | undefined)[] = [];
@@ -50,8 +49,7 @@ export class EdgeProcesses implements Fronts {
   #lastFront = 0;
   #isClosed = false;
 
-  private constructor(options: EdgeOptions) {
-    this.#options = options;
+  private constructor(private readonly options: EdgeOptions) {
     this.#routes = new NumberedRoutes(options.counts);
     this.#looking = setInterval(() => {
       for (const handle of this.#present) handle.ping();
@@ -135,9 +133,9 @@ export class EdgeProcesses implements Fronts {
 
   /** Resolves when it is ready and listens. Events sent meanwhile follow its initial state. */
   async #start(process: number): Promise<ProcessHandle> {
-    const { processes, management, trustedProxies, limits, counts, countsFile, directory, log } = this.#options;
+    const { processes, management, trustedProxies, limits, counts, countsFile, directory, log } = this.options;
     const shared = { countsFile, management, trustedProxies, limits };
-    const handle = new ProcessHandle(this.#options.start(process), {
+    const handle = new ProcessHandle(this.options.start(process), {
       wake: (id, request) => directory.wake(id, request),
       forward: (id, port) => directory.forward(id, port),
       findSigned: (link, client) => directory.findSigned(link, client),
@@ -171,10 +169,10 @@ export class EdgeProcesses implements Fronts {
       const how = await handle?.over;
       if (this.#isClosed) return;
       if (how !== undefined) {
-        this.#options.log("a process of the edge ended, with what it carried, and is started again", { process, how });
+        this.options.log("a process of the edge ended, with what it carried, and is started again", { process, how });
       }
       handle = await this.#start(process).catch((failure: unknown) => {
-        this.#options.log("a process of the edge could not be started", { process, failure });
+        this.options.log("a process of the edge could not be started", { process, failure });
         return undefined;
       });
       fails = handle === undefined ? fails + 1 : 0;

@@ -13,7 +13,6 @@ interface Numbered {
 }
 
 export class NumberedRoutes {
-  readonly #counts: Pick<SharedCounts, "sum">;
   readonly #routes = new Map<string, PlacedRoute>();
   /** By sandbox or team. */
   readonly #numbers = new Map<string, Numbered>();
@@ -21,9 +20,7 @@ export class NumberedRoutes {
   readonly #free: number[] = [];
   #unused = 0;
 
-  constructor(counts: Pick<SharedCounts, "sum">) {
-    this.#counts = counts;
-  }
+  constructor(private readonly counts: Pick<SharedCounts, "sum">) {}
 
   get table(): PlacedEvent {
     return { kind: "table", routes: [...this.#routes.values()] };
@@ -91,7 +88,7 @@ export class NumberedRoutes {
 
   /** An index whose count is zero. */
   #next(): number | undefined {
-    const at = this.#free.findIndex((number) => this.#counts.sum(number) === 0);
+    const at = this.#free.findIndex((number) => this.counts.sum(number) === 0);
     if (at >= 0) return this.#free.splice(at, 1)[0];
     return this.#unused < EDGE_COUNTS_MAX ? this.#unused++ : undefined;
   }

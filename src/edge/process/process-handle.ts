@@ -14,7 +14,6 @@ export interface StartedProcess {
 }
 
 export class ProcessHandle {
-  readonly #started: StartedProcess;
   readonly #channel: Channel<ProcessCalls>;
   readonly ask: Channel<ProcessCalls>["call"];
   /** Resolves with how the process ended. */
@@ -24,8 +23,10 @@ export class ProcessHandle {
   #isPinged = false;
   #isReady = false;
 
-  constructor(started: StartedProcess, own: ServerCalls) {
-    this.#started = started;
+  constructor(
+    private readonly started: StartedProcess,
+    own: ServerCalls,
+  ) {
     this.#channel = new Channel<ProcessCalls>((line) => this.tell(line), own);
     this.ask = this.#channel.call.bind(this.#channel);
     this.over = started.exited.then((how) => {
@@ -42,12 +43,12 @@ export class ProcessHandle {
 
   /** In order, after all earlier lines. */
   tell(line: string): void {
-    this.#started.send(line);
+    this.started.send(line);
   }
 
   /** Runs the initial calls. A process that takes longer is killed, and the calls fail. */
   async begin<T>(ms: number, work: () => Promise<T>): Promise<T> {
-    const late = setTimeout(() => this.#started.kill(), ms);
+    const late = setTimeout(() => this.started.kill(), ms);
     try {
       const done = await work();
       this.#isReady = true;
@@ -61,7 +62,7 @@ export class ProcessHandle {
   ping(): void {
     if (!this.#isReady) return;
     if (this.#isPinged) {
-      if (++this.#pingsMissed >= EDGE_PROCESS_PINGS_MISSED_MAX) this.#started.kill();
+      if (++this.#pingsMissed >= EDGE_PROCESS_PINGS_MISSED_MAX) this.started.kill();
       return;
     }
     this.#isPinged = true;
@@ -73,16 +74,16 @@ export class ProcessHandle {
   }
 
   async end(): Promise<void> {
-    this.#started.kill();
+    this.started.kill();
     await this.over;
   }
 
   async #listen(): Promise<void> {
     try {
-      for await (const line of this.#started.lines) this.#channel.received(line);
+      for await (const line of this.started.lines) this.#channel.received(line);
     } catch {
       // Malformed output, or the process is gone.
     }
-    this.#started.kill();
+    this.started.kill();
   }
 }

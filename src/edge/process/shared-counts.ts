@@ -10,34 +10,35 @@ export function countsBytes(processes: number): number {
 
 export class SharedCounts {
   readonly #words: Int32Array;
-  readonly #processes: number;
 
-  constructor(memory: Uint8Array, processes: number) {
+  constructor(
+    memory: Uint8Array,
+    private readonly processes: number,
+  ) {
     this.#words = new Int32Array(memory.buffer, memory.byteOffset, EDGE_COUNTS_MAX * processes);
-    this.#processes = processes;
   }
 
   /** False: the maximum is reached. Two concurrent calls for the last place may both fail. */
   add(number: number, process: number, most: number): boolean {
-    Atomics.add(this.#words, number * this.#processes + process, 1);
+    Atomics.add(this.#words, number * this.processes + process, 1);
     if (this.sum(number) <= most) return true;
     this.remove(number, process);
     return false;
   }
 
   remove(number: number, process: number): void {
-    Atomics.sub(this.#words, number * this.#processes + process, 1);
+    Atomics.sub(this.#words, number * this.processes + process, 1);
   }
 
   sum(number: number): number {
-    const first = number * this.#processes;
+    const first = number * this.processes;
     let sum = 0;
-    for (let at = first; at < first + this.#processes; at++) sum += Atomics.load(this.#words, at);
+    for (let at = first; at < first + this.processes; at++) sum += Atomics.load(this.#words, at);
     return sum;
   }
 
   /** Call it when the process is gone. */
   clear(process: number): void {
-    for (let at = process; at < this.#words.length; at += this.#processes) Atomics.store(this.#words, at, 0);
+    for (let at = process; at < this.#words.length; at += this.processes) Atomics.store(this.#words, at, 0);
   }
 }

@@ -5,16 +5,15 @@ import type { Destination } from "../routing/route-table.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 
 export class SharedQuota implements ConnectionQuota {
-  readonly #counts: SharedCounts;
-  readonly #process: number;
-  readonly #limits: ConnectionLimits;
   /** For sandboxes without shared counters: each process enforces an equal share. */
   readonly #share: LocalQuota;
 
-  constructor(counts: SharedCounts, process: number, processes: number, limits: ConnectionLimits) {
-    this.#counts = counts;
-    this.#process = process;
-    this.#limits = limits;
+  constructor(
+    private readonly counts: SharedCounts,
+    private readonly process: number,
+    processes: number,
+    private readonly limits: ConnectionLimits,
+  ) {
     const shareOf = (most: number) => Math.max(1, Math.floor(most / processes));
     this.#share = new LocalQuota({ perSandbox: shareOf(limits.perSandbox), perTeam: shareOf(limits.perTeam) });
   }
@@ -22,8 +21,8 @@ export class SharedQuota implements ConnectionQuota {
   take(sandboxId: string, destination: Pick<Destination, "access" | "places"> | undefined): Taken {
     const numbers = destination?.places;
     if (numbers === undefined) return this.#share.take(sandboxId, destination);
-    const { perSandbox, perTeam } = this.#limits;
-    const [counts, process] = [this.#counts, this.#process];
+    const { perSandbox, perTeam } = this.limits;
+    const [counts, process] = [this.counts, this.process];
     if (!counts.add(numbers.sandbox, process, perSandbox)) return { full: "sandbox", most: perSandbox };
     if (!counts.add(numbers.team, process, perTeam)) {
       counts.remove(numbers.sandbox, process);

@@ -55,9 +55,6 @@ export function carry(client: ClientRequest, asked: Asked, dialled: Dialled): Pr
 }
 
 class Exchange implements SandboxSocketListener, BodySink {
-  readonly #client: ClientRequest;
-  readonly #asked: Asked;
-  readonly #outcome: Outcome;
   #socket!: SandboxSocket;
   #reader: AnswerHeadReader | undefined;
   /** Of the answer. */
@@ -73,14 +70,14 @@ class Exchange implements SandboxSocketListener, BodySink {
   #isSpliced = false;
   #endStep = beginStep("edge: connect");
 
-  constructor(client: ClientRequest, asked: Asked, outcome: Outcome) {
-    this.#client = client;
-    this.#asked = asked;
-    this.#outcome = outcome;
-  }
+  constructor(
+    private readonly client: ClientRequest,
+    private readonly asked: Asked,
+    private readonly outcome: Outcome,
+  ) {}
 
   begin(dialled: Dialled): void {
-    const client = this.#client;
+    const client = this.client;
     const socket = new SandboxSocket(dialled, this);
     this.#socket = socket;
     client.onGone = () => socket.cut();
@@ -88,26 +85,26 @@ class Exchange implements SandboxSocketListener, BodySink {
   }
 
   opened(socket: SandboxSocket): void {
-    const client = this.#client;
+    const client = this.client;
     this.#socket = socket;
     client.chargeTo?.(socket.held);
     this.#nextStep("edge: until the answer begins");
     const framing = this.#inChunks ? "transfer-encoding: chunked\r\n" : "";
-    this.#before = Buffer.from(`${this.#asked.head}${framing}\r\n`, "latin1");
+    this.#before = Buffer.from(`${this.asked.head}${framing}\r\n`, "latin1");
     socket.listen(this);
-    if (client.bodyBytes !== 0 || this.#asked.upgrade !== undefined) socket.expectToSendMuch();
+    if (client.bodyBytes !== 0 || this.asked.upgrade !== undefined) socket.expectToSendMuch();
     if (client.bodyBytes !== 0) client.sendBodyTo(this);
     if (this.#before.length > 0) this.#send(NOTHING);
   }
 
   notOpened(failure: unknown): void {
     this.#isOver = true;
-    this.#client.onGone = undefined;
-    this.#outcome.failed(failure);
+    this.client.onGone = undefined;
+    this.outcome.failed(failure);
   }
 
   get #inChunks(): boolean {
-    return this.#client.bodyBytes === undefined;
+    return this.client.bodyBytes === undefined;
   }
 
   /** A chunk of the request's body. */
@@ -121,11 +118,11 @@ class Exchange implements SandboxSocketListener, BodySink {
     if (this.#socket.hasSentAll) this.#spliceBody();
     if (!this.#socket.isFull) return;
     this.#isHeld = true;
-    this.#client.holdBody();
+    this.client.holdBody();
   }
 
   #spliceBody(): void {
-    const client = this.#client;
+    const client = this.client;
     if (this.#inChunks) return;
     client.divertBody?.((descriptor, bytes) =>
       this.#socket.spliceFrom(descriptor, bytes, ({ taken, given, couldNot }) => {
@@ -140,7 +137,7 @@ class Exchange implements SandboxSocketListener, BodySink {
   /** The service reads no more, and bytes in flight are lost. It may still have sent a response. */
   #bodyLost(taken: number): void {
     this.#isBodyLost = true;
-    this.#client.bodyDiverted?.(taken);
+    this.client.bodyDiverted?.(taken);
     this.#socket.finish();
   }
 
@@ -173,7 +170,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     if (!this.#isHeld) return;
     this.#isHeld = false;
     if (this.#tunnel !== undefined) this.#tunnel.resume();
-    else this.#client.releaseBody();
+    else this.client.releaseBody();
   }
 
   closed(): void {
@@ -200,7 +197,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#nextStep("edge: carry the answer");
     const lines = { status, statusText, headers: linesTowardsClient(headers) };
     if (status === SWITCHING_PROTOCOLS) {
-      const agreed = agreedUpgrade(this.#asked.upgrade, headers);
+      const agreed = agreedUpgrade(this.asked.upgrade, headers);
       if (agreed === undefined) throw new Error("the service changed to a protocol that was not offered");
       lines.headers.append("connection", "Upgrade");
       lines.headers.append("upgrade", agreed);
@@ -209,28 +206,28 @@ class Exchange implements SandboxSocketListener, BodySink {
     }
     if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's answer has no status of HTTP");
     if (status === NO_CONTENT || status === RESET_CONTENT) this.#answerWithout(withoutLength(lines));
-    else if (isBodiless(this.#client.method, { status })) this.#answerWithout(lines);
+    else if (isBodiless(this.client.method, { status })) this.#answerWithout(lines);
     else {
       const framing = bodyOf({ headers });
-      if (this.#asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
+      if (this.asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
       this.#framing = framing;
       const first = this.#contentOf(framing, rest);
-      this.#outcome.answered?.();
+      this.outcome.answered?.();
       if (!framing.ended) this.#socket.keepAlive();
-      this.#client.onDrained = () => this.#socket.resume();
-      this.#client.answer(lines, framing.ended ? "whole" : "follows", first);
+      this.client.onDrained = () => this.#socket.resume();
+      this.client.answer(lines, framing.ended ? "whole" : "follows", first);
       if (framing.ended) this.#leave();
     }
   }
 
   #answerWithout(lines: AnswerLines): void {
-    this.#outcome.answered?.();
-    this.#client.answer(lines, "none");
+    this.outcome.answered?.();
+    this.client.answer(lines, "none");
     this.#leave();
   }
 
   #takeBody(framing: Body, bytes: Bytes): void {
-    this.#pass(this.#client.write(this.#contentOf(framing, bytes)));
+    this.#pass(this.client.write(this.#contentOf(framing, bytes)));
     if (framing.ended) this.#finish();
     else this.#spliceAnswer(framing);
   }
@@ -247,7 +244,7 @@ class Exchange implements SandboxSocketListener, BodySink {
   #spliceAnswer(framing: Body): void {
     const { left = 0 } = framing;
     if (left < EDGE_SPLICED_MIN_BYTES) return;
-    const descriptor = this.#client.answerDescriptor;
+    const descriptor = this.client.answerDescriptor;
     if (descriptor === undefined) return;
     const over = ({ given, couldNot }: Spliced) => {
       this.#isSpliced = false;
@@ -267,14 +264,14 @@ class Exchange implements SandboxSocketListener, BodySink {
 
   #finish(): void {
     this.#leave();
-    this.#client.end();
+    this.client.end();
   }
 
   /** The response is complete; anything more from the service is ignored. */
   #leave(): void {
     this.#isOver = true;
     this.#endStep();
-    this.#client.onGone = undefined;
+    this.client.onGone = undefined;
     this.#socket.finish();
   }
 
@@ -282,10 +279,10 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#isOver = true;
     this.#endStep();
     const wasBegun = this.#framing !== undefined;
-    this.#client.onGone = undefined;
+    this.client.onGone = undefined;
     this.#socket.terminate();
-    if (wasBegun) this.#client.cut();
-    else this.#outcome.failed(failure);
+    if (wasBegun) this.client.cut();
+    else this.outcome.failed(failure);
   }
 
   #send(bytes: Bytes): void {
@@ -300,11 +297,11 @@ class Exchange implements SandboxSocketListener, BodySink {
   }
 
   #becomeTunnel(head: AnswerLines, rest: Bytes): void {
-    const tunnel = this.#client.tunnel?.(head);
+    const tunnel = this.client.tunnel?.(head);
     if (tunnel === undefined) throw new Error("the client's protocol has no tunnels");
     this.#tunnel = tunnel;
-    this.#outcome.answered?.();
-    this.#client.onGone = undefined;
+    this.outcome.answered?.();
+    this.client.onGone = undefined;
     this.#socket.keepAlive();
     tunnel.onData = (bytes) => {
       this.#socket.write(bytes);

@@ -25,7 +25,6 @@ function tell(told: Outcome | typeof READY): void {
 }
 
 class SpliceThread {
-  readonly #orders: number;
   // One for each end of each transfer, and one for the orders.
   readonly #events = new Events(2 * SPLICES_MAX + 1);
   readonly #transfers = new Map<number, Transfer>();
@@ -35,8 +34,7 @@ class SpliceThread {
   readonly #buffer = Buffer.alloc(ORDER_BYTES * SPLICES_MAX);
   #isEnding = false;
 
-  constructor(orders: number) {
-    this.#orders = orders;
+  constructor(private readonly orders: number) {
     this.#events.add(orders, ORDERS, "orders");
   }
 
@@ -56,7 +54,7 @@ class SpliceThread {
 
   #happened(number: number): void {
     if (number === ORDERS) {
-      const length = readSync(this.#orders, this.#buffer);
+      const length = readSync(this.orders, this.#buffer);
       for (const order of readOrders(this.#buffer.subarray(0, length))) this.#follow(order);
       return;
     }

@@ -22,7 +22,6 @@ interface Held {
 }
 
 export class Splicer implements Splice {
-  readonly #program: string | URL;
   #thread: Worker | undefined;
   #orders = -1;
   #isReady = false;
@@ -31,9 +30,7 @@ export class Splicer implements Splice {
   readonly #held = new Map<number, Held>();
 
   /** `program` is that of the thread, which calls `runSpliceThread`. */
-  constructor(program: string | URL) {
-    this.#program = program;
-  }
+  constructor(private readonly program: string | URL) {}
 
   begin({ from, to, bytes, cuts }: Way, over: (spliced: Spliced) => void): Splicing | undefined {
     if (!this.#isReady) {
@@ -91,7 +88,7 @@ export class Splicer implements Splice {
       const [read, write] = pipe(SPLICES_MAX * ORDER_BYTES);
       this.#orders = write;
       const workerData: SpliceThreadData = { orders: read };
-      const thread = new Worker(this.#program, { workerData });
+      const thread = new Worker(this.program, { workerData });
       this.#thread = thread;
       thread.unref();
       thread.on("message", (told: Outcome | typeof READY) => {

@@ -29,39 +29,38 @@ interface Exchange {
 }
 
 export class HttpFlow {
-  readonly #flow: Flow;
   readonly #client: Peer;
-  readonly #port: number;
   readonly #head = new RequestHeadReader(HEAD_BOUNDS);
   /** The host that the flow is connected to. */
   #host: string | undefined;
 
-  constructor(flow: Flow, port: number) {
-    this.#flow = flow;
+  constructor(
+    private readonly flow: Flow,
+    private readonly port: number,
+  ) {
     this.#client = flow.client;
-    this.#port = port;
     flow.expect(flow.sandbox.commons.bounds.helloMs);
     this.#readRequest();
   }
 
   #readRequest(): void {
-    const { helloMs } = this.#flow.sandbox.commons.bounds;
+    const { helloMs } = this.flow.sandbox.commons.bounds;
     this.#client.events = {
       data: (piece) => {
         // The wait before a further request may be long, but the request itself must arrive in time.
-        if (this.#head.isEmpty && this.#host !== undefined) this.#flow.expect(helloMs);
-        this.#flow.collect(piece.length);
+        if (this.#head.isEmpty && this.#host !== undefined) this.flow.expect(helloMs);
+        this.flow.collect(piece.length);
         const found = orBad(() => this.#head.take(piece));
         if (found === undefined) return;
         this.#client.pause();
-        this.#flow.expect(undefined);
-        this.#flow.collect(undefined);
+        this.flow.expect(undefined);
+        this.flow.collect(undefined);
         if (found instanceof BadHead) return this.#refuse(400, found.message);
         this.#client.putBack(found.rest);
-        this.#begin(found.head, found.raw).catch(() => this.#flow.cut());
+        this.#begin(found.head, found.raw).catch(() => this.flow.cut());
       },
-      end: () => (this.#head.isEmpty ? this.#leave() : this.#flow.cut()),
-      room: () => this.#flow.upstream?.resume(),
+      end: () => (this.#head.isEmpty ? this.#leave() : this.flow.cut()),
+      room: () => this.flow.upstream?.resume(),
     };
     this.#client.resume();
   }
@@ -70,12 +69,12 @@ export class HttpFlow {
     const request = requestOf(head);
     if ("refused" in request) return this.#refuse(400, request.refused);
     const host = request.host.toLowerCase();
-    const { judge } = this.#flow.sandbox;
+    const { judge } = this.flow.sandbox;
     if (!judge.allowsName(host)) return this.#refuse(403, notAllowed(host));
-    let upstream = this.#flow.upstream;
+    let upstream = this.flow.upstream;
     if (upstream === undefined || upstream.isClosed || host !== this.#host) {
-      this.#flow.disconnect();
-      const reached = await this.#flow.reach({ name: host }, this.#port);
+      this.flow.disconnect();
+      const reached = await this.flow.reach({ name: host }, this.port);
       if (typeof reached === "string") return this.#refuse(...reasonOf(reached, host));
       upstream = reached;
       this.#host = host;
@@ -108,7 +107,7 @@ export class HttpFlow {
 
   #passRequest(upstream: Peer, bytes: Bytes, { requestBody, responseBody }: Exchange): void {
     const length = lengthTaken(requestBody, bytes);
-    if (length === undefined) return void this.#flow.cut();
+    if (length === undefined) return void this.flow.cut();
     const hasRoom = upstream.write(length === bytes.length ? bytes : bytes.subarray(0, length));
     if (hasRoom && !requestBody.ended) return;
     this.#client.pause();
@@ -135,7 +134,7 @@ export class HttpFlow {
     } else {
       const { responseBody } = exchange;
       const length = lengthTaken(responseBody, bytes);
-      if (length === undefined) return void this.#flow.cut();
+      if (length === undefined) return void this.flow.cut();
       this.#toClient(upstream, length === bytes.length ? bytes : bytes.subarray(0, length));
       // More bytes than announced: they must not count as the next response.
       if (length < bytes.length) return void this.#leave();
@@ -149,8 +148,8 @@ export class HttpFlow {
 
   /** After an upgrade the connection is no longer HTTP, but stays with the judged host. */
   #switch(upstream: Peer, { request, requestBody }: Exchange): void {
-    if (!request.upgrade || !requestBody.ended) return void this.#flow.cut();
-    this.#flow.join(upstream);
+    if (!request.upgrade || !requestBody.ended) return void this.flow.cut();
+    this.flow.join(upstream);
   }
 
   #next(upstream: Peer): void {
@@ -166,17 +165,17 @@ export class HttpFlow {
   /** The server closed; its response may be complete. */
   #serverEnded({ responseBody }: Exchange): void {
     if (responseBody?.endsWithConnection || responseBody?.ended) return void this.#leave();
-    this.#flow.cut();
+    this.flow.cut();
   }
 
   /** Closes the client's connection after all pending bytes. */
   #leave(): void {
-    this.#flow.disconnect();
-    this.#flow.finish(undefined);
+    this.flow.disconnect();
+    this.flow.finish(undefined);
   }
 
   #refuse(status: number, why: string): void {
-    this.#flow.disconnect();
+    this.flow.disconnect();
     const reason = { 400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway" }[status] ?? "";
     const head = [
       `HTTP/1.1 ${status} ${reason}`,
@@ -185,7 +184,7 @@ export class HttpFlow {
       "connection: close",
     ];
     this.#client.write(Buffer.from(`${head.join("\r\n")}\r\n\r\n${why}\n`));
-    this.#flow.finish(this.#flow.sandbox.commons.bounds.lingerMs);
+    this.flow.finish(this.flow.sandbox.commons.bounds.lingerMs);
   }
 }
 

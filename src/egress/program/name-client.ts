@@ -19,13 +19,10 @@ export interface NameServer {
 }
 
 export class NameClient {
-  readonly #server: NameServer;
   readonly #kept = new Map<string, { addresses: readonly string[]; until: number }>();
   readonly #asked = new Map<string, Promise<readonly string[]>>();
 
-  constructor(server: NameServer) {
-    this.#server = server;
-  }
+  constructor(private readonly server: NameServer) {}
 
   /** No addresses: the name has none, or the server does not respond. */
   async resolve(name: string): Promise<readonly string[]> {
@@ -42,7 +39,7 @@ export class NameClient {
 
   async #ask(name: string): Promise<readonly string[]> {
     for (let tries = 0; tries < RELAY_NAME_TRIES_MAX; tries++) {
-      const answer = await ask(this.#server, name);
+      const answer = await ask(this.server, name);
       if (answer === undefined) continue;
       this.#keep(name, answer);
       return answer.addresses;

@@ -29,8 +29,6 @@ const NOBODY: PeerEvents = { data: () => undefined, end: () => undefined, room: 
 
 export class Peer {
   events: PeerEvents = NOBODY;
-  readonly #socket: PeerSocket;
-  readonly #owner: PeerOwner;
   /** Bytes that the kernel has not accepted yet. */
   #outgoing: Buffer[] = [];
   /** Came while nobody wanted it. */
@@ -43,9 +41,10 @@ export class Peer {
   #endTold = false;
   #isClosed = false;
 
-  constructor(socket: PeerSocket, owner: PeerOwner) {
-    this.#socket = socket;
-    this.#owner = owner;
+  constructor(
+    private readonly socket: PeerSocket,
+    private readonly owner: PeerOwner,
+  ) {
     socket.data = this;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, RELAY_KEEPALIVE_MS);
@@ -67,7 +66,7 @@ export class Peer {
       this.#hold(bytes);
       return false;
     }
-    const taken = this.#socket.write(bytes);
+    const taken = this.socket.write(bytes);
     if (taken === bytes.length) return true;
     // The socket is closed; its `close` event follows.
     if (taken < 0) return false;
@@ -79,25 +78,25 @@ export class Peer {
     // Copy a small remainder, so that it does not retain the large chunk.
     const kept = bytes.length * 2 < bytes.buffer.byteLength ? Buffer.from(bytes) : bytes;
     this.#outgoing.push(kept);
-    this.#owner.held(kept.length);
+    this.owner.held(kept.length);
   }
 
   /** Ends the sending direction after all buffered bytes. */
   finish(): void {
     if (this.#isClosed || this.#finishing) return;
     this.#finishing = true;
-    if (this.#outgoing.length === 0) this.#socket.shutdown();
+    if (this.#outgoing.length === 0) this.socket.shutdown();
   }
 
   /** Closes the peer and drops its further events. */
   close(): void {
     this.events = NOBODY;
-    if (!this.#isClosed) this.#socket.end();
+    if (!this.#isClosed) this.socket.end();
   }
 
   /** Closes at once and drops buffered bytes. */
   cut(): void {
-    if (!this.#isClosed) this.#socket.terminate();
+    if (!this.#isClosed) this.socket.terminate();
   }
 
   pause(): void {
@@ -136,8 +135,8 @@ export class Peer {
 
   #steer(): void {
     if (this.#isClosed) return;
-    if (this.#isBlocked) this.#socket.pause();
-    else this.#socket.resume();
+    if (this.#isBlocked) this.socket.pause();
+    else this.socket.resume();
   }
 
   #deliver(): void {
@@ -158,13 +157,13 @@ export class Peer {
     const more = bytes - this.#incomingBytes;
     if (more === 0) return;
     this.#incomingBytes = bytes;
-    this.#owner.held(more);
+    this.owner.held(more);
   }
 
   static readonly handlers: Bun.SocketHandler<Peer | undefined> = {
     data: ({ data: peer }, bytes) => {
       if (peer === undefined) return;
-      peer.#owner.moved();
+      peer.owner.moved();
       // A socket never hands out shared memory, though its type allows it.
       peer.#incoming.push(bytes as Buffer<ArrayBuffer>);
       peer.#deliver();
@@ -184,18 +183,18 @@ export class Peer {
   };
 
   #drain(): void {
-    this.#owner.moved();
+    this.owner.moved();
     for (let bytes = this.#outgoing[0]; bytes !== undefined; bytes = this.#outgoing[0]) {
-      const taken = this.#socket.write(bytes);
+      const taken = this.socket.write(bytes);
       if (taken < 0) return;
-      this.#owner.held(-taken);
+      this.owner.held(-taken);
       if (taken < bytes.length) {
         this.#outgoing[0] = bytes.subarray(taken);
         return;
       }
       this.#outgoing.shift();
     }
-    if (this.#finishing) this.#socket.shutdown();
+    if (this.#finishing) this.socket.shutdown();
     else this.events.room();
   }
 
@@ -205,12 +204,12 @@ export class Peer {
     const unsent = this.#outgoing.reduce((sum, bytes) => sum + bytes.length, 0);
     this.#outgoing = [];
     this.#countIncoming();
-    if (unsent > 0) this.#owner.held(-unsent);
+    if (unsent > 0) this.owner.held(-unsent);
     const whole = error === undefined && unsent === 0;
     // The reader gets an end event too, but after a broken connection the owner hears first and can cut the flow.
-    if (!whole) this.#owner.closed(this, whole);
+    if (!whole) this.owner.closed(this, whole);
     this.#ended = true;
     this.#deliver();
-    if (whole) this.#owner.closed(this, whole);
+    if (whole) this.owner.closed(this, whole);
   }
 }

@@ -45,14 +45,12 @@ export async function askProxy(peer: Peer, proxy: Proxy, address: string, port: 
 
 /** Reads a given number of bytes from the server; returns an empty buffer once it has ended. */
 class Answers {
-  readonly #peer: Peer;
   #bytes = Buffer.alloc(0);
   #wanted = 0;
   #isOver = false;
   #wake: () => void = () => undefined;
 
-  constructor(peer: Peer) {
-    this.#peer = peer;
+  constructor(private readonly peer: Peer) {
     const over = () => {
       this.#isOver = true;
       this.#wake();
@@ -75,7 +73,7 @@ class Answers {
     if (this.#bytes.length < count && !this.#isOver) {
       const enough = Promise.withResolvers<void>();
       this.#wake = enough.resolve;
-      this.#peer.resume();
+      this.peer.resume();
       await enough.promise;
     }
     if (this.#bytes.length < count) return Buffer.alloc(0);
@@ -85,8 +83,8 @@ class Answers {
   }
 
   leave(): boolean {
-    this.#peer.pause();
-    this.#peer.putBack(this.#bytes);
+    this.peer.pause();
+    this.peer.putBack(this.#bytes);
     return !this.#isOver || this.#bytes.length > 0;
   }
 }

@@ -36,7 +36,6 @@ interface Listener {
 
 export class Journal {
   #name: string | undefined;
-  readonly #keptMaxBytes: number;
   #kept: Kept[] = [];
   #keptBytes = 0;
   #seq = 0;
@@ -45,9 +44,7 @@ export class Journal {
   #listener: Listener | undefined;
   #gathering = false;
 
-  constructor(keptMaxBytes = JOURNAL_KEPT_MAX_BYTES) {
-    this.#keptMaxBytes = keptMaxBytes;
-  }
+  constructor(private readonly keptMaxBytes: number = JOURNAL_KEPT_MAX_BYTES) {}
 
   note(logger: string, level: JournalEntry["level"], message: string, fields: Fields = {}): void {
     const line = entryLine({
@@ -62,7 +59,7 @@ export class Journal {
     this.#kept.push({ seq: this.#seq, line, bytes });
     this.#keptBytes += bytes;
     let gone = 0;
-    while (this.#keptBytes > this.#keptMaxBytes) this.#keptBytes -= this.#kept[gone++]?.bytes ?? 0;
+    while (this.#keptBytes > this.keptMaxBytes) this.#keptBytes -= this.#kept[gone++]?.bytes ?? 0;
     if (gone > 0) this.#kept.splice(0, gone);
     this.#tellSoon();
   }

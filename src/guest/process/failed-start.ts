@@ -34,19 +34,18 @@ export function inOurWords(command: Command, sink: OutputSink, spawn: (sink: Out
 
 /** Holds output back as long as it may be setpriv's line about a program that it could not execute. */
 class HelperWords {
-  readonly #command: Command;
-  readonly #sink: OutputSink;
   readonly #line: string;
   #held: string | undefined = "";
 
-  constructor(command: Command, sink: OutputSink) {
-    this.#command = command;
-    this.#sink = sink;
+  constructor(
+    private readonly command: Command,
+    private readonly sink: OutputSink,
+  ) {
     this.#line = latin1(Buffer.from(`${HELPER}failed to execute ${command.argv0}: `));
   }
 
   take(kind: OutputKind, chunk: Uint8Array): Promise<unknown> | undefined {
-    if (kind === "stdout" || this.#held === undefined) return this.#sink(kind, chunk);
+    if (kind === "stdout" || this.#held === undefined) return this.sink(kind, chunk);
     const held = this.#held + latin1(chunk);
     // setpriv's first write contains at least its name, so shorter output of other programs is never delayed.
     const heldBack = this.#held === "" ? held.startsWith(HELPER) : this.#mayBeLine(held);
@@ -55,20 +54,20 @@ class HelperWords {
       return undefined;
     }
     this.#held = undefined;
-    return this.#sink(kind, Buffer.from(held, "latin1"));
+    return this.sink(kind, Buffer.from(held, "latin1"));
   }
 
   async finish(kind: OutputKind, exit: Exit): Promise<void> {
     const held = this.#held ?? "";
     if (held.startsWith(this.#line) && NOT_EXECUTED.includes(exit.code)) {
-      const reason = reasonOf(this.#command, held.slice(this.#line.length).trimEnd());
-      await this.#say(kind, `${quote(this.#command.argv0)} could not be executed: ${reason}`);
+      const reason = reasonOf(this.command, held.slice(this.#line.length).trimEnd());
+      await this.#say(kind, `${quote(this.command.argv0)} could not be executed: ${reason}`);
       return;
     }
-    if (held !== "") await this.#sink(kind, Buffer.from(held, "latin1"));
-    if (NOT_UNDERSTOOD.includes(exit.code) && isForeign(this.#command)) {
+    if (held !== "") await this.sink(kind, Buffer.from(held, "latin1"));
+    if (NOT_UNDERSTOOD.includes(exit.code) && isForeign(this.command)) {
       const own = `a program for ${process.arch} nor a script`;
-      await this.#say(kind, `${quote(this.#command.argv0)} could not be executed: it is neither ${own}`);
+      await this.#say(kind, `${quote(this.command.argv0)} could not be executed: it is neither ${own}`);
     }
   }
 
@@ -78,7 +77,7 @@ class HelperWords {
   }
 
   async #say(kind: OutputKind, line: string): Promise<void> {
-    await this.#sink(kind, Buffer.from(kind === "pty" ? `${line}\r\n` : `${line}\n`));
+    await this.sink(kind, Buffer.from(kind === "pty" ? `${line}\r\n` : `${line}\n`));
   }
 }
 

@@ -59,13 +59,10 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
 
 /** The pipes of a starting process, so that all are closed if the start fails. */
 class PipeEnds {
-  readonly #command: Command;
   readonly #ours: number[] = [];
   readonly #theirs: number[] = [];
 
-  constructor(command: Command) {
-    this.#command = command;
-  }
+  constructor(private readonly command: Command) {}
 
   toChild(): { ours: number; theirs: number } {
     const { readEnd, writeEnd } = openPipe();
@@ -90,7 +87,7 @@ class PipeEnds {
     this.#ours.push(ours);
     this.#theirs.push(theirs);
     setNonBlocking(ours);
-    fchownSync(theirs, this.#command.uid, this.#command.gid);
+    fchownSync(theirs, this.command.uid, this.command.gid);
     return { ours, theirs };
   }
 }
@@ -150,21 +147,23 @@ export function handOutputsOver(): void {
 /** One output of a process, read to its end. */
 class Output {
   readonly ended: Promise<void>;
-  readonly #fd: number;
   #isOpen = true;
   #isHeld = false;
 
-  constructor(fd: number, kind: "stdout" | "stderr", sink: OutputSink) {
-    this.#fd = fd;
+  constructor(
+    private readonly fd: number,
+    kind: "stdout" | "stderr",
+    sink: OutputSink,
+  ) {
     this.ended = this.#read(kind, sink);
   }
 
   isWaiting(): boolean {
-    return this.#isOpen && (this.#isHeld || waitingInPipe(this.#fd) > 0);
+    return this.#isOpen && (this.#isHeld || waitingInPipe(this.fd) > 0);
   }
 
   async #read(kind: "stdout" | "stderr", sink: OutputSink): Promise<void> {
-    openOutputs.add(this.#fd);
+    openOutputs.add(this.fd);
     const take = (piece: Uint8Array) => {
       const full = sink(kind, piece);
       if (full === undefined) return undefined;
@@ -174,13 +173,13 @@ class Output {
       });
     };
     try {
-      await readOutput(this.#fd, take, () => areHandedOver);
+      await readOutput(this.fd, take, () => areHandedOver);
     } catch (thrown) {
       logError("reading a process's output failed", thrown, { kind });
     } finally {
       this.#isOpen = false;
-      openOutputs.delete(this.#fd);
-      closeSync(this.#fd);
+      openOutputs.delete(this.fd);
+      closeSync(this.fd);
     }
   }
 }

@@ -22,11 +22,8 @@ export class ProcessTable {
   /** In start order. Not keyed by pid: while a descendant holds a process's output open, its pid may be reused. */
   readonly #running = new Set<GuestProcess>();
   readonly #past = new Set<PastProcess>();
-  readonly #retentionMs: number;
 
-  constructor(retentionMs = EXIT_RETENTION_MS) {
-    this.#retentionMs = retentionMs;
-  }
+  constructor(private readonly retentionMs: number = EXIT_RETENTION_MS) {}
 
   add(process: GuestProcess): void {
     this.#forget((past) => past.pid === process.pid || (process.tag !== undefined && past.tag === process.tag));
@@ -56,7 +53,7 @@ export class ProcessTable {
     const past: PastProcess = { pid: process.pid, tag: process.tag, end };
     this.#past.add(past);
     if (this.#past.size > EXITS_RETAINED_MAX) this.#forgetOldest();
-    setTimeout(() => this.#past.delete(past), this.#retentionMs).unref();
+    setTimeout(() => this.#past.delete(past), this.retentionMs).unref();
   }
 
   #forget(matches: (past: PastProcess) => boolean): void {

@@ -15,15 +15,12 @@ export const PIPES_LARGE_MAX = 16;
 let largePipes = 0;
 
 export class ReadingPace implements Disposable {
-  readonly #fd: number;
   /** Reads that did not wait. A wait halves the number: on a busy machine every reader waits now and then. */
   #streak = 0;
   #askedAtMs = 0;
   #isLarge = false;
 
-  constructor(fd: number) {
-    this.#fd = fd;
-  }
+  constructor(private readonly fd: number) {}
 
   get isFlowing(): boolean {
     return this.#streak >= OUTPUT_FLOWS_AFTER_READS;
@@ -43,7 +40,7 @@ export class ReadingPace implements Disposable {
   /** Call right before reading a flow, not sooner: a larger pipe is seldom empty. */
   enlarge(): void {
     if (this.#isLarge || largePipes >= PIPES_LARGE_MAX) return;
-    this.#isLarge = resizePipe(this.#fd, PIPE_LARGE_BYTES);
+    this.#isLarge = resizePipe(this.fd, PIPE_LARGE_BYTES);
     if (this.#isLarge) largePipes++;
   }
 

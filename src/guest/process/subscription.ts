@@ -38,8 +38,6 @@ function costOf({ bytes }: OutputPiece): number {
 export class Subscription {
   /** Called whenever there is output to take. */
   onOutput: () => void = () => undefined;
-  readonly #bounds: SubscriptionBounds;
-  readonly #onClose: (subscription: Subscription) => void;
   readonly #output: OutputPiece[] = [];
   #cost = 0;
   #end: ProcessEventInit | undefined;
@@ -50,10 +48,10 @@ export class Subscription {
   #room: PromiseWithResolvers<void> | undefined;
   #stallTimer: Timer | undefined;
 
-  constructor(onClose: (subscription: Subscription) => void, bounds: SubscriptionBounds) {
-    this.#onClose = onClose;
-    this.#bounds = bounds;
-  }
+  constructor(
+    private readonly onClose: (subscription: Subscription) => void,
+    private readonly bounds: SubscriptionBounds,
+  ) {}
 
   /** Queues output. The returned promise, if any, settles when there is room for more. */
   offer(pieces: readonly OutputPiece[]): Promise<void> | undefined {
@@ -63,8 +61,8 @@ export class Subscription {
       this.#cost += costOf(piece);
     }
     this.onOutput();
-    if (this.#cost <= this.#bounds.bufferBytes) return undefined;
-    if (this.#cost > this.#bounds.bufferBytes + SUBSCRIBER_OVERFILL_MAX_BYTES) {
+    if (this.#cost <= this.bounds.bufferBytes) return undefined;
+    if (this.#cost > this.bounds.bufferBytes + SUBSCRIBER_OVERFILL_MAX_BYTES) {
       this.#drop();
       return undefined;
     }
@@ -118,7 +116,7 @@ export class Subscription {
     this.#cost = 0;
     this.#giveRoom();
     this.#wakeTaker?.();
-    this.#onClose(this);
+    this.onClose(this);
   }
 
   async #wait(withinMs: number): Promise<void> {
@@ -143,7 +141,7 @@ export class Subscription {
   #noteTaken(cost: number): void {
     this.#cost -= cost;
     if (this.#room === undefined) return;
-    if (this.#cost <= this.#bounds.bufferBytes) this.#giveRoom();
+    if (this.#cost <= this.bounds.bufferBytes) this.#giveRoom();
     else this.#watchForStall();
   }
 
@@ -156,13 +154,13 @@ export class Subscription {
 
   #watchForStall(): void {
     clearTimeout(this.#stallTimer);
-    this.#stallTimer = setTimeout(() => this.#drop(), this.#bounds.stalledMs);
+    this.#stallTimer = setTimeout(() => this.#drop(), this.bounds.stalledMs);
   }
 
   #drop(): void {
     this.#failure = refuse(
       "resource_exhausted",
-      `this listener took no output for ${this.#bounds.stalledMs} ms while its buffer was full, so it was dropped; ` +
+      `this listener took no output for ${this.bounds.stalledMs} ms while its buffer was full, so it was dropped; ` +
         "connect to the process again and read faster",
     );
     this.close();
@@ -171,11 +169,8 @@ export class Subscription {
 
 export class Audience {
   readonly #listeners = new Set<Subscription>();
-  readonly #bounds: SubscriptionBounds;
 
-  constructor(bounds: SubscriptionBounds) {
-    this.#bounds = bounds;
-  }
+  constructor(private readonly bounds: SubscriptionBounds) {}
 
   subscribe(): Subscription {
     if (this.#listeners.size >= SUBSCRIBERS_PER_PROCESS_MAX) {
@@ -184,7 +179,7 @@ export class Audience {
         `a process has at most ${SUBSCRIBERS_PER_PROCESS_MAX} listeners; close one first`,
       );
     }
-    const listener = new Subscription((closed) => this.#listeners.delete(closed), this.#bounds);
+    const listener = new Subscription((closed) => this.#listeners.delete(closed), this.bounds);
     this.#listeners.add(listener);
     return listener;
   }

@@ -29,13 +29,10 @@ type FileName = keyof typeof FILES;
 type Records = string[][];
 
 export class AccountFiles implements Disposable {
-  readonly #etc: string;
   readonly #locked: string[] = [];
   readonly #records = new Map<FileName, Records | undefined>();
 
-  private constructor(etc: string) {
-    this.#etc = etc;
-  }
+  private constructor(private readonly etc: string) {}
 
   /** Waits while another program holds a lock. */
   static async lock(etc = "/etc"): Promise<AccountFiles> {
@@ -58,7 +55,7 @@ export class AccountFiles implements Disposable {
 
   /** Undefined if the image has no such file. */
   read(name: FileName): Records | undefined {
-    if (!this.#records.has(name)) this.#records.set(name, readRecords(`${this.#etc}/${name}`));
+    if (!this.#records.has(name)) this.#records.set(name, readRecords(`${this.etc}/${name}`));
     return this.#records.get(name);
   }
 
@@ -80,7 +77,7 @@ export class AccountFiles implements Disposable {
   }
 
   #replace(name: FileName, records: Records): void {
-    const path = `${this.#etc}/${name}`;
+    const path = `${this.etc}/${name}`;
     const fresh = `${path}.sandlot-new`;
     const kept = statSync(path, { throwIfNoEntry: false });
     writeFileSync(fresh, records.map((fields) => `${fields.join(":")}\n`).join(""), { mode: 0o600 });

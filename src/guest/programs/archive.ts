@@ -38,13 +38,10 @@ export function refused(why: string, cause?: unknown): Fault {
 }
 
 export class Archive implements AsyncDisposable {
-  readonly #file: FileHandle;
-  readonly #isGzip: boolean;
-
-  private constructor(file: FileHandle, isGzip: boolean) {
-    this.#file = file;
-    this.#isGzip = isGzip;
-  }
+  private constructor(
+    private readonly file: FileHandle,
+    private readonly isGzip: boolean,
+  ) {}
 
   static async open(path: string): Promise<Archive> {
     // A tenant may have replaced the file by a named pipe; without O_NONBLOCK, opening it would hang.
@@ -63,7 +60,7 @@ export class Archive implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#file.close();
+    await this.file.close();
   }
 
   /** Reads from the beginning on each call. `visit` may read only a part of an entry; the rest is skipped. */
@@ -71,7 +68,7 @@ export class Archive implements AsyncDisposable {
     const entries = extract();
     const bounded = bound(maxBytes);
     const source = this.#bytes.bind(this);
-    const fed = this.#isGzip ? pipeline(source, createGunzip(), bounded, entries) : pipeline(source, bounded, entries);
+    const fed = this.isGzip ? pipeline(source, createGunzip(), bounded, entries) : pipeline(source, bounded, entries);
     try {
       // The loop below reports the same failure.
       fed.catch(() => undefined);
@@ -89,7 +86,7 @@ export class Archive implements AsyncDisposable {
 
   async *#bytes(): AsyncGenerator<Buffer> {
     for (let at = 0; ; ) {
-      const { buffer, bytesRead } = await this.#file.read(Buffer.alloc(UNPACK_READ_BYTES), 0, UNPACK_READ_BYTES, at);
+      const { buffer, bytesRead } = await this.file.read(Buffer.alloc(UNPACK_READ_BYTES), 0, UNPACK_READ_BYTES, at);
       if (bytesRead === 0) return;
       at += bytesRead;
       yield buffer.subarray(0, bytesRead);

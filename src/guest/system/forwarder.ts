@@ -19,11 +19,8 @@ const USUAL_ERRORS: readonly string[] = ["ECONNREFUSED", "ECONNRESET", "EPIPE"];
 
 export class Forwarders {
   readonly #byPort = new Map<number, Forwarder>();
-  readonly #idleMs: number;
 
-  constructor(idleMs = FORWARD_IDLE_MS) {
-    this.#idleMs = idleMs;
-  }
+  constructor(private readonly idleMs: number = FORWARD_IDLE_MS) {}
 
   /** The outside port for a loopback port, or undefined if nothing listens there. */
   async open(port: number): Promise<number | undefined> {
@@ -34,7 +31,7 @@ export class Forwarders {
       if (this.#byPort.size >= FORWARDERS_MAX) {
         throw new Fault(503, `all ${FORWARDERS_MAX} forwarders are in use; close connections to other ports first`);
       }
-      forwarder = new Forwarder(port, this.#idleMs, () => this.#byPort.delete(port));
+      forwarder = new Forwarder(port, this.idleMs, () => this.#byPort.delete(port));
       this.#byPort.set(port, forwarder);
     }
     return forwarder.leadTo(address);

@@ -35,28 +35,24 @@ interface Metrics {
 }
 
 export class Meter {
-  readonly #folders: MetricsFolders;
   readonly #cpuCount: number;
   readonly #memoryTotal: number | undefined;
-  readonly #nowMs: () => number;
   #lastCpu: { usedMs: number; atMs: number };
 
   /** The host's values, or by default the cgroup's limit or the machine's size. */
   constructor(
     cpuCount: number | undefined,
     memoryMb: number | undefined,
-    folders: MetricsFolders = SYSTEM,
-    nowMs: () => number = () => performance.now(),
+    private readonly folders: MetricsFolders = SYSTEM,
+    private readonly nowMs: () => number = () => performance.now(),
   ) {
-    this.#folders = folders;
     this.#cpuCount = cpuCount ?? navigator.hardwareConcurrency;
     this.#memoryTotal = memoryMb === undefined ? undefined : memoryMb * MIB;
-    this.#nowMs = nowMs;
     this.#lastCpu = { usedMs: cpuUsedMs(folders), atMs: nowMs() };
   }
 
   memory(): MemoryUse {
-    return readMemory(this.#folders, this.#memoryTotal);
+    return readMemory(this.folders, this.#memoryTotal);
   }
 
   async read(): Promise<Metrics> {
@@ -81,7 +77,7 @@ export class Meter {
    * idle.
    */
   #cpuPercent(): number {
-    const now = { usedMs: cpuUsedMs(this.#folders), atMs: this.#nowMs() };
+    const now = { usedMs: cpuUsedMs(this.folders), atMs: this.nowMs() };
     const available = (now.atMs - this.#lastCpu.atMs) * this.#cpuCount;
     const percent = available <= 0 ? 0 : (100 * (now.usedMs - this.#lastCpu.usedMs)) / available;
     this.#lastCpu = now;

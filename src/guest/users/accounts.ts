@@ -24,20 +24,18 @@ interface Group {
 
 /** A text file that is parsed again when its identity, size or change time differs. */
 class ParsedFile<T> {
-  readonly #path: string;
-  readonly #parse: (text: string) => T;
   #version = "";
   #value: T | undefined;
 
-  constructor(path: string, parse: (text: string) => T) {
-    this.#path = path;
-    this.#parse = parse;
-  }
+  constructor(
+    private readonly path: string,
+    private readonly parse: (text: string) => T,
+  ) {}
 
   read(): T {
     const version = this.#currentVersion();
     if (this.#value === undefined || version !== this.#version) {
-      this.#value = this.#parse(version === "" ? "" : readFileSync(this.#path, "utf8"));
+      this.#value = this.parse(version === "" ? "" : readFileSync(this.path, "utf8"));
       this.#version = version;
     }
     return this.#value;
@@ -45,7 +43,7 @@ class ParsedFile<T> {
 
   #currentVersion(): string {
     try {
-      const stat = statSync(this.#path, { bigint: true });
+      const stat = statSync(this.path, { bigint: true });
       return `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
     } catch (thrown) {
       if (systemCode(thrown) === "ENOENT") return "";

@@ -10,12 +10,10 @@ import { logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 
 export class SettingsKeeper {
-  readonly #folder: string;
   /** Undefined if the file was damaged. */
   #current: GuestSettings | undefined;
 
-  constructor(folder: string) {
-    this.#folder = folder;
+  constructor(private readonly folder: string) {
     this.#current = readKept(folder);
   }
 
@@ -42,11 +40,11 @@ export class SettingsKeeper {
 
   /** Stores the settings before using them: a response to the host means that they survive a restart. */
   replace(settings: GuestSettings): void {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-    chmodSync(this.#folder, 0o700);
-    const fresh = `${this.#folder}/settings.json.new`;
+    mkdirSync(this.folder, { recursive: true, mode: 0o700 });
+    chmodSync(this.folder, 0o700);
+    const fresh = `${this.folder}/settings.json.new`;
     writeFileSync(fresh, JSON.stringify(settings), { mode: 0o600 });
-    renameSync(fresh, `${this.#folder}/settings.json`);
+    renameSync(fresh, `${this.folder}/settings.json`);
     this.#current = settings;
   }
 }

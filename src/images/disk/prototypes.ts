@@ -19,22 +19,20 @@ export const EXT4_MOUNT = "noinit_itable,discard,barrier=0";
 const MIB = 1024 * 1024;
 
 export class Prototypes {
-  readonly #folder: string;
-  readonly #mounts: Mounts;
   readonly #made = new Map<string, Promise<string>>();
 
   /** `folder` also holds the disks that are cloned from the prototypes. */
-  constructor(folder: string, mounts: Mounts) {
-    this.#folder = folder;
-    this.#mounts = mounts;
-  }
+  constructor(
+    private readonly folder: string,
+    private readonly mounts: Mounts,
+  ) {}
 
   /** The file of the prototype with this size and form, made on first use. */
   of(sizeMB: number, ids: IdForm): Promise<string> {
     const name = ids === "plain" ? `prototype-${sizeMB}-plain.ext4` : `prototype-${sizeMB}.ext4`;
     let prototype = this.#made.get(name);
     if (prototype === undefined) {
-      prototype = this.#make(join(this.#folder, name), sizeMB, ids);
+      prototype = this.#make(join(this.folder, name), sizeMB, ids);
       prototype.catch(() => this.#made.delete(name));
       this.#made.set(name, prototype);
     }
@@ -60,7 +58,7 @@ export class Prototypes {
     ]);
     const folder = `${path}.folder`;
     await mkdir(folder, { recursive: true });
-    await this.#mounts.do({ kind: "loop", image: unfinished, target: folder, type: "ext4", options: EXT4_MOUNT });
+    await this.mounts.do({ kind: "loop", image: unfinished, target: folder, type: "ext4", options: EXT4_MOUNT });
     try {
       await rmdir(join(folder, "lost+found"));
       for (const name of ["upper", "work"]) mkdirSync(join(folder, name), { mode: 0o755 });

@@ -19,17 +19,15 @@ interface Listener {
 }
 
 export class KernelConnection {
-  readonly #shell: KernelSocket;
-  readonly #iopub: KernelSocket;
-  readonly #session: Session;
   /** Settles when all published messages are read: the kernel has closed that socket. */
   readonly read: Promise<void>;
   #requests = 0;
 
-  private constructor(shell: KernelSocket, iopub: KernelSocket, session: Session) {
-    this.#shell = shell;
-    this.#iopub = iopub;
-    this.#session = session;
+  private constructor(
+    private readonly shell: KernelSocket,
+    private readonly iopub: KernelSocket,
+    private readonly session: Session,
+  ) {
     this.read = iopub.closed;
   }
 
@@ -83,14 +81,14 @@ export class KernelConnection {
 
   /** Returns the id that replies refer to. */
   request(type: string, content: unknown): string {
-    const id = `${this.#session.id}-${++this.#requests}`;
-    this.#shell.send(framesOf(this.#session, id, type, content));
+    const id = `${this.session.id}-${++this.#requests}`;
+    this.shell.send(framesOf(this.session, id, type, content));
     return id;
   }
 
   close(): void {
-    this.#shell.close();
-    this.#iopub.close();
+    this.shell.close();
+    this.iopub.close();
   }
 }
 

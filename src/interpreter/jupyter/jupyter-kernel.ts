@@ -46,14 +46,13 @@ interface Reply {
 export class JupyterKernel implements Kernel {
   readonly pid: number;
   readonly ended: Promise<void>;
-  readonly #process: KernelProcess;
-  readonly #language: JupyterLanguage;
   #connection: KernelConnection | undefined;
   #cell: Cell | undefined;
 
-  private constructor(process: KernelProcess, language: JupyterLanguage) {
-    this.#process = process;
-    this.#language = language;
+  private constructor(
+    private readonly process: KernelProcess,
+    private readonly language: JupyterLanguage,
+  ) {
     this.pid = process.pid;
     this.ended = process.ended;
     void this.ended.then(() => this.#lose());
@@ -111,23 +110,23 @@ export class JupyterKernel implements Kernel {
   }
 
   interrupt(): void {
-    this.#process.signal("SIGINT");
+    this.process.signal("SIGINT");
   }
 
   async setVariables(variables: Readonly<Record<string, string | null>>): Promise<void> {
-    await this.#chore("set variables", this.#language.chores.setVariables(variables));
+    await this.#chore("set variables", this.language.chores.setVariables(variables));
   }
 
   async setFolder(path: string): Promise<void> {
-    await this.#chore(`use ${JSON.stringify(path)} as its working folder`, this.#language.chores.setFolder(path));
+    await this.#chore(`use ${JSON.stringify(path)} as its working folder`, this.language.chores.setFolder(path));
   }
 
   async reseed(): Promise<void> {
-    await this.#chore("draw new seeds", this.#language.chores.reseed());
+    await this.#chore("draw new seeds", this.language.chores.reseed());
   }
 
   async kill(): Promise<void> {
-    this.#process.signal("SIGKILL");
+    this.process.signal("SIGKILL");
     await this.ended;
   }
 

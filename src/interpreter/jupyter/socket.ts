@@ -9,10 +9,8 @@ const SUBSCRIBE_TO_ALL = Buffer.from([1]);
 export class KernelSocket {
   /** Settles when either side has closed the socket and `onMessage` has received everything. */
   readonly closed: Promise<void>;
-  readonly #socket: Socket;
 
-  private constructor(socket: Socket) {
-    this.#socket = socket;
+  private constructor(private readonly socket: Socket) {
     this.closed = socket.destroyed
       ? Promise.resolve()
       : new Promise((resolve) => socket.once("close", () => resolve()));
@@ -59,11 +57,11 @@ export class KernelSocket {
   }
 
   send(frames: readonly Uint8Array[]): void {
-    this.#socket.write(message(frames));
+    this.socket.write(message(frames));
   }
 
   close(): void {
-    this.#socket.destroy();
+    this.socket.destroy();
   }
 }
 

@@ -62,9 +62,6 @@ function frame(body: Uint8Array, flags: number): Buffer {
 
 /** Parses the peer's bytes, in whatever pieces they come. Fault 500: not ZMTP. */
 export class ZmtpReader {
-  readonly #maxBytes: number;
-  readonly #onReady: () => void;
-  readonly #onMessage: (message: Message) => void;
   #isGreeted = false;
   /** Unparsed pieces and their total size. */
   #pieces: Buffer[] = [];
@@ -78,11 +75,11 @@ export class ZmtpReader {
   #leftOutBytes = 0;
   #isLast = true;
 
-  constructor(onReady: () => void, onMessage: (message: Message) => void, maxBytes = KERNEL_MESSAGE_MAX_BYTES) {
-    this.#maxBytes = maxBytes;
-    this.#onReady = onReady;
-    this.#onMessage = onMessage;
-  }
+  constructor(
+    private readonly onReady: () => void,
+    private readonly onMessage: (message: Message) => void,
+    private readonly maxBytes: number = KERNEL_MESSAGE_MAX_BYTES,
+  ) {}
 
   take(piece: Buffer): void {
     let rest = piece;
@@ -130,7 +127,7 @@ export class ZmtpReader {
     const length = Number(long);
     if ((flags & COMMAND) !== 0) return this.#command(bytes, head, length);
     const isLast = (flags & MORE) === 0;
-    if (this.#leftOutBytes > 0 || this.#framesBytes + length > this.#maxBytes) {
+    if (this.#leftOutBytes > 0 || this.#framesBytes + length > this.maxBytes) {
       return this.#leaveOut(bytes, head, length, isLast);
     }
     this.#needs = head + length;
@@ -146,10 +143,10 @@ export class ZmtpReader {
   }
 
   #command(bytes: Buffer, head: number, length: number): number {
-    if (length > this.#maxBytes) throw new Fault(500, `a command of the kernel has ${length} bytes`);
+    if (length > this.maxBytes) throw new Fault(500, `a command of the kernel has ${length} bytes`);
     this.#needs = head + length;
     if (bytes.length < head + length) return 0;
-    if (bytes.toString("latin1", head, head + 6) === "\x05READY") this.#onReady();
+    if (bytes.toString("latin1", head, head + 6) === "\x05READY") this.onReady();
     this.#needs = SHORT_HEAD_BYTES;
     return head + length;
   }
@@ -175,6 +172,6 @@ export class ZmtpReader {
     this.#frames = [];
     this.#framesBytes = 0;
     this.#leftOutBytes = 0;
-    this.#onMessage(ended);
+    this.onMessage(ended);
   }
 }

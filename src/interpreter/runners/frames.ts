@@ -16,16 +16,16 @@ const [WHOLE, FIRST, LAST] = Buffer.from(":<>");
 
 export class Frames {
   readonly #start: Buffer;
-  readonly #onText: (bytes: Uint8Array) => void;
-  readonly #onMessage: (json: string) => void;
   #held: Buffer = Buffer.alloc(0);
   #parts: string[] = [];
   #chars = 0;
 
-  constructor(token: string, onText: (bytes: Uint8Array) => void, onMessage: (json: string) => void) {
+  constructor(
+    token: string,
+    private readonly onText: (bytes: Uint8Array) => void,
+    private readonly onMessage: (json: string) => void,
+  ) {
     this.#start = Buffer.from(`\x1e${token}`);
-    this.#onText = onText;
-    this.#onMessage = onMessage;
   }
 
   take(chunk: Uint8Array): void {
@@ -33,7 +33,7 @@ export class Frames {
     this.#held = Buffer.alloc(0);
     while (rest.length > 0) {
       const start = this.#startIn(rest);
-      if (start > 0) this.#onText(rest.subarray(0, start));
+      if (start > 0) this.onText(rest.subarray(0, start));
       rest = rest.subarray(start);
       if (rest.length === 0) return;
       const end = rest.indexOf(END, this.#start.length);
@@ -43,7 +43,7 @@ export class Frames {
           return;
         }
         // Another program printed the token.
-        this.#onText(rest.subarray(0, 1));
+        this.onText(rest.subarray(0, 1));
         rest = rest.subarray(1);
         continue;
       }
@@ -54,7 +54,7 @@ export class Frames {
 
   /** A held partial frame start was plain text. */
   end(): void {
-    if (this.#held.length > 0) this.#onText(this.#held);
+    if (this.#held.length > 0) this.onText(this.#held);
     this.#held = Buffer.alloc(0);
   }
 
@@ -87,7 +87,7 @@ export class Frames {
     const json = this.#parts.join("");
     const isWhole = this.#chars <= MESSAGE_MAX_CHARS;
     this.#forget();
-    if (isWhole) this.#onMessage(json);
+    if (isWhole) this.onMessage(json);
   }
 
   #forget(): void {

@@ -57,16 +57,19 @@ export class Runner {
   readonly pid: number;
   readonly ended: Promise<void>;
   readonly #requests: Bun.FileSink;
-  readonly #ends: Ends;
   readonly #readers: ReadableStreamDefaultReader<Uint8Array>[] = [];
   readonly #streamsEnded: Promise<unknown>;
   #number = 0;
   #running: Request | undefined;
   #hasEnded = false;
 
-  private constructor(child: Bun.Subprocess, token: string, program: RunnerProgram, ends: Ends) {
+  private constructor(
+    child: Bun.Subprocess,
+    token: string,
+    program: RunnerProgram,
+    private readonly ends: Ends,
+  ) {
     this.pid = child.pid;
-    this.#ends = ends;
     this.#requests = Bun.file(ends.requests).writer();
     this.#streamsEnded = Promise.all([
       this.#listen("stdout", ends.stdout, token, program),
@@ -215,7 +218,7 @@ export class Runner {
     await Promise.race([this.#streamsEnded, Bun.sleep(RUNNER_LAST_WORDS_MS)]);
     this.#settle()?.reject(new KernelEnded("the kernel's process has ended"));
     await Promise.allSettled([this.#requests.end(), ...this.#readers.map((reader) => reader.cancel())]);
-    for (const fd of Object.values(this.#ends)) closeSync(fd);
+    for (const fd of Object.values(this.ends)) closeSync(fd);
   }
 }
 

@@ -18,8 +18,6 @@ export class StdioProcess implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
-  readonly #argv: readonly string[];
-  readonly #options: RunOptions & { log: (piece: Uint8Array) => void };
   #program: Program | undefined;
   #stderr: LastWords | undefined;
   /** Bytes of requests that it has not read yet. */
@@ -27,15 +25,15 @@ export class StdioProcess implements Transport {
   #end: string | undefined;
   readonly #ended = Promise.withResolvers<void>();
 
-  constructor(argv: readonly string[], options: RunOptions & { log: (piece: Uint8Array) => void }) {
-    this.#argv = argv;
-    this.#options = options;
-  }
+  constructor(
+    private readonly argv: readonly string[],
+    private readonly options: RunOptions & { log: (piece: Uint8Array) => void },
+  ) {}
 
   async start(): Promise<void> {
     const program = this.#begin();
     this.#program = program;
-    this.#stderr = new LastWords(program.stderr, this.#options.log);
+    this.#stderr = new LastWords(program.stderr, this.options.log);
     void this.#readAll(program);
   }
 
@@ -73,10 +71,10 @@ export class StdioProcess implements Transport {
 
   #begin(): Program {
     try {
-      return startAsUser(this.#argv, this.#options, (end) => void this.#close(end));
+      return startAsUser(this.argv, this.options, (end) => void this.#close(end));
     } catch (cause) {
       this.#end = `not begun: ${(cause as Error).message}`;
-      throw new Fault(500, `is there a folder ${this.#options.cwd}?`, { cause });
+      throw new Fault(500, `is there a folder ${this.options.cwd}?`, { cause });
     }
   }
 

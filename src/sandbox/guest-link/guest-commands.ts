@@ -166,11 +166,12 @@ class Silence {
   /** Aborted on silence, and when the reader has stopped. */
   readonly signal: AbortSignal;
   readonly #over = new AbortController();
-  readonly #maxMs: number;
   #timer: Timer | undefined;
 
-  constructor(maxMs: number, enough: AbortSignal) {
-    this.#maxMs = maxMs;
+  constructor(
+    private readonly maxMs: number,
+    enough: AbortSignal,
+  ) {
     this.signal = AbortSignal.any([enough, this.#over.signal]);
     this.#wait();
   }
@@ -203,8 +204,8 @@ class Silence {
 
   #wait(): void {
     clearTimeout(this.#timer);
-    const said = new Fault(502, `the sandbox's runtime said nothing for ${this.#maxMs / 1000} s`);
-    this.#timer = setTimeout(() => this.#over.abort(said), this.#maxMs);
+    const said = new Fault(502, `the sandbox's runtime said nothing for ${this.maxMs / 1000} s`);
+    this.#timer = setTimeout(() => this.#over.abort(said), this.maxMs);
     this.#timer.unref();
   }
 }

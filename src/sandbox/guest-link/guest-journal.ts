@@ -48,12 +48,9 @@ export class GuestJournals {
   /** Journals to resume soon. */
   readonly #soon = new Map<string, JournalSource>();
   #turn: Timer | undefined;
-  readonly #port: number;
   #tell: ((event: LogEvent) => void) | undefined;
 
-  constructor(port = RUNTIME_PORT) {
-    this.#port = port;
-  }
+  constructor(private readonly port: number = RUNTIME_PORT) {}
 
   /** Sets the receiver. Nothing is followed before there is one. */
   tell(listener: (event: LogEvent) => void): void {
@@ -67,7 +64,7 @@ export class GuestJournals {
   follow(id: string, source: JournalSource, isNew = false): void {
     this.leave(id);
     if (this.#tell === undefined) return;
-    const follower = new Follower(id, source, this.#port, (event) => this.#tell?.(event));
+    const follower = new Follower(id, source, this.port, (event) => this.#tell?.(event));
     this.#followed.set(id, follower);
     // The client that waits for the sandbox gets its response first.
     setImmediate(() => void follower.run(isNew));

@@ -45,7 +45,6 @@ interface Held extends SlotState {
 const CLOSED = new EgressJudge({ allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null });
 
 export class EgressRules {
-  readonly #parts: EgressRulesParts;
   readonly #turns = new OneAtATimeByKey();
   /** States of slots that ever had rules. */
   readonly #held = new Map<number, Held>();
@@ -58,9 +57,7 @@ export class EgressRules {
   /** The private networks that the relay may reach, as the table has them. */
   #opened = "";
 
-  constructor(parts: EgressRulesParts) {
-    this.#parts = parts;
-  }
+  constructor(private readonly parts: EgressRulesParts) {}
 
   judgeOf(address: string): EgressJudge | undefined {
     return this.#judges.get(address);
@@ -152,9 +149,9 @@ export class EgressRules {
     await Promise.all([
       this.#openToRelay(),
       needsRelay(rules.egress) ? this.#tellRelay(slot, rules.egress) : undefined,
-      sets === "" ? undefined : this.#parts.nft(sets),
+      sets === "" ? undefined : this.parts.nft(sets),
     ]);
-    await this.#parts.nft(fillChains(this.#facts, state));
+    await this.parts.nft(fillChains(this.#facts, state));
   }
 
   /** A failed command may still have taken effect, so the rollback sets everything again. */
@@ -164,7 +161,7 @@ export class EgressRules {
     const { status, message, headers } = Fault.from(cause);
     try {
       this.#setJudge(slot, before.rules.egress);
-      await this.#parts.nft(fillChains(this.#facts, before));
+      await this.parts.nft(fillChains(this.#facts, before));
       await this.#tellRelay(slot, needsRelay(before.rules.egress) ? before.rules.egress : null);
       this.#held.set(slot, { ...before, earlier, isSure: true });
     } catch (error) {
@@ -195,7 +192,7 @@ export class EgressRules {
     if (held === undefined || !held.isSure) return;
     try {
       const sets = removeSets(this.#facts, held.earlier);
-      if (sets !== "") await this.#parts.nft(sets);
+      if (sets !== "") await this.parts.nft(sets);
       this.#applied.delete(slot);
       await this.#openToRelay();
       held.earlier = [];
@@ -212,13 +209,13 @@ export class EgressRules {
     await this.#openings.run(async () => {
       const spans = openedSpans([...this.#held.values(), ...this.#applied.values()]);
       if (spans.join() === this.#opened) return;
-      await this.#parts.nft(replaceOpened(this.#parts.table, spans));
+      await this.parts.nft(replaceOpened(this.parts.table, spans));
       this.#opened = spans.join();
     });
   }
 
   get #facts(): TableFacts {
-    const { table, net } = this.#parts;
+    const { table, net } = this.parts;
     return { table, net, relay: this.#relay };
   }
 
@@ -227,13 +224,13 @@ export class EgressRules {
   }
 
   #setJudge(slot: number, egress: Egress): void {
-    const address = this.#parts.address(slot);
+    const address = this.parts.address(slot);
     if (egress === "open") this.#judges.delete(address);
     else this.#judges.set(address, egress === "closed" ? CLOSED : new EgressJudge(egress));
   }
 
   async #tellRelay(slot: number, policy: EgressPolicy | null): Promise<void> {
-    await this.#relay?.set(this.#parts.address(slot), policy);
+    await this.#relay?.set(this.parts.address(slot), policy);
   }
 }
 

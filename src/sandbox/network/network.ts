@@ -66,7 +66,6 @@ export class Network {
   readonly #flows = new Map<number, string>();
   /** Taken slots that are not plugged in yet and for which conntrack may know connections of earlier sandboxes. */
   readonly #withFlows = new Set<number>();
-  readonly #firewall: Firewall;
   readonly #links: Links;
   readonly #egress: EgressRules;
   readonly #onLink: OnLinkSet;
@@ -99,15 +98,14 @@ export class Network {
   constructor(
     data: Pick<DataFolder, "runFolder" | "tag">,
     readonly bandwidthMbit?: number,
-    firewall = new Firewall(),
+    private readonly firewall: Firewall = new Firewall(),
   ) {
-    this.#firewall = firewall;
     this.net = serverNet(data);
     this.#links = new Links(this.net);
     this.table = `sandlot_${data.tag}`;
     this.#interfacePrefix = `${ANY_INTERFACE}${data.tag}`;
     const { net, table } = this;
-    const nft = (script: string) => this.#firewall.run(script);
+    const nft = (script: string) => this.firewall.run(script);
     this.#egress = new EgressRules({ net, table, address: (slot) => this.address(slot), nft });
     this.#onLink = new OnLinkSet(table, nft, async (ranges) => {
       await this.#egress.relay?.setClosed([...CLOSED_RANGES, ...ranges]);
@@ -158,7 +156,7 @@ export class Network {
     const { slots } = this.#egress;
     const interfacePrefix = this.#interfacePrefix;
     const admitted = this.#isStrict ? this.#adopted.map((slot) => this.address(slot)) : undefined;
-    await this.#firewall.run(ruleset({ table, net, interfacePrefix, slots, onLink, relay, admitted }));
+    await this.firewall.run(ruleset({ table, net, interfacePrefix, slots, onLink, relay, admitted }));
     this.#onLink.keepFresh();
   }
 
@@ -237,7 +235,7 @@ export class Network {
   async admitAll(): Promise<void> {
     if (!this.#isStrict) return;
     this.#isStrict = false;
-    await this.#firewall.run(admitAll(this.table));
+    await this.firewall.run(admitAll(this.table));
   }
 
   /** Connects the network namespace of process `pid` to the slot. `slotAlone` as in plugging.ts. */

@@ -10,20 +10,15 @@ const ON_LINK_REFRESH_MS = 5_000;
 const ROUTES = "/proc/net/route";
 
 export class OnLinkSet {
-  readonly #table: string;
-  readonly #nft: (script: string) => Promise<void>;
   #ranges: readonly string[] = [];
   #timer: Timer | undefined;
 
   /** `tell` is called with the new networks once the set has them. */
   constructor(
-    table: string,
-    nft: (script: string) => Promise<void>,
+    private readonly table: string,
+    private readonly nft: (script: string) => Promise<void>,
     readonly tell: (ranges: readonly string[]) => Promise<void>,
-  ) {
-    this.#table = table;
-    this.#nft = nft;
-  }
+  ) {}
 
   /** The ranges that the set has. */
   get ranges(): readonly string[] {
@@ -50,7 +45,7 @@ export class OnLinkSet {
     try {
       const now = onLinkRanges(readFileSync(ROUTES, "utf8"));
       if (now.join() === this.#ranges.join()) return;
-      await this.#nft(replaceOnLink(this.#table, now));
+      await this.nft(replaceOnLink(this.table, now));
       await this.tell(now);
       this.#ranges = now;
     } catch (error) {

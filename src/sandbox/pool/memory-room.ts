@@ -61,25 +61,23 @@ function limitOf(root: string, path: string): MemoryLeft | undefined {
 }
 
 export class MemoryRoom {
-  readonly #read: () => MemoryLeft;
-  readonly #clock: Pick<Clock, "now">;
   #left: MemoryLeft | undefined;
   #readAt = 0;
   #bytes = 0;
   /** When the value was smallest. */
   #leastAt = Number.NEGATIVE_INFINITY;
 
-  constructor(read: () => MemoryLeft, clock: Pick<Clock, "now">) {
-    this.#read = read;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly read: () => MemoryLeft,
+    private readonly clock: Pick<Clock, "now">,
+  ) {}
 
   /** `heldBytes` is the memory of sandboxes already in the pool. */
   bytes(heldBytes: number): number {
-    const now = this.#clock.now();
+    const now = this.clock.now();
     // Every create and every start calls this, and reading the files takes longer than most of their other work here.
     if (this.#left === undefined || Math.abs(now - this.#readAt) >= READY_MEMORY_EVERY_MS) {
-      this.#left = this.#read();
+      this.#left = this.read();
       this.#readAt = now;
     }
     const { totalBytes, availableBytes } = this.#left;

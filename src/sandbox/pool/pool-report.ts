@@ -45,21 +45,21 @@ const NUMBERS = ["ready", "making", "target", "floor", "hits", "joined", "misses
 
 export class PoolReports {
   readonly #path: string;
-  readonly #clock: Clock;
-  readonly #failed: (error: unknown) => void;
   #last: PoolReport | undefined;
   #timer: Timer | undefined;
 
-  constructor({ runFolder }: Pick<DataFolder, "runFolder">, clock: Clock, failed: (error: unknown) => void) {
+  constructor(
+    { runFolder }: Pick<DataFolder, "runFolder">,
+    private readonly clock: Clock,
+    private readonly failed: (error: unknown) => void,
+  ) {
     this.#path = join(runFolder, FILE);
-    this.#clock = clock;
-    this.#failed = failed;
   }
 
   /** Never throws. */
   note(report: PoolReport): void {
     this.#last = report;
-    this.#timer ??= this.#clock.after(POOL_REPORT_AFTER_MS, () => this.#write());
+    this.#timer ??= this.clock.after(POOL_REPORT_AFTER_MS, () => this.#write());
   }
 
   #write(): void {
@@ -69,7 +69,7 @@ export class PoolReports {
       writeFileSync(`${this.#path}.new`, JSON.stringify(this.#last), { mode: 0o600 });
       renameSync(`${this.#path}.new`, this.#path);
     } catch (error) {
-      this.#failed(error);
+      this.failed(error);
     }
   }
 }

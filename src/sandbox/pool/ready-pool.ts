@@ -57,7 +57,6 @@ export interface ReadyPoolParts {
 }
 
 export class ReadyPool {
-  readonly #parts: ReadyPoolParts;
   readonly #stocks = new Map<string, Stock>();
   readonly #background: Background;
   readonly #discards = new Gate(READY_DISCARDS_AT_ONCE);
@@ -71,8 +70,7 @@ export class ReadyPool {
   #next: { at: number; timer: Timer } | undefined;
   #closed = false;
 
-  constructor(parts: ReadyPoolParts) {
-    this.#parts = parts;
+  constructor(private readonly parts: ReadyPoolParts) {
     this.#background = new Background(parts.log);
   }
 
@@ -110,7 +108,7 @@ export class ReadyPool {
    * and the caller starts its own.
    */
   async take(wanted: Beginning & { owner?: string | undefined }): Promise<string | undefined> {
-    const now = this.#parts.clock.now();
+    const now = this.parts.clock.now();
     if (now - this.#askedAt > READY_REFILL_DELAY_MS) this.#burstAt = now;
     this.#askedAt = now;
     const stock = this.#asked(wanted);
@@ -154,10 +152,10 @@ export class ReadyPool {
   #asked(wanted: Beginning & { owner?: string | undefined }): Stock | undefined {
     const key = keyOf(wanted);
     const { owner } = wanted;
-    if (owner === undefined || !this.#parts.followsDemand || this.#closed) return this.#stocks.get(key);
+    if (owner === undefined || !this.parts.followsDemand || this.#closed) return this.#stocks.get(key);
     const stock = this.#stocks.get(key) ?? this.#newStock(wanted);
     if (stock === undefined) return undefined;
-    stock.demand.note(owner, this.#parts.clock.now());
+    stock.demand.note(owner, this.parts.clock.now());
     // Keeps the map ordered by last request.
     this.#stocks.delete(key);
     this.#stocks.set(key, stock);
@@ -178,13 +176,13 @@ export class ReadyPool {
   #takeReady(stock: Stock): string | undefined {
     for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
       this.#lookIn(READY_REFILL_DELAY_MS);
-      if (this.#parts.letGo(ready.id)) return ready.id;
+      if (this.parts.letGo(ready.id)) return ready.id;
     }
     return undefined;
   }
 
   #lookIn(delayMs: number): void {
-    const { clock } = this.#parts;
+    const { clock } = this.parts;
     const at = clock.now() + delayMs;
     if (this.#closed || (this.#next !== undefined && this.#next.at <= at)) return;
     this.#next?.timer.cancel();
@@ -197,7 +195,7 @@ export class ReadyPool {
       this.#look();
     } catch (error) {
       const event = "what is to be kept ready could not be seen";
-      this.#parts.log.write({ level: "error", event, error: described(error) });
+      this.parts.log.write({ level: "error", event, error: described(error) });
       this.#lookIn(READY_RETRY_MS);
     }
   }
@@ -207,18 +205,18 @@ export class ReadyPool {
     this.#next?.timer.cancel();
     this.#next = undefined;
     if (this.#closed) return;
-    const now = this.#parts.clock.now();
+    const now = this.parts.clock.now();
     const stocks = [...this.#stocks.values()];
     const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
     const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
-    setTargets(stocks.toReversed(), this.#parts.room(ready, held), now);
+    setTargets(stocks.toReversed(), this.parts.room(ready, held), now);
     for (const [key, stock] of this.#stocks) {
       this.#trim(stock, stock.target);
       if (stock.missing > 0 && stock.retryAt > now) this.#lookIn(stock.retryAt - now);
       if (stock.floor === 0 && stock.making.size === 0 && stock.demand.isOver(now)) this.#stocks.delete(key);
     }
     for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
-    this.#parts.report(this.#report());
+    this.parts.report(this.#report());
     // Room and demand change by themselves.
     if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#lookIn(READY_LOOK_MS);
   }
@@ -248,12 +246,12 @@ export class ReadyPool {
     if (now - this.#burstAt < READY_REFILL_DELAY_MS) return true;
     const sinceMs = now - this.#askedAt;
     if (size < this.#placesMax || sinceMs >= READY_USE_MS) return false;
-    return sinceMs < READY_REFILL_DELAY_MS ? size >= target * READY_LOW_PART : this.#parts.isBusyNow();
+    return sinceMs < READY_REFILL_DELAY_MS ? size >= target * READY_LOW_PART : this.parts.isBusyNow();
   }
 
   /** Limit for starts of the pool and starts that clients wait for, together. */
   get #placesMax(): number {
-    return Math.min(this.#parts.processors, READY_STARTS_AT_ONCE_MAX);
+    return Math.min(this.parts.processors, READY_STARTS_AT_ONCE_MAX);
   }
 
   /** The new sandbox belongs to the create that has claimed it, or waits in the pool. */
@@ -263,7 +261,7 @@ export class ReadyPool {
     stock.making.add(making);
     this.#background.run(event, async () => {
       try {
-        const id = await this.#parts.startAhead(stock);
+        const id = await this.parts.startAhead(stock);
         if (!making.give(id)) await this.#shelve(stock, making, id);
       } catch (error) {
         this.#failed(stock, event, error);
@@ -276,25 +274,25 @@ export class ReadyPool {
   }
 
   async #shelve(stock: Stock, making: Making, id: string): Promise<void> {
-    const bytes = this.#parts.bytesOf(id);
+    const bytes = this.parts.bytesOf(id);
     const isWanted = () =>
       !this.#closed && this.#stocks.get(keyOf(stock)) === stock && stock.ready.length < stock.target;
     try {
-      if (isWanted()) await this.#parts.stop(id);
+      if (isWanted()) await this.parts.stop(id);
     } catch (error) {
       if (!making.give(id)) this.#discard(id);
       throw error;
     }
     if (making.isClaimed) {
-      this.#parts.letGo(id);
+      this.parts.letGo(id);
       making.give(id);
     } else if (isWanted()) stock.put({ id, bytes });
     else this.#discard(id);
   }
 
   #failed(stock: Stock, event: string, error: unknown): void {
-    this.#parts.log.write({ level: "error", event, error: described(error) });
-    stock.retryAt = this.#parts.clock.now() + READY_RETRY_MS;
+    this.parts.log.write({ level: "error", event, error: described(error) });
+    stock.retryAt = this.parts.clock.now() + READY_RETRY_MS;
     // A checkpoint that does not fit this machine, or is gone, is not retried.
     if (stock.checkpoint !== null && error instanceof Fault && error.status < 500) stock.isUnfit = true;
   }
@@ -303,8 +301,8 @@ export class ReadyPool {
     const event = "ready sandbox could not be discarded";
     this.#background.run(event, async () => {
       using _place = await this.#discards.enter();
-      await this.#parts.discard(id).catch((error: unknown) => {
-        this.#parts.log.write({ level: "error", event, sandbox: id, error: described(error) });
+      await this.parts.discard(id).catch((error: unknown) => {
+        this.parts.log.write({ level: "error", event, sandbox: id, error: described(error) });
       });
     });
   }

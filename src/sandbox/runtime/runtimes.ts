@@ -7,29 +7,25 @@ import type { Runtime } from "./runtime.ts";
 export const FIRST_RUNTIME: RuntimeName = "crun";
 
 export class Runtimes {
-  readonly #runtimes: Readonly<Partial<Record<RuntimeName, Runtime>>>;
-
   /** `usual` is for sandboxes without an explicit choice. */
   constructor(
     readonly usual: RuntimeName,
-    runtimes: Readonly<Partial<Record<RuntimeName, Runtime>>>,
-  ) {
-    this.#runtimes = runtimes;
-  }
+    private readonly runtimes: Readonly<Partial<Record<RuntimeName, Runtime>>>,
+  ) {}
 
   nameFor({ wall }: { wall?: RuntimeName }): RuntimeName {
     return wall ?? this.usual;
   }
 
   of(name: RuntimeName): Runtime {
-    const runtime = this.#runtimes[name];
+    const runtime = this.runtimes[name];
     if (runtime === undefined) throw new Fault(501, `this server has no isolation runtime ${name}`);
     return runtime;
   }
 
   /** Removes the sandbox from all runtimes if its own is unknown. */
   async remove(id: string, withinMs?: number, name?: RuntimeName): Promise<void> {
-    const known = name === undefined ? undefined : this.#runtimes[name];
+    const known = name === undefined ? undefined : this.runtimes[name];
     for (const runtime of known === undefined ? this.#all : [known]) await runtime.remove(id, withinMs);
   }
 
@@ -47,6 +43,6 @@ export class Runtimes {
   }
 
   get #all(): Runtime[] {
-    return Object.values(this.#runtimes);
+    return Object.values(this.runtimes);
   }
 }

@@ -27,17 +27,16 @@ interface Worker {
 }
 
 export class ProcessedContent implements VolumeContent {
-  readonly #volumes: Volumes;
-  readonly #folder: string;
   readonly #workers = new Map<string, Worker>();
   readonly #turns = new OneAtATimeByKey();
   #program: Promise<string> | undefined;
   #starting = 0;
 
   /** `folder` is for the program and the sockets. The mapped root of a volume must be able to pass through it. */
-  constructor(volumes: Volumes, folder: string) {
-    this.#volumes = volumes;
-    this.#folder = folder;
+  constructor(
+    private readonly volumes: Volumes,
+    private readonly folder: string,
+  ) {
     mkdirSync(folder, { recursive: true, mode: 0o711 });
   }
 
@@ -151,8 +150,8 @@ export class ProcessedContent implements VolumeContent {
     this.#starting++;
     try {
       const program = await this.#bundled();
-      const held = await this.#volumes.hold(volume);
-      const process = await ContentProcess.start(held, join(this.#folder, volume), program);
+      const held = await this.volumes.hold(volume);
+      const process = await ContentProcess.start(held, join(this.folder, volume), program);
       return { process, calls: 0, lastUsed: performance.now(), idle: undefined };
     } finally {
       this.#starting--;
@@ -179,7 +178,7 @@ export class ProcessedContent implements VolumeContent {
   }
 
   async #bundled(): Promise<string> {
-    this.#program ??= bundleProgram(join(this.#folder, "program"));
+    this.#program ??= bundleProgram(join(this.folder, "program"));
     this.#program.catch(() => {
       this.#program = undefined;
     });

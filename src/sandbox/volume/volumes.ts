@@ -63,18 +63,18 @@ interface Use {
 export class Volumes {
   readonly #folder: string;
   readonly #mountFolder: string;
-  readonly #mounts: Mounts;
-  readonly #idleMs: number;
   readonly #turns = new OneAtATimeByKey();
   /** Volumes that are mounted or about to be. */
   readonly #uses = new Map<string, Use>();
   #closed = false;
 
-  private constructor(data: DataFolder, mounts: Mounts, idleMs: number) {
+  private constructor(
+    data: DataFolder,
+    private readonly mounts: Mounts,
+    private readonly idleMs: number,
+  ) {
     this.#folder = join(data.path, "volumes");
     this.#mountFolder = join(data.runFolder, "volumes");
-    this.#mounts = mounts;
-    this.#idleMs = idleMs;
   }
 
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
@@ -182,7 +182,7 @@ export class Volumes {
     for (let tries = 1; ; tries++) {
       await checkImage(image);
       try {
-        return await mountImage(image, target, this.#mounts);
+        return await mountImage(image, target, this.mounts);
       } catch (cause) {
         if (!(cause instanceof Fault) || cause.status !== 503 || tries === VOLUME_MOUNT_TRIES_MAX) throw cause;
         await Bun.sleep(VOLUME_MOUNT_RETRY_MS);
@@ -215,7 +215,7 @@ export class Volumes {
   }
 
   async #unmount(target: string): Promise<void> {
-    if (mountPoints().includes(target)) await this.#mounts.do({ kind: "detach", target });
+    if (mountPoints().includes(target)) await this.mounts.do({ kind: "detach", target });
     // rmdir fails unless the folder is empty, so it cannot delete content that is still mounted.
     if (existsSync(target)) await rmdir(target);
   }
@@ -240,7 +240,7 @@ export class Volumes {
         if (use.holders === 0 && this.#uses.get(name) === use) await this.#detach(name);
       });
       release.catch((error: unknown) => complain("a volume could not be let go", name, error));
-    }, this.#idleMs);
+    }, this.idleMs);
     use.idle.unref();
   }
 

@@ -21,14 +21,11 @@ interface Asked {
 type Load = (script: string) => Promise<void>;
 
 export class Firewall {
-  readonly #load: Load;
   /** At most one entry per slot, and one for the machine's networks. */
   #waiting: Asked[] = [];
   #isBusy = false;
 
-  constructor(load: Load = nft) {
-    this.#load = load;
-  }
+  constructor(private readonly load: Load = nft) {}
 
   /** Runs a transaction, or part of one. After a timeout it is unknown whether it took effect. */
   async run(script: string): Promise<void> {
@@ -56,7 +53,7 @@ export class Firewall {
 
   async #together(asked: readonly Asked[]): Promise<void> {
     try {
-      await this.#load(asked.map(({ script }) => script).join(""));
+      await this.load(asked.map(({ script }) => script).join(""));
       for (const { done } of asked) done.resolve();
     } catch (error) {
       const isTooSlow = Fault.from(error).status === 503;

@@ -31,7 +31,6 @@ export interface EgressChange {
 }
 
 export class EgressChanges {
-  readonly #core: LifecycleCore;
   readonly #turns = new OneAtATimeByKey();
   readonly #waiting = new Map<string, number>();
   readonly #repairs: RetryQueue<string>;
@@ -40,8 +39,7 @@ export class EgressChanges {
   /** Ids in the repair queue. */
   readonly #toRepair = new Set<string>();
 
-  constructor(core: LifecycleCore) {
-    this.#core = core;
+  constructor(private readonly core: LifecycleCore) {
     this.#repairs = new RetryQueue<string>({
       clock: core.clock,
       background: core.background,
@@ -80,14 +78,14 @@ export class EgressChanges {
 
   /** Call it when the private networks of the team may have changed. The rows stay as they are. */
   async renew(teamId: string): Promise<void> {
-    const ids = await this.#core.store.egressChanges.runningOf(teamId);
+    const ids = await this.core.store.egressChanges.runningOf(teamId);
     for (const id of ids) this.#toRenew.add(id);
     this.repair(ids);
   }
 
   /** Fault 400 when these rules could let no connection out. */
   async demandPossible({ id: teamId }: Pick<Team, "id">, { egress }: EgressChange): Promise<void> {
-    await demandOpenProxy(this.#core, teamId, egress, "egressProxy");
+    await demandOpenProxy(this.core, teamId, egress, "egressProxy");
   }
 
   close(): void {
@@ -95,7 +93,7 @@ export class EgressChanges {
   }
 
   async #apply(sandbox: Sandbox, { egress, allowInternetAccess }: EgressChange): Promise<Sandbox | undefined> {
-    const { store, host, clock, log, listener } = this.#core;
+    const { store, host, clock, log, listener } = this.core;
     const begun = await store.egressChanges.begin(sandbox, clock.now());
     if (begun === undefined) return undefined;
     const to = {
@@ -103,11 +101,11 @@ export class EgressChanges {
       allowInternetAccess: allowInternetAccess ?? begun.allowInternetAccess,
     };
     try {
-      await host.setEgress(begun.id, egressOf(to, await this.#core.privateRangesOf(begun.teamId)));
+      await host.setEgress(begun.id, egressOf(to, await this.core.privateRangesOf(begun.teamId)));
     } catch (cause) {
       return await this.#failed(begun, cause);
     }
-    const changed = await this.#core.untilRecorded("a change of network rules", () =>
+    const changed = await this.core.untilRecorded("a change of network rules", () =>
       store.egressChanges.finish(begun, to),
     );
     if (changed === undefined) return undefined;
@@ -117,20 +115,20 @@ export class EgressChanges {
   }
 
   async #failed(begun: Sandbox, cause: unknown): Promise<undefined> {
-    const { store } = this.#core;
-    const row = await this.#core.untilRecorded("a change of network rules", () => store.sandboxes.byId(begun.id));
+    const { store } = this.core;
+    const row = await this.core.untilRecorded("a change of network rules", () => store.sandboxes.byId(begun.id));
     // Another call has begun a transition meanwhile. Its outcome, not the host's error, decides the response.
     if (row?.state !== "running" || row.executionId !== begun.executionId) return undefined;
     throw egressFault(cause, begun.id);
   }
 
   async #repair(id: string): Promise<void> {
-    const { store, host } = this.#core;
+    const { store, host } = this.core;
     const row = await store.sandboxes.byId(id);
     // A sandbox that does not run starts its next run with the rules of its row.
     const isRunning = row?.state === "running" || row?.state === "pausing" || row?.state === "snapshotting";
     if (isRunning && (row.egressUnsettled || this.#toRenew.has(id))) {
-      await host.setEgress(id, egressOf(row, await this.#core.privateRangesOf(row.teamId)));
+      await host.setEgress(id, egressOf(row, await this.core.privateRangesOf(row.teamId)));
       if (row.egressUnsettled) await store.egressChanges.settle(row);
     }
     this.#toRenew.delete(id);

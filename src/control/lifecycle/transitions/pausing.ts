@@ -16,29 +16,26 @@ export const AUTO_PAUSES_AT_ONCE = 4;
 const AUTO_PAUSE_PUT_OFF_MS = 300_000;
 
 export class Pausing {
-  readonly #core: LifecycleCore;
   /** Queued rows in `pausing`. */
   readonly #line: Sandbox[] = [];
   /** Checkpoint names of all automatic pauses, queued or running. */
   readonly #inHand = new Set<string | null>();
   #workers = 0;
 
-  constructor(core: LifecycleCore) {
-    this.#core = core;
-  }
+  constructor(private readonly core: LifecycleCore) {}
 
   /** False: it no longer runs, so look again. Throws when it cannot be paused; it then keeps running. */
   async now(sandbox: Sandbox, memory: boolean): Promise<boolean> {
-    const { store, host, clock, ids } = this.#core;
+    const { store, host, clock, ids } = this.core;
     const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
     const begin = () => store.sandboxes.beginPause(sandbox, to);
-    const begun = await this.#core.begin(sandbox.id, begin, { state: "pausing", checkpoint: to.checkpoint });
+    const begun = await this.core.begin(sandbox.id, begin, { state: "pausing", checkpoint: to.checkpoint });
     if (begun === undefined) return false;
-    this.#core.reachability.hide(begun.id);
+    this.core.reachability.hide(begun.id);
     try {
       await host.pause(begun.id, to.checkpoint, { memory, owner: begun.teamId });
     } catch (cause) {
-      await this.#core.takeBack(begun);
+      await this.core.takeBack(begun);
       throw captureFault(cause, begun.id);
     }
     if (!(await this.#done(begun, memory ? undefined : "memory was not kept, as asked"))) throw notFound(begun.id);
@@ -52,7 +49,7 @@ export class Pausing {
     this.#line.push(...fresh);
     while (this.#workers < AUTO_PAUSES_AT_ONCE && this.#line.length > 0) {
       this.#workers++;
-      this.#core.background.run("automatic pause failed", () => this.#work());
+      this.core.background.run("automatic pause failed", () => this.#work());
     }
   }
 
@@ -72,7 +69,7 @@ export class Pausing {
         const sandbox = next;
         await this.#whenDue(sandbox).catch((error: unknown) => {
           const event = "automatic pause failed";
-          this.#core.log.write({ level: "error", event, sandbox: sandbox.id, error: described(error) });
+          this.core.log.write({ level: "error", event, sandbox: sandbox.id, error: described(error) });
         });
         this.#inHand.delete(sandbox.checkpoint);
       }
@@ -82,12 +79,12 @@ export class Pausing {
   }
 
   async #whenDue(sandbox: Sandbox): Promise<void> {
-    const { store, host } = this.#core;
+    const { store, host } = this.core;
     const { id, checkpointMemory: memory } = sandbox;
     // It may have waited long, and a client may have killed it meanwhile.
-    const current = await this.#core.untilRecorded("an automatic pause", () => store.sandboxes.byId(id));
+    const current = await this.core.untilRecorded("an automatic pause", () => store.sandboxes.byId(id));
     if (current?.killWanted) {
-      return await this.#core.takeBack(sandbox);
+      return await this.core.takeBack(sandbox);
     }
     try {
       await host.pause(id, sandbox.checkpoint ?? "", { memory, owner: sandbox.teamId });
@@ -99,8 +96,8 @@ export class Pausing {
   }
 
   async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
-    const { store, reachability, clock, log, listener } = this.#core;
-    const back = await this.#core.untilChanged("a pause that failed", sandbox, (run) =>
+    const { store, reachability, clock, log, listener } = this.core;
+    const back = await this.core.untilChanged("a pause that failed", sandbox, (run) =>
       store.sandboxes.putOffPause(run, clock.now() + AUTO_PAUSE_PUT_OFF_MS),
     );
     const event = "sandbox could not be paused at the end of its timeout";
@@ -112,16 +109,16 @@ export class Pausing {
       listener.warn(back, note);
       listener.tell("updated", back, note);
     }
-    await this.#core.backInRunning(back);
+    await this.core.backInRunning(back);
   }
 
   /** False: a kill was requested meanwhile, and the sandbox is ended now. */
   async #done(sandbox: Sandbox, note: string | undefined): Promise<boolean> {
-    const { store, reachability, changes, listener, log } = this.#core;
-    const paused = await this.#core.untilChanged("a pause", sandbox, store.sandboxes.finishPause);
+    const { store, reachability, changes, listener, log } = this.core;
+    const paused = await this.core.untilChanged("a pause", sandbox, store.sandboxes.finishPause);
     if (paused === undefined) return this.#wasPaused(sandbox);
     if (paused.state === "killing") {
-      this.#core.endSoon(paused, "killed");
+      this.core.endSoon(paused, "killed");
       return false;
     }
     reachability.end(paused.id);
@@ -133,7 +130,7 @@ export class Pausing {
 
   /** As `#done`, after a failure of the store: another call may have resumed or ended the sandbox since. */
   async #wasPaused({ id, executionId }: Sandbox): Promise<boolean> {
-    const row = await this.#core.untilRecorded("a pause", () => this.#core.store.sandboxes.byId(id));
+    const row = await this.core.untilRecorded("a pause", () => this.core.store.sandboxes.byId(id));
     if (row?.executionId === executionId) throw new Fault(500, `sandbox "${id}" left "pausing" while it was paused`);
     return row !== undefined;
   }

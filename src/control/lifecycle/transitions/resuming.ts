@@ -39,12 +39,9 @@ interface Start {
 }
 
 export class Resuming {
-  readonly #core: LifecycleCore;
   readonly #underWay = new Map<string, Start>();
 
-  constructor(core: LifecycleCore) {
-    this.#core = core;
-  }
+  constructor(private readonly core: LifecycleCore) {}
 
   /**
    * The start in progress that this row belongs to. A start whose run is already over does not count, even if its
@@ -60,13 +57,13 @@ export class Resuming {
   /** Starts a paused sandbox. Undefined: it is no longer paused, so look again. */
   start(sandbox: Sandbox, options: ResumeOptions): Promise<Sandbox | undefined> {
     const { id, executionId } = sandbox;
-    const to = this.#core.ids.uuid();
+    const to = this.core.ids.uuid();
     const result = this.#start(sandbox, to, options).finally(() => {
       if (this.#underWay.get(id)?.to === to) this.#underWay.delete(id);
     });
     this.#underWay.set(id, { from: executionId, to, options, result });
     // The start goes on when its caller disconnects, and a close waits for it.
-    this.#core.background.run("resume failed", () =>
+    this.core.background.run("resume failed", () =>
       result.then(
         () => undefined,
         () => undefined,
@@ -76,13 +73,13 @@ export class Resuming {
   }
 
   async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
-    const { store, host, ids, reachability, clock, quota, quietPeriod, checkpointRemoval } = this.#core;
+    const { store, host, ids, reachability, clock, quota, quietPeriod, checkpointRemoval } = this.core;
     const kind = await kindOfSandbox(store, paused);
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
     using _lease = await quota.take(team, paused.id);
     const begin = () => store.sandboxes.beginResume(paused, executionId);
-    const begun = await this.#core.begin(paused.id, begin, { state: "resuming", executionId });
+    const begun = await this.core.begin(paused.id, begin, { state: "resuming", executionId });
     if (begun === undefined) return undefined;
     const checkpoint = begun.checkpoint ?? "";
     const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
@@ -95,18 +92,18 @@ export class Resuming {
         kind,
         envVars: begun.envVars,
         accessTokens,
-        egress: egressOf(begun, await this.#core.privateRangesOf(begun.teamId)),
+        egress: egressOf(begun, await this.core.privateRangesOf(begun.teamId)),
         volumes: hostMounts(begun.volumeMounts),
       };
       await quietPeriod.during(() => host.resume(request));
     } catch (cause) {
-      await this.#core.takeBack(begun);
+      await this.core.takeBack(begun);
       throw placementFault(cause, "it could not be resumed and stays paused");
     }
     // Before the row is written, so that an expiry right after it finds a run to end.
     reachability.begin(begun.id, executionId, accessOf(begun));
     const startedAt = clock.now();
-    const running = await this.#core.untilChanged("a resume", begun, (run) =>
+    const running = await this.core.untilChanged("a resume", begun, (run) =>
       store.sandboxes.finishResume(run, {
         startedAt,
         endAt: startedAt + Math.min(options.seconds, secondsMax(team)) * 1000,
@@ -114,7 +111,7 @@ export class Resuming {
         autoPause: options.autoPause ?? begun.autoPause,
       }),
     );
-    const row = running ?? (await this.#core.untilRecorded("a resume", () => store.sandboxes.byId(begun.id)));
+    const row = running ?? (await this.core.untilRecorded("a resume", () => store.sandboxes.byId(begun.id)));
     // The row may have ended since. Only a row that still names the checkpoint needs it.
     if (row?.checkpoint !== checkpoint) checkpointRemoval.enqueue([checkpoint]);
     if (row === undefined) throw beingEnded(begun.id);
@@ -123,14 +120,14 @@ export class Resuming {
   }
 
   async #recorded(running: Sandbox, options: ResumeOptions): Promise<Sandbox> {
-    const { reachability, listener, log } = this.#core;
+    const { reachability, listener, log } = this.core;
     if (running.state === "killing") {
-      this.#core.endSoon(running, "killed");
+      this.core.endSoon(running, "killed");
       throw beingEnded(running.id);
     }
     log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: options.memory });
     listener.tell("resumed", running, options.note);
-    await this.#core.backInRunning(running);
+    await this.core.backInRunning(running);
     if (!reachability.isUp(running.id)) throw beingEnded(running.id);
     return running;
   }

@@ -35,7 +35,6 @@ interface RemovalServices {
 }
 
 export class SandboxRemoval {
-  readonly #services: RemovalServices;
   readonly #queue: RetryQueue<EndedSandbox>;
   /** Sandboxes that are not gone yet. */
   readonly #underWay = new Set<string>();
@@ -44,8 +43,7 @@ export class SandboxRemoval {
   /** Failed sandboxes that still run, according to the host, with their teams. */
   readonly #running = new Map<string, string>();
 
-  constructor(services: RemovalServices) {
-    this.#services = services;
+  constructor(private readonly services: RemovalServices) {
     this.#queue = new RetryQueue<EndedSandbox>({
       clock: services.clock,
       background: services.background,
@@ -94,7 +92,7 @@ export class SandboxRemoval {
   }
 
   async #remove(sandbox: EndedSandbox): Promise<void> {
-    const { store, host, changes, log } = this.#services;
+    const { store, host, changes, log } = this.services;
     const { id, checkpoint } = sandbox;
     await host.destroy(id);
     this.#running.delete(id);
@@ -110,6 +108,6 @@ export class SandboxRemoval {
     this.#failed.add(id);
     if (error instanceof Fault && error.status === 503) this.#running.set(id, teamId);
     const event = "sandbox could not be destroyed";
-    this.#services.log.write({ level: "error", event, sandbox: id, error: described(error) });
+    this.services.log.write({ level: "error", event, sandbox: id, error: described(error) });
   }
 }

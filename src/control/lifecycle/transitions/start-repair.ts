@@ -38,21 +38,19 @@ interface RepairServices {
 const NOT_KEPT = "its build could not keep them";
 
 export class StartRepair {
-  readonly #services: RepairServices;
   readonly #background: Background;
   readonly #turns = new OneAtATime();
   /** Per build: the time of the next attempt. Infinity while a repair is in progress, or when it can never succeed. */
   readonly #quietUntil = new Map<string, number>();
   #isClosed = false;
 
-  constructor(services: RepairServices) {
-    this.#services = services;
+  constructor(private readonly services: RepairServices) {
     this.#background = new Background(services.log);
   }
 
   /** A sandbox of this build had to run the start command again; `mismatch` says why, if there was a checkpoint. */
   noteMismatch(build: Build, mismatch: string | undefined): void {
-    if (this.#isClosed || this.#services.clock.now() < (this.#quietUntil.get(build.id) ?? 0)) return;
+    if (this.#isClosed || this.services.clock.now() < (this.#quietUntil.get(build.id) ?? 0)) return;
     this.#setQuiet(build.id, Number.POSITIVE_INFINITY);
     const repair = () => this.#turns.run(() => this.#repair(build, mismatch ?? NOT_KEPT));
     this.#background.run("a template's start could not be repaired", repair);
@@ -69,7 +67,7 @@ export class StartRepair {
   }
 
   async #repair(build: Build, reason: string): Promise<void> {
-    const { store, host, clock, ids, log } = this.#services;
+    const { store, host, clock, ids, log } = this.services;
     if (this.#isClosed) return;
     // A create that began before a repair may report the mismatch after it.
     const isCurrent = (await store.builds.byId(build.id))?.checkpoint === build.checkpoint;
@@ -80,7 +78,7 @@ export class StartRepair {
     const checkpoint = ids.uuid();
     try {
       const teamId = (await store.templates.everById(templateId))?.teamId;
-      const privateRanges = await this.#services.privateRangesOf(teamId ?? undefined);
+      const privateRanges = await this.services.privateRangesOf(teamId ?? undefined);
       const opened = privateRanges.length > 0 && { privateRanges };
       await host.prepareStart({ name: checkpoint, kind: kindOf(build), envVars, start, ...opened });
       await this.#record(build, checkpoint);
@@ -95,7 +93,7 @@ export class StartRepair {
   }
 
   async #record(build: Build, checkpoint: string): Promise<void> {
-    const { store, clock, log, discard, replaced } = this.#services;
+    const { store, clock, log, discard, replaced } = this.services;
     if (this.#isClosed) return;
     const to = { checkpoint, guestVersion: RUNTIME_VERSION };
     if (!(await store.builds.replaceCheckpoint(build.id, build.checkpoint, to, clock.now()))) {

@@ -31,21 +31,21 @@ interface Findings {
 }
 
 export class Surveyor {
-  readonly #inotify: Inotify;
-  readonly #tree: WatchedTree;
   /** Absolute path of the tree's root. */
   readonly #base: string;
 
-  constructor(inotify: Inotify, tree: WatchedTree, base: string) {
-    this.#inotify = inotify;
-    this.#tree = tree;
+  constructor(
+    private readonly inotify: Inotify,
+    private readonly tree: WatchedTree,
+    base: string,
+  ) {
     this.#base = base.endsWith("/") ? base : `${base}/`;
   }
 
   /** Watches everything below the root, except below the given absolute paths. */
   async surveyAll(skipped: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     await using root = await open(this.#base, ROOT_FLAGS);
-    await this.#lookInto(root, this.#tree.root, 0, {
+    await this.#lookInto(root, this.tree.root, 0, {
       admits: ({ directory, name }) => {
         signal.throwIfAborted();
         return !skipped.has(this.#pathOf(directory, name));
@@ -74,9 +74,9 @@ export class Surveyor {
     await using parent = await this.#open(directory);
     if (parent !== undefined) {
       await this.#enter(parent, { directory, name }, 0, visit);
-    } else if (directory !== this.#tree.root) {
+    } else if (directory !== this.tree.root) {
       // If the root itself moved, a directory above it was renamed, which the kernel never reports.
-      await using root = await this.#open(this.#tree.root);
+      await using root = await this.#open(this.tree.root);
       if (root !== undefined) visit.unsettled({ directory, name });
     }
     return findings;
@@ -84,7 +84,7 @@ export class Surveyor {
 
   /** Undefined if the directory is no longer at its known path. */
   async #open(directory: WatchedDirectory): Promise<FileHandle | undefined> {
-    const flags = directory === this.#tree.root ? ROOT_FLAGS : OPEN_FLAGS;
+    const flags = directory === this.tree.root ? ROOT_FLAGS : OPEN_FLAGS;
     const handle = await openUnlessGone(this.#pathOf(directory), flags);
     if (handle === undefined || (await this.#is(handle, directory))) return handle;
     await handle.close();
@@ -92,13 +92,13 @@ export class Surveyor {
   }
 
   #pathOf(directory: WatchedDirectory, name?: string): string {
-    return this.#base + this.#tree.pathOf(directory, name);
+    return this.#base + this.tree.pathOf(directory, name);
   }
 
   /** The kernel identifies directories: a watched one returns its existing number. */
   async #is(handle: FileHandle, directory: WatchedDirectory): Promise<boolean> {
     const wd = await this.#add(handle);
-    if (wd !== undefined && this.#tree.find(wd) === undefined) this.#inotify.remove(wd);
+    if (wd !== undefined && this.tree.find(wd) === undefined) this.inotify.remove(wd);
     return wd === directory.wd;
   }
 
@@ -108,7 +108,7 @@ export class Surveyor {
     try {
       const wd = await this.#add(handle);
       if (wd === undefined) return;
-      const { directory, isNew, unsettled } = this.#tree.place(wd, place.directory, place.name);
+      const { directory, isNew, unsettled } = this.tree.place(wd, place.directory, place.name);
       if (unsettled !== undefined) visit.unsettled(unsettled);
       if (isNew) await this.#lookInto(handle, directory, depth, visit);
     } finally {
@@ -134,13 +134,13 @@ export class Surveyor {
   }
 
   async #add(handle: FileHandle): Promise<number | undefined> {
-    if (this.#tree.size >= WATCHED_DIRECTORIES_MAX) {
+    if (this.tree.size >= WATCHED_DIRECTORIES_MAX) {
       throw refuse(
         "resource_exhausted",
         `one watcher covers at most ${WATCHED_DIRECTORIES_MAX} directories; watch a smaller tree`,
       );
     }
-    return await unlessGone(async () => this.#inotify.add(pathOf(handle)));
+    return await unlessGone(async () => this.inotify.add(pathOf(handle)));
   }
 }
 

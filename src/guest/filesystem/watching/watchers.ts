@@ -24,16 +24,13 @@ const ID_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789";
 const ID_LENGTH = 20;
 
 export class Watchers {
-  readonly #accounts: Accounts;
   readonly #open = new Set<Watch>();
   readonly #polled = new Map<string, Watch>();
   /** Watches being opened, and how many of them will be polled. */
   #openSoon = 0;
   #polledSoon = 0;
 
-  constructor(accounts: Accounts) {
-    this.#accounts = accounts;
-  }
+  constructor(private readonly accounts: Accounts) {}
 
   /** The caller must pass the watch to `close`. */
   async open(path: string, options: WatchOptions, signal: AbortSignal): Promise<Watch> {
@@ -42,7 +39,7 @@ export class Watchers {
     }
     this.#openSoon++;
     try {
-      const watch = await Watch.open(path, options, new EventBuffer(), this.#accounts, signal);
+      const watch = await Watch.open(path, options, new EventBuffer(), this.accounts, signal);
       this.#open.add(watch);
       return watch;
     } finally {

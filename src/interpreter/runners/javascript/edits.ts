@@ -8,12 +8,9 @@ interface Edit {
 }
 
 export class SourceEdits {
-  readonly #source: string;
   readonly #edits: Edit[] = [];
 
-  constructor(source: string) {
-    this.#source = source;
-  }
+  constructor(private readonly source: string) {}
 
   replace(start: number, end: number, text: string): void {
     this.#edits.push({ start, end, text, order: this.#edits.length });
@@ -21,7 +18,7 @@ export class SourceEdits {
 
   /** Keeps the number of lines, so that later lines do not move. */
   replaceKeepingLines(start: number, end: number, text: string): void {
-    this.replace(start, end, text + "\n".repeat(this.#source.slice(start, end).split("\n").length - 1));
+    this.replace(start, end, text + "\n".repeat(this.source.slice(start, end).split("\n").length - 1));
   }
 
   /** Of several insertions at one position, `first` ones precede those added earlier. */
@@ -33,9 +30,9 @@ export class SourceEdits {
     const parts: string[] = [];
     let at = 0;
     for (const { start, end, text } of this.#edits.sort((a, b) => a.start - b.start || a.order - b.order)) {
-      parts.push(this.#source.slice(at, start), text);
+      parts.push(this.source.slice(at, start), text);
       at = Math.max(at, end);
     }
-    return parts.join("") + this.#source.slice(at);
+    return parts.join("") + this.source.slice(at);
   }
 }

@@ -19,17 +19,15 @@ const AT_EXIT = "Waiting for the debugger to disconnect...";
 const NOTICES = /^(?:Debugger (?:listening on|ending on|attached)|Waiting for the debugger|For help, see: ).*\n/gm;
 
 export class LoopBreaker {
-  readonly #pid: number;
-  readonly #signal: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isSignalDue = false;
   #wasOn = false;
   #inspector: WebSocket | undefined;
 
-  constructor(pid: number, signal: () => void) {
-    this.#pid = pid;
-    this.#signal = signal;
-  }
+  constructor(
+    private readonly pid: number,
+    private readonly signal: () => void,
+  ) {}
 
   /** Call this when the cell is interrupted. */
   interrupted(): void {
@@ -68,7 +66,7 @@ export class LoopBreaker {
 
   #signalNow(): void {
     this.#isSignalDue = false;
-    this.#signal();
+    this.signal();
   }
 
   /** Extracts the inspector's address from Node's notices and hides them from the user. */
@@ -87,7 +85,7 @@ export class LoopBreaker {
     }
     this.#wasOn = true;
     try {
-      process.kill(this.#pid, "SIGUSR1");
+      process.kill(this.pid, "SIGUSR1");
     } catch {
       // The process has ended.
     }

@@ -62,9 +62,6 @@ interface DumpTools {
 }
 
 export class CriuDump implements StoppedSandbox {
-  readonly #request: CheckpointRequest;
-  readonly #tools: DumpTools;
-  readonly #started: StartedCriu;
   readonly #earlier: FailedDump | undefined;
   readonly #watch: ImageWatch;
   #workFd: number | undefined;
@@ -73,10 +70,12 @@ export class CriuDump implements StoppedSandbox {
   #guests: readonly number[] = [];
   #hasEnded = false;
 
-  private constructor(request: CheckpointRequest, tools: DumpTools, started: StartedCriu, earlier?: FailedTry) {
-    this.#request = request;
-    this.#tools = tools;
-    this.#started = started;
+  private constructor(
+    private readonly request: CheckpointRequest,
+    private readonly tools: DumpTools,
+    private readonly started: StartedCriu,
+    earlier?: FailedTry,
+  ) {
     this.#earlier = earlier instanceof FailedDump ? earlier : undefined;
     const log = join(request.folder, DUMP_LOG);
     const stop = () => this.#stopWriting();
@@ -94,18 +93,18 @@ export class CriuDump implements StoppedSandbox {
   }
 
   async write(): Promise<void> {
-    const { criu, pid, ahead } = this.#started;
+    const { criu, pid, ahead } = this.started;
     await this.#orUndo(async () => {
       await criu.until(WRITTEN);
       if (ahead) noteUse("helpers", processorMs(pid));
-      beginToFreeze(this.#request.cgroup);
-      await mendTimers(this.#request.images);
+      beginToFreeze(this.request.cgroup);
+      await mendTimers(this.request.images);
     });
   }
 
   async release(): Promise<void> {
     await this.#orUndo(async () => {
-      await this.#started.criu.succeed();
+      await this.started.criu.succeed();
       await this.#end();
       if (this.#earlier !== undefined) {
         // Processes that CRIU was working in may have ended after the first check.
@@ -113,20 +112,20 @@ export class CriuDump implements StoppedSandbox {
         if (loss !== undefined) throw loss;
       }
       // Freezing began when everything was written; it completes when CRIU has released the last process.
-      await freeze(this.#request.cgroup);
+      await freeze(this.request.cgroup);
     });
   }
 
   async undo(): Promise<void> {
     await this.#end();
-    thaw(this.#request.cgroup);
+    thaw(this.request.cgroup);
   }
 
   async #stop(): Promise<void> {
-    const { pid, images, mounts, cgroup, bounds } = this.#request;
-    const { criu, entered } = this.#started;
-    this.#workFd = openSync(this.#request.folder, "r");
-    writeFileSync(this.#tools.noteFile, this.#started.cgroup);
+    const { pid, images, mounts, cgroup, bounds } = this.request;
+    const { criu, entered } = this.started;
+    this.#workFd = openSync(this.request.folder, "r");
+    writeFileSync(this.tools.noteFile, this.started.cgroup);
     this.#processes = this.#earlier?.processes ?? (await processesIn(cgroup));
     this.#guests = this.#earlier?.guests ?? this.#processes.filter(isGuest);
     const external = mounts.map(({ inside }) => `mnt[${inside}]:${inside}`);
@@ -142,10 +141,10 @@ export class CriuDump implements StoppedSandbox {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#watch[Symbol.dispose]();
-    await this.#started.criu[Symbol.asyncDispose]();
+    await this.started.criu[Symbol.asyncDispose]();
     if (this.#workFd !== undefined) closeSync(this.#workFd);
-    rmSync(this.#tools.noteFile, { force: true });
-    this.#tools.ready.renewSoon();
+    rmSync(this.tools.noteFile, { force: true });
+    this.tools.ready.renewSoon();
   }
 
   async #orUndo(step: () => Promise<void>): Promise<void> {
@@ -161,7 +160,7 @@ export class CriuDump implements StoppedSandbox {
         throw new FailedDump(this.#processes, this.#guests, failed.exitCode, loss);
       }
       // A CRIU that fails while reading a connection leaves it in repair mode, unusable.
-      endTcpRepair(await processesIn(this.#request.cgroup));
+      endTcpRepair(await processesIn(this.request.cgroup));
       throw failed === undefined ? (this.#watch.fault ?? cause) : await this.#reason(failed.exitCode);
     }
   }
@@ -171,7 +170,7 @@ export class CriuDump implements StoppedSandbox {
     const loss = this.#earlier?.loss ?? (await this.#lossAfter(exitCode));
     if (loss !== undefined) return loss;
     if (exitCode >= SIGNALLED_MIN) return killedTwice();
-    return explain(readToolLog(join(this.#request.folder, DUMP_LOG)), this.#processes);
+    return explain(readToolLog(join(this.request.folder, DUMP_LOG)), this.#processes);
   }
 
   /**
@@ -180,7 +179,7 @@ export class CriuDump implements StoppedSandbox {
    */
   async #stopWriting(): Promise<void> {
     this.#givenUp.abort(this.#watch.fault);
-    for (const pid of await processesIn(this.#started.cgroup)) {
+    for (const pid of await processesIn(this.started.cgroup)) {
       await attempt(["prlimit", "--fsize=0:0", "--pid", String(pid)]);
     }
   }
@@ -191,7 +190,7 @@ export class CriuDump implements StoppedSandbox {
    * dump.
    */
   async #lossAfter(exitCode: number): Promise<Fault | undefined> {
-    const { id, pid, cgroup } = this.#request;
+    const { id, pid, cgroup } = this.request;
     await Bun.sleep(CRIU_AFTERMATH_MS);
     const after = await processesIn(cgroup);
     if (!after.includes(pid)) throw new Fault(404, `sandbox ${id} ended while CRIU wrote its checkpoint`);

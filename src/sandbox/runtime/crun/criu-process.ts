@@ -26,9 +26,6 @@ export class CriuFailed extends Error {
 export class CriuProcess implements AsyncDisposable {
   /** Resolves when the process has ended. */
   readonly ended: Promise<unknown>;
-  readonly #socket: Bun.Socket;
-  readonly #exited: Promise<number>;
-  readonly #late: AbortController;
   #withinMs = 0;
   /** The stage that the caller waits for. */
   #awaited: { stage: string; reached: PromiseWithResolvers<number> } | undefined;
@@ -36,10 +33,11 @@ export class CriuProcess implements AsyncDisposable {
   #hasSucceeded = false;
   #pid = 0;
 
-  private constructor(socket: Bun.Socket, exited: Promise<number>, late: AbortController) {
-    this.#socket = socket;
-    this.#exited = exited;
-    this.#late = late;
+  private constructor(
+    private readonly socket: Bun.Socket,
+    private readonly exited: Promise<number>,
+    private readonly late: AbortController,
+  ) {
     this.ended = exited.catch(() => undefined);
   }
 
@@ -64,9 +62,9 @@ export class CriuProcess implements AsyncDisposable {
   /** Sends the request. CRIU is killed when it has not ended within this time. */
   begin(request: Uint8Array, withinMs: number): void {
     this.#withinMs = withinMs;
-    const timer = setTimeout(() => this.#late.abort(), withinMs);
+    const timer = setTimeout(() => this.late.abort(), withinMs);
     void this.ended.then(() => clearTimeout(timer));
-    this.#socket.write(request);
+    this.socket.write(request);
   }
 
   /**
@@ -77,7 +75,7 @@ export class CriuProcess implements AsyncDisposable {
     const reached = Promise.withResolvers<number>();
     this.#awaited = { stage, reached };
     if (this.#isAtStage) this.#reply(true);
-    return await Promise.race([reached.promise, this.#exited.then((exitCode) => this.#judge(exitCode, stage))]);
+    return await Promise.race([reached.promise, this.exited.then((exitCode) => this.#judge(exitCode, stage))]);
   }
 
   /** Lets CRIU continue until it reports success. It then only has to exit, so the caller does not wait for that. */
@@ -92,7 +90,7 @@ export class CriuProcess implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#awaited = undefined;
     if (this.#isAtStage) this.#reply(false);
-    this.#socket.end();
+    this.socket.end();
     if (!this.#hasSucceeded) await this.ended;
   }
 
@@ -109,13 +107,13 @@ export class CriuProcess implements AsyncDisposable {
   /** The socket buffer has room for the single pending message. If CRIU is gone, its exit reports that. */
   #reply(goOn: boolean): void {
     this.#isAtStage = false;
-    this.#socket.write(stageReply(goOn));
+    this.socket.write(stageReply(goOn));
   }
 
   /** The exit of a CRIU that succeeded may be noticed before its last message. */
   #judge(exitCode: number, awaited: string): number {
     if (exitCode === 0 && awaited === SUCCESS) return this.#pid;
-    if (this.#late.signal.aborted) throw overloaded(`CRIU did not end within ${this.#withinMs} ms`);
+    if (this.late.signal.aborted) throw overloaded(`CRIU did not end within ${this.#withinMs} ms`);
     throw new CriuFailed(exitCode);
   }
 }

@@ -57,17 +57,14 @@ export class CrunRuntime implements Runtime {
   readonly keepsConnections = true;
   readonly choosesSource = false;
   readonly imageFacts: CriuFacts;
-  readonly #data: DataFolder;
-  readonly #mounts: Mounts;
-  readonly #crun: Crun;
-  readonly #criu: Criu;
   readonly #filter = new CompiledFilter();
 
-  private constructor(data: DataFolder, mounts: Mounts, crun: Crun, criu: Criu) {
-    this.#data = data;
-    this.#mounts = mounts;
-    this.#crun = crun;
-    this.#criu = criu;
+  private constructor(
+    private readonly data: DataFolder,
+    private readonly mounts: Mounts,
+    private readonly crun: Crun,
+    private readonly criu: Criu,
+  ) {
     this.imageFacts = criuFacts(criu.version);
   }
 
@@ -82,11 +79,11 @@ export class CrunRuntime implements Runtime {
     const filter = this.#filter.base64;
     writeFileSync(join(sandbox.folder, "config.json"), specText(spec, filter), { mode: 0o600 });
     // Made once here: concurrent creates would each make the parent cgroup, and one would find it not yet usable.
-    if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
-    const pid = await this.#crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
+    if (!existsSync(freezerOf(this.data.cgroup))) this.#makeParent();
+    const pid = await this.crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
-    this.#filter.check(join(this.#crun.stateFolder, sandbox.id), filter);
+    this.#filter.check(join(this.crun.stateFolder, sandbox.id), filter);
     demandInPlace(pid, sandbox.volumes);
     // Not set by the spec: crun would apply them before it creates the user namespace, and then they would limit the
     // namespace as a whole.
@@ -96,20 +93,20 @@ export class CrunRuntime implements Runtime {
   }
 
   async start(id: string): Promise<void> {
-    this.#crun.start(id);
+    this.crun.start(id);
   }
 
   async remove(id: string, withinMs?: number): Promise<void> {
-    const cgroup = `${this.#data.cgroup}/${id}`;
+    const cgroup = `${this.data.cgroup}/${id}`;
     // First, because crun would wait indefinitely for a process that does not end.
     await removeCgroups(cgroup, new Set(), withinMs);
-    await this.#crun.remove(id);
+    await this.crun.remove(id);
     // A killed crun may have made a process that was in no cgroup at the first call.
     await removeCgroups(cgroup, new Set(), withinMs);
   }
 
   async list(): Promise<string[]> {
-    return [...new Set([...(await this.#crun.list()), ...(await sandboxCgroups(this.#data))])];
+    return [...new Set([...(await this.crun.list()), ...(await sandboxCgroups(this.data))])];
   }
 
   demandSoonWritten(cgroup: string): Promise<void> {
@@ -129,7 +126,7 @@ export class CrunRuntime implements Runtime {
     // the path itself can stay closed to the mapped root and all others.
     chownSync(request.images, 0, HOST_ID_FIRST);
     chmodSync(request.images, 0o2750);
-    return await this.#criu.stop(request, earlier);
+    return await this.criu.stop(request, earlier);
   }
 
   async letGo(_id: string, cgroup: string): Promise<void> {
@@ -153,15 +150,15 @@ export class CrunRuntime implements Runtime {
   }
 
   async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<RunningContainer> {
-    if (!existsSync(freezerOf(this.#data.cgroup))) this.#makeParent();
+    if (!existsSync(freezerOf(this.data.cgroup))) this.#makeParent();
     makeCgroupForRestore(request.cgroup, size);
     // CRIU takes a while to start; the image is adapted meanwhile.
-    const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.#mounts);
+    const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.mounts);
     const images = adapting.then(({ folder }) => folder);
     images.catch(() => undefined);
     try {
       const plugFirst = (first: number) => plug(`/proc/${first}/ns/net`);
-      const pid = await this.#criu.restore({ ...request, images, plug: plugFirst });
+      const pid = await this.criu.restore({ ...request, images, plug: plugFirst });
       limitRestored(request.cgroup, size);
       await markPassing(pid, passingSegments(request.images));
       return { pid, rootPid: pid, left: (await adapting).mounted };
@@ -175,22 +172,22 @@ export class CrunRuntime implements Runtime {
   }
 
   #makeParent(): void {
-    makeParentCgroup(this.#data.cgroup);
-    leaveToMachine(this.#data.cgroup);
+    makeParentCgroup(this.data.cgroup);
+    leaveToMachine(this.data.cgroup);
   }
 
   async recover(): Promise<void> {
-    leaveToMachine(this.#data.cgroup);
-    await endRestores(this.#data);
+    leaveToMachine(this.data.cgroup);
+    await endRestores(this.data);
     removeRestoreFolders();
   }
 
   untilWritten(id: string): Promise<void> {
-    return this.#criu.untilWritten(id);
+    return this.criu.untilWritten(id);
   }
 
   close(): Promise<void> {
-    return this.#criu.close();
+    return this.criu.close();
   }
 }
 

@@ -19,14 +19,11 @@ export interface StartedCriu {
 }
 
 export class ReadyCriu {
-  readonly #start: (ahead: boolean) => Promise<StartedCriu>;
   #ready: Promise<StartedCriu> | undefined;
   #renewal: Timer | undefined;
   #isClosed = false;
 
-  constructor(start: (ahead: boolean) => Promise<StartedCriu>) {
-    this.#start = start;
-  }
+  constructor(private readonly start: (ahead: boolean) => Promise<StartedCriu>) {}
 
   /** Returns the ready CRIU, or starts one now. The caller owns it. */
   async take(): Promise<StartedCriu> {
@@ -34,7 +31,7 @@ export class ReadyCriu {
     const ready = this.#ready;
     this.#ready = undefined;
     // The reason why an early start failed may have passed.
-    return (await ready?.catch(() => undefined)) ?? (await this.#start(false));
+    return (await ready?.catch(() => undefined)) ?? (await this.start(false));
   }
 
   /** To be called when the dump is done. */
@@ -54,7 +51,7 @@ export class ReadyCriu {
 
   #renew(): void {
     if (this.#ready !== undefined || this.#isClosed) return;
-    const started = this.#start(true);
+    const started = this.start(true);
     this.#ready = started;
     const forget = () => {
       if (this.#ready === started) this.#ready = undefined;

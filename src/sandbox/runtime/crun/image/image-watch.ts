@@ -24,13 +24,11 @@ interface WatchedImage extends ImageBounds {
 }
 
 export class ImageWatch implements Disposable {
-  readonly #bound: WatchedImage;
   readonly #timer: Timer;
   readonly #startedAt = performance.now();
   #fault: Fault | undefined;
 
-  constructor(bound: WatchedImage) {
-    this.#bound = bound;
+  constructor(private readonly bound: WatchedImage) {
     this.#timer = setInterval(() => void this.#look().catch(() => undefined), IMAGE_WATCH_MS);
   }
 
@@ -45,7 +43,7 @@ export class ImageWatch implements Disposable {
 
   /** Continues after a stop, because the writer may retry. */
   async #look(): Promise<void> {
-    const { folder, log, maxBytes, maxMs, demandRoom, stop } = this.#bound;
+    const { folder, log, maxBytes, maxMs, demandRoom, stop } = this.bound;
     try {
       if (bytesOf(log) > 2 * TOOL_LOG_MAX_BYTES) truncateSync(log);
       if (performance.now() - this.#startedAt > maxMs) throw tooSlow(maxMs);
