@@ -4,6 +4,7 @@
  * options of `bun test`; with arguments, tests with a time bound run in their own lane. The last line counts passed and
  * failed tests.
  */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { loadConfig } from "../src/cli/config.ts";
 import { prepare, runscSteps } from "../src/cli/prepare.ts";
@@ -30,6 +31,13 @@ const TOOLS_OF_TESTS = {
   "docker-registry": "docker-registry",
   microsocks: "microsocks",
   "ld-musl-config": "musl",
+};
+/** Firewalls of the doctor's tests. Where systemd runs, the package of firewalld would start it on this machine. */
+const PACKET_FILTERS_OF_TESTS = {
+  ufw: "ufw",
+  iptables: "iptables",
+  "iptables-legacy": "iptables",
+  ...(!existsSync("/run/systemd/system") && { firewalld: "firewalld", "dbus-daemon": "dbus" }),
 };
 /** The browser that tests view desktop streams with. */
 const BROWSER_OF_TESTS = { chromium: "chromium" };
@@ -84,13 +92,13 @@ process.exit(isGood ? 0 : 1);
 async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const config = loadConfig(settingsOfServer(process.env));
   await prepare(config, [...runscSteps(config), ...imageSteps(config, files), ...templateStepsFor(config, files)]);
-  await installPackages((line) => console.error(`  ${line}`), TOOLS_OF_TESTS);
-  if (files.some((file) => file.startsWith("tests/functional/desktop/"))) {
-    await installPackages((line) => console.error(`  ${line}`), BROWSER_OF_TESTS);
-  }
-  if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) {
-    await installPackages((line) => console.error(`  ${line}`), NAMES_OF_TESTS);
-  }
+  // All before the tests: their network has no package servers.
+  const install = (commands: Readonly<Record<string, string>>) =>
+    installPackages((line) => console.error(`  ${line}`), commands);
+  await install(TOOLS_OF_TESTS);
+  if (files.some((file) => file.includes("/firewall-check."))) await install(PACKET_FILTERS_OF_TESTS);
+  if (files.some((file) => file.startsWith("tests/functional/desktop/"))) await install(BROWSER_OF_TESTS);
+  if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) await install(NAMES_OF_TESTS);
   await removeStaleNetworks();
   const network = await makeOuterNetwork();
   const enter = [...network.enter, ...OWN_MOUNTS];

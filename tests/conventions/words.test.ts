@@ -20,7 +20,7 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\b(?:on|from) the shelf\b|\bShelf/, "ready pool"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.
-    /(?<!fire)walls|(?<!FIRE)(?<!SANDLOT_)WALL|Wall(?!-clock| time)|-wall\b|\bwall-(?!clock)|\b(?:an?|behind|each|one|other|the) wall\b(?! clock| time| of a template)/,
+    /(?<![Ff]ire)walls|(?<!FIRE)(?<!SANDLOT_)WALL|Wall(?!-clock| time)|-wall\b|\bwall-(?!clock)|\b(?:an?|behind|each|one|other|the) wall\b(?! clock| time| of a template)/,
     "isolation, or isolation runtime",
   ],
   [

@@ -1,16 +1,13 @@
 /**
  * Real firewalls, each in its own network, mount and pid namespaces: the doctor finds that packets are stopped, and the
- * commands of its FIX let them through.
+ * commands of its FIX let them through. `npm test` installs the firewalls before its tests.
  */
-import { beforeAll, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { attempt } from "../../system/command.ts";
-import { installPackages } from "../packages.ts";
 import type { Finding } from "./finding.ts";
 
 const FINDING = join(import.meta.dir, "testing/firewall-finding.ts");
-const INSTALL_MS = 300_000;
 const TRIAL_MS = 90_000;
 
 /** Copies of these folders, so that nothing of the machine is changed. */
@@ -67,16 +64,6 @@ const CASES: Readonly<Record<string, Case>> = {
   // It admits packets redirected to the machine, such as DNS queries.
   firewalld: { up: FIREWALLD, stops: "firewalld stops packets of sandboxes (forward)", lost: NO_OUTSIDE },
 };
-
-beforeAll(async () => {
-  const commands = { ufw: "ufw", iptables: "iptables", "iptables-legacy": "iptables" };
-  // Where systemd runs, the package would start it on the machine itself.
-  const mayInstall = !existsSync("/run/systemd/system");
-  await installPackages(() => undefined, {
-    ...commands,
-    ...(mayInstall && { firewalld: "firewalld", "dbus-daemon": "dbus" }),
-  });
-}, INSTALL_MS);
 
 /** The doctor's findings after each of these commands. */
 async function findings(...commands: string[]): Promise<Finding[]> {
