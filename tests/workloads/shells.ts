@@ -63,8 +63,11 @@ export const shells: Workload[] = [
           "slept = time.monotonic() - began[0], time.time() - began[1]\nfor line in sys.stdin: print('<%f %f>' % slept)",
       );
       await sleeper.hear(/<asleep>/);
+      // The kernel begins a relative sleep anew. The clock starts once the process sleeps, which may be late.
       const anew = await stage.python(
-        `import subprocess, sys, time; began = time.monotonic(); print('<asleep>'); subprocess.run(['sleep', '${asleep}'])\n` +
+        `import subprocess, sys, time; child = subprocess.Popen(['sleep', '${asleep}'])\n` +
+          "while open(f'/proc/{child.pid}/stat').read().split()[1:3] != ['(sleep)', 'S']: time.sleep(0.01)\n" +
+          "began = time.monotonic(); print('<asleep>'); child.wait()\n" +
           "slept = time.monotonic() - began\nfor line in sys.stdin: print('<%f>' % slept)",
       );
       await anew.hear(/<asleep>/);
