@@ -24,6 +24,8 @@ const DNS_CONNECTION_MS = 10_000;
 const DNS_MESSAGES_PER_CONNECTION_MAX = 256;
 export const DNS_QUERY_MAX_BYTES = 4096;
 const DNS_ANSWER_MAX_BYTES = 65_535;
+/** Attempts to send one response by UDP; see #send. */
+const DNS_SENDS_MAX = 5;
 
 const RESOLVER_FILE = "/etc/resolv.conf";
 const FALLBACK = "1.1.1.1";
@@ -75,12 +77,26 @@ export class DnsRelay {
     if (isCounted && !this.#questions.add(source)) return;
     try {
       const answer = await this.#answer(message, source, (query, question) => this.#askByDatagram(query, question));
-      // UDP may lose datagrams, so a failed send is not an error.
-      if (answer !== undefined) this.#listener?.send(answer, port, source);
+      if (answer !== undefined) this.#send(answer, port, source);
     } catch {
       // The resolver or the sandbox is unreachable: the client sees a timeout.
     } finally {
       if (isCounted) this.#questions.remove(source);
+    }
+  }
+
+  /**
+   * When a sandbox closes its socket before its response arrives, the kernel reports that as a failure of the next
+   * send, which would cost another sandbox its response. Sending again works.
+   */
+  #send(answer: Buffer, port: number, source: string): void {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        this.#listener?.send(answer, port, source);
+        return;
+      } catch (error) {
+        if (attempt === DNS_SENDS_MAX) throw error;
+      }
     }
   }
 

@@ -256,6 +256,19 @@ test("a client that disconnects or never reads does not harm the relay", async (
   }
 });
 
+test("a sandbox that closes its sockets before the answers costs no other sandbox an answer", async () => {
+  held = Promise.withResolvers();
+  const answers: Promise<Buffer>[] = [];
+  for (let pair = 0; pair < 10; pair++) {
+    await sendOnly(OPEN, dnsQuery("any.test"));
+    await until("the resolver was asked by the one", () => heard.length === 2 * pair + 1);
+    answers.push(byDatagram(LOOSE, dnsQuery("any.test")));
+    await until("and by the other", () => heard.length === 2 * pair + 2);
+  }
+  held.resolve();
+  for (const answer of await Promise.all(answers)) expect(answerHead(answer).code).toBe(OK);
+});
+
 test("the first name server of the machine is asked", () => {
   expect(firstNameserver("# x\nsearch lan\nnameserver 10.0.0.1\nnameserver 10.0.0.2\n")).toBe("10.0.0.1");
   expect(firstNameserver("nameserver fd00::1\n")).toBe("fd00::1");
