@@ -1,16 +1,11 @@
 /** Proxied requests and responses: what each side receives, and that the end of one side reaches the other. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { untilTrue } from "../base/testing/until.ts";
-import { EdgeProcess, EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { EdgeProcess, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+const edge = edgeOfFile();
 
 const OK = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok";
 /** Resolves when the service's side of a connection has ended in any way. */
@@ -136,7 +131,7 @@ describe("the request reaches the service", () => {
     expect(await response.text()).toBe("ok");
   });
 
-  test("with its body length, and the body while it is still being sent", async () => {
+  test("with its body while it is still being sent", async () => {
     await using service = await RawService.start(() => undefined);
     const body = new TransformStream<Uint8Array, Uint8Array>();
     const writer = body.writable.getWriter();
@@ -149,10 +144,6 @@ describe("the request reaches the service", () => {
     await untilTrue(() => service.received[0]?.endsWith("0\r\n\r\n") === true);
     service.sockets[0]?.end(OK);
     expect((await answered).status).toBe(200);
-
-    await using counted = await answering(OK);
-    await edge.fetch(counted.port, "/", { method: "PUT", body: "12345" });
-    expect(counted.received[0]).toMatch(/\r\ncontent-length: 5\r\n/i);
   });
 });
 
@@ -268,10 +259,6 @@ describe("an end on one side reaches the other", () => {
     ["resets before its answer", (socket: Socket) => void socket.resetAndDestroy()],
     ["hangs up before its answer", (socket: Socket) => void socket.end()],
     ["does not speak HTTP", (socket: Socket) => void socket.end("SSH-2.0-x\r\n\r\n")],
-    [
-      "switches protocols unasked",
-      (socket: Socket) => void socket.end("HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
-    ],
   ])("the service %s: closed port, and asked once only", async (_name, onHead) => {
     await using service = await RawService.start(onHead);
     const response = await edge.fetch(service.port, "/", { method: "POST", body: "x" });

@@ -1,25 +1,18 @@
 /** Limits of concurrent requests, streams and WebSockets per sandbox and per team; an ended one makes room. */
 import { describe, expect, test } from "bun:test";
 import { untilTrue } from "../base/testing/until.ts";
-import { EdgeUnderTest, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { EdgeUnderTest, hostOf, RawService, SANDBOX, UPGRADE } from "./testing/edge-under-test.ts";
+import { serve } from "./testing/service.ts";
 
 const under = (limits: { perSandbox: number; perTeam: number }) => new EdgeUnderTest({ limits });
 const PLAIN = "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
 
 /** A service that begins its responses and does not end them; accepts WebSockets. */
-function holding() {
-  const server = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    idleTimeout: 0,
-    fetch(request, server) {
-      if (server.upgrade(request)) return undefined;
-      return new Response(new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(3)) }));
-    },
-    websocket: { message: () => undefined },
+const holding = () =>
+  serve((request, server) => {
+    if (server.upgrade(request)) return undefined;
+    return new Response(new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(3)) }));
   });
-  return { port: server.port ?? 0, [Symbol.asyncDispose]: () => server.stop(true) };
-}
 
 /** A stream that is open, and a way to leave it. */
 type Held = () => void;
@@ -104,8 +97,7 @@ describe("a place is free again after", () => {
       edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\nConnection: close\r\n\r\n`),
     "declined as a WebSocket": (edge, port) =>
       edge.raw(
-        `GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\nUpgrade: websocket\r\nConnection: Upgrade, close\r\n` +
-          "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        `GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${UPGRADE.replace("Upgrade", "Upgrade, close")}\r\n`,
         (text) => text.includes("\r\n\r\n"),
       ),
   };

@@ -2,20 +2,17 @@
  * GET and HEAD with a body: the body reaches the service over every kind of connection. Seen to fail with Bun's own
  * server in front, which drops such bodies.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { connect as connectHttp2, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";
 import net from "node:net";
 import tls from "node:tls";
-import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
 const PIECE = Buffer.alloc(64 * 1024, "a body of GET ");
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(() => edge[Symbol.asyncDispose]());
+const edge = edgeOfFile();
 
 /** Responds with a summary of the request: method, framing, length of the body, and its digest. */
 class Telling implements AsyncDisposable {
@@ -220,22 +217,24 @@ describe.each(WAYS)("%s", (_name, ask) => {
 describe("on a connection that is kept", () => {
   const smuggled = (port: number) => `GET /smuggled HTTP/1.1\r\nHost: ${hostOf(port)}\r\n\r\n`;
 
+  const counted = (body: string) => `Content-Length: ${body.length}\r\n\r\n${body}`;
+  const inChunks = (body: string) =>
+    `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+
   test.each([
-    ["counted", (body: string) => `Content-Length: ${body.length}\r\n\r\n${body}`],
-    [
-      "in chunks",
-      (body: string) => `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
-    ],
-  ])("what looks like a request in a body, %s, stays in it, and the next one is the next", async (_name, framed) => {
+    ["GET", "counted", counted],
+    ["GET", "in chunks", inChunks],
+    ["HEAD", "counted", counted],
+  ])("a request in the body of a %s, %s, stays in it, and the next one is the next", async (method, _, framed) => {
     await using service = await Telling.start();
     const host = `Host: ${hostOf(service.port)}\r\n`;
     const body = smuggled(service.port);
     const received = await edge.raw(
-      `GET /first HTTP/1.1\r\n${host}${framed(body)}GET /second HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
+      `${method} /first HTTP/1.1\r\n${host}${framed(body)}GET /second HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
     );
     expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
     expect(received).toContain(` ${body.length} ${new Bun.CryptoHasher("md5").update(body).digest("hex")}`);
-    expect(service.asked).toEqual(["GET /first HTTP/1.1", "GET /second HTTP/1.1"]);
+    expect(service.asked).toEqual([`${method} /first HTTP/1.1`, "GET /second HTTP/1.1"]);
   });
 
   test("a body that comes late holds the next request back", async () => {

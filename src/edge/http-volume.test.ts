@@ -1,7 +1,8 @@
 /** Large bodies through the edge: complete, in little memory, and at the pace of the slower side. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { untilStill, untilTrue } from "../base/testing/until.ts";
-import { EdgeProcess, EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { EdgeProcess, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
 const VOLUME_BYTES = 256 * MIB;
@@ -11,13 +12,7 @@ const PIECE = Buffer.alloc(64 * 1024, "sandlot ");
 const HELD_MAX_BYTES = 32 * MIB;
 const PIECES = VOLUME_BYTES / PIECE.length;
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+const edge = edgeOfFile();
 
 function pieces(count: number): ReadableStream<Uint8Array> {
   let left = count;

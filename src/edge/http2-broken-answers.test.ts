@@ -1,9 +1,10 @@
 /** Responses and bodies that break off over HTTP/2, observed as raw frames: a library would interpret them. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { constants } from "node:http2";
 import type net from "node:net";
 import { until } from "../base/testing/until.ts";
-import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { hostOf, RawService } from "./testing/edge-under-test.ts";
 import {
   DATA,
   END_STREAM,
@@ -20,14 +21,8 @@ const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_PROTOC
 /** More than a client takes that opens no window. */
 const LONG_BYTES = 200_000;
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  // One at once: a broken exchange that kept its place would have the next refused.
-  edge = new EdgeUnderTest({ limits: { perSandbox: 1, perTeam: 1 } });
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+// One at once: a broken exchange that kept its place would have the next refused.
+const edge = edgeOfFile({ limits: { perSandbox: 1, perTeam: 1 } });
 
 const get = (port: number) => ({ ":method": "GET", ":path": "/", ":authority": hostOf(port) });
 const post = (port: number) => ({ ":method": "POST", ":path": "/", ":authority": hostOf(port) });

@@ -1,23 +1,17 @@
 /** HTTP/2 requests that would mean something else, or two requests, when written as HTTP/1.1 for a service. */
-import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import { afterAll, afterEach, expect, test } from "bun:test";
 import { connect } from "node:http2";
-import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { hostOf, RawService } from "./testing/edge-under-test.ts";
 
 const HIDDEN = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n";
 
-let edge: EdgeUnderTest;
-let service: RawService;
-beforeAll(async () => {
-  edge = new EdgeUnderTest();
-  service = await RawService.start((socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
-});
+const edge = edgeOfFile();
+const service = await RawService.start((socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
 afterEach(() => {
   service.received.length = 0;
 });
-afterAll(async () => {
-  await service[Symbol.asyncDispose]();
-  await edge[Symbol.asyncDispose]();
-});
+afterAll(() => service[Symbol.asyncDispose]());
 
 /** Status and body, or "refused". */
 function ask(headers: Record<string, string>, body: string): Promise<string> {

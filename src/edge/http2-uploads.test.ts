@@ -6,6 +6,7 @@ import { EDGE_HTTP2_FRAMES_AT_ONCE_MAX, Http2Connection } from "./front/http2-co
 import { EDGE_HTTP2_UNTAKEN_MAX_BYTES, EDGE_HTTP2_UNTAKEN_MS, EDGE_HTTP2_WINDOW_BYTES } from "./limits.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { DATA, END_STREAM, FrameClient, frame, INITIAL_WINDOW } from "./testing/http2-frames.ts";
+import { serve } from "./testing/service.ts";
 
 const MIB = 1024 * 1024;
 const PIECE = Buffer.alloc(16 * 1024);
@@ -28,17 +29,13 @@ test("unread bodies of one connection are not buffered, and arrive complete late
     edge.place();
     return { woken: true };
   };
-  await using service = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    fetch: async (request) => new Response(String((await request.bytes()).length)),
-  });
+  await using service = serve(async (request) => new Response(String((await request.bytes()).length)));
   using client = await FrameClient.connect(edge.tlsPort);
   const streams = Array.from({ length: 64 }, (_, nth) => 2 * nth + 1);
   let sent = 0;
   const sending = (async () => {
     for (const stream of streams) {
-      client.request(stream, { ":method": "POST", ":path": "/", ":authority": hostOf(service.port ?? 0) }, 0);
+      client.request(stream, { ":method": "POST", ":path": "/", ":authority": hostOf(service.port) }, 0);
       for (let left = BODY_BYTES; left > 0; left -= PIECE.length) {
         while (client.windowOf(0) < sent + PIECE.length) await Bun.sleep(1);
         client.send(frame(DATA, left === PIECE.length ? END_STREAM : 0, stream, PIECE));
@@ -64,14 +61,12 @@ test("a body in tiny frames arrives whole, and leaves turns of the event loop to
   await using edge = new EdgeUnderTest();
   const content = Buffer.from(Array.from({ length: 200 * EDGE_HTTP2_FRAMES_AT_ONCE_MAX }, (_, at) => 0x61 + (at % 26)));
   let turns = 0;
-  await using service = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    fetch: async (request) => new Response((await request.text()) === content.toString() ? "whole" : "broken"),
-  });
+  await using service = serve(
+    async (request) => new Response((await request.text()) === content.toString() ? "whole" : "broken"),
+  );
   using client = await FrameClient.connect(edge.tlsPort);
   const frames = Array.from(content, (byte) => frame(DATA, 0, 1, Buffer.from([byte])));
-  client.request(1, { ":method": "POST", ":path": "/", ":authority": hostOf(service.port ?? 0) }, 0);
+  client.request(1, { ":method": "POST", ":path": "/", ":authority": hostOf(service.port) }, 0);
   client.send(Buffer.concat([...frames, frame(DATA, END_STREAM, 1)]));
   const isAnswered = () => client.of(1).some(({ kind }) => kind === DATA);
   while (!isAnswered()) {

@@ -4,7 +4,7 @@ import net from "node:net";
 import tls from "node:tls";
 import type { RouteAccess } from "../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { closedPort, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { closedPort, EdgeUnderTest, hostOf, next, RawService, SANDBOX, UPGRADE } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
 
 let edge: EdgeUnderTest;
@@ -18,9 +18,6 @@ function shape(changes: Partial<RouteAccess>, at: Parameters<EdgeUnderTest["plac
   edge.place(at);
 }
 
-const UPGRADE =
-  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-  "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n";
 /** The kinds of requests that the edge forwards in different ways. */
 const KINDS: [string, string][] = [
   ["a request that fetch carries", "Accept: a/b\r\nUser-Agent: me\r\n"],

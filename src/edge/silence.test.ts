@@ -1,18 +1,14 @@
 /** Streams may be silent for longer than the server's idle timeout, on either side, and before the first byte. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
+import { expect, test } from "bun:test";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { hostOf, RawService } from "./testing/edge-under-test.ts";
+import { serve } from "./testing/service.ts";
 
 /** The server under test has Bun's own idle limit, ten seconds, looked after every four. */
 const SILENCE_MS = 14_500;
 const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n";
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+const edge = edgeOfFile();
 
 // Seen to fail without `server.timeout(request, 0)`; the first, with a time for each request of the inner server.
 test("an answer that takes its time, one that pauses, and an upload that pauses arrive whole", async () => {
@@ -25,7 +21,7 @@ test("an answer that takes its time, one that pauses, and an upload that pauses 
     await Bun.sleep(SILENCE_MS);
     socket.end("second");
   });
-  await using service = serviceThatCounts();
+  await using service = serve(async (request) => new Response(`${(await request.bytes()).length} bytes`));
   const upload = edge.raw(
     `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nContent-Length: 10\r\n\r\nfirst`,
     (text) => text.endsWith("bytes"),
@@ -43,13 +39,3 @@ test("an answer that takes its time, one that pauses, and an upload that pauses 
   ]);
   expect(answers).toEqual(["decided", "late", "first second", expect.stringMatching(/10 bytes$/)]);
 });
-
-function serviceThatCounts(): { port: number } & AsyncDisposable {
-  const server = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    idleTimeout: 0,
-    fetch: async (request) => new Response(`${(await request.bytes()).length} bytes`),
-  });
-  return { port: server.port ?? 0, [Symbol.asyncDispose]: () => server.stop(true) };
-}

@@ -4,7 +4,9 @@ import { once } from "node:events";
 import net from "node:net";
 import { until } from "../base/testing/until.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX } from "./limits.ts";
-import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { hostOf } from "./testing/edge-under-test.ts";
+import { serve } from "./testing/service.ts";
 
 const COUNT = 20 * EDGE_CHUNKS_AT_ONCE_MAX + 7;
 const CONTENT = Buffer.from(Array.from({ length: COUNT }, (_, at) => 0x61 + (at % 26)));
@@ -12,13 +14,7 @@ const CHUNKS = Buffer.from(
   `${Array.from(CONTENT, (byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join("")}0\r\n\r\n`,
 );
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+const edge = edgeOfFile();
 
 /** Echoes the data in chunks of one byte. */
 const echo = net.createServer((socket) => {
@@ -41,15 +37,11 @@ test("an answer of a service is whole", async () => {
 
 test("a request's body is whole, and the request behind it is the next one", async () => {
   let body = "";
-  await using service = Bun.serve({
-    port: 0,
-    hostname: "127.0.0.1",
-    fetch: async (request) => {
-      body = await request.text();
-      return new Response("got it");
-    },
+  await using service = serve(async (request) => {
+    body = await request.text();
+    return new Response("got it");
   });
-  const head = (method: string) => `${method} / HTTP/1.1\r\nHost: ${hostOf(service.port ?? 0)}\r\n`;
+  const head = (method: string) => `${method} / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n`;
   const request = `${head("POST")}Transfer-Encoding: chunked\r\n\r\n${CHUNKS.toString("latin1")}`;
   const received = await edge.raw(`${request}${head("GET")}Connection: close\r\n\r\n`);
   expect(received.match(/HTTP\/1\.1 200 OK/g)?.length).toBe(2);

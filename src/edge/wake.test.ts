@@ -5,6 +5,7 @@ import type { Wake, WakeRefusal, WakeRequest } from "../contract/internal/direct
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { SandboxRun } from "./routing/sandbox-run.ts";
 import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { serve, upgrading } from "./testing/service.ts";
 
 let edge: EdgeUnderTest;
 let asked: WakeRequest[];
@@ -29,15 +30,11 @@ async function untilAsked(times = 1): Promise<void> {
 
 describe("a request to a paused sandbox", () => {
   test("waits until it is woken and is then served, with its whole body", async () => {
-    await using service = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: async (request) => new Response(await request.bytes()),
-    });
+    await using service = serve(async (request) => new Response(await request.bytes()));
     const body = crypto.getRandomValues(new Uint8Array(64 * 1024));
     const long = new Uint8Array(5 * 1024 * 1024).fill(7);
-    const short = edge.fetch(service.port ?? 0, "/", { method: "POST", body });
-    const big = edge.fetch(service.port ?? 0, "/", { method: "POST", body: long });
+    const short = edge.fetch(service.port, "/", { method: "POST", body });
+    const big = edge.fetch(service.port, "/", { method: "POST", body: long });
     await untilAsked(2);
     woken.resolve();
     expect(await (await short).bytes()).toEqual(body);
@@ -45,11 +42,7 @@ describe("a request to a paused sandbox", () => {
   });
 
   test("may stream its body while it waits", async () => {
-    await using service = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: async (request) => new Response(await request.text()),
-    });
+    await using service = serve(async (request) => new Response(await request.text()));
     const halves = Promise.withResolvers<void>();
     const body = new ReadableStream<Uint8Array>({
       async pull(controller) {
@@ -59,7 +52,7 @@ describe("a request to a paused sandbox", () => {
         controller.close();
       },
     });
-    const answered = edge.fetch(service.port ?? 0, "/", { method: "POST", body });
+    const answered = edge.fetch(service.port, "/", { method: "POST", body });
     await untilAsked();
     halves.resolve();
     woken.resolve();
@@ -68,9 +61,9 @@ describe("a request to a paused sandbox", () => {
 
   test("passes its port and its token to the resume", async () => {
     woken.resolve();
-    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
-    await edge.fetch(service.port ?? 0, "/", { headers: { "X-Access-Token": "abc" } });
-    expect(asked).toEqual([{ port: service.port ?? 0, accessToken: "abc", trafficToken: null, mayWake: true }]);
+    await using service = serve(() => new Response("ok"));
+    await edge.fetch(service.port, "/", { headers: { "X-Access-Token": "abc" } });
+    expect(asked).toEqual([{ port: service.port, accessToken: "abc", trafficToken: null, mayWake: true }]);
   });
 
   test.each([
@@ -98,24 +91,19 @@ describe("a request to a paused sandbox", () => {
   });
 
   test("whose client leaves does not end the waking", async () => {
-    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
+    await using service = serve(() => new Response("ok"));
     const leaving = new AbortController();
-    const left = edge.fetch(service.port ?? 0, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
+    const left = edge.fetch(service.port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
     await untilAsked();
     leaving.abort();
     expect(await left).toBe("AbortError");
     woken.resolve();
-    expect((await edge.fetch(service.port ?? 0, "/")).status).toBe(200);
+    expect((await edge.fetch(service.port, "/")).status).toBe(200);
   });
 
   test("to become a WebSocket wakes it, too", async () => {
-    await using service = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("no", { status: 400 })),
-      websocket: { message: (socket, message) => void socket.send(message) },
-    });
-    const socket = edge.websocket(service.port ?? 0);
+    await using service = serve(upgrading, { message: (socket, message) => void socket.send(message) });
+    const socket = edge.websocket(service.port);
     await untilAsked();
     woken.resolve();
     await new Promise((resolve) => socket.addEventListener("open", resolve));
@@ -132,11 +120,7 @@ describe("a request to a paused sandbox", () => {
     await untilTrue(() => edge.forwardsAsked >= 1);
     edge.hide();
     await untilAsked();
-    await using _service = Bun.serve({
-      port,
-      hostname: "127.0.0.1",
-      fetch: async (request) => new Response(await request.text()),
-    });
+    await using _service = serve(async (request) => new Response(await request.text()), { port });
     woken.resolve();
     expect(await (await answered).text()).toBe("kept");
   });
@@ -221,13 +205,8 @@ describe("when the sandbox is paused or ends", () => {
   });
 
   test("a WebSocket is cut", async () => {
-    await using service = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("no", { status: 400 })),
-      websocket: { message: () => undefined },
-    });
-    const socket = edge.websocket(service.port ?? 0);
+    await using service = serve(upgrading);
+    const socket = edge.websocket(service.port);
     await new Promise((resolve) => socket.addEventListener("open", resolve));
     const closed = closing(socket);
     edge.end();
@@ -235,15 +214,10 @@ describe("when the sandbox is paused or ends", () => {
   });
 
   test("a run forgets a connection once its exchange is over", async () => {
-    await using service = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("ok")),
-      websocket: { message: () => undefined },
-    });
+    await using service = serve(upgrading);
     const { connections } = edge.find(SANDBOX)?.run ?? new SandboxRun();
     for (let nth = 0; nth < 5; nth++) {
-      const socket = edge.websocket(service.port ?? 0);
+      const socket = edge.websocket(service.port);
       await new Promise((resolve) => socket.addEventListener("open", resolve));
       const closed = closing(socket);
       socket.close();

@@ -1,20 +1,15 @@
 /** WebSockets with one side that sends too much or reads nothing: the edge's memory stays bounded. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
 import { untilStill, untilTrue } from "../base/testing/until.ts";
-import { EdgeUnderTest, next, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { next, RawService } from "./testing/edge-under-test.ts";
 
 /** Upper bound for unread data of one side that the edge and the kernel's buffers may hold. */
 const HELD_MAX_BYTES = 32 * 1024 * 1024;
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+const edge = edgeOfFile();
 
 /** A service that agrees to the handshake by hand, then leaves the connection to the test. */
 function byHand(then: (socket: Socket) => void): Promise<RawService> {

@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import net from "node:net";
 import { until } from "../base/testing/until.ts";
-import { closedPort, closing, EdgeUnderTest, hostOf, next, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "./testing/edge-of-file.ts";
+import { closedPort, closing, hostOf, next, RawService, UPGRADE } from "./testing/edge-under-test.ts";
 
 /** The events at the service, in order; the tests await them. */
 class Diary {
@@ -54,21 +55,13 @@ function startService(diary: Diary, protocol?: string) {
   });
 }
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
-
-const open = (port: number, path = "/", headers: Record<string, string> = {}) => edge.websocket(port, path, headers);
+const edge = edgeOfFile();
 
 describe("a WebSocket through the edge", () => {
   test("carries the request's headers, the chosen subprotocol, text and binary", async () => {
     const diary = new Diary();
     await using service = startService(diary, "second");
-    const socket = open(service.port ?? 0, "/chat?room=%20a", {
+    const socket = edge.websocket(service.port ?? 0, "/chat?room=%20a", {
       "sec-websocket-protocol": "first, second",
       cookie: "k=v",
       origin: "https://page.example",
@@ -110,7 +103,7 @@ describe("a WebSocket through the edge", () => {
   test("carries the client's code and reason", async () => {
     const diary = new Diary();
     await using service = startService(diary);
-    const socket = open(service.port ?? 0);
+    const socket = edge.websocket(service.port ?? 0);
     await next(socket);
     socket.close(3333, "done");
     await diary.has("close 3333 done");
@@ -118,7 +111,7 @@ describe("a WebSocket through the edge", () => {
 
   test("carries the service's code and reason", async () => {
     await using service = startService(new Diary());
-    const socket = open(service.port ?? 0);
+    const socket = edge.websocket(service.port ?? 0);
     await next(socket);
     const closed = closing(socket);
     socket.send("close");
@@ -127,7 +120,7 @@ describe("a WebSocket through the edge", () => {
 
   test("ends abruptly for the client when the service does", async () => {
     await using service = startService(new Diary());
-    const socket = open(service.port ?? 0);
+    const socket = edge.websocket(service.port ?? 0);
     await next(socket);
     const closed = closing(socket);
     socket.send("terminate");
@@ -137,7 +130,7 @@ describe("a WebSocket through the edge", () => {
   test("ends abruptly for the service when the client does", async () => {
     const diary = new Diary();
     await using service = startService(diary);
-    const socket = open(service.port ?? 0);
+    const socket = edge.websocket(service.port ?? 0);
     await next(socket);
     socket.terminate();
     await diary.has("close 1006 ");
@@ -146,7 +139,7 @@ describe("a WebSocket through the edge", () => {
   test("carries pings and pongs both ways", async () => {
     const diary = new Diary();
     await using service = startService(diary);
-    const socket = open(service.port ?? 0);
+    const socket = edge.websocket(service.port ?? 0);
     await next(socket);
     socket.ping("from client");
     await diary.has("ping from client");
@@ -158,7 +151,7 @@ describe("a WebSocket through the edge", () => {
   test("works for a service on a loopback address", async () => {
     await using service = startService(new Diary());
     edge.forward = async () => service.port;
-    const socket = open(await closedPort());
+    const socket = edge.websocket(await closedPort());
     expect(await next(socket)).toBe("welcome");
     edge.forward = async () => undefined;
     socket.close();
@@ -166,17 +159,9 @@ describe("a WebSocket through the edge", () => {
 });
 
 describe("a WebSocket that does not come about", () => {
-  const upgrade = {
-    connection: "Upgrade",
-    upgrade: "websocket",
-    "sec-websocket-version": "13",
-    "sec-websocket-key": "x3JJHMbDL1EzLkh9GBhXDw==",
-  };
   const asked = (port: number, path: string) =>
     edge.raw(
-      `GET ${path} HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${Object.entries(upgrade)
-        .map(([name, value]) => `${name}: ${value}\r\n`)
-        .join("")}\r\n`,
+      `GET ${path} HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${UPGRADE}\r\n`,
       (text) => /\r\n\r\n[\s\S]/.test(text) || /content-length: 0/i.test(text),
     );
 

@@ -1,5 +1,6 @@
 /** Sends one HTTP/1.1 request exactly as written: no client library normalises its path, method or Host header. */
 import { connect } from "node:net";
+import { unchunked } from "../../src/base/testing/unchunked.ts";
 
 export interface RawRequest {
   method?: string;
@@ -59,16 +60,4 @@ function parse(answer: Buffer): RawAnswer {
   const isChunked = headers.get("transfer-encoding")?.toLowerCase() === "chunked";
   const body = (isChunked ? unchunked(rest) : rest).toString("utf8");
   return { status: Number(statusLine.split(" ")[1]), headers, body };
-}
-
-function unchunked(bytes: Buffer): Buffer {
-  const pieces: Buffer[] = [];
-  for (let at = 0; at < bytes.length; ) {
-    const lineEnd = bytes.indexOf("\r\n", at);
-    const size = Number.parseInt(bytes.subarray(at, lineEnd).toString("latin1"), 16);
-    if (!(size > 0)) break;
-    pieces.push(bytes.subarray(lineEnd + 2, lineEnd + 2 + size));
-    at = lineEnd + 2 + size + 2;
-  }
-  return Buffer.concat(pieces);
 }

@@ -1,21 +1,19 @@
-/** Exchanges on raw sockets, with all kinds of services, beyond what file-download.test.ts covers. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+/** Exchanges on raw sockets, with all kinds of services. */
+import { describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
+import { unchunked } from "../../base/testing/unchunked.ts";
 import { untilTrue } from "../../base/testing/until.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "../limits.ts";
-import { EdgeUnderTest, hostOf, RawService } from "../testing/edge-under-test.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf, RawService } from "../testing/edge-under-test.ts";
 
-let edge: EdgeUnderTest;
-beforeAll(() => {
-  edge = new EdgeUnderTest();
-});
-afterAll(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+const edge = edgeOfFile();
 
 const answering = (text: string) => RawService.start((socket) => void socket.end(text, "latin1"));
 const asked = (service: RawService, method = "GET", more = "") =>
   edge.raw(`${method} /x HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n${more}\r\n`);
+const bodyOf = (text = "") => Buffer.from(text.slice(text.indexOf("\r\n\r\n") + 4), "latin1");
 
 describe("the client gets", () => {
   test.each([
@@ -35,17 +33,25 @@ describe("the client gets", () => {
       200,
       "ok",
     ],
+    ["nothing behind the announced length", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello", 200, "he"],
+    ["a chunked body of nothing", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200, ""],
+    [
+      "a chunked body with an extension and a trailer",
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x=y\r\nllo\r\n0\r\nX-T: 1\r\n\r\n",
+      200,
+      "hello",
+    ],
     ["no body of a 204", "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\nyes", 204, ""],
     ["no body of a 304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\nyes", 304, ""],
     ["no body of a 205", "HTTP/1.1 205 Reset\r\nContent-Length: 3\r\n\r\nyes", 205, ""],
   ])("%s", async (_name, answer, status, body) => {
     await using service = await answering(answer);
     const received = await asked(service);
-    const [head = "", ...rest] = received.split("\r\n\r\n");
+    const [head = ""] = received.split("\r\n\r\n");
     expect(head).toStartWith(`HTTP/1.1 ${status} `);
     expect(head.toLowerCase()).not.toContain("\r\nlink:");
-    const content = /transfer-encoding: chunked/i.test(head) ? unchunked(rest.join("\r\n\r\n")) : rest.join("\r\n\r\n");
-    expect(content.trimEnd()).toBe(body);
+    const content = bodyOf(received);
+    expect((/transfer-encoding: chunked/i.test(head) ? unchunked(content) : content).toString().trimEnd()).toBe(body);
   });
 
   test("each piece before the next exists, also where only the end of the connection tells the end", async () => {
@@ -63,7 +69,7 @@ describe("the client gets", () => {
         return false;
       },
     );
-    expect(unchunked(received.slice(received.indexOf("\r\n\r\n") + 4))).toBe("onetwothree");
+    expect(unchunked(bodyOf(received)).toString()).toBe("onetwothree");
   });
 });
 
@@ -82,9 +88,27 @@ describe("the client's body breaks", () => {
     expect(received).toContain("part");
     expect(received).not.toEndWith("0\r\n\r\n");
   });
+
+  test.each([
+    ["hangs up within a chunk", "5\r\nok", true],
+    ["sends a chunk longer than announced", "2\r\nokay\r\n0\r\n\r\n", false],
+  ])("where the service %s", async (_name, body, hangsUp) => {
+    const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    await using service = await RawService.start((socket) => void socket[hangsUp ? "end" : "write"](head + body));
+    await expect(edge.fetch(service.port, "/").then((response) => response.text())).rejects.toThrow();
+    await untilTrue(() => service.sockets[0]?.destroyed === true);
+  });
 });
 
 describe("it is a closed port", () => {
+  test("when the sandbox's own runtime gives no length, since its answer may be cut short", async () => {
+    await using guest = await answering("HTTP/1.1 200 OK\r\n\r\nokay");
+    edge.place({ runtimePort: guest.port });
+    const response = await edge.fetch(RUNTIME_PORT, "/files?path=/a");
+    edge.place();
+    expect([response.status, await response.json()]).toMatchObject([502, { port: RUNTIME_PORT, code: 502 }]);
+  });
+
   test.each([
     ["a folded header", "HTTP/1.1 200 OK\r\nX-A: 1\r\n  2\r\nContent-Length: 0\r\n\r\n"],
     ["a status out of range", "HTTP/1.1 700 Odd\r\nContent-Length: 0\r\n\r\n"],
@@ -102,7 +126,6 @@ describe("it is a closed port", () => {
 
 describe("the service gets the body", () => {
   const OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-  const bodyOf = (received: string | undefined) => received?.slice(received.indexOf("\r\n\r\n") + 4);
 
   /** Responds once the received data ends with `end`. */
   const serviceUntil = async (end: string) => {
@@ -125,7 +148,7 @@ describe("the service gets the body", () => {
     );
     expect(received).toEndWith("\r\n\r\nok");
     expect(service.received[0]?.toLowerCase()).toContain("\r\ncontent-length: 13\r\n");
-    expect(bodyOf(service.received[0])).toBe("first and-end");
+    expect(bodyOf(service.received[0]).toString()).toBe("first and-end");
   });
 
   test("in chunks, when it comes in chunks", async () => {
@@ -137,7 +160,7 @@ describe("the service gets the body", () => {
     );
     expect(service.received[0]?.toLowerCase()).toContain("\r\ntransfer-encoding: chunked\r\n");
     expect(service.received[0]?.toLowerCase()).not.toMatch(/content-length|x-t/);
-    expect(unchunked(bodyOf(service.received[0]) ?? "")).toBe("firstsecond");
+    expect(unchunked(bodyOf(service.received[0])).toString()).toBe("firstsecond");
   });
 
   test("never in part for the whole: it hangs up when the client leaves", async () => {
@@ -163,16 +186,3 @@ describe("the service gets the body", () => {
     expect(received).toStartWith("HTTP/1.1 413 ");
   });
 });
-
-/** The content of a chunked body. */
-function unchunked(text: string): string {
-  let content = "";
-  for (let rest = text; rest !== ""; ) {
-    const end = rest.indexOf("\r\n");
-    const size = Number.parseInt(rest.slice(0, end), 16);
-    if (!(size > 0)) return content;
-    content += rest.slice(end + 2, end + 2 + size);
-    rest = rest.slice(end + 2 + size + 2);
-  }
-  return content;
-}

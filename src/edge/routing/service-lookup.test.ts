@@ -2,16 +2,15 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { timed } from "../../base/testing/timed.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX } from "../testing/edge-under-test.ts";
+import { closedPort, EdgeUnderTest, hostOf, RawService, SANDBOX, UPGRADE } from "../testing/edge-under-test.ts";
+import { serve } from "../testing/service.ts";
 import { EDGE_CONNECT_BUDGET_MS } from "./service-lookup.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(() => {
   edge = new EdgeUnderTest();
 });
-afterEach(async () => {
-  await edge[Symbol.asyncDispose]();
-});
+afterEach(() => edge[Symbol.asyncDispose]());
 
 const echoingLength = (port = 0, hostname = "127.0.0.1") =>
   Bun.serve({
@@ -155,12 +154,12 @@ describe("when the service listens on a loopback address only", () => {
 
 describe("when the host is not the sandbox's own, as a relay's", () => {
   test("a port there is never taken for the sandbox's: the way is asked for first, and remembered", async () => {
-    await using service = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("the sandbox's") });
-    await using neighbour = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("somebody else's") });
+    await using service = serve(() => new Response("the sandbox's"));
+    await using neighbour = serve(() => new Response("somebody else's"));
     edge.place({ ownPorts: false });
     edge.forward = async () => service.port;
     for (let times = 0; times < 2; times++) {
-      expect(await (await edge.fetch(neighbour.port ?? 0, "/")).text()).toBe("the sandbox's");
+      expect(await (await edge.fetch(neighbour.port, "/")).text()).toBe("the sandbox's");
     }
     expect(edge.forwardsAsked).toBe(1);
     edge.forward = async () => undefined;
@@ -220,8 +219,7 @@ describe("on the runtime port the control channel is closed", () => {
       `${head} ${hostOf(RUNTIME_PORT)}\r\n\r\n`,
       `${head} x\r\nE2b-Sandbox-Id: ${SANDBOX}\r\nE2b-Sandbox-Port: ${RUNTIME_PORT}\r\n\r\n`,
       `GET ${target} HTTP/1.0\r\nE2b-Sandbox-Id: ${SANDBOX}\r\nE2b-Sandbox-Port: ${RUNTIME_PORT}\r\n\r\n`,
-      `${head} ${hostOf(RUNTIME_PORT)}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n` +
-        "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n\r\n",
+      `${head} ${hostOf(RUNTIME_PORT)}\r\n${UPGRADE}\r\n`,
     ];
     for (const request of spellings) {
       const received = await edge.raw(request, (text) => text.includes("\r\n\r\n"));

@@ -2,15 +2,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { WakeRefusal, WakeRequest } from "../../contract/internal/directory.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { closing, EdgeUnderTest, hostOf, next, RawService, SANDBOX } from "../testing/edge-under-test.ts";
+import { closing, EdgeUnderTest, hostOf, next, RawService, SANDBOX, UPGRADE } from "../testing/edge-under-test.ts";
+import { serve, upgrading } from "../testing/service.ts";
 import { trafficRefusal } from "./traffic-token.ts";
 
 const TOKEN = "3f".repeat(32);
 const RIGHT = { "E2B-Traffic-Access-Token": TOKEN };
 const BROWSER = { "User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "navigate" };
-const UPGRADE =
-  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-  "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n";
 
 let edge: EdgeUnderTest;
 let service: RawService;
@@ -82,13 +80,8 @@ describe("a request to a port of a private sandbox", () => {
     expect(await asked("")).toStartWith("HTTP/1.1 403 ");
     expect(await asked("E2b-Traffic-Access-Token: no\r\n")).toStartWith("HTTP/1.1 403 ");
     expect(service.sockets).toEqual([]);
-    await using chat = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: (request, server) => (server.upgrade(request) ? undefined : new Response("no", { status: 400 })),
-      websocket: { open: (socket) => void socket.send("welcome"), message: () => undefined },
-    });
-    const socket = edge.websocket(chat.port ?? 0, "/", RIGHT);
+    await using chat = serve(upgrading, { open: (socket) => void socket.send("welcome") });
+    const socket = edge.websocket(chat.port, "/", RIGHT);
     expect(await next(socket)).toBe("welcome");
     // Another token for the same run: open connections stay open.
     edge.access = { ...edge.access, trafficToken: "other" };

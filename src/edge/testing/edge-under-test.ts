@@ -14,6 +14,10 @@ import { type Destination, RouteTable } from "../routing/route-table.ts";
 import { SELF_SIGNED } from "./self-signed.ts";
 
 export const SANDBOX = "i0123456789abcdefghij";
+/** The lines that ask for a WebSocket. */
+export const UPGRADE =
+  "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
+  "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n";
 
 /** The global class under its Bun type; the DOM type, which the compiler prefers, knows neither headers nor pings. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket;

@@ -1,4 +1,6 @@
 /** Sends raw bytes on their own connection and reads the response, for requests that no HTTP client would send. */
+import { unchunked } from "../../base/testing/unchunked.ts";
+
 export interface RawAnswer {
   /** 0 if the guest sent no response. */
   status: number;
@@ -63,18 +65,6 @@ function parseAnswer(bytes: Buffer, closed: boolean): RawAnswer {
     body: /^transfer-encoding: *chunked/im.test(head) ? unchunked(body) : body,
     closed,
   };
-}
-
-function unchunked(body: Buffer): Buffer {
-  const pieces: Buffer[] = [];
-  for (let at = 0; at < body.length; ) {
-    const lineEnd = body.indexOf("\r\n", at);
-    const size = Number.parseInt(body.subarray(at, lineEnd).toString("latin1"), 16);
-    if (lineEnd === -1 || !(size > 0)) break;
-    pieces.push(body.subarray(lineEnd + 2, lineEnd + 2 + size));
-    at = lineEnd + 2 + size + 2;
-  }
-  return Buffer.concat(pieces);
 }
 
 /** A request with the given headers that closes the connection after its response. */
