@@ -1,11 +1,11 @@
 /**
  * Every named blob is complete: a put that breaks off, is too large, races with another or is killed leaves nothing.
  */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readdirSync, rmSync, statfsSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, describe, expect, test } from "bun:test";
+import { existsSync, readdirSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ManualClock } from "../base/testing/manual-clock.ts";
+import { folderOfTest } from "../base/testing/test-folder.ts";
 import { untilTrue } from "../base/testing/until.ts";
 import { Fault } from "../contract/fault.ts";
 import { FolderBlobs } from "./folder-blobs.ts";
@@ -13,16 +13,14 @@ import { FolderBlobs } from "./folder-blobs.ts";
 const NOW = Date.parse("2027-01-15T08:00:00Z");
 const MAX = 1024;
 
-let folder: string;
+const folder = folderOfTest("blobs");
 let clock: ManualClock;
 let blobs: FolderBlobs;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sandlot-blobs-"));
   clock = new ManualClock(NOW);
   blobs = await FolderBlobs.open(folder, clock);
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function streamOf(...texts: string[]): ReadableStream<Uint8Array> {
   return new Response(texts.join("")).body ?? new ReadableStream();

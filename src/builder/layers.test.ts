@@ -1,8 +1,8 @@
 /** Rewriting a layer: the old layer stays until the new one is complete. */
-import { afterAll, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import { MANIFEST_FORMAT, type Manifest } from "../sandbox/checkpoint/manifest.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
@@ -10,8 +10,7 @@ import { Layers } from "./layers.ts";
 
 const KEY = "c0b5";
 const record = { id: "sandbox" } as SandboxRecord;
-const folder = mkdtempSync(join(tmpdir(), "sandlot-layers-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("layers");
 
 let checkpoints: Checkpoints;
 let layers: Layers;

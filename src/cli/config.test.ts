@@ -1,17 +1,16 @@
-import { afterAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DEFINITIONS } from "../../templates/definitions.ts";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { REQUEST_RATES_DEFAULT } from "../control/access/request-rates.ts";
 import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-config-"));
+const folder = folderOfFile("config");
 let files = 0;
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** A config file with this content, named by the variable that names it. */
 function file(content: string): Record<string, string> {

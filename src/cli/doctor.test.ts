@@ -1,13 +1,12 @@
 /** How the doctor's findings affect the start of the server. */
-import { afterAll, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import type { Finding } from "../setup/doctor/finding.ts";
 import { markExamined } from "./doctor.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-examined-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("examined");
 
 test.each<[Finding["status"][], boolean, number]>([
   [["ok", "degraded"], true, 1],

@@ -1,10 +1,9 @@
 /** The server's listeners. Needs root only to install the tool that makes certificates. */
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { jsonLog } from "../base/log.ts";
 import { freePort } from "../base/testing/free-port.ts";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import type { Client } from "../control/access/authentication.ts";
 import { TrustedProxies } from "../edge/routing/client-address.ts";
 import { LocalAuthority } from "../tls/local-authority.ts";
@@ -12,8 +11,7 @@ import { loadConfig } from "./config.ts";
 import { Listeners } from "./listeners.ts";
 import { OwnFronts } from "./testing/own-fronts.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-listeners-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("listeners");
 
 function served(trustedProxies = new TrustedProxies([])) {
   const management = async ({ url }: Request, { address, fromTrustedProxy, isSecure }: Client) => {

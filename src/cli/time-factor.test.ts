@@ -1,12 +1,11 @@
 /** The setting `timeFactor` reaches the limits of the server, of its tools and of its helpers. */
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { serverEnv } from "./testing/server-env.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-time-factor-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("time-factor");
 
 /** The last line that a program says with these settings. */
 async function said(program: string, settings: Record<string, string>): Promise<string> {

@@ -1,13 +1,13 @@
 /** The TLS listener. Needs root only to install the tool that makes certificates. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { beforeAll, expect, test } from "bun:test";
+import { rmSync, writeFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { jsonLog } from "../base/log.ts";
 import { freePort } from "../base/testing/free-port.ts";
 import { ManualClock } from "../base/testing/manual-clock.ts";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { untilTrue } from "../base/testing/until.ts";
 import type { Certificate, CertificateFiles } from "../tls/certificate.ts";
 import { leadToNewest } from "../tls/shared-port.ts";
@@ -18,13 +18,12 @@ const DOMAIN = "sandboxes.test";
 const CHANGES = 12;
 const CALLERS = 6;
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-tls-"));
+const folder = folderOfFile("tls");
 const made: Record<string, CertificateFiles> = {};
 beforeAll(async () => {
   for (const name of ["first", "second"]) made[name] = await makeCertificate(folder, { name, domain: DOMAIN });
   made.foreign = await makeCertificate(folder, { name: "foreign", domain: "elsewhere.test" });
 });
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const filesOf = (name: string): CertificateFiles => made[name] ?? { cert: "", key: "" };
 

@@ -1,9 +1,9 @@
 /** The unmodified JS SDK builds templates against this management interface. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { BuildError, type LogEntry, Sandbox, Template, waitForPort } from "e2b";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import type { BuildRequest } from "../contract/internal/host.ts";
 import { ControlFixture, NOW } from "./testing/control-fixture.ts";
 
@@ -12,7 +12,7 @@ let server: Bun.Server<undefined>;
 let connection: { apiKey: string; apiUrl: string };
 let requests: BuildRequest[];
 /** The folder that clients copy from. */
-const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
+const context = folderOfFile("context");
 
 beforeAll(() => {
   mkdirSync(join(context, "app/deep"), { recursive: true });
@@ -20,7 +20,6 @@ beforeAll(() => {
   writeFileSync(join(context, "app/deep/data.txt"), "data\n");
   writeFileSync(join(context, "one.txt"), "one\n");
 });
-afterAll(() => rmSync(context, { recursive: true, force: true }));
 
 beforeEach(async () => {
   f = await ControlFixture.open();

@@ -1,9 +1,9 @@
 /** Images of several servers in one cache. Marks and times, which guests share: guest-folders.test.ts. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ManualClock } from "../base/testing/manual-clock.ts";
+import { folderOfTest } from "../base/testing/test-folder.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { cachedImages, cachedStack, chooseImage, dropImageMarks, noteImage, stackedOn } from "./cached-images.ts";
 import { belowFile, imageFolder } from "./image-folder.ts";
@@ -11,14 +11,13 @@ import type { FolderUses, MarkedFolders } from "./marked-folders.ts";
 import { CACHE_KEPT_MS } from "./marked-folders.ts";
 
 const clock = new ManualClock(Date.parse("2026-01-01"));
-let folder: string;
+const folder = folderOfTest("cached-images");
 let cache: string;
 let data: DataFolder[];
 let first: MarkedFolders;
 let second: MarkedFolders;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sandlot-cached-images-"));
   cache = join(folder, "cache");
   data = ["first", "second"].map((name) => new DataFolder(join(folder, name)));
   [first, second] = data.map((each) => cachedImages(cache, each, clock)) as [MarkedFolders, MarkedFolders];
@@ -27,7 +26,6 @@ beforeEach(() => {
   make("debian-2");
   make("desktop-2", "debian-2");
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("an old image", () => {
   test("goes a day after it was made, the image below it in the next round, and then the files beside them", async () => {

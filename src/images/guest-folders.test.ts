@@ -1,34 +1,23 @@
 /** Guests of several servers in one cache. Their use by sandboxes: guest-uses.root.test.ts. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ManualClock } from "../base/testing/manual-clock.ts";
+import { folderOfTest } from "../base/testing/test-folder.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { chooseGuest, dropGuestMarks, GuestFolders, type GuestUses, guestFolderNamed } from "./guest-folders.ts";
 import { CACHE_COLLECTED_EVERY_MS, CACHE_KEPT_MS, CACHE_MARK_KEPT_MS } from "./marked-folders.ts";
 
 const clock = new ManualClock(Date.parse("2026-01-01"));
-let folder: string;
+const folder = folderOfTest("guests");
 let cache: string;
 let first: DataFolder;
 let second: DataFolder;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sandlot-guests-"));
   cache = join(folder, "cache");
   [first, second] = [new DataFolder(join(folder, "first")), new DataFolder(join(folder, "second"))];
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 describe("a guest that nobody needs", () => {
   test("is removed a day after it was chosen last, by a server that has another", async () => {

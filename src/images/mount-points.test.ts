@@ -1,17 +1,15 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, expect, test } from "bun:test";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../base/testing/test-folder.ts";
 import { demandMountPoints } from "./mount-points.ts";
 
-let folder: string;
+const folder = folderOfTest("mount-points");
 let layers: string[];
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "mount-points-"));
   layers = ["top", "bottom"].map((name) => join(folder, name));
   for (const layer of layers) mkdirSync(layer);
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 const [top, bottom] = [(path: string) => join(layers[0] ?? "", path), (path: string) => join(layers[1] ?? "", path)];
 
 test("folders, and what is not there, are fine, and so are links where files are kept", () => {

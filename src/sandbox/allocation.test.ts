@@ -1,13 +1,12 @@
-import { afterAll, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { Fault } from "../contract/fault.ts";
 import { idsNotedIn, makeFolder, notedIds, takeAllocation } from "./allocation.ts";
 import { Slots } from "./network/slots.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-places-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("places");
 
 test("whoever comes after a killed server finds which ids were taken, also before there is a record", () => {
   makeFolder(join(folder, "one"), { first: 1_900_065_536 });

@@ -1,16 +1,11 @@
 /** Which files a sandbox shares with the checkpoint it is made from. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { expect, test } from "bun:test";
+import { readFileSync, statSync } from "node:fs";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { OWN_FOLDER } from "./checkpoint/manifest.ts";
 import { inheritedFiles, keptFiles, makeBootIdFile, makeControlSecret, readsItsSecret } from "./own-files.ts";
 
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "sandlot-own-files-"));
-});
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("own-files");
 
 const mounted = (...names: string[]) => ({
   mounts: [

@@ -1,13 +1,11 @@
 /** A restore that fails while other steps of it are under way. */
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { Fault } from "../contract/fault.ts";
 import { restoreSandbox } from "./restoring.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-restoring-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("restoring");
 
 // Seen to fail: the disk was removed first, and copied then, where copies share no blocks.
 test("what was made is taken back when nothing more is made, whichever step failed", async () => {

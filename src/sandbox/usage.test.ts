@@ -1,15 +1,15 @@
 /** Resource use of a sandbox, read from folders that look like the kernel's, and from this machine. */
-import { afterAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, symlinkSync, writeFileSync } from "node:fs";
+import { beforeEach, describe, expect, test } from "bun:test";
+import { mkdirSync, statfsSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { folderOfTest } from "../base/testing/test-folder.ts";
 import { UsageMeter } from "./usage.ts";
 
 const MIB = 1024 * 1024;
-const folder = mkdtempSync(join(tmpdir(), "sandlot-usage-"));
+const folder = folderOfTest("usage");
 const folders = { cgroup: join(folder, "cgroup"), proc: join(folder, "proc") };
 const sandbox = { id: "i1", cgroup: "/sandlot/x/i1", pid: 7 };
-afterAll(() => rmSync(folder, { recursive: true }));
 
 function put(path: string, content: string): void {
   mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -17,7 +17,6 @@ function put(path: string, content: string): void {
 }
 
 beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true });
   mkdirSync(join(folder, "proc/7"), { recursive: true });
   symlinkSync(tmpdir(), join(folder, "proc/7/root"));
 });

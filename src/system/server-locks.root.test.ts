@@ -1,15 +1,14 @@
 /** Locks shared by all servers: one holder at a time, although each removes the lock file after use. */
-import { afterAll, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { run } from "./command.ts";
 import { lockOfAllServers, noteOfAllServers, takeLockOfAllServers } from "./data-folder.ts";
 
 const PROGRAM = join(import.meta.dir, "testing/counting.ts");
 const [PROCESSES, TIMES] = [4, 300];
-const folder = mkdtempSync(join(tmpdir(), "sandlot-locks-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("locks");
 
 // Seen to fail when a lock counts whose file has been removed: some of the numbers were lost.
 test("processes that take a lock at the same moment have it one after the other, and leave no file", async () => {

@@ -1,17 +1,16 @@
 /** The local certificate authority. Needs root only to install the tool that makes certificates. */
-import { afterAll, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../base/testing/test-folder.ts";
 import { attempt, run } from "../system/command.ts";
 import { flawOf, readCertificate } from "./certificate.ts";
 import { LocalAuthority } from "./local-authority.ts";
 
 const DOMAIN = "sandlot.localhost";
 const DAY_MS = 86_400_000;
-const folder = mkdtempSync(join(tmpdir(), "sandlot-authority-"));
+const folder = folderOfFile("authority");
 let folders = 0;
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const newFolder = () => join(folder, `data-${++folders}`);
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);

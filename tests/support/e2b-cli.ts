@@ -1,10 +1,8 @@
 /**
  * The official command line as a user of this server has it: the user's variables, a home of its own, no update checks.
  */
-import { afterAll } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { folderOfFile } from "../../src/base/testing/test-folder.ts";
 import type { TestServer } from "./server.ts";
 
 const PROGRAM = join(import.meta.dir, "../../node_modules/.bin/e2b");
@@ -31,8 +29,7 @@ function byUrl({ url }: TestServer): Record<string, string> {
 
 /** How it finds the server: by default at its one URL. */
 export function cliOfFile(server: () => TestServer, addresses = byUrl): Cli {
-  const home = mkdtempSync(join(tmpdir(), "sandlot-cli-"));
-  afterAll(() => rmSync(home, { recursive: true, force: true }));
+  const home = folderOfFile("cli");
 
   const commandOf = (args: string[]) => ({
     argv: ["node", PROGRAM, ...args],

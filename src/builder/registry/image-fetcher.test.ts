@@ -1,9 +1,7 @@
 /** A caller that asked for an image already on disk still finds it, even if a collection runs meanwhile. */
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { expect, test } from "bun:test";
 import { Leases } from "../../base/leases.ts";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
 import { type FetchFor, ImageFetcher } from "./image-fetcher.ts";
 import { imageArchitecture } from "./manifest.ts";
@@ -11,8 +9,7 @@ import { imageArchitecture } from "./manifest.ts";
 const BLOB = { digest: `sha256:${"ab".repeat(32)}`, size: 1 };
 const MANIFEST = JSON.stringify({ schemaVersion: 2, config: BLOB, layers: [BLOB] });
 const CONFIG = JSON.stringify({ os: "linux", architecture: imageArchitecture(), config: {} });
-const folder = mkdtempSync(join(tmpdir(), "sandlot-fetcher-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("fetcher");
 
 /** The tools of a sandbox. */
 const commands = {

@@ -1,11 +1,10 @@
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { FETCH_AUTHORITIES_MAX_BYTES, machineAuthorities } from "./machine-authorities.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-authorities-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("authorities");
 const [none, first, second] = ["none", "first", "second"].map((name) => join(folder, name)) as [string, string, string];
 
 test("the first bundle that is there counts, as it is now", async () => {

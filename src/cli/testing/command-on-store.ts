@@ -2,11 +2,10 @@
  * Runs the `sandlot` command on a data folder with the store of a first run, without a server. Call it once at the top
  * of a file; it removes the folder after the file.
  */
-import { afterAll, beforeAll } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { beforeAll } from "bun:test";
 import { join } from "node:path";
 import { systemClock } from "../../base/clock.ts";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { createIds } from "../../control/access/ids.ts";
 import { ensureFirstRun } from "../../control/first-run.ts";
 import { openStore, type Store } from "../../store/store.ts";
@@ -23,15 +22,13 @@ interface CommandResult {
 }
 
 export function commandOnStore(prepare: (store: Store, folder: string) => Promise<unknown> = async () => undefined) {
-  let folder: string;
+  const folder = folderOfFile("command");
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "sandlot-command-"));
     const store = await openStore(`sqlite://${new DataFolder(folder).storeFile}`, systemClock.now());
     await ensureFirstRun({ store, ids: createIds(), clock: systemClock }, []);
     await prepare(store, folder);
     await store.close();
   });
-  afterAll(() => rm(folder, { recursive: true, force: true }));
 
   return async (...args: string[]): Promise<CommandResult> => {
     const { PATH = "" } = process.env;

@@ -1,12 +1,11 @@
-import { afterAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { Accounts } from "../users/accounts.ts";
 import { LIST_ENTRIES_MAX, list, remove } from "./tree.ts";
 
 const ROUNDS = 100;
-const root = mkdtempSync(`${tmpdir()}/sandlot-tree-`);
-afterAll(() => rmSync(root, { recursive: true }));
+const root = folderOfFile("tree");
 
 // Seen to fail: a file that vanished between two looks "could not be removed: ENOENT".
 test("a concurrent removal is no error", async () => {

@@ -1,17 +1,16 @@
 /** Fuzzes client requests for a sandbox's files, and the contents of a sandbox's own files. */
-import { afterAll, expect } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fuzzBytes, fuzzText, orRefused, orRefusedLater } from "../../base/testing/fuzz.ts";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { Accounts } from "../users/accounts.ts";
 import { acceptsIdentity, chooseEncoding } from "./accept-encoding.ts";
 import { parseRange } from "./byte-range.ts";
 import { readComposeRequest } from "./compose-request.ts";
 import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_PARTS_MAX, parseBoundary, readParts } from "./multipart.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-fuzz-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("fuzz");
 
 fuzzText("a boundary is as short as it may be, or refused", {
   seeds: [

@@ -1,14 +1,11 @@
 /** When garbage of requests is collected. */
-import { afterEach, expect, spyOn, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { expect, spyOn, test } from "bun:test";
+import { folderOfTest } from "../../base/testing/test-folder.ts";
 import { answer, type GuestServices } from "../front-door.ts";
 import { SettingsKeeper } from "../users/settings.ts";
 import { GARBAGE_WAITS_MS } from "./garbage.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-garbage-"));
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+const folder = folderOfTest("garbage");
 
 test("once, a while after a request; never before the guest is somebody's, and not for a look at its health", async () => {
   const due: (() => void)[] = [];

@@ -1,18 +1,17 @@
 /**
  * The memory figures that a sandbox shows: consistent with each other, and written in place before a reader can look.
  */
-import { afterAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, describe, expect, test } from "bun:test";
+import { readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
 import { ProcessCalls, shell } from "../testing/process-calls.ts";
 import { RunningGuest } from "../testing/running-guest.ts";
 import { MEMINFO_EVERY_MS, MeminfoFile } from "./meminfo-file.ts";
 
 const MIB = 1024 * 1024;
-const folder = mkdtempSync(`${tmpdir()}/sandlot-memory-`);
+const folder = folderOfFile("memory");
 const path = `${folder}/meminfo`;
-afterAll(() => rmSync(folder, { recursive: true }));
 
 const use = (total: number, used = 0, cache = 0, shared = 0): MemoryUse => ({
   total: total * MIB,

@@ -1,8 +1,9 @@
 /** A sandbox's metrics, read from folders that look like those of the kernel. */
-import { afterAll, beforeEach, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
+import { beforeEach, describe, expect, test } from "bun:test";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { dirname } from "node:path";
+import { folderOfTest } from "../../base/testing/test-folder.ts";
 import { Meter } from "./metrics.ts";
 
 const MIB = 1024 * 1024;
@@ -20,12 +21,10 @@ const FIELDS = [
 ];
 const UNLIMITED_V1 = "9223372036854771712";
 
-const folder = mkdtempSync(`${tmpdir()}/sandlot-metrics-`);
+const folder = folderOfTest("metrics");
 const folders = { cgroup: `${folder}/cgroup`, proc: `${folder}/proc` };
 let nowMs = 0;
-afterAll(() => rmSync(folder, { recursive: true }));
 beforeEach(() => {
-  rmSync(folder, { recursive: true, force: true });
   nowMs = 1000;
   put("proc/meminfo", "MemTotal: 8388608 kB\nMemFree: 4194304 kB\nBuffers: 1024 kB\nCached: 3072 kB\nShmem: 1024 kB\n");
   put("proc/stat", "cpu  100 10 50 9999 77 3 2 0 0 0\ncpu0 1 1 1 1\n");

@@ -1,13 +1,9 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { folderOfTest } from "../../base/testing/test-folder.ts";
 import { Accounts } from "./accounts.ts";
 
-let etc: string;
-beforeEach(() => {
-  etc = mkdtempSync(`${tmpdir()}/accounts-`);
-});
-afterEach(() => rmSync(etc, { recursive: true }));
+const etc = folderOfTest("accounts");
 
 test("a user has the groups that list it, the primary one first and once", () => {
   writeFileSync(`${etc}/passwd`, "# comment\nada:x:1000:1001:Ada,,,:/home/ada:/bin/sh\nbroken:x:abc:1:::\n");

@@ -1,17 +1,12 @@
 /** Disk usage of stored items, measured from their folders. */
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { folderOfTest } from "../../base/testing/test-folder.ts";
 import { storedBytes } from "./stored-bytes.ts";
 
 const KIB = 1024;
-let data: string;
-beforeEach(async () => {
-  data = await mkdtemp(join(tmpdir(), "sandlot-stored-"));
-});
-afterEach(() => rm(data, { recursive: true, force: true }));
+const data = folderOfTest("stored");
 
 function write(path: string, content: string | Uint8Array): void {
   const file = join(data, "disks", path);

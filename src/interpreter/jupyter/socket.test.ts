@@ -1,15 +1,14 @@
-import { afterAll, afterEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { afterEach, expect, test } from "bun:test";
+import { mkdtempSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import { KernelSocket } from "./socket.ts";
 import { greeting, type Message, message, ready } from "./zmtp.ts";
 
-const root = mkdtempSync(join(tmpdir(), "sandlot-zmtp-"));
+const root = folderOfFile("zmtp");
 const servers: Server[] = [];
-afterAll(() => rmSync(root, { recursive: true, force: true }));
 afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });

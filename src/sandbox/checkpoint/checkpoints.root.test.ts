@@ -1,15 +1,14 @@
 /** Checkpoints on a real filesystem: how they are written, found and removed. */
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import { run } from "../../system/command.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-checkpoints-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("checkpoints");
 
 // Seen to fail: removing a checkpoint during its restore ended with EBUSY.
 test("a checkpoint that is removed while it is being restored goes when that is over", async () => {

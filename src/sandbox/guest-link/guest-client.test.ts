@@ -1,8 +1,8 @@
 /** Guests that respond wrongly or not at all, each on a loopback address in place of a sandbox's. */
-import { afterAll, afterEach, describe, expect, spyOn, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { afterEach, describe, expect, spyOn, test } from "bun:test";
+import { readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { GUEST_ALIVE_EVERY_MS } from "../limits.ts";
@@ -50,9 +50,8 @@ test("settings that the guest does not take are no timeout", async () => {
 });
 
 describe("a guest that looks for its settings", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sandlot-shown-"));
+  const folder = folderOfFile("shown");
   const files = { settings: join(folder, "settings.json"), shown: join(folder, "control-secret") };
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   test("finds them behind the secret, and they can be told again", async () => {
     writeFileSync(files.shown, "secret");
@@ -206,9 +205,8 @@ test.each([
 });
 
 describe("a guest that says when it listens", () => {
-  const folder = mkdtempSync(join(tmpdir(), "sandlot-sign-"));
+  const folder = folderOfFile("sign");
   const path = join(folder, "file");
-  afterAll(() => rmSync(folder, { recursive: true }));
 
   test("is asked when it has, and hardly before", async () => {
     writeFileSync(path, "");

@@ -1,16 +1,15 @@
 /** The guest's signal by touching a file, and files that cannot be watched. */
-import { afterAll, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, expect, test } from "bun:test";
+import { utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { GuestSign } from "./guest-sign.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-sign-"));
+const folder = folderOfFile("sign");
 const path = join(folder, "file");
 const LONG_MS = 60_000;
 
 beforeEach(() => writeFileSync(path, "what is in it"));
-afterAll(() => rmSync(folder, { recursive: true }));
 
 test("a file that is touched is a sign, at once, and stays one", async () => {
   using sign = new GuestSign(path);

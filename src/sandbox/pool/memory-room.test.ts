@@ -1,14 +1,13 @@
-import { afterAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { describe, expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ManualClock } from "../../base/testing/manual-clock.ts";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { MemoryRoom, memoryLeft, READY_MEMORY_EVERY_MS, READY_MEMORY_PART, READY_REGROW_MS } from "./memory-room.ts";
 
 const GIB = 1024 ** 3;
 const UNLIMITED = "9223372036854771712";
-const folder = mkdtempSync(join(tmpdir(), "memory-room-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("memory-room");
 
 function machine(name: string, cgroups: Record<string, Record<string, string>>) {
   const system = { cgroup: join(folder, name), meminfo: join(folder, `${name}-meminfo`) };

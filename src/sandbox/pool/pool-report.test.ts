@@ -1,15 +1,10 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { expect, test } from "bun:test";
+import { rmSync } from "node:fs";
 import { ManualClock } from "../../base/testing/manual-clock.ts";
+import { folderOfTest } from "../../base/testing/test-folder.ts";
 import { POOL_REPORT_AFTER_MS, PoolReports, poolMetrics, readPoolReport } from "./pool-report.ts";
 
-let runFolder: string;
-beforeEach(() => {
-  runFolder = mkdtempSync(join(tmpdir(), "sandlot-report-"));
-});
-afterEach(() => rmSync(runFolder, { recursive: true, force: true }));
+const runFolder = folderOfTest("report");
 
 test("of the reports within an interval the last is written; a failure is passed on and ends nothing", async () => {
   const clock = new ManualClock(1_000_000);

@@ -1,11 +1,10 @@
-import { afterAll, expect, test } from "bun:test";
-import { ftruncateSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { ftruncateSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { readToolLog } from "./tool-log.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "tool-log-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("tool-log");
 
 test("a log is read whole when it is short, and is empty when there is none", () => {
   writeFileSync(join(folder, "short"), "one\ntwo\n");

@@ -1,16 +1,14 @@
 /** The doctor's address checks. Needs root only for the tool that makes certificates, and for names below localhost. */
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { LocalAuthority } from "../../tls/local-authority.ts";
 import { makeCertificate } from "../../tls/testing/certificates.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { DoctorOptions } from "./finding.ts";
 
 const DOMAIN = "sandlot.localhost";
-const folder = mkdtempSync(join(tmpdir(), "sandlot-doctor-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("doctor");
 
 function findingOf(options: Partial<DoctorOptions>) {
   const folders = { dataFolder: join(folder, "none"), cacheFolder: folder, guestFolder: folder };

@@ -1,12 +1,11 @@
 /** The files and values written for either cgroup layout. Tests on a real sandbox show the effect. */
-import { afterAll, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { limitThroughput } from "./disk-throughput.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-throughput-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("throughput");
 
 /** A tree with these files, empty. */
 function treeOf(name: string, files: readonly string[]): string {

@@ -1,8 +1,8 @@
 /** Builds on the real machine: effects of steps, reuse, failures, and that nothing is left behind. */
-import { afterAll, afterEach, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../../src/base/testing/test-folder.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { BuildOutcome, BuildRequest } from "../../../src/contract/internal/host.ts";
@@ -12,8 +12,7 @@ import { inPlaceOfGuest } from "../../support/impostor.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
 
 /** As uploads come: an archive of the client's folder, gzipped or not. */
-const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
-afterAll(() => rmSync(context, { recursive: true, force: true }));
+const context = folderOfFile("context");
 mkdirSync(join(context, "app/src"), { recursive: true });
 writeFileSync(join(context, "app/src/main.py"), "print('copied')\n");
 writeFileSync(join(context, "one.txt"), "one\n");

@@ -1,8 +1,6 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { beforeEach, expect, test } from "bun:test";
 import { ManualClock } from "../../../src/base/testing/manual-clock.ts";
+import { folderOfTest } from "../../../src/base/testing/test-folder.ts";
 import { FolderBlobs } from "../../../src/blobs/folder-blobs.ts";
 import { BlobCache, CACHED_BLOBS_KEPT_MS } from "../../../src/builder/registry/blob-cache.ts";
 
@@ -13,17 +11,15 @@ const blob = {
 };
 const stream = (text: string) => new Response(text).body ?? new ReadableStream<Uint8Array>();
 
-let folder: string;
+const folder = folderOfTest("blob-cache");
 let clock: ManualClock;
 let blobs: FolderBlobs;
 let cache: BlobCache;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), "sandlot-blob-cache-"));
   clock = new ManualClock(Date.parse("2026-01-01"));
   blobs = await FolderBlobs.open(folder, clock);
   cache = new BlobCache(blobs, () => clock.now());
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 const found = async (repository: string) => {
   const content = await cache.find(repository, blob);

@@ -1,9 +1,9 @@
 /** docs/runtime.md, line by line: commands copied from the page do what the page says. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
+import { folderOfFile } from "../../../src/base/testing/test-folder.ts";
 import { Filesystem } from "../../../src/contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Process } from "../../../src/contract/runtime/wire/process/process_pb.ts";
 import { LINK_MISSES_MAX } from "../../../src/control/access/signed-links.ts";
@@ -80,9 +80,8 @@ describe("the page", () => {
 
 /** All examples run in one shell, as for a reader; the output of each is in its own file. */
 describe("an example", () => {
-  let folder: string;
+  const folder = folderOfFile("runtime-docs");
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), "sandlot-runtime-docs-"));
     writeFileSync(join(folder, ".curlrc"), `max-time = ${CALL_MAX_SECONDS}\n`);
     const env = { PATH: process.env.PATH ?? "", HOME: folder, LANG: "C.UTF-8", ...(await readersVariables()) };
     const examples = page.examples.map(({ script }, at) => `{\n${script}\n} > ${at} 2> ${at}.errors < /dev/null`);
@@ -94,7 +93,6 @@ describe("an example", () => {
     });
     await shell.exited;
   });
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   async function readersVariables(): Promise<Record<string, string>> {
     const { url, apiKey, options } = server();

@@ -1,14 +1,13 @@
 /** Templates that the unmodified SDK builds on a real server, and their sandboxes. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type LogEntry, Sandbox, Template, Volume, waitForPort } from "e2b";
+import { folderOfFile } from "../../../src/base/testing/test-folder.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
-const context = mkdtempSync(join(tmpdir(), "sandlot-context-"));
-afterAll(() => rmSync(context, { recursive: true, force: true }));
+const context = folderOfFile("context");
 const heard: LogEntry[] = [];
 
 /** The output of a shell line in a new sandbox of the template. */

@@ -1,16 +1,11 @@
 /** Templates through the official command line. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { Template } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { BUILT_IN, sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
 const cli = cliOfFile(server);
-const folder = mkdtempSync(join(tmpdir(), "sandlot-template-cli-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 let templateId: string;
 beforeAll(async () => {
   const options = { ...server().options, cpuCount: 1 };

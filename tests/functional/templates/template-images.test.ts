@@ -1,19 +1,18 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: shells write their variables so.
 /** Templates that start from an image: the SDK's default image, Dockerfiles on the server and of the CLI. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox, Template } from "e2b";
+import { folderOfFile } from "../../../src/base/testing/test-folder.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { buildDockerfile } from "./built-dockerfile.ts";
 
 const server = sharedServer();
 const cli = cliOfFile(server);
-const context = mkdtempSync(join(tmpdir(), "sandlot-images-"));
+const context = folderOfFile("images");
 beforeAll(() => writeFileSync(join(context, "one.txt"), "one\n"));
-afterAll(() => rmSync(context, { recursive: true, force: true }));
 
 async function inside(name: string, line: string): Promise<string> {
   const sandbox = await Sandbox.create(name, server().options);

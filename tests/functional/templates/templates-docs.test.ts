@@ -1,9 +1,9 @@
 /** The examples in docs/templates.md work as they stand there. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeAll, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { Template } from "e2b";
+import { folderOfFile } from "../../../src/base/testing/test-folder.ts";
 import { run } from "../../../src/system/command.ts";
 import { readText } from "../../conventions/source-files.ts";
 import { printedEnv } from "../../support/programs/printed-env.ts";
@@ -16,8 +16,7 @@ const EXAMPLE_MS = 120_000;
 const server = sharedServer();
 const page = readText("docs/templates.md");
 /** Where a reader works. */
-const folder = mkdtempSync(join(tmpdir(), "sandlot-templates-docs-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = folderOfFile("templates-docs");
 
 /** All blocks of this language on the page, in their order. */
 function examples(language: string): string[] {

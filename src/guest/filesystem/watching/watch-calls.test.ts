@@ -2,10 +2,10 @@
  * `GetWatcherEvents` right after a change. The calls are made in the test's process, so that nothing reads the kernel's
  * queue between the change and the call.
  */
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createHandlerContext, type HandlerContext } from "@connectrpc/connect";
+import { folderOfTest } from "../../../base/testing/test-folder.ts";
 import { Filesystem } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { Accounts } from "../../users/accounts.ts";
 import { EventBuffer } from "./event-buffer.ts";
@@ -15,11 +15,7 @@ import { Watchers } from "./watchers.ts";
 
 const OPTIONS = { recursive: true, includeEntry: true, allowNetworkMounts: false };
 
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(`${tmpdir()}/sandlot-watch-`);
-});
-afterEach(() => rmSync(folder, { recursive: true }));
+const folder = folderOfTest("watch");
 
 const context = (method: "createWatcher" | "getWatcherEvents" | "removeWatcher"): HandlerContext =>
   createHandlerContext({

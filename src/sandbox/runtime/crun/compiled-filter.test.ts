@@ -1,14 +1,10 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../base/testing/test-folder.ts";
 import { CompiledFilter } from "./compiled-filter.ts";
 
-let folder = "";
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sandlot-filter-"));
-});
-afterEach(() => rmSync(folder, { recursive: true }));
+const folder = folderOfTest("filter");
 
 function learnt(...contents: Uint8Array[]): string | undefined {
   const filter = new CompiledFilter();

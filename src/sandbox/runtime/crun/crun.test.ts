@@ -1,18 +1,8 @@
 /** A crun that misbehaves; runtime-contract.test.ts uses the real one. */
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import {
-  closeSync,
-  constants,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { beforeEach, describe, expect, test } from "bun:test";
+import { closeSync, constants, existsSync, mkdirSync, openSync, readSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../base/testing/test-folder.ts";
 import { attempt } from "../../../system/command.ts";
 import { startTicks } from "../../../system/start-ticks.ts";
 import { Crun } from "./crun.ts";
@@ -20,12 +10,8 @@ import { Crun } from "./crun.ts";
 const SHORT_MS = 100;
 /** Timeout for programs that end by themselves, on a busy machine. */
 const LONG_MS = 60_000;
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sandlot-crun-"));
-  mkdirSync(join(folder, "state"));
-});
-afterEach(() => rmSync(folder, { recursive: true }));
+const folder = folderOfTest("crun");
+beforeEach(() => void mkdirSync(join(folder, "state")));
 
 /** A shell line in its place, which finds the arguments in `$@`. */
 function acting(line: string, startMs = LONG_MS): Crun {

@@ -1,18 +1,14 @@
 /** Limits on test folders, so that both cgroup layouts are covered; restored-isolation.test.ts has the real ones. */
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../base/testing/test-folder.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
 
 const CGROUP = "sandlot/test/sandbox";
 const size = { cpuCount: 2, memoryMB: 512, processors: "0,1" };
 
-let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), "sandlot-limits-"));
-});
-afterEach(() => rmSync(root, { recursive: true }));
+const root = folderOfTest("limits");
 
 function limits(): Record<string, string> {
   const folder = join(root, CGROUP);

@@ -1,12 +1,11 @@
 /** Removal of volume content that sandboxes made hard to remove. */
-import { afterEach, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../base/testing/test-folder.ts";
 import { CONTENT_REMOVE_BATCH, removeLeftovers } from "./removal.ts";
 
-const root = mkdtempSync(join(tmpdir(), "sandlot-removal-"));
-afterEach(() => rmSync(root, { recursive: true }));
+const root = folderOfTest("removal");
 
 test("of what looks like left from before, a process removes no more than a batch, and nothing else", async () => {
   const more = 5;

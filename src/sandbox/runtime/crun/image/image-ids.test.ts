@@ -1,12 +1,11 @@
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfFile } from "../../../../base/testing/test-folder.ts";
 import { idsIn, withIds } from "./image-ids.ts";
 import { encodeVarint } from "./protobuf-fields.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-image-ids-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("image-ids");
 
 function line(inside: number, outside: number, count: number): Buffer {
   const numbers = [inside, outside, count].flatMap((value, at) => [Buffer.from([(at + 1) * 8]), encodeVarint(value)]);

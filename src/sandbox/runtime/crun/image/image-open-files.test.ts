@@ -1,16 +1,12 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../../base/testing/test-folder.ts";
 import { image as imageIn, nested, number } from "../testing/criu-image.ts";
 import { openFilesIn, withSizes } from "./image-open-files.ts";
 import { fieldsOf } from "./protobuf-fields.ts";
 
-let images: string;
-beforeEach(() => {
-  images = mkdtempSync(join(tmpdir(), "sandlot-open-files-"));
-});
-afterEach(() => rmSync(images, { recursive: true }));
+const images = folderOfTest("open-files");
 
 const image = (name: string, messages: Buffer[]) => imageIn(images, name, messages);
 

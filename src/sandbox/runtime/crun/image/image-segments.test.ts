@@ -1,12 +1,9 @@
-import { afterAll, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { expect, test } from "bun:test";
+import { folderOfFile } from "../../../../base/testing/test-folder.ts";
 import { image, nested, number } from "../testing/criu-image.ts";
 import { passingSegments } from "./image-segments.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sandlot-segments-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfFile("segments");
 
 /** A segment as CRIU writes it: the fields of every System V object, and its size. */
 function segment(id: number, mode: number): Buffer {

@@ -1,17 +1,13 @@
 /** How much unread terminal data a restore puts back. */
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../../base/testing/test-folder.ts";
 import { image, nested, number } from "../testing/criu-image.ts";
 import { TERMINAL_TAKES_BYTES, TERMINALS_IMAGE, terminalsThatFit } from "./image-terminals.ts";
 import { messagesIn } from "./protobuf-fields.ts";
 
-let images: string;
-beforeEach(() => {
-  images = mkdtempSync(join(tmpdir(), "sandlot-terminals-"));
-});
-afterEach(() => rmSync(images, { recursive: true }));
+const images = folderOfTest("terminals");
 
 const text = Buffer.from("a line\r\n".repeat(2048));
 const terminal = (id: number, bytes: number) => Buffer.concat([number(1, id), nested(2, text.subarray(0, bytes))]);

@@ -1,19 +1,15 @@
 /** Timers in a checkpoint image that CRIU would not restore as they were. */
-import { afterEach, beforeEach, expect, spyOn, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs";
+import { expect, spyOn, test } from "bun:test";
+import { readFileSync, statSync, utimesSync } from "node:fs";
 import { open } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { folderOfTest } from "../../../../base/testing/test-folder.ts";
 import { image, nested, number } from "../testing/criu-image.ts";
 import { mendTimers } from "./image-timers.ts";
 import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
 
-let images: string;
-beforeEach(() => {
-  images = mkdtempSync(join(tmpdir(), "sandlot-timers-"));
-});
-afterEach(() => rmSync(images, { recursive: true }));
+const images = folderOfTest("timers");
 
 const AFTER = 0;
 const AT = 1;

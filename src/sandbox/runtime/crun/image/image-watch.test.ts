@@ -1,29 +1,15 @@
-import { afterAll, beforeEach, expect, test } from "bun:test";
-import {
-  appendFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { appendFileSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../../base/testing/test-folder.ts";
 import { until } from "../../../../base/testing/until.ts";
 import { Fault } from "../../../../contract/fault.ts";
 import { TOOL_LOG_MAX_BYTES } from "../../../limits.ts";
 import { ImageWatch } from "./image-watch.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "image-watch-"));
+const folder = folderOfTest("image-watch");
 const log = join(folder, "dump.log");
 const BOUND = { folder, log, maxBytes: 1000, maxMs: 60_000 };
-beforeEach(() => {
-  rmSync(folder, { recursive: true });
-  mkdirSync(folder);
-});
-afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Watches until it stops the writer, and returns the reason. */
 async function stopped(maxBytes: number, demandRoom: () => void = () => undefined, maxMs = 60_000) {

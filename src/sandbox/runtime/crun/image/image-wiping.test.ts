@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect, test } from "bun:test";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { folderOfTest } from "../../../../base/testing/test-folder.ts";
 import { image, nested, number } from "../testing/criu-image.ts";
 import { wipeForCopies } from "./image-wiping.ts";
 
@@ -11,11 +11,7 @@ const DONT_DUMP = 2 ** 16;
 const PRESENT = 4;
 const IN_PARENT = 1;
 
-let images: string;
-beforeEach(() => {
-  images = mkdtempSync(join(tmpdir(), "sandlot-wiping-"));
-});
-afterEach(() => rmSync(images, { recursive: true }));
+const images = folderOfTest("wiping");
 
 const mapping = (start: number, end: number, advice?: number) =>
   nested(14, number(1, start), number(2, end), number(7, 513), ...(advice === undefined ? [] : [number(9, advice)]));
