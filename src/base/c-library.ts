@@ -3,7 +3,7 @@
  * that loads a library. A call blocks its thread, so only short calls are made. Arguments are not checked, so each
  * caller wraps the functions that it loads.
  */
-import { dlopen, type FFIFunction, FFIType, type Pointer, read } from "bun:ffi";
+import { dlopen, type FFIFunction, FFIType, type Pointer, ptr, read } from "bun:ffi";
 import { Fault } from "../contract/fault.ts";
 
 const LIBRARY_NAMES = ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
@@ -53,6 +53,23 @@ export function callResult(name: string, call: () => number): number | SystemErr
   placeOfErrorNumber();
   const result = call();
   return result >= 0 ? result : new SystemError(name, errorNumber());
+}
+
+/** Like `callResult`, but throws the SystemError. */
+export function demandResult(name: string, call: () => number): number {
+  const result = callResult(name, call);
+  if (result instanceof SystemError) throw result;
+  return result;
+}
+
+const O_CLOEXEC = 0o2000000;
+const pipes = onFirstUse({ pipe2: { args: ["ptr", "int"], returns: "int" } });
+
+/** A pipe whose ends are closed on exec. Bun's own are sockets, which a program cannot open as /dev/stdout. */
+export function openPipe(): { readEnd: number; writeEnd: number } {
+  const ends = new Int32Array(2);
+  demandResult("making a pipe", () => pipes().pipe2(ptr(ends), O_CLOEXEC));
+  return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
 }
 
 /** Has a `code`, like the errors of node:fs. */

@@ -5,7 +5,7 @@
  * share that does not depend on others.
  */
 import { FFIType, ptr } from "bun:ffi";
-import { callResult, onFirstUse, SystemError } from "../base/c-library.ts";
+import { callResult, demandResult, onFirstUse, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 
 const libc = onFirstUse({
@@ -81,8 +81,7 @@ function asBefore(type: Resource): UserLimit {
 
 function limitOf(type: Resource): readonly [bigint, bigint] {
   const found = new BigUint64Array(2);
-  const result = callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, ptr(found)));
-  if (result instanceof SystemError) throw result;
+  demandResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, ptr(found)));
   return [found[0] ?? 0n, found[1] ?? 0n];
 }
 

@@ -1,10 +1,11 @@
 /** Output of real processes through real pipes: complete and ordered at every pace, in large pieces while it flows. */
 import { expect, test } from "bun:test";
 import { closeSync } from "node:fs";
+import { openPipe } from "../../base/c-library.ts";
 import { until } from "../../base/testing/until.ts";
 import { OUTPUT_READ_BYTES, OUTPUT_TOGETHER_MAX_BYTES } from "../limits.ts";
 import { readOutput } from "./output-reading.ts";
-import { openPipe, setNonBlocking } from "./system-calls.ts";
+import { setNonBlocking } from "./system-calls.ts";
 
 const WITHIN_MS = 60_000;
 const MIB = 1024 ** 2;

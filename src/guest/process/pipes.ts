@@ -4,6 +4,7 @@
  * written in slices; each slice waits until the pipe has taken the one before.
  */
 import { closeSync, existsSync, fchownSync } from "node:fs";
+import { openPipe } from "../../base/c-library.ts";
 import { Fault } from "../../contract/fault.ts";
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { INPUT_SLICE_MAX_BYTES } from "../limits.ts";
@@ -13,7 +14,7 @@ import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { readOutput } from "./output-reading.ts";
 import { fallBehindTheGuest } from "./precedence.ts";
-import { openPipe, setBlocking, setNonBlocking, waitingInPipe } from "./system-calls.ts";
+import { setBlocking, setNonBlocking, waitingInPipe } from "./system-calls.ts";
 
 /** Maximum outputs handed over when the guest is replaced; each gets its own reader process. */
 const OUTPUTS_HANDED_OVER_MAX = 256;

@@ -1,9 +1,10 @@
 /** When output counts as a flow, and how many pipes are made large for it. */
 import { expect, test } from "bun:test";
 import { closeSync, writeSync } from "node:fs";
+import { openPipe } from "../../base/c-library.ts";
 import { OUTPUT_GATHER_MS } from "../limits.ts";
 import { OUTPUT_FLOWS_AFTER_READS, PIPES_LARGE_MAX, ReadingPace } from "./reading-pace.ts";
-import { openPipe, setNonBlocking } from "./system-calls.ts";
+import { setNonBlocking } from "./system-calls.ts";
 
 class Pipe implements Disposable {
   readonly #ends = openPipe();

@@ -4,11 +4,10 @@
  */
 import { FFIType, ptr } from "bun:ffi";
 import { statSync } from "node:fs";
-import { callResult, onFirstUse, SystemError } from "../../base/c-library.ts";
+import { onFirstUse } from "../../base/c-library.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 
-const O_CLOEXEC = 0o2000000;
 const O_NONBLOCK = 0o4000;
 const F_SETFL = 4;
 const F_SETPIPE_SZ = 1031;
@@ -31,7 +30,6 @@ export interface Identity {
 }
 
 const library = onFirstUse({
-  pipe2: { args: ["ptr", "int"], returns: "int" },
   fcntl: { args: ["int", "int", "int"], returns: "int" },
   ioctl: { args: ["int", "u64", "u64"], returns: "int" },
   getrlimit: { args: ["int", "ptr"], returns: "int" },
@@ -43,14 +41,6 @@ const library = onFirstUse({
   setfsgid: { args: ["int"], returns: "int" },
   syscall: { args: ["u64", "u64", "u64", "u64"], returns: FFIType.i64_fast },
 });
-
-/** A pipe whose ends are closed on exec. */
-export function openPipe(): { readEnd: number; writeEnd: number } {
-  const ends = new Int32Array(2);
-  const made = callResult("making a pipe", () => library().pipe2(ptr(ends), O_CLOEXEC));
-  if (made instanceof SystemError) throw made;
-  return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
-}
 
 /** Only for the guest's end of a pipe: programs at the other end expect blocking reads and writes. */
 export function setNonBlocking(fd: number): void {

@@ -4,11 +4,11 @@
  * It reports the end of a request on stdout and on stderr, which shows that both have been read up to there.
  */
 import { closeSync } from "node:fs";
+import { openPipe } from "../../base/c-library.ts";
 import { Fault } from "../../contract/fault.ts";
 import { KernelEnded } from "../kernel.ts";
 import { preferForOom } from "../kernel-process.ts";
 import { Frames } from "./frames.ts";
-import { openPipe } from "./pipe.ts";
 import type { TextPieces } from "./text.ts";
 
 /** Node takes a tenth of a second to start, a JVM one, or a minute when many start at once on a busy host. */

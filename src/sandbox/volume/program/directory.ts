@@ -4,7 +4,7 @@
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
-import { callResult, onFirstUse } from "../../../base/c-library.ts";
+import { demandResult, onFirstUse } from "../../../base/c-library.ts";
 
 /** Size of one batch of names. */
 const CONTENT_NAMES_BYTES = 64 * 1024;
@@ -34,8 +34,7 @@ export function* namesIn(path: string | Buffer): Generator<Named> {
   try {
     const buffer = Buffer.alloc(CONTENT_NAMES_BYTES);
     for (;;) {
-      const bytes = callResult("getdents64", () => Number(libc().getdents64(fd, ptr(buffer), buffer.length)));
-      if (typeof bytes !== "number") throw bytes;
+      const bytes = demandResult("getdents64", () => Number(libc().getdents64(fd, ptr(buffer), buffer.length)));
       if (bytes === 0) return;
       yield* entriesIn(buffer, bytes);
     }
