@@ -167,7 +167,7 @@ export class Context {
     stream.gone.addEventListener("abort", leave, { once: true });
     try {
       if (stream.gone.aborted) return;
-      await kernel.execute(code, { isSilent: false }, (output) => stream.tell(output));
+      await kernel.execute(code, (output) => stream.tell(output));
     } finally {
       for (const timer of timers) clearTimeout(timer);
       stream.gone.removeEventListener("abort", leave);

@@ -23,7 +23,10 @@ export class ExecutionStream {
   #isBlocked = false;
   #isHeld = false;
   #leftOutBytes = 0;
-  #onHold: (isHeld: boolean) => void = () => undefined;
+  /**
+   * Called with true when too many bytes are unread, so that the kernel pauses, and with false when it may continue.
+   */
+  onHold: (isHeld: boolean) => void = () => undefined;
 
   constructor(
     private readonly answer: ServerResponse,
@@ -46,13 +49,6 @@ export class ExecutionStream {
     answer.writeHead(200, headers);
     // Send headers at once, because the execution may wait in the queue.
     answer.flushHeaders();
-  }
-
-  /**
-   * Called with true when too many bytes are unread, so that the kernel pauses, and with false when it may continue.
-   */
-  set onHold(listener: (isHeld: boolean) => void) {
-    this.#onHold = listener;
   }
 
   tell(output: KernelOutput): void {
@@ -101,7 +97,7 @@ export class ExecutionStream {
 
   #hold(isHeld: boolean): void {
     this.#isHeld = isHeld;
-    this.#onHold(isHeld);
+    this.onHold(isHeld);
   }
 
   #keepAlive(): void {

@@ -19,25 +19,25 @@ export const KERNEL_VARIABLES = {
 } as const;
 
 export class KernelProcess {
-  readonly pid: number;
   readonly ended: Promise<void>;
-  readonly #log: () => Promise<string>;
   #hasEnded = false;
 
-  /** `log` gives what it wrote to its own error output last. */
-  constructor(pid: number, ended: Promise<unknown>, log: () => Promise<string>) {
-    this.pid = pid;
-    this.#log = log;
+  /** `lastWords` gives what it wrote to its own error output last. */
+  constructor(
+    readonly pid: number,
+    ended: Promise<unknown>,
+    private readonly lastWords: () => Promise<string>,
+  ) {
     this.ended = ended.then(() => {
       this.#hasEnded = true;
     });
     preferForOom(pid);
   }
 
-  static start(argv: readonly string[], folder: string, variables: Readonly<Record<string, string>>): KernelProcess {
+  static start(argv: readonly string[], folder: string): KernelProcess {
     const child = Bun.spawn(["setpriv", "--pdeathsig", "KILL", ...argv], {
       cwd: folder,
-      env: Object.assign({}, KERNEL_VARIABLES, variables),
+      env: KERNEL_VARIABLES,
       detached: true,
       stdio: ["ignore", "ignore", "pipe"],
     });
@@ -57,7 +57,7 @@ export class KernelProcess {
 
   /** The last that it wrote to its own error output, once it has ended. */
   async log(): Promise<string> {
-    return (await this.#log()).trim();
+    return (await this.lastWords()).trim();
   }
 }
 
@@ -88,6 +88,6 @@ export function preferForOom(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE));
   } catch {
-    // The stream is already closed.
+    // The process is gone.
   }
 }

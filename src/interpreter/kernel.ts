@@ -12,7 +12,7 @@ export interface Kernel {
    * Runs a cell. Resolves when the kernel is idle again and all output is delivered. An error of the cell is output,
    * not a rejection; the end of the kernel rejects with `KernelEnded`.
    */
-  execute(code: string, options: { isSilent: boolean }, tell: (output: KernelOutput) => void): Promise<void>;
+  execute(code: string, tell: (output: KernelOutput) => void): Promise<void>;
 
   /** Interrupts the running cell, which then ends with an error. A cell may ignore it. */
   interrupt(): void;
@@ -34,7 +34,7 @@ export interface Kernel {
 }
 
 export type KernelOutput =
-  /** The cell's number, from 1; silent cells have none. Always the first output. */
+  /** The cell's number, from 1. Always the first output. */
   | { kind: "count"; count: number }
   | { kind: "stdout" | "stderr"; text: string }
   /** Values as JSON text by MIME type; numbers stay as the kernel wrote them. */

@@ -15,7 +15,6 @@ const SPARE_REFILL_MAX_MS = 20_000;
 export const HOME_FOLDER = "/home/user";
 
 export class Kernels {
-  readonly facts: SandboxFacts;
   readonly #spares = new Map<Language, Kernel[]>();
   /** Spares that are starting, until they are kept or taken. */
   readonly #coming = new Map<Language, Promise<Kernel>>();
@@ -28,10 +27,8 @@ export class Kernels {
   /** `counts`: the number of spares per language. */
   constructor(
     private readonly counts: ReadonlyMap<Language, number>,
-    facts: SandboxFacts,
-  ) {
-    this.facts = facts;
-  }
+    readonly facts: SandboxFacts,
+  ) {}
 
   async take(language: Language): Promise<Kernel> {
     const spare = this.#spares.get(language)?.shift() ?? (await this.#takeComing(language));

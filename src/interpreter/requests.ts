@@ -21,11 +21,8 @@ interface InvalidField {
 
 /** Becomes status 422. */
 export class InvalidFields extends Error {
-  readonly detail: InvalidField[];
-
-  constructor(detail: InvalidField[]) {
+  constructor(readonly detail: InvalidField[]) {
     super("the body does not fit");
-    this.detail = detail;
   }
 }
 

@@ -21,7 +21,8 @@ export const NOTHING_THERE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", 
 /** Errors for entries that a listing skips: deleted meanwhile, or too deep for any path. */
 const UNREACHABLE: ReadonlySet<string> = new Set(["ENOENT", "ENAMETOOLONG"]);
 
-async function statIfThere(path: string): Promise<Stats | undefined> {
+/** Undefined for a dangling link, too. */
+export async function statIfThere(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path);
   } catch (thrown) {

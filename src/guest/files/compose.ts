@@ -14,7 +14,7 @@ import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
-import { linksInACircle, removePartial, writeFault } from "./write-failure.ts";
+import { linksInACircle, notRegular, removePartial, writeFault } from "./write-failure.ts";
 
 interface ComposedFile {
   name: string;
@@ -205,10 +205,6 @@ function identity(file: BigIntStats): string {
 
 function isUnchanged(before: BigIntStats, now: BigIntStats): boolean {
   return identity(before) === identity(now) && before.size === now.size && before.mtimeNs === now.mtimeNs;
-}
-
-function notRegular(path: string): Fault {
-  return new Fault(400, `${quote(path)} is not a regular file`);
 }
 
 function namedTwice(first: string, second: string): Fault {

@@ -3,11 +3,11 @@
  * existing file keeps the data that arrived. Concurrent uploads to one file interleave. Two guarantees remain: the file
  * ends with the length of the upload that finishes last, and an aborted upload never removes data of another one.
  */
-import { constants, type Stats } from "node:fs";
-import { type FileHandle, open, readlink, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { type FileHandle, open, readlink } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { Fault } from "../../contract/fault.ts";
-import { ensureDirectory } from "../file-tree/tree.ts";
+import { ensureDirectory, statIfThere } from "../file-tree/tree.ts";
 import { type Metadata, replaceMetadata } from "../system/extended-attributes.ts";
 import { discard } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
@@ -16,7 +16,7 @@ import type { Account } from "../users/accounts.ts";
 import { demandNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
-import { removePartial, writeFault } from "./write-failure.ts";
+import { notRegular, removePartial, writeFault } from "./write-failure.ts";
 
 export interface UploadedFile {
   name: string;
@@ -180,24 +180,11 @@ async function openForWriting(path: string): Promise<Omit<Opened, "path">> {
   } catch (thrown) {
     if (systemCode(thrown) !== "EEXIST") throw thrown;
   }
-  const present = await statIfResolvable(path);
+  // A dangling link is fine: the file is created through it.
+  const present = await statIfThere(path);
   if (present?.isDirectory()) throw new Fault(400, `${quote(path)} is a directory`);
   // Opening a pipe or a device could block forever or have side effects.
   if (present !== undefined && !present.isFile()) throw notRegular(path);
   const file = await open(path, write, FILE_MODE);
   return { file, createdAt: present === undefined ? await readlink(`/proc/self/fd/${file.fd}`) : undefined };
-}
-
-function notRegular(path: string): Fault {
-  return new Fault(400, `${quote(path)} is not a regular file`);
-}
-
-/** A dangling link is fine: the file is created through it. */
-async function statIfResolvable(path: string): Promise<Stats | undefined> {
-  try {
-    return await stat(path);
-  } catch (thrown) {
-    if (systemCode(thrown) === "ENOENT") return undefined;
-    throw thrown;
-  }
 }

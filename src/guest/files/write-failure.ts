@@ -35,3 +35,7 @@ export function writeFault(path: string, thrown: unknown): unknown {
 export function linksInACircle(path: string, cause: unknown): Fault {
   return new Fault(400, `the symbolic links of ${quote(path)} lead back to themselves`, { cause });
 }
+
+export function notRegular(path: string): Fault {
+  return new Fault(400, `${quote(path)} is not a regular file`);
+}

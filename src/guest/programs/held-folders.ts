@@ -43,22 +43,20 @@ export class HeldFolders implements Disposable {
     return { pathOf: (name) => `/proc/self/fd/${fd}/${name}`, [Symbol.dispose]: () => closeSync(fd) };
   }
 
-  /** Returns whether the folder is new. */
-  enter(parts: readonly string[], mode = 0o755): boolean {
+  /** Makes this folder the current one and creates missing ones; `mode` is for the last. */
+  enter(parts: readonly string[], mode = 0o755): void {
     let shared = 0;
     while (shared < this.#names.length && this.#names[shared] === parts[shared]) shared++;
     while (this.#names.length > shared) {
       this.#names.pop();
       closeSync(this.#held.pop() as number);
     }
-    let isNew = false;
     for (const [at, name] of parts.slice(shared).entries()) {
-      isNew = this.#push(name, shared + at === parts.length - 1 ? mode : 0o755);
+      this.#push(name, shared + at === parts.length - 1 ? mode : 0o755);
     }
-    return isNew;
   }
 
-  #push(name: string, mode: number): boolean {
+  #push(name: string, mode: number): void {
     const path = this.#inside(name);
     let isNew = true;
     try {
@@ -75,11 +73,9 @@ export class HeldFolders implements Disposable {
     }
     this.#names.push(name);
     this.#held.push(fd);
-    if (isNew) {
-      fchownSync(fd, this.owner.uid, this.owner.gid);
-      fchmodSync(fd, mode);
-    }
-    return isNew;
+    if (!isNew) return;
+    fchownSync(fd, this.owner.uid, this.owner.gid);
+    fchmodSync(fd, mode);
   }
 
   #inside(name: string): string {

@@ -10,16 +10,14 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
-  writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import type { ProvisionRequest } from "../../contract/runtime/guest-programs.ts";
 import { buildFile, hosts, profile } from "../../contract/runtime/image-files.ts";
 import { AccountFiles } from "./account-files.ts";
 import { ensureAccount, shell } from "./add-user.ts";
-import { allowSudo } from "./sudo.ts";
+import { allowSudo, replace } from "./sudo.ts";
 
 /** Maximum number of folders below /usr/local that become world-writable. */
 const OPENED_FOLDERS_MAX = 100_000;
@@ -95,10 +93,4 @@ function openFolders(root: string): void {
       if (entry.isDirectory()) pending.push(join(path, entry.name));
     }
   }
-}
-
-/** Renames into place, so that an existing link is replaced and not written through. */
-function replace(path: string, text: string): void {
-  writeFileSync(`${path}.sandlot-new`, text, { mode: 0o644 });
-  renameSync(`${path}.sandlot-new`, path);
 }

@@ -4,6 +4,8 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "
 const PROGRAMS = ["/usr/bin/sudo", "/bin/sudo", "/usr/local/bin/sudo"];
 const SUDOERS = "/etc/sudoers";
 const FOLDER = "/etc/sudoers.d";
+/** sudo rejects files that users other than root may write. */
+const RULES_MODE = 0o440;
 
 /** Returns notes for the build log. */
 export function allowSudo(name: string): string[] {
@@ -13,7 +15,7 @@ export function allowSudo(name: string): string[] {
   mkdirSync(FOLDER, { recursive: true, mode: 0o750 });
   includeFolder();
   // sudo ignores files with a dot in their names.
-  replace(`${FOLDER}/${name.replaceAll(".", "_")}`, `${name} ALL=(ALL:ALL) NOPASSWD: ALL\n`);
+  replace(`${FOLDER}/${name.replaceAll(".", "_")}`, `${name} ALL=(ALL:ALL) NOPASSWD: ALL\n`, RULES_MODE);
   return [];
 }
 
@@ -21,11 +23,11 @@ function includeFolder(): void {
   const rules = existsSync(SUDOERS) ? readFileSync(SUDOERS, "utf8") : "root ALL=(ALL:ALL) ALL\n";
   // Every version of sudo reads this older spelling, although it looks like a comment.
   if (/^[#@]includedir\s+\/etc\/sudoers\.d\/?\s*$/m.test(rules)) return;
-  replace(SUDOERS, `${rules.replace(/\n?$/, "\n")}#includedir ${FOLDER}\n`);
+  replace(SUDOERS, `${rules.replace(/\n?$/, "\n")}#includedir ${FOLDER}\n`, RULES_MODE);
 }
 
-/** sudo rejects files that users other than root may write. */
-function replace(path: string, text: string): void {
-  writeFileSync(`${path}.sandlot-new`, text, { mode: 0o440 });
+/** Renames into place, so that an existing link is replaced and not written through. */
+export function replace(path: string, text: string, mode = 0o644): void {
+  writeFileSync(`${path}.sandlot-new`, text, { mode });
   renameSync(`${path}.sandlot-new`, path);
 }

@@ -12,7 +12,7 @@ const chores = { setVariables: () => "", setFolder: () => "", reseed: () => "" }
 test("a kernel that ends at its start is refused with the last that it wrote, and leaves no file", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-kernels-"));
   const script = "seq 100000 >&2; echo \"ModuleNotFoundError: No module named 'pandas'\" >&2; exit 1";
-  const launch: JupyterLanguage["launch"] = async () => KernelProcess.start(["sh", "-c", script], "/", {});
+  const launch: JupyterLanguage["launch"] = async () => KernelProcess.start(["sh", "-c", script], "/");
   const refused = JupyterKernel.start(folder, { launch, chores }, "/");
   await expect(refused).rejects.toThrow(
     /^the kernel did not start: Error: it ended; it wrote: [\s\S]*No module named 'pandas'$/,

@@ -96,8 +96,8 @@ export class JupyterKernel implements Kernel {
     await this.#run("1 + 1", true, () => undefined);
   }
 
-  async execute(code: string, { isSilent }: { isSilent: boolean }, tell: Cell["tell"]): Promise<void> {
-    const { status, payload = [] } = await this.#run(code, isSilent, tell);
+  async execute(code: string, tell: Cell["tell"]): Promise<void> {
+    const { status, payload = [] } = await this.#run(code, false, tell);
     if (status === "aborted") {
       tell({ kind: "error", name: "ExecutionAborted", value: "The kernel refused to run the code.", traceback: "" });
     }

@@ -13,8 +13,6 @@ export interface Received {
   parentId: string;
   /** JSON text. */
   content: string;
-  /** JSON text. */
-  metadata: string;
 }
 
 export interface Session {
@@ -39,15 +37,14 @@ export function framesOf({ key, id }: Session, messageId: string, type: string, 
 /** Fault 500: not a message. */
 export function received(frames: readonly Buffer[]): Received {
   const at = frames.findIndex((frame) => frame.length === DELIMITER.length && frame.toString("latin1") === DELIMITER);
-  const [, header, parent, metadata, content] = at === -1 ? [] : frames.slice(at + 1);
-  if (header === undefined || parent === undefined || metadata === undefined || content === undefined) {
+  const [, header, parent, , content] = at === -1 ? [] : frames.slice(at + 1);
+  if (header === undefined || parent === undefined || content === undefined) {
     throw new Fault(500, `the kernel sent a message of ${frames.length} frames that is none of Jupyter's`);
   }
   return {
     type: textOf(header, "msg_type"),
     parentId: textOf(parent, "msg_id"),
     content: content.toString(),
-    metadata: metadata.toString(),
   };
 }
 

@@ -8,7 +8,7 @@ const INSTALLED = "/usr/bin/R";
 
 const R: JupyterLanguage = {
   launch: async (connectionFile, folder) =>
-    KernelProcess.start(["R", "--slave", "-e", "IRkernel::main()", "--args", connectionFile], folder, {}),
+    KernelProcess.start(["R", "--slave", "-e", "IRkernel::main()", "--args", connectionFile], folder),
   chores: {
     setVariables: (variables) => {
       const removed = Object.keys(variables).filter((name) => variables[name] === null);

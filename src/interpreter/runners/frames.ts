@@ -29,7 +29,8 @@ export class Frames {
   }
 
   take(chunk: Uint8Array): void {
-    let rest = this.#held.length === 0 ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length) : this.#with(chunk);
+    let rest = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
+    if (this.#held.length > 0) rest = Buffer.concat([this.#held, rest]);
     this.#held = Buffer.alloc(0);
     while (rest.length > 0) {
       const start = this.#startIn(rest);
@@ -56,10 +57,6 @@ export class Frames {
   end(): void {
     if (this.#held.length > 0) this.onText(this.#held);
     this.#held = Buffer.alloc(0);
-  }
-
-  #with(chunk: Uint8Array): Buffer {
-    return Buffer.concat([this.#held, chunk]);
   }
 
   /** Index at which a frame starts, or may start with the next bytes; the length if none does. */

@@ -19,10 +19,10 @@ export abstract class RunnerKernel implements Kernel {
     this.ended = runner.ended;
   }
 
-  async execute(code: string, { isSilent }: { isSilent: boolean }, tell: Tell): Promise<void> {
-    if (!isSilent) tell({ kind: "count", count: ++this.#count });
+  async execute(code: string, tell: Tell): Promise<void> {
+    tell({ kind: "count", count: ++this.#count });
     this.isCellInterrupted = false;
-    await this.run(code, isSilent ? undefined : this.#count, tell);
+    await this.run(code, this.#count, tell);
   }
 
   interrupt(): void {
@@ -46,8 +46,8 @@ export abstract class RunnerKernel implements Kernel {
   }
 
   abstract setVariables(variables: Readonly<Record<string, string | null>>): Promise<void>;
-  /** `count` is the number of the cell; undefined: a silent one. */
-  protected abstract run(code: string, count: number | undefined, tell: Tell): Promise<void>;
+  /** `count` is the number of the cell. */
+  protected abstract run(code: string, count: number, tell: Tell): Promise<void>;
   /** These two return the reason if it is not possible. */
   protected abstract changeFolder(path: string): Promise<unknown>;
   protected abstract drawSeeds(): Promise<unknown>;

@@ -23,9 +23,9 @@ test("a kernel that has ended leaves no descriptor open, also when others hold i
 });
 
 test("what does not start says why, and takes no folder that is none", async () => {
-  const program = { argv: ["sh", "-c", "echo the reason >&2; exit 1"], variables: {}, pieces: chunkPieces };
-  await expect(Runner.start("token", program, "/tmp")).rejects.toThrow(/did not start.*the reason/s);
-  await expect(Runner.start("token", program, "/no/such/folder")).rejects.toMatchObject({ status: 500 });
+  const program = { argv: ["sh", "-c", "echo the reason >&2; exit 1"], pieces: chunkPieces };
+  await expect(Runner.start(program, "/tmp")).rejects.toThrow(/did not start.*the reason/s);
+  await expect(Runner.start(program, "/no/such/folder")).rejects.toMatchObject({ status: 500 });
 });
 
 test("messages that no runner makes are dropped", () => {

@@ -5,9 +5,10 @@
  */
 import { closeSync } from "node:fs";
 import { openPipe } from "../../base/c-library.ts";
+import { kernelUuid } from "../../base/kernel-random.ts";
 import { Fault } from "../../contract/fault.ts";
 import { KernelEnded } from "../kernel.ts";
-import { preferForOom } from "../kernel-process.ts";
+import { KERNEL_VARIABLES, preferForOom } from "../kernel-process.ts";
 import { Frames } from "./frames.ts";
 import type { TextPieces } from "./text.ts";
 
@@ -22,7 +23,6 @@ const START_LOG_MAX_CHARS = 4_000;
 
 interface RunnerProgram {
   argv: readonly string[];
-  variables: Readonly<Record<string, string>>;
   /** Splits the text that is printed without the runner's help. */
   pieces: (tell: (text: string) => void) => TextPieces;
 }
@@ -82,14 +82,15 @@ export class Runner {
   }
 
   /** Resolves when the program is ready. Its process leads a session and ends with the server. */
-  static async start(token: string, program: RunnerProgram, folder: string): Promise<Runner> {
+  static async start(program: RunnerProgram, folder: string): Promise<Runner> {
+    const token = kernelUuid();
     const [requests, stdout, stderr] = [openPipe(), openPipe(), openPipe()];
     const ends = { requests: requests.writeEnd, stdout: stdout.readEnd, stderr: stderr.readEnd };
     let child: Bun.Subprocess;
     try {
       child = Bun.spawn(["setpriv", "--pdeathsig", "KILL", ...program.argv], {
         cwd: folder,
-        env: program.variables,
+        env: KERNEL_VARIABLES,
         detached: true,
         stdio: ["ignore", stdout.writeEnd, stderr.writeEnd, requests.readEnd],
       });

@@ -33,7 +33,7 @@ class ScriptedKernel implements Kernel {
     this.#end = resolve;
   }
 
-  async execute(code: string, _: { isSilent: boolean }, tell: (output: KernelOutput) => void): Promise<void> {
+  async execute(code: string, tell: (output: KernelOutput) => void): Promise<void> {
     if (!this.isAlive) throw new KernelEnded("it has ended");
     this.cells.push(code);
     tell({ kind: "count", count: ++this.#count });

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { kernelUuid } from "../../../base/kernel-random.ts";
 import type { Language } from "../../kernel.ts";
-import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { Runner, type RunnerEars } from "../runner.ts";
 import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
 import { linePieces } from "../text.ts";
@@ -18,12 +17,8 @@ export function bash(): Language {
   return {
     name: "bash",
     start: async (folder) => {
-      const program = {
-        argv: ["bash", "--norc", "--noprofile", "-c", BASH_PROGRAM, "bash"],
-        variables: KERNEL_VARIABLES,
-        pieces: linePieces,
-      };
-      return new BashKernel(await Runner.start(kernelUuid(), program, folder));
+      const program = { argv: ["bash", "--norc", "--noprofile", "-c", BASH_PROGRAM, "bash"], pieces: linePieces };
+      return new BashKernel(await Runner.start(program, folder));
     },
   };
 }
@@ -36,9 +31,9 @@ class BashKernel extends RunnerKernel {
     await this.#chore(lines.join("\n"));
   }
 
-  protected async run(code: string, count: number | undefined, tell: Tell): Promise<void> {
+  protected async run(code: string, _count: number, tell: Tell): Promise<void> {
     const text: RunnerEars["text"] = (kind, said) => tell({ kind, text: said });
-    const status = await (count === undefined ? this.#ask("chore", code, text) : this.#runCell(code, text));
+    const status = await this.#runCell(code, text);
     if (status !== 0) tell({ kind: "error", name: "", value: String(status), traceback: `exit status ${status}` });
   }
 

@@ -1,8 +1,6 @@
 /** Java through JShell: Sandlot's runner executes cells in its own JVM; the JDK starts it from source. */
 import { existsSync } from "node:fs";
-import { kernelUuid } from "../../../base/kernel-random.ts";
 import type { Language } from "../../kernel.ts";
-import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { interruptible, tellOutput } from "../outputs.ts";
 import { Runner, type RunnerMessage } from "../runner.ts";
 import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
@@ -25,10 +23,10 @@ const SEPARATOR = "\u0001";
 /** Undefined: not installed. */
 export function java(source = IN_TEMPLATE): Language | undefined {
   if (!existsSync(source)) return undefined;
-  const program = { argv: ["java", ...OPTIONS, source], variables: KERNEL_VARIABLES, pieces: chunkPieces };
+  const program = { argv: ["java", ...OPTIONS, source], pieces: chunkPieces };
   return {
     name: "java",
-    start: async (folder) => new JavaKernel(await Runner.start(kernelUuid(), program, folder)),
+    start: async (folder) => new JavaKernel(await Runner.start(program, folder)),
   };
 }
 
@@ -41,7 +39,7 @@ class JavaKernel extends RunnerKernel {
     await this.#chore("set", set.flat().join(SEPARATOR));
   }
 
-  protected async run(code: string, _count: number | undefined, tell: Tell): Promise<void> {
+  protected async run(code: string, _count: number, tell: Tell): Promise<void> {
     await this.#ask(
       "cell",
       code,

@@ -22,13 +22,13 @@ export interface Script {
 
 export class CellSyntaxError extends Error {
   override readonly name = "SyntaxError";
-  readonly line: number;
-  readonly column: number;
 
-  constructor(message: string, line: number, column: number) {
+  constructor(
+    message: string,
+    readonly line: number,
+    readonly column: number,
+  ) {
     super(message);
-    this.line = line;
-    this.column = column;
   }
 }
 

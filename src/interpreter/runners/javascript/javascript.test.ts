@@ -106,10 +106,9 @@ describe("names", () => {
     expect((await run(kernel, "[a, b, new C().c, d()]")).results).toEqual(["[ 10, undefined, undefined, 11 ]"]);
   });
 
-  test("cells are counted, silent ones are not", async () => {
+  test("cells are counted, also those that cannot be read", async () => {
     const own = await started("javascript");
     expect((await run(own, "1")).count).toBe(1);
-    expect((await run(own, "1", true)).count).toBeUndefined();
     expect((await run(own, "syntax error")).count).toBe(2);
     expect((await run(own, "1")).count).toBe(3);
   });
@@ -240,7 +239,7 @@ describe("an interrupt", () => {
     const failed = join(folder, "failed");
     const code = `console.log(1); while (!require("fs").existsSync("${failed}")); throw new Error("Command failed")`;
     const errors: string[] = [];
-    await kernel.execute(code, { isSilent: false }, (output) => {
+    await kernel.execute(code, (output) => {
       if (output.kind === "error") errors.push(output.name);
       if (output.kind !== "stdout") return;
       kernel.interrupt();
@@ -325,7 +324,7 @@ test("random numbers go on after new seeds, also where the function was kept", a
 test("a cell that ends the process has its say, and the kernel is over", async () => {
   const own = await started("javascript");
   const told: string[] = [];
-  const over = own.execute("console.log('bye'); process.exit(3)", { isSilent: false }, (output) => {
+  const over = own.execute("console.log('bye'); process.exit(3)", (output) => {
     if (output.kind === "stdout") told.push(output.text);
   });
   await expect(over).rejects.toBeInstanceOf(KernelEnded);

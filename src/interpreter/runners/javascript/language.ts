@@ -4,10 +4,8 @@
  * can be interrupted in the middle of a loop.
  */
 
-import { kernelUuid } from "../../../base/kernel-random.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
-import { KERNEL_VARIABLES } from "../../kernel-process.ts";
 import { interruptible, tellOutput } from "../outputs.ts";
 import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
 import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
@@ -33,36 +31,29 @@ export function javascript(
   return {
     name,
     start: async (folder) => {
-      const runner = await Runner.start(
-        kernelUuid(),
-        {
-          argv: [node, "--disable-warning=ExperimentalWarning", ...INSPECTABLE, runnerFile],
-          variables: KERNEL_VARIABLES,
-          pieces: chunkPieces,
-        },
-        folder,
-      );
-      return new JavascriptKernel(runner, name);
+      const argv = [node, "--disable-warning=ExperimentalWarning", ...INSPECTABLE, runnerFile];
+      return new JavascriptKernel(await Runner.start({ argv, pieces: chunkPieces }, folder), name);
     },
   };
 }
 
 class JavascriptKernel extends RunnerKernel {
-  readonly #language: "javascript" | "typescript";
   readonly #breaker: LoopBreaker;
   #wasInterrupted = false;
 
-  constructor(runner: Runner, language: "javascript" | "typescript") {
+  constructor(
+    runner: Runner,
+    private readonly language: "javascript" | "typescript",
+  ) {
     super(runner);
-    this.#language = language;
     this.#breaker = new LoopBreaker(runner.pid, () => runner.signal("SIGINT"));
   }
 
-  protected async run(code: string, count: number | undefined, tell: Tell): Promise<void> {
-    const name = count === undefined ? "[silent]" : `[cell ${count}]`;
+  protected async run(code: string, count: number, tell: Tell): Promise<void> {
+    const name = `[cell ${count}]`;
     let script: Script;
     try {
-      script = scriptOf(code, this.#language);
+      script = scriptOf(code, this.language);
     } catch (thrown) {
       if (!(thrown instanceof CellSyntaxError)) throw thrown;
       tell(syntaxError(thrown, code, name));

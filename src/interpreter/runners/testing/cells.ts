@@ -13,9 +13,9 @@ interface CellSaid {
   count: number | undefined;
 }
 
-export async function run(kernel: Kernel, code: string, isSilent = false): Promise<CellSaid> {
+export async function run(kernel: Kernel, code: string): Promise<CellSaid> {
   const said: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
-  await kernel.execute(code, { isSilent }, (output) => note(said, output));
+  await kernel.execute(code, (output) => note(said, output));
   return said;
 }
 
@@ -23,7 +23,7 @@ export async function run(kernel: Kernel, code: string, isSilent = false): Promi
 export async function runInterrupted(kernel: Kernel, code: string): Promise<CellSaid> {
   const said: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
   let again: ReturnType<typeof setInterval> | undefined;
-  await kernel.execute(code, { isSilent: false }, (output) => {
+  await kernel.execute(code, (output) => {
     note(said, output);
     if (output.kind !== "stdout") return;
     kernel.interrupt();
