@@ -98,8 +98,8 @@ export class BuildSandbox {
    */
   async shellCommand(line: string, { user, workdir, envVars }: BuildContext) {
     const path = envVars.PATH === undefined ? "" : `export PATH=${shellQuoted(envVars.PATH)}; `;
-    const argv = [await this.#findShell(), "-l", "-c", path + line] as const;
-    return { argv: [...argv] as [string, ...string[]], user, cwd: workdir, envVars };
+    const argv: [string, ...string[]] = [await this.#findShell(), "-l", "-c", path + line];
+    return { argv, user, cwd: workdir, envVars };
   }
 
   async hasShell(): Promise<boolean> {

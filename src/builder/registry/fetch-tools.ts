@@ -59,12 +59,8 @@ export class FetchTools {
   /** The registry's manifest of an image, unparsed. */
   async ask({ reference, tls }: Source): Promise<string> {
     const options = ["--raw", `--tls-verify=${tls}`, ...this.#login("--authfile", "--no-creds")];
-    const { output } = await this.#run(
-      ["/usr/bin/skopeo", "inspect", ...options, reference],
-      this.questionMaxMs,
-      FETCH_DOCUMENT_MAX_BYTES,
-    );
-    return output;
+    const argv = ["/usr/bin/skopeo", "inspect", ...options, reference] as const;
+    return await this.#run(argv, this.questionMaxMs, FETCH_DOCUMENT_MAX_BYTES);
   }
 
   /** Downloads missing blobs. Fails with the abort reason of `stalled`. */
@@ -78,12 +74,8 @@ export class FetchTools {
       `--override-arch=${imageArchitecture()}`,
       ...(isRemote ? [`--src-tls-verify=${tls}`, ...this.#login("--src-authfile", "--src-no-creds")] : []),
     ];
-    await this.#run(
-      ["/usr/bin/skopeo", "copy", ...options, reference, `oci:${LAYOUT}:${TAG}`],
-      FETCH_COPY_MS,
-      0,
-      stalled,
-    );
+    const argv = ["/usr/bin/skopeo", "copy", ...options, reference, `oci:${LAYOUT}:${TAG}`] as const;
+    await this.#run(argv, FETCH_COPY_MS, 0, stalled);
   }
 
   async unpack(): Promise<void> {
@@ -114,7 +106,7 @@ export class FetchTools {
   /** The configuration of the copied image, which skopeo may have converted. */
   async readConfig(): Promise<string> {
     const argv = ["/usr/bin/skopeo", "inspect", "--config", "--raw", `oci:${LAYOUT}:${TAG}`] as const;
-    return (await this.#run(argv, this.questionMaxMs, FETCH_DOCUMENT_MAX_BYTES)).output;
+    return await this.#run(argv, this.questionMaxMs, FETCH_DOCUMENT_MAX_BYTES);
   }
 
   async write(path: string, content: string | ReadableStream<Uint8Array>): Promise<void> {
@@ -126,12 +118,13 @@ export class FetchTools {
     return this.#secrets.length === 0 ? [without] : [withFile, LOGIN_FILE];
   }
 
+  /** Returns the tool's output, or nothing if `outputMaxBytes` is 0. */
   async #run(
     argv: readonly [string, ...string[]],
     timeoutMs: number,
     outputMaxBytes: number,
     stalled?: AbortSignal,
-  ): Promise<{ output: string }> {
+  ): Promise<string> {
     const late = AbortSignal.timeout(timeoutMs);
     const pieces: Uint8Array[] = [];
     let bytes = 0;
@@ -146,12 +139,9 @@ export class FetchTools {
     };
     const command = { argv, user: "root", cwd: "/", envVars: GO_ENV };
     try {
-      const end = await this.commands.run(
-        command,
-        take,
-        AbortSignal.any([this.signal, late, ...(stalled ? [stalled] : [])]),
-      );
-      if (end.exitCode === 0) return { output: Buffer.concat(pieces).toString() };
+      const over = AbortSignal.any([this.signal, late, ...(stalled ? [stalled] : [])]);
+      const end = await this.commands.run(command, take, over);
+      if (end.exitCode === 0) return Buffer.concat(pieces).toString();
       const how = end.signal === "" ? "" : `the tool got ${end.signal}`;
       throw new Fault(422, complaintOf(said || how, this.#secrets));
     } catch (cause) {
