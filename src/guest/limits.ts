@@ -14,6 +14,3 @@ export const PATH_MAX_BYTES = 4095;
 export const NAME_MAX_BYTES = 255;
 /** Maximum length of an error message, including quoted input. */
 export const MESSAGE_MAX_CHARS = 2_000;
-/** How much an archive may exceed the free disk space when expanded: its headers and block padding. */
-export const UNPACK_OVERHEAD_MAX_BYTES = 256 * 1024 * 1024;
-export const UNPACK_READ_BYTES = 256 * 1024;

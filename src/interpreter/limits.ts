@@ -5,7 +5,6 @@ export const KERNEL_MESSAGE_MAX_BYTES = 256 * 1024 * 1024;
 export const KERNEL_MESSAGE_MAX_FRAMES = 64;
 /** Python takes about a second to start, or a minute when many start at once on a busy host. */
 export const KERNEL_START_MS = 90_000;
-export const KERNEL_CONNECT_AGAIN_MS = 10;
 /** For reading what a kernel that has ended said before. */
 export const KERNEL_LAST_WORDS_MS = 2_000;
 /** Of a request. Code with data in it can be large; what is larger belongs into a file. */

@@ -21,16 +21,5 @@ export const IMAGE_STOP_MS = scaled(5_000);
 export const PACKED_FILE_MAX_BYTES = 128 * 1024;
 /** How much of the end of a tool's log is read. A log that grows to twice this size is truncated. */
 export const TOOL_LOG_MAX_BYTES = 4 * 1024 * 1024;
-/**
- * Polling for a starting guest, at intervals that grow from GUEST_LOOK_MIN_MS to GUEST_LOOK_MAX_MS; every
- * GUEST_ALIVE_EVERY_MS while its signal is awaited. The timeout of each ping grows, too.
- */
-export const [GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS, GUEST_ALIVE_EVERY_MS] = [5, 100, 200];
-export const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [scaled(250), scaled(2_000)];
 /** A guest's response has a few bytes. A sandbox that sends more no longer runs our guest. */
 export const GUEST_ANSWER_MAX_BYTES = 4096;
-/** Processes that serve volume content: the maximum running at once, and how long an idle one stays. */
-export const CONTENT_PROCESSES_MAX = 64;
-export const CONTENT_IDLE_MS = 20_000;
-export const CONTENT_START_MS = scaled(10_000);
-export const CONTENT_END_MS = scaled(1_000);

@@ -83,7 +83,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     sandbox/runtime/guest-process.ts sandbox/runtime/runtime.ts sandbox/runtime/tool-log.ts
     sandbox/runtime/tool-work.ts sandbox/runtime/volume-fault.ts
   `),
-  "sandbox/volume": list("contract contract/internal base system system/mount images images/disk sandbox/limits.ts"),
+  "sandbox/volume": list("contract contract/internal base system system/mount images images/disk"),
   "sandbox/pool": list(`
     contract contract/internal base system system/cgroup sandbox/running-sandboxes.ts sandbox/starting.ts
     sandbox/network

@@ -8,10 +8,10 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { extract } from "tar-stream";
 import { Fault } from "../../contract/fault.ts";
-import { UNPACK_READ_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 
+const UNPACK_READ_BYTES = 256 * 1024;
 const GZIP_MAGIC = [0x1f, 0x8b];
 const BLOCK_BYTES = 512;
 

@@ -20,7 +20,6 @@ import {
 } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { UnpackRequest } from "../../contract/runtime/guest-programs.ts";
-import { UNPACK_OVERHEAD_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import { Archive, type ArchiveEntry, refused } from "./archive.ts";
@@ -38,6 +37,8 @@ import {
 
 /** Attempts to clear a path when another process keeps creating something there. */
 const UNPACK_TRIES_MAX = 3;
+/** How much an archive may exceed the free disk space when expanded: its headers and block padding. */
+const UNPACK_OVERHEAD_MAX_BYTES = 256 * 1024 * 1024;
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
 /** Mode bits taken from the archive. Setuid and setgid are left out; they need an explicit mode. */

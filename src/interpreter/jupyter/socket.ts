@@ -1,9 +1,9 @@
 /** One socket of a kernel, connected until it or the kernel ends. */
 import { createConnection, type Socket } from "node:net";
-import { KERNEL_CONNECT_AGAIN_MS } from "../limits.ts";
 import { logFailure } from "../log.ts";
 import { greeting, type Message, message, ready, type SocketType, ZmtpReader } from "./zmtp.ts";
 
+const KERNEL_CONNECT_AGAIN_MS = 10;
 const SUBSCRIBE_TO_ALL = Buffer.from([1]);
 
 export class KernelSocket {

@@ -5,8 +5,7 @@ import { join } from "node:path";
 import { folderOfFile } from "../../base/testing/test-folder.ts";
 import type { GuestSettings } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { GUEST_ALIVE_EVERY_MS } from "../limits.ts";
-import { GuestClient, pauseAfter } from "./guest-client.ts";
+import { GUEST_ALIVE_EVERY_MS, GuestClient, pauseAfter } from "./guest-client.ts";
 import { GuestSign } from "./guest-sign.ts";
 
 const ADDRESS = "127.81.7.1";

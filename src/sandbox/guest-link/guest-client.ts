@@ -17,19 +17,17 @@ import {
 } from "../../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { overloaded } from "../../system/overload.ts";
-import {
-  GUEST_ALIVE_EVERY_MS,
-  GUEST_CALL_MS,
-  GUEST_LOOK_MAX_MS,
-  GUEST_LOOK_MIN_MS,
-  GUEST_PING_MAX_MS,
-  GUEST_PING_MIN_MS,
-} from "../limits.ts";
+import { GUEST_CALL_MS } from "../limits.ts";
 import { envelope } from "./connect-stream.ts";
 import { boundedText, fetchGuest, isTimeout } from "./guest-request.ts";
 import type { GuestSign } from "./guest-sign.ts";
 
 export const GUEST_READY_MS = scaled(30_000);
+/** How often a starting guest whose signal is awaited is asked. */
+export const GUEST_ALIVE_EVERY_MS = 200;
+/** Intervals of polling a starting guest, and timeouts of each ping: both grow from the first to the second. */
+const [GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS] = [5, 100];
+const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [scaled(250), scaled(2_000)];
 
 interface GuestAnswer {
   status: number;

@@ -12,11 +12,12 @@ import { cannotStart, IGNORE_STOP_SIGNALS, MINIMAL_ENV } from "../../system/comm
 import { HOST_ID_FIRST, ID_COUNT } from "../../system/id-range.ts";
 import { USUAL_SCORE } from "../../system/oom-score.ts";
 import { overloaded } from "../../system/overload.ts";
-import { CONTENT_END_MS, CONTENT_START_MS } from "../limits.ts";
 import type { HeldVolume } from "./volumes.ts";
 
 /** Timeout of a call. For file content it applies to each piece. */
 const CONTENT_CALL_MS = scaled(120_000);
+const CONTENT_START_MS = scaled(10_000);
+const CONTENT_END_MS = scaled(1_000);
 
 const PROGRAM = join(import.meta.dir, "program/main.ts");
 /** Capabilities to reach all entries of a tree, to set their owners and modes, and to chroot. */

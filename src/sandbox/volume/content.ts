@@ -12,12 +12,14 @@ import type {
   VolumeEntry,
 } from "../../contract/internal/volume-content.ts";
 import { overloaded } from "../../system/overload.ts";
-import { CONTENT_IDLE_MS, CONTENT_PROCESSES_MAX } from "../limits.ts";
 import { bundleProgram, ContentProcess } from "./content-process.ts";
 import type { Volumes } from "./volumes.ts";
 
 /** Concurrent calls to one process; a further one is rejected and can be retried. */
 const CONTENT_CALLS_MAX = 32;
+/** Processes that serve volume content: the maximum running at once, and how long an idle one stays. */
+const CONTENT_PROCESSES_MAX = 64;
+const CONTENT_IDLE_MS = 20_000;
 
 interface Worker {
   process: ContentProcess;
