@@ -14,11 +14,11 @@ import { BuildSandbox, newToken, type SandboxSource } from "../builder/build-san
 import { type ReadyBounds, startUntilReady } from "../builder/start-command.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CreatedSandbox, CreateSandbox, StartCommand } from "../contract/internal/host.ts";
+import { newSandboxId } from "../contract/sandbox-id.ts";
 import type { Origin } from "../sandbox/booting.ts";
 import { isRestricted } from "../sandbox/network/private-egress.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
-import { newSandboxId } from "../sandbox/sandbox-id.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { Starting } from "../sandbox/starting.ts";
 

@@ -12,7 +12,8 @@ import { importsOf, type SourceFile } from "./source-files.ts";
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
-    contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-log.ts contract/runtime/version.ts
+    contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-id.ts contract/sandbox-log.ts
+    contract/runtime/version.ts
   `),
   "contract/runtime": [],
   "contract/internal": list(`

@@ -362,7 +362,6 @@ export interface Inventory {
 }
 
 export interface CreatedSandbox {
-  /** `i` and 20 of [a-z0-9]. */
   id: string;
   /** Why the memory of the checkpoint was ignored and its start command run again, if so. */
   mismatch?: string;

@@ -1,5 +1,6 @@
 /** Identifiers of the management interface. */
 import { z } from "zod";
+import { SANDBOX_ID } from "../sandbox-id.ts";
 
 /** Deprecated, but required by clients: the same for every sandbox. */
 export const CLIENT_ID = "6532622b";
@@ -10,7 +11,7 @@ export const ACCESS_TOKEN_PREFIX = "sk_e2b_";
 export const SECRET_HEX_CHARS = 40;
 
 export const templateId = z.string().regex(/^[a-z0-9]{20}$/, "must be 20 characters of a-z and 0-9");
-export const sandboxId = z.string().regex(/^[a-z0-9]+$/, "must consist of a-z and 0-9");
+export const sandboxId = z.string().regex(SANDBOX_ID, "must consist of a-z and 0-9");
 /** Ids of teams, users, keys, builds and webhooks, in upper or lower case. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const dateTime = z.iso.datetime({ offset: true });
