@@ -1,5 +1,5 @@
 /** `sandlot limits --all`: every user-visible limit, as a table. docs/limits.md holds the same. */
-import { inBytes, type Limit } from "../contract/limit.ts";
+import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 import { CONTROL_LIMITS } from "../control/published-limits.ts";
 import {
   EDGE_LIMITS,
@@ -26,32 +26,22 @@ const SCOPES = [
 ] as const satisfies readonly Limit["scope"][];
 
 /** Limits of the listeners that clients can reach. Streams to sandboxes may be idle for longer. */
-const CLI_LIMITS: readonly Limit[] = [
-  {
-    name: "request head, including the URL",
-    scope: "request",
-    value: inBytes(EDGE_REQUEST_HEAD_MAX_BYTES),
-    error: "431",
-  },
-  {
-    name: "request headers",
-    scope: "request",
-    value: `${EDGE_REQUEST_HEAD_MAX_LINES}`,
-    error: "431",
-  },
-  {
-    name: "time to receive a request head",
-    scope: "connection",
-    value: `${EDGE_REQUEST_HEAD_MS / 1000} seconds`,
-    error: "the connection is closed, even if bytes still arrive",
-  },
-  {
-    name: "idle time of a management connection",
-    scope: "connection",
-    value: `${IDLE_SECONDS} seconds`,
-    error: "the connection is closed; a very slow body or reader counts as idle",
-  },
-];
+const CLI_LIMITS: readonly Limit[] = limitRows([
+  ["request", "request head, including the URL", inBytes(EDGE_REQUEST_HEAD_MAX_BYTES), "431"],
+  ["request", "request headers", EDGE_REQUEST_HEAD_MAX_LINES, "431"],
+  [
+    "connection",
+    "time to receive a request head",
+    `${EDGE_REQUEST_HEAD_MS / 1000} seconds`,
+    "the connection is closed, even if bytes still arrive",
+  ],
+  [
+    "connection",
+    "idle time of a management connection",
+    `${IDLE_SECONDS} seconds`,
+    "the connection is closed; a very slow body or reader counts as idle",
+  ],
+]);
 
 export const LIMITS: readonly Limit[] = [
   ...CONTROL_LIMITS,
