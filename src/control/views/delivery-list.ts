@@ -3,29 +3,25 @@ import type { z } from "zod";
 import type { DeliveriesQuery, deliveriesView } from "../../contract/management/webhook.ts";
 import type { Store } from "../../store/store.ts";
 import type { Delivery } from "../../store/webhooks.ts";
-import { readPageToken, writePageToken } from "./page-token.ts";
+import { pageOf, readPageToken } from "./page-token.ts";
 
 export async function listDeliveries(
   store: Store,
   webhookId: string,
   query: DeliveriesQuery,
 ): Promise<z.infer<typeof deliveriesView>> {
-  const ascending = query.orderAsc === "true";
-  // One more than requested shows whether there is another page.
-  const deliveries = await store.webhooks.deliveries({
+  const found = await store.webhooks.deliveries({
     webhookId,
     from: query.start === undefined ? 0 : Date.parse(query.start),
     to: query.end === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(query.end),
     statuses: query.deliveryStatus ?? [],
     eventType: query.eventType,
-    ascending,
+    ascending: query.orderAsc === "true",
     after: query.cursor === undefined ? undefined : readCursor(query.cursor),
     limit: query.limit + 1,
   });
-  const page = deliveries.slice(0, query.limit);
-  const last = page.at(-1);
-  const nextCursor = deliveries.length > query.limit && last !== undefined ? writeCursor(last) : null;
-  return { data: page.map(asDelivery), nextCursor };
+  const { page, nextToken } = pageOf(found, query.limit, ({ eventAt, id }) => `${eventAt}__${id}`);
+  return { data: page.map(asDelivery), nextCursor: nextToken ?? null };
 }
 
 function asDelivery({ id, eventId, eventType, sandboxId, attempts }: Delivery) {
@@ -39,10 +35,6 @@ function asDelivery({ id, eventId, eventType, sandboxId, attempts }: Delivery) {
       ...attempt,
     })),
   };
-}
-
-function writeCursor({ eventAt, id }: Delivery): string {
-  return writePageToken(`${eventAt}__${id}`);
 }
 
 function readCursor(cursor: string): { eventAt: number; id: string } {

@@ -1,14 +1,6 @@
 /**
  * The opaque token of a list (`nextToken`, `cursor`): where the previous page ended, as a line of text in base64url.
- * The format of each list never changes, because clients keep tokens across an update of the server:
- *
- * | List       | Line                                                                       |
- * | ---------- | -------------------------------------------------------------------------- |
- * | sandboxes  | start as ISO time, `__`, sandbox id; then `__asc` if read oldest first     |
- * | snapshots  | creation in milliseconds, space, template id, space, tag                   |
- * | deliveries | time of the event in milliseconds, `__`, delivery id                       |
- * | templates  | creation in milliseconds, space, template id                               |
- * | builds     | `build`, space, number of the build among those of its template            |
+ * The line of each list never changes, because clients keep tokens across an update of the server.
  */
 import { Fault } from "../../contract/fault.ts";
 import { PAGE_TOKEN_MAX_CHARS } from "../../contract/management/limits.ts";
@@ -23,6 +15,14 @@ export function withToken(nextToken: string | undefined): Record<string, string>
 
 export function writePageToken(line: string): string {
   return Buffer.from(line).toString("base64url");
+}
+
+/** Cuts a list that was read with one more entry than `limit`; that entry shows whether another page follows. */
+export function pageOf<T>(found: readonly T[], limit: number, lineOf: (last: T) => string) {
+  const page = found.slice(0, limit);
+  const last = page.at(-1);
+  const hasMore = found.length > limit && last !== undefined;
+  return { page, nextToken: hasMore ? writePageToken(lineOf(last)) : undefined };
 }
 
 /** The groups of `form` in the token's line. An absent optional group is empty. */

@@ -7,7 +7,7 @@ import type { ListedSandboxRow, ListFilter, ListOrder, ListPosition } from "../.
 import type { Store } from "../../store/store.ts";
 import { findForFilter } from "../templates/template-look-up.ts";
 import { type MetadataFilter, matchesMetadata, parseMetadataFilter } from "./metadata-filter.ts";
-import { invalidPageToken, readPageToken, writePageToken } from "./page-token.ts";
+import { invalidPageToken, pageOf, readPageToken } from "./page-token.ts";
 
 /** Rows per batch while a list is filtered by metadata. */
 const SCAN_BATCH_ROWS = 500;
@@ -43,13 +43,11 @@ export async function listPage(
       return { sandboxes: [], nextToken: undefined, totalRunning: filter.running ? 0 : undefined };
     filter.templateId = template.id;
   }
-  // One more than requested shows whether there is another page.
   const found = await take(store, filter, metadata, query.order, after, query.limit + 1);
-  const sandboxes = found.slice(0, query.limit);
-  const last = sandboxes.at(-1);
+  const { page, nextToken } = pageOf(found, query.limit, (last) => positionLine(last, query.order));
   return {
-    sandboxes,
-    nextToken: found.length > query.limit && last ? writePosition(last, query.order) : undefined,
+    sandboxes: page,
+    nextToken,
     totalRunning: filter.running ? await count(store, { ...filter, paused: false }, metadata) : undefined,
   };
 }
@@ -73,47 +71,23 @@ async function take(
   after: ListPosition | undefined,
   limit: number,
 ): Promise<ListedSandboxRow[]> {
+  const batchRows = metadata ? SCAN_BATCH_ROWS : Math.min(limit, PAGE_MAX + 1);
   const taken: ListedSandboxRow[] = [];
-  for await (const sandbox of scan(
-    store,
-    filter,
-    order,
-    after,
-    metadata ? SCAN_BATCH_ROWS : Math.min(limit, PAGE_MAX + 1),
-  )) {
-    if (metadata && !matchesMetadata(sandbox.metadata, metadata)) continue;
-    taken.push(sandbox);
-    if (taken.length >= limit) break;
-  }
-  return taken;
-}
-
-async function count(store: Store, filter: ListFilter, metadata: MetadataFilter | undefined): Promise<number> {
-  if (metadata === undefined) return store.sandboxes.count(filter);
-  let matches = 0;
-  for await (const sandbox of scan(store, filter, "desc", undefined, SCAN_BATCH_ROWS)) {
-    if (matchesMetadata(sandbox.metadata, metadata)) matches++;
-  }
-  return matches;
-}
-
-async function* scan(
-  store: Store,
-  filter: ListFilter,
-  order: ListOrder,
-  after: ListPosition | undefined,
-  batchRows: number,
-): AsyncGenerator<ListedSandboxRow> {
   for (let position = after; ; ) {
     const batch = await store.sandboxes.list(filter, order, position, batchRows);
-    yield* batch;
-    if (batch.length < batchRows) return;
+    taken.push(...(metadata ? batch.filter((sandbox) => matchesMetadata(sandbox.metadata, metadata)) : batch));
+    if (batch.length < batchRows || taken.length >= limit) return taken.slice(0, limit);
     position = batch.at(-1);
   }
 }
 
-export function writePosition({ startedAt, id }: ListPosition, order: ListOrder): string {
-  return writePageToken(`${new Date(startedAt).toISOString()}__${id}${order === "asc" ? "__asc" : ""}`);
+async function count(store: Store, filter: ListFilter, metadata: MetadataFilter | undefined): Promise<number> {
+  if (metadata === undefined) return store.sandboxes.count(filter);
+  return (await take(store, filter, metadata, "desc", undefined, Number.POSITIVE_INFINITY)).length;
+}
+
+export function positionLine({ startedAt, id }: ListPosition, order: ListOrder): string {
+  return `${new Date(startedAt).toISOString()}__${id}${order === "asc" ? "__asc" : ""}`;
 }
 
 export function readPosition(token: string, order: ListOrder): ListPosition {

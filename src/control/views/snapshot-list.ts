@@ -5,7 +5,7 @@ import type { Store } from "../../store/store.ts";
 import type { SnapshotFilter, TaggedSnapshot } from "../../store/templates.ts";
 import { asSnapshot } from "../templates/snapshots.ts";
 import { parseTemplateReference } from "../templates/template-reference.ts";
-import { readPageToken, writePageToken } from "./page-token.ts";
+import { pageOf, readPageToken } from "./page-token.ts";
 
 interface SnapshotPage {
   snapshots: Snapshot[];
@@ -25,17 +25,11 @@ export async function listSnapshots(store: Store, team: Team, query: ListSnapsho
     filter.templateId = template.id;
     filter.tag = tag;
   }
-  // One more than requested shows whether there is another page.
   const found = await store.templates.snapshots(filter, after, query.limit + 1);
-  const shown = found.slice(0, query.limit);
-  const last = shown.at(-1);
+  const { page, nextToken } = pageOf(found, query.limit, (last) => `${last.createdAt} ${last.templateId} ${last.tag}`);
   const snapshots: Snapshot[] = [];
-  for (const { templateId, tag } of shown) snapshots.push(await asSnapshot(store, team, templateId, tag));
-  return { snapshots, nextToken: found.length > query.limit && last ? writeToken(last) : undefined };
-}
-
-function writeToken({ createdAt, templateId, tag }: TaggedSnapshot): string {
-  return writePageToken(`${createdAt} ${templateId} ${tag}`);
+  for (const { templateId, tag } of page) snapshots.push(await asSnapshot(store, team, templateId, tag));
+  return { snapshots, nextToken };
 }
 
 function readToken(token: string): TaggedSnapshot {

@@ -12,7 +12,7 @@ import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { findOwnById } from "../templates/own-template.ts";
-import { readPageToken, writePageToken } from "./page-token.ts";
+import { pageOf, readPageToken } from "./page-token.ts";
 import { asTemplate, withBuilds } from "./template-view.ts";
 
 interface Page<T> {
@@ -51,12 +51,9 @@ export async function pageTemplates(
 ): Promise<Page<Template[]>> {
   refuseOtherTeam(team, query.teamID);
   const after = query.nextToken ? readPosition(query.nextToken) : undefined;
-  // One more than requested shows whether there is another page.
   const found = await store.listedTemplates.page(whose(team, definitions), "desc", after, query.limit + 1);
-  const shown = found.slice(0, query.limit);
-  const last = shown.at(-1)?.template;
-  const nextToken = found.length > query.limit && last ? writePageToken(`${last.createdAt} ${last.id}`) : undefined;
-  return { shown: shown.map((listed) => asTemplate(listed, definitionOf(listed, definitions))), nextToken };
+  const { page, nextToken } = pageOf(found, query.limit, ({ template }) => `${template.createdAt} ${template.id}`);
+  return { shown: page.map((listed) => asTemplate(listed, definitionOf(listed, definitions))), nextToken };
 }
 
 /** With its builds, newest first. */
@@ -71,10 +68,8 @@ export async function readTemplate(
   const listed = await store.listedTemplates.byId(id);
   if (listed === undefined) throw new Fault(404, `template "${id}" was deleted at this moment`);
   const found = await store.builds.ofTemplate(id, before, query.limit + 1);
-  const shown = found.slice(0, query.limit);
-  const last = shown.at(-1);
-  const nextToken = found.length > query.limit && last ? writePageToken(`build ${last.number}`) : undefined;
-  return { shown: withBuilds(listed, shown, definitionOf(listed, definitions)), nextToken };
+  const { page, nextToken } = pageOf(found, query.limit, ({ number }) => `build ${number}`);
+  return { shown: withBuilds(listed, page, definitionOf(listed, definitions)), nextToken };
 }
 
 function whose({ id: teamId }: Team, definitions: readonly BuiltinDefinition[]) {
