@@ -116,12 +116,13 @@ for (const { title, missing, fresh } of bothEngines()) {
         await store.sandboxLogs.add(page("i1", [line(10, "a"), line(10, "b"), odd], { position: "j:3" }));
         await store.sandboxLogs.add(page("i1", [line(20, "c")]));
         await store.sandboxLogs.add(page("i2", [line(15, "another's")]));
-        const { forward, backward } = store.sandboxLogs;
-        expect(messages(await forward("team-1", "i1", 0, 99, 9))).toEqual(["a", "b", odd.message, "c"]);
-        expect(messages(await backward("team-1", "i1", 0, 99, 1))).toEqual(["c"]);
-        expect(messages(await forward("team-1", "i1", 13, 99, 9))).toEqual(["c"]);
-        expect(messages(await backward("team-1", "i1", 0, 19, 9))).toEqual(["a", "b", odd.message]);
-        expect(await forward("team-2", "i1", 0, 99, 9)).toEqual([]);
+        const read = async (from: number, to: number, newestFirst: boolean, limit: number, team = "team-1") =>
+          messages(await store.sandboxLogs.between(team, "i1", { from, to, newestFirst, limit }));
+        expect(await read(0, 99, false, 9)).toEqual(["a", "b", odd.message, "c"]);
+        expect(await read(0, 99, true, 1)).toEqual(["c"]);
+        expect(await read(13, 99, false, 9)).toEqual(["c"]);
+        expect(await read(0, 19, true, 9)).toEqual(["a", "b", odd.message]);
+        expect(await read(0, 99, false, 9, "team-2")).toEqual([]);
       });
 
       test("know how long they are and where they were read up to", async () => {
@@ -142,7 +143,8 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await store.sandboxLogs.removeOldestOfTeam("team-2", 9)).toBe(1);
         expect(await store.sandboxLogs.removeBefore(40, 1)).toBe(1);
         expect(await store.sandboxLogs.removeBefore(40, 9)).toBe(1);
-        expect(messages(await store.sandboxLogs.forward("team-1", "i1", 0, 99, 9))).toEqual(["l4", "l5"]);
+        const all = { from: 0, to: 99, newestFirst: false, limit: 9 };
+        expect(messages(await store.sandboxLogs.between("team-1", "i1", all))).toEqual(["l4", "l5"]);
       });
     });
 

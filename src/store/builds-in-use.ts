@@ -2,7 +2,28 @@
 import { type Build, builds } from "./builds.ts";
 import { integer, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 
+/** The number of retired builds, and their checkpoints. */
+interface Retired {
+  count: number;
+  checkpoints: string[];
+}
+
 export function buildsInUseIn(sql: Statement) {
+  async function retire(superseded: SqlPart, message: string, at: number, limit: number): Promise<Retired> {
+    const reason = JSON.stringify({ message, step: null });
+    const { rows } = await sql`SELECT id, checkpoint FROM builds WHERE ${superseded} LIMIT ${limit}`;
+    const retired: Retired = { count: 0, checkpoints: [] };
+    for (const { id, checkpoint } of rows) {
+      // It may have got a tag or a sandbox between the two statements.
+      const { count } = await sql`UPDATE builds SET status = 'error', reason = ${reason}, checkpoint = NULL,
+          updated_at = ${at} WHERE id = ${text(id)} AND ${superseded}`;
+      const name = textOrNull(checkpoint);
+      if (count === 1 && name !== null) retired.checkpoints.push(name);
+      retired.count += count;
+    }
+    return retired;
+  }
+
   return {
     /** Default builds of templates with a ready pool, oldest first. */
     async keptReady(): Promise<{ build: Build; isBuiltIn: boolean; count: number }[]> {
@@ -32,51 +53,22 @@ export function buildsInUseIn(sql: Statement) {
       return rows.length > 0;
     },
 
-    /**
-     * Retires at most `limit` snapshots that have had no tag since `before`, so that nothing starts from them, and
-     * returns their checkpoints.
-     */
-    async retireSnapshots(before: number, at: number, limit: number): Promise<string[]> {
-      const reason = JSON.stringify({ message: "a newer snapshot has taken its tag", step: null });
-      const { rows } = await sql`SELECT id, checkpoint FROM builds
-        WHERE status = 'ready' AND source_sandbox IS NOT NULL AND updated_at < ${before}
-          AND NOT EXISTS (SELECT 1 FROM template_tags WHERE template_tags.build_id = builds.id) LIMIT ${limit}`;
-      const retired: string[] = [];
-      for (const { id, checkpoint } of rows) {
-        // A tag may have been assigned between the two statements.
-        const { count } = await sql`UPDATE builds SET status = 'error', reason = ${reason}, checkpoint = NULL,
-            updated_at = ${at} WHERE id = ${text(id)} AND status = 'ready'
-            AND NOT EXISTS (SELECT 1 FROM template_tags WHERE template_tags.build_id = builds.id)`;
-        const name = textOrNull(checkpoint);
-        if (count === 1 && name !== null) retired.push(name);
-      }
-      return retired;
+    /** Retires at most `limit` snapshots that have had no tag since `before`, so that nothing starts from them. */
+    retireSnapshots(before: number, at: number, limit: number): Promise<Retired> {
+      const superseded = sqlPart`status = 'ready' AND source_sandbox IS NOT NULL AND updated_at < ${before}
+        AND NOT EXISTS (SELECT 1 FROM template_tags WHERE template_tags.build_id = builds.id)`;
+      return retire(superseded, "a newer snapshot has taken its tag", at, limit);
     },
 
-    /**
-     * Retires builds of built-in templates that have not been the default since `before` and have no sandboxes. Returns
-     * their number and checkpoints.
-     */
-    async retireBuiltins(before: number, at: number): Promise<{ count: number; checkpoints: string[] }> {
-      const reason = JSON.stringify({ message: "a newer version has taken its place", step: null });
+    /** Retires at most `limit` builds of built-in templates, not the default since `before` and without sandboxes. */
+    retireBuiltins(before: number, at: number, limit: number): Promise<Retired> {
       const superseded = sqlPart`status = 'ready' AND source_sandbox IS NULL AND updated_at < ${before}
         AND EXISTS (SELECT 1 FROM templates WHERE templates.id = builds.template_id AND templates.team_id IS NULL)
         AND EXISTS (SELECT 1 FROM template_tags JOIN builds AS current ON current.id = template_tags.build_id
           WHERE template_tags.template_id = builds.template_id AND template_tags.tag = 'default'
             AND current.status = 'ready' AND current.id <> builds.id)
         AND NOT EXISTS (SELECT 1 FROM sandboxes WHERE sandboxes.build_id = builds.id)`;
-      const { rows } = await sql`SELECT id, checkpoint FROM builds WHERE ${superseded}`;
-      const checkpoints: string[] = [];
-      let retired = 0;
-      for (const { id, checkpoint } of rows) {
-        // It may have become the default, or got a sandbox, between the two statements.
-        const { count } = await sql`UPDATE builds SET status = 'error', reason = ${reason}, checkpoint = NULL,
-            updated_at = ${at} WHERE id = ${text(id)} AND ${superseded}`;
-        const name = textOrNull(checkpoint);
-        if (count === 1 && name !== null) checkpoints.push(name);
-        retired += count;
-      }
-      return { count: retired, checkpoints };
+      return retire(superseded, "a newer version has taken its place", at, limit);
     },
 
     async checkpointsOf(templateId: string): Promise<string[]> {

@@ -178,7 +178,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       await add("newer", {});
       const ending = aSandbox("i1", { buildId: "b2", state: "killing" });
       await store.sandboxes.add(ending);
-      const retired = (before: number) => store.buildsInUse.retireBuiltins(before, LATER);
+      const retired = (before: number) => store.buildsInUse.retireBuiltins(before, LATER, 5);
       expect(await retired(NOW)).toEqual({ count: 0, checkpoints: [] });
       expect(await retired(NOW + 1)).toEqual({ count: 1, checkpoints: ["c1"] });
       expect(await store.buildsInUse.images()).toEqual(["base", "base-2", "base-3"]);
@@ -319,7 +319,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       await add("b1", { tags: ["default", "v1"], checkpoint: "c1", sourceSandbox: "i1" });
       await add("b2", { tags: ["default"], checkpoint: "c2", sourceSandbox: "i1", createdAt: NOW + 10 });
       await add("built", { tags: [], checkpoint: "c3" });
-      const retire = (before: number) => store.buildsInUse.retireSnapshots(before, LATER, 5);
+      const retire = async (before: number) => (await store.buildsInUse.retireSnapshots(before, LATER, 5)).checkpoints;
       expect(await retire(NOW + 100)).toEqual([]);
       await store.builds.untag(T, "v1", NOW + 20);
       expect(await retire(NOW + 20)).toEqual([]);

@@ -1,6 +1,6 @@
 /** Logs of sandboxes, in pages: one row holds the lines of a short time. They outlive their sandbox. */
 import type { LogLine } from "../contract/sandbox-log.ts";
-import { integer, integerOrNull, type Row, type Statement, text } from "./engine.ts";
+import { integer, integerOrNull, type Statement, sqlPart, text } from "./engine.ts";
 
 export interface LogPage {
   sandboxId: string;
@@ -42,20 +42,17 @@ export function sandboxLogsIn(sql: Statement) {
       return rows[0] && text(rows[0].position);
     },
 
-    /** Pages with lines from `from` to `to`, both inclusive, earliest first. */
-    async forward(teamId: string, sandboxId: string, from: number, to: number, limit: number): Promise<LogLine[][]> {
+    /** Pages with lines from `from` to `to`, both inclusive, earliest first or latest first. */
+    async between(
+      teamId: string,
+      sandboxId: string,
+      { from, to, newestFirst, limit }: { from: number; to: number; newestFirst: boolean; limit: number },
+    ): Promise<LogLine[][]> {
+      const order = newestFirst ? sqlPart`first_at DESC` : sqlPart`first_at ASC`;
       const { rows } = await sql`SELECT lines FROM log_pages
         WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND last_at >= ${from} AND first_at <= ${to}
-        ORDER BY first_at ASC LIMIT ${limit}`;
-      return rows.map(readLines);
-    },
-
-    /** As `forward`, latest first. */
-    async backward(teamId: string, sandboxId: string, from: number, to: number, limit: number): Promise<LogLine[][]> {
-      const { rows } = await sql`SELECT lines FROM log_pages
-        WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND last_at >= ${from} AND first_at <= ${to}
-        ORDER BY first_at DESC LIMIT ${limit}`;
-      return rows.map(readLines);
+        ORDER BY ${order} LIMIT ${limit}`;
+      return rows.map((row) => JSON.parse(text(row.lines)));
     },
 
     /** Removes the oldest page of a sandbox and returns its size. */
@@ -85,8 +82,4 @@ export function sandboxLogsIn(sql: Statement) {
       return count;
     },
   };
-}
-
-function readLines(row: Row): LogLine[] {
-  return JSON.parse(text(row.lines));
 }

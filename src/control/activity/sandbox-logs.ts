@@ -119,11 +119,9 @@ export class SandboxLogs {
     const found: LogLine[] = [];
     let { from, to } = query;
     while (found.length < query.limit && from <= to) {
-      const { teamId, sandboxId } = query;
-      const logs = this.services.store.sandboxLogs;
-      const pages = query.newestFirst
-        ? await logs.backward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ)
-        : await logs.forward(teamId, sandboxId, from, to, LOG_PAGES_PER_READ);
+      const { teamId, sandboxId, newestFirst } = query;
+      const part = { from, to, newestFirst, limit: LOG_PAGES_PER_READ };
+      const pages = await this.services.store.sandboxLogs.between(teamId, sandboxId, part);
       for (const page of pages) {
         const lines = page.filter(wanted);
         found.push(...(query.newestFirst ? lines.reverse() : lines));

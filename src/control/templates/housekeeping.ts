@@ -11,9 +11,10 @@ import type { Store } from "../../store/store.ts";
 
 /** Interval between rounds. */
 export const HOUSEKEEPING_EVERY_MS = 60_000;
+/** Maximum snapshots, and builds of built-in templates, that one round removes. */
+const PER_ROUND = 100;
 /** How long a snapshot whose tag a newer one has taken stays usable by its build id. */
 export const SUPERSEDED_SNAPSHOT_KEPT_MS = 86_400_000;
-const SUPERSEDED_SNAPSHOTS_PER_ROUND = 100;
 /** How long a build of an earlier version of a built-in template stays usable by its version. */
 export const SUPERSEDED_BUILTIN_KEPT_MS = 86_400_000;
 
@@ -67,31 +68,20 @@ export class Housekeeping {
   }
 
   async #round(): Promise<void> {
-    const { store, host, imagesInHand } = this.services;
+    const { store, host, clock, log, discard, imagesInHand } = this.services;
     await this.services.endAbandonedBuilds();
-    await this.#retireSnapshots();
-    await this.#retireBuiltins();
+    const now = clock.now();
+    const snapshots = await store.buildsInUse.retireSnapshots(now - SUPERSEDED_SNAPSHOT_KEPT_MS, now, PER_ROUND);
+    if (snapshots.count > 0)
+      log.write({ level: "info", event: "superseded snapshots removed", count: snapshots.count });
+    discard(snapshots.checkpoints);
+    const builtins = await store.buildsInUse.retireBuiltins(now - SUPERSEDED_BUILTIN_KEPT_MS, now, PER_ROUND);
+    const event = "builds of earlier versions of built-in templates removed";
+    if (builtins.count > 0) log.write({ level: "info", event, count: builtins.count });
+    discard(builtins.checkpoints);
+    // There may be more.
+    if (snapshots.count === PER_ROUND) this.#isWanted = true;
     const named = await store.buildsInUse.images();
     await host.collectImages([...new Set([...named, ...imagesInHand()])]);
-  }
-
-  async #retireBuiltins(): Promise<void> {
-    const { store, clock, log, discard } = this.services;
-    const now = clock.now();
-    const { count, checkpoints } = await store.buildsInUse.retireBuiltins(now - SUPERSEDED_BUILTIN_KEPT_MS, now);
-    if (count === 0) return;
-    log.write({ level: "info", event: "builds of earlier versions of built-in templates removed", count });
-    discard(checkpoints);
-  }
-
-  async #retireSnapshots(): Promise<void> {
-    const { store, clock, log, discard } = this.services;
-    const before = clock.now() - SUPERSEDED_SNAPSHOT_KEPT_MS;
-    const retired = await store.buildsInUse.retireSnapshots(before, clock.now(), SUPERSEDED_SNAPSHOTS_PER_ROUND);
-    if (retired.length === 0) return;
-    log.write({ level: "info", event: "superseded snapshots removed", count: retired.length });
-    discard(retired);
-    // There may be more.
-    if (retired.length === SUPERSEDED_SNAPSHOTS_PER_ROUND) this.#isWanted = true;
   }
 }
