@@ -5,7 +5,6 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { SandboxKind } from "../contract/internal/host.ts";
-import type { FinishedBuild } from "../store/builds.ts";
 import type { Store, Tables } from "../store/store.ts";
 import { GLOBAL_NAMESPACE } from "../store/templates.ts";
 import type { Ids } from "./access/ids.ts";
@@ -92,16 +91,16 @@ async function ensureTemplate({ store, ids, clock }: Seeding, builtin: BuiltinTe
   const { id, buildId, alias, ...resources } = builtin;
   const now = clock.now();
   const known = await store.templates.byAlias(GLOBAL_NAMESPACE, alias);
-  if (known !== undefined) {
-    const build = await store.builds.tagged(known.id, DEFAULT_TAG);
-    if (build && isSame(kindOf(build), { templateId: known.id, ...resources })) return;
-    // Paused sandboxes of the previous build resume with that build.
-    await store.builds.addFinished(builtinBuild(ids.uuid(), known.id, resources, now));
-    return;
+  const templateId = known?.id ?? id;
+  const current = known && (await store.builds.tagged(templateId, DEFAULT_TAG));
+  if (current && isSame(kindOf(current), { templateId, ...resources })) return;
+  if (known === undefined) {
+    await store.templates.add({ id, teamId: null, public: true, createdAt: now, createdBy: userId });
+    await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
   }
-  await addTemplate(store, id, userId, { now, keptReady: 0 });
-  await store.templates.addAlias(GLOBAL_NAMESPACE, alias, id);
-  await store.builds.addFinished(builtinBuild(buildId, id, resources, now));
+  // Paused sandboxes of the previous build resume with that build.
+  const fresh = { id: known === undefined ? buildId : ids.uuid(), templateId, createdAt: now };
+  await store.builds.addFinished({ ...resources, ...fresh, generation: 0, tags: [DEFAULT_TAG] });
 }
 
 /**
@@ -115,7 +114,8 @@ async function ensureDefined(
 ): Promise<void> {
   const now = clock.now();
   if ((await store.templates.everById(id)) === undefined) {
-    await addTemplate(store, id, userId, { now, keptReady: DEFINED_READY });
+    const shared = { teamId: null, public: true, keptReady: DEFINED_READY };
+    await store.templates.add({ ...shared, id, createdAt: now, createdBy: userId });
     await store.templates.addAlias(GLOBAL_NAMESPACE, name, id);
   }
   for (const { id: build, image } of await store.builds.readyOf(id)) {
@@ -123,54 +123,7 @@ async function ensureDefined(
   }
 }
 
-async function addTemplate(
-  { templates }: Tables,
-  id: string,
-  userId: string,
-  { now, keptReady }: { now: number; keptReady: number },
-): Promise<void> {
-  await templates.add({
-    id,
-    teamId: null,
-    public: true,
-    keptReady,
-    wall: null,
-    createdAt: now,
-    updatedAt: now,
-    createdBy: userId,
-    spawnCount: 0,
-    lastSpawnedAt: null,
-    buildCount: 0,
-  });
-}
-
 /** Compares all but the isolation runtime, which the operator sets separately. */
 function isSame({ wall: _, ...kind }: SandboxKind, wanted: SandboxKind): boolean {
   return Bun.deepEquals(kind, wanted);
-}
-
-function builtinBuild(
-  id: string,
-  templateId: string,
-  resources: Omit<SandboxKind, "templateId">,
-  createdAt: number,
-): FinishedBuild {
-  const { image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir } = resources;
-  return {
-    id,
-    templateId,
-    generation: 0,
-    tags: [DEFAULT_TAG],
-    cpuCount,
-    memoryMB,
-    diskSizeMB,
-    image,
-    defaultUser,
-    defaultWorkdir,
-    envVars: {},
-    guestVersion: null,
-    checkpoint: null,
-    sourceSandbox: null,
-    createdAt,
-  };
 }

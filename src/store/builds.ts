@@ -78,9 +78,8 @@ export type BuildResult = Pick<
 
 /** A build that is ready at once, as for built-in templates and snapshots. */
 export type FinishedBuild = BuildWanted &
-  BuildResult &
-  Pick<Build, "sourceSandbox"> &
-  Partial<Pick<Build, "volumeMounts" | "wall">>;
+  Pick<Build, "image" | "defaultUser" | "defaultWorkdir"> &
+  Partial<BuildResult & Pick<Build, "sourceSandbox" | "volumeMounts" | "wall">>;
 
 const tags = new Table({ tag: TEXT, buildId: TEXT, createdAt: INTEGER });
 type Tag = Stored<typeof tags>;

@@ -30,6 +30,7 @@ export const templates = new Table({
 });
 
 export type Template = Stored<typeof templates>;
+type NewTemplate = Pick<Template, "id" | "teamId" | "createdAt" | "createdBy"> & Partial<Template>;
 
 /** A template with a summary of its names and builds. */
 export interface TemplateOverview extends Template {
@@ -56,8 +57,13 @@ export function templatesIn(sql: Statement) {
   const { first, all } = templates.over(sql);
   const taggedRows = taggedSnapshots.over(sql);
   return {
-    async add(template: Template): Promise<void> {
+    /** Private, without sandboxes in the ready pool and without builds, unless given. */
+    async add(given: NewTemplate): Promise<Template> {
+      const counts = { spawnCount: 0, lastSpawnedAt: null, buildCount: 0 };
+      const blank = { public: false, keptReady: 0, wall: null, updatedAt: given.createdAt };
+      const template = { ...blank, ...counts, ...given };
       await sql`INSERT INTO templates ${templates.values(template)}`;
+      return template;
     },
 
     async byId(id: string): Promise<Template | undefined> {

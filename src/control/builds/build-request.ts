@@ -79,20 +79,8 @@ async function templateFor(
   if (request.templateId !== undefined) return renamed(tables, team, request.templateId, alias);
   const known = alias === undefined ? undefined : await tables.templates.byAlias(team.slug, alias);
   if (known !== undefined) return known;
-  const template: Template = {
-    id: fresh.templateId,
-    teamId: team.id,
-    public: false,
-    keptReady: 0,
-    wall: null,
-    createdAt: fresh.now,
-    updatedAt: fresh.now,
-    createdBy: request.userId,
-    spawnCount: 0,
-    lastSpawnedAt: null,
-    buildCount: 0,
-  };
-  await tables.templates.add(template);
+  const made = { id: fresh.templateId, teamId: team.id, createdAt: fresh.now, createdBy: request.userId };
+  const template = await tables.templates.add(made);
   if (alias !== undefined) await name(tables, team, alias, template.id);
   return template;
 }

@@ -85,12 +85,8 @@ interface NewSnapshot {
 function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): Promise<Snapshot> {
   const { name, checkpoint, buildId, now } = made;
   return store.transaction(async (tables) => {
-    const { image, cpuCount, memoryMB, diskSizeMB, defaultUser, defaultWorkdir, ...kind } = await kindOfSandbox(
-      tables,
-      sandbox,
-    );
     // Memory can only be restored by the same isolation runtime.
-    const wall = kind.wall ?? null;
+    const { wall = null, ...kind } = await kindOfSandbox(tables, sandbox);
     const templateId = await templateFor(tables, team, made, wall);
     const tag = name?.tag ?? DEFAULT_TAG;
     await demandVolumes(tables, team.id, sandbox.volumeMounts);
@@ -98,18 +94,12 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
       throw new Fault(409, `a snapshot with volumes cannot be part of template "${templateId}", which is public`);
     }
     const added = await tables.builds.addFinished({
+      ...kind,
       id: buildId,
       templateId,
       generation: 0,
       tags: [tag],
-      cpuCount,
-      memoryMB,
-      diskSizeMB,
-      image,
-      defaultUser,
-      defaultWorkdir,
       envVars: sandbox.envVars,
-      guestVersion: null,
       checkpoint,
       sourceSandbox: sandbox.id,
       volumeMounts: sandbox.volumeMounts,
@@ -136,19 +126,7 @@ async function templateFor(tables: Tables, team: Team, made: NewSnapshot, wall: 
   const { name, templateId, now } = made;
   const known = name && (await tables.templates.byAlias(team.slug, name.alias));
   if (known !== undefined) return known.id;
-  await tables.templates.add({
-    id: templateId,
-    teamId: team.id,
-    public: false,
-    keptReady: 0,
-    wall,
-    createdAt: now,
-    updatedAt: now,
-    createdBy: made.createdBy,
-    spawnCount: 0,
-    lastSpawnedAt: null,
-    buildCount: 0,
-  });
+  await tables.templates.add({ id: templateId, teamId: team.id, wall, createdAt: now, createdBy: made.createdBy });
   if (name !== undefined && !(await tables.templates.addAlias(team.slug, name.alias, templateId))) {
     throw new Fault(409, `"${name.alias}" was given to another template at the same moment; try again`);
   }

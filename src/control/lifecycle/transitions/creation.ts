@@ -99,8 +99,8 @@ async function make(
 ): Promise<Sandbox> {
   const { reachability, clock, ids, log, listener } = core;
   const createdAt = clock.now();
-  const tokens = origin.secure ? [ids.runtimeToken()] : [];
-  const { envVars, allowInternetAccess, network, volumeMounts } = origin;
+  const tokens = origin.secure ? [ids.sandboxToken()] : [];
+  const { envVars, volumeMounts } = origin;
   await demandVolumes(core.store, origin.teamId, volumeMounts);
   const { id, mismatch } = await place(core, {
     kind,
@@ -118,11 +118,8 @@ async function make(
   // The timeout begins when the sandbox is up, however long the start took.
   const startedAt = clock.now();
   const sandbox: Sandbox = {
+    ...origin,
     id,
-    teamId: origin.teamId,
-    templateId: origin.templateId,
-    buildId: origin.buildId,
-    alias: origin.alias,
     state: "running",
     executionId: ids.uuid(),
     createdAt,
@@ -133,20 +130,9 @@ async function make(
     checkpointMemory: false,
     killWanted: false,
     pauseFailures: 0,
-    timeoutSeconds: origin.timeoutSeconds,
-    autoPause: origin.autoPause,
-    autoPauseMemory: origin.autoPauseMemory,
-    autoResume: origin.autoResume,
-    metadata: origin.metadata,
-    envVars,
-    secure: origin.secure,
     tokens,
-    allowInternetAccess,
-    network,
-    trafficToken: network.allowPublicTraffic === false ? ids.trafficToken() : null,
+    trafficToken: origin.network.allowPublicTraffic === false ? ids.sandboxToken() : null,
     egressUnsettled: false,
-    mcp: origin.mcp,
-    volumeMounts,
     cpuCount: kind.cpuCount,
     memoryMB: kind.memoryMB,
     diskSizeMB: kind.diskSizeMB,

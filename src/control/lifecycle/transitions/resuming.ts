@@ -82,7 +82,7 @@ export class Resuming {
     const begun = await this.core.begin(paused.id, begin, { state: "resuming", executionId });
     if (begun === undefined) return undefined;
     const checkpoint = begun.checkpoint ?? "";
-    const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.runtimeToken()] : begun.tokens;
+    const tokens = begun.secure && options.mintToken ? [...begun.tokens, ids.sandboxToken()] : begun.tokens;
     const accessTokens = tokens.slice(-ACCESS_TOKENS_KEPT);
     try {
       const request: ResumeSandbox = {
