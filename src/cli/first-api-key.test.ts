@@ -5,7 +5,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { createIds } from "../control/access/ids.ts";
-import { createApiKey, listApiKeys, revokeApiKey } from "../control/access/keys.ts";
+import { createApiKey, revokeApiKey } from "../control/access/keys.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { newDatabaseFolder } from "../store/testing/database-folder.ts";
@@ -31,7 +31,7 @@ async function start(): Promise<{ teamId: string; shown: string | undefined }> {
 }
 
 async function revokeAll(teamId: string): Promise<void> {
-  for (const { id } of await listApiKeys({ store }, teamId)) await revokeApiKey({ store }, teamId, id);
+  for (const { id } of await store.keys.apiKeysOf(teamId)) await revokeApiKey({ store }, teamId, id);
 }
 
 test("it is the same at every start, for root alone", async () => {

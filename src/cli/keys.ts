@@ -6,8 +6,6 @@ import { createIds } from "../control/access/ids.ts";
 import {
   createAccessToken,
   createApiKey,
-  listAccessTokens,
-  listApiKeys,
   maskedAccessToken,
   maskedApiKey,
   revokeAccessToken,
@@ -44,7 +42,7 @@ export function listKeys(config: Config): Promise<number> {
 /** A key or a token: `sandlot keys list` shows both. */
 export function revokeKey(config: Config, id: string): Promise<number> {
   return withOwner(config, async (store, { teamId, userId }) => {
-    const isToken = (await listAccessTokens({ store }, userId)).some((token) => token.id === id);
+    const isToken = (await store.keys.accessTokensOf(userId)).some((token) => token.id === id);
     await (isToken ? revokeAccessToken({ store }, userId, id) : revokeApiKey({ store }, teamId, id));
     return [`revoked ${id}`];
   });
@@ -63,11 +61,11 @@ function withOwner(config: Config, work: (store: Store, owner: Owner) => Promise
 
 /** API keys of the team, then access tokens of the operator. */
 async function listed(store: Store, { teamId, userId }: Owner): Promise<string[]> {
-  const keyLines = (await listApiKeys({ store }, teamId)).map((key) => {
+  const keyLines = (await store.keys.apiKeysOf(teamId)).map((key) => {
     const used = key.lastUsedAt === null ? "never used" : `used ${iso(key.lastUsedAt)}`;
     return `${key.id}  ${maskedApiKey(key)}  ${iso(key.createdAt)}  ${used}  ${key.name}`;
   });
-  const tokenLines = (await listAccessTokens({ store }, userId)).map(
+  const tokenLines = (await store.keys.accessTokensOf(userId)).map(
     (token) => `${token.id}  ${maskedAccessToken(token)}  ${iso(token.createdAt)}  ${token.name}`,
   );
   return [...keyLines, ...tokenLines];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runtime-name.ts";
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
-import { setKeptReady, setRuntime, listTemplates as storedTemplates } from "../control/templates/operator-templates.ts";
+import { setKeptReady, setRuntime } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../images/disk/stored-bytes.ts";
 import { type PoolReport, poolMetrics, readPoolReport } from "../sandbox/pool/pool-report.ts";
 import { templateVersion } from "../setup/template-image.ts";
@@ -68,7 +68,7 @@ function enterMounts(config: Config): void {
 async function listed(store: Store, { dataFolder, definitions }: Config): Promise<string[]> {
   const stored = await storedBytes(dataFolder);
   const pool = readPoolReport(new DataFolder(dataFolder));
-  const all = await storedTemplates(store);
+  const all = await store.templates.overview();
   const lines = all.map((template) => {
     const definition = definitions.find(({ id }) => id === template.id);
     const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];

@@ -81,15 +81,7 @@ export class Ipv4Ranges {
   has(address: string): boolean {
     if (!isIpv4(address)) return false;
     const wanted = numberOf(address);
-    let low = 0;
-    let high = this.#spans.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#spans[middle]?.last ?? 0) < wanted) low = middle + 1;
-      else high = middle;
-    }
-    const span = this.#spans[low];
-    return span !== undefined && span.first <= wanted;
+    return this.#spans.some(({ first, last }) => first <= wanted && wanted <= last);
   }
 }
 

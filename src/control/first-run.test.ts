@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { SandboxKind } from "../contract/internal/host.ts";
-import { listApiKeys, revokeApiKey } from "./access/keys.ts";
+import { revokeApiKey } from "./access/keys.ts";
 import { ensureFirstRun } from "./first-run.ts";
 import { kindOf } from "./templates/template-look-up.ts";
 import { BUILTINS_READY, baseTemplate, ControlFixture } from "./testing/control-fixture.ts";
@@ -25,7 +25,7 @@ describe("the first run", () => {
     expect(await f.store.templates.byAlias("", "base")).toMatchObject({ public: true, teamId: null, buildCount: 1 });
     const again = await ensureFirstRun(f, [baseTemplate]);
     expect(again).toEqual({ ...f.firstRun, firstApiKey: undefined });
-    expect(await listApiKeys(f, f.firstRun.teamId)).toHaveLength(1);
+    expect(await f.store.keys.apiKeysOf(f.firstRun.teamId)).toHaveLength(1);
   });
 
   test("keeps the template's id when its resources change, and tells the host the new ones", async () => {
@@ -43,7 +43,7 @@ describe("the first run", () => {
   });
 
   test("makes a key again when the team has none left", async () => {
-    const [key] = await listApiKeys(f, f.firstRun.teamId);
+    const [key] = await f.store.keys.apiKeysOf(f.firstRun.teamId);
     await revokeApiKey(f, f.firstRun.teamId, key?.id ?? "");
     expect((await ensureFirstRun(f, [baseTemplate])).firstApiKey).toMatch(/^e2b_/);
   });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { routes } from "../routes/routes.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
-import { createAccessToken, createApiKey, listApiKeys, maskedApiKey, revokeApiKey } from "./keys.ts";
+import { createAccessToken, createApiKey, maskedApiKey, revokeApiKey } from "./keys.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {
@@ -56,7 +56,7 @@ describe("an API key", () => {
     await f.call("GET", "/sandboxes");
     await f.advance(59_999);
     await f.call("GET", "/sandboxes");
-    const [key] = await listApiKeys(f, f.firstRun.teamId);
+    const [key] = await f.store.keys.apiKeysOf(f.firstRun.teamId);
     expect(key).toMatchObject({
       name: "first key",
       createdBy: f.firstRun.userId,
@@ -67,7 +67,7 @@ describe("an API key", () => {
     expect(JSON.stringify(key)).not.toContain(f.apiKey.slice(4));
     await f.advance(1);
     await f.call("GET", "/sandboxes");
-    expect((await listApiKeys(f, f.firstRun.teamId))[0]?.lastUsedAt).toBe(NOW + 65_000);
+    expect((await f.store.keys.apiKeysOf(f.firstRun.teamId))[0]?.lastUsedAt).toBe(NOW + 65_000);
   });
 });
 

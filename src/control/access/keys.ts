@@ -8,7 +8,7 @@ import { Fault } from "../../contract/fault.ts";
 import { keyName } from "../../contract/management/api-key.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, UUID } from "../../contract/management/identifiers.ts";
 import { KEY_NAME_MAX_CHARS } from "../../contract/management/limits.ts";
-import type { AccessToken, ApiKey, ListedApiKey, Mask } from "../../store/keys.ts";
+import type { AccessToken, ApiKey, Mask } from "../../store/keys.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
@@ -70,10 +70,6 @@ export async function createApiKeyIn(
   return { secret, key };
 }
 
-export function listApiKeys({ store }: { store: Tables }, teamId: string): Promise<ListedApiKey[]> {
-  return store.keys.apiKeysOf(teamId);
-}
-
 /** Whether this secret is a key of any team. */
 export async function isApiKey({ store }: { store: Tables }, secret: string): Promise<boolean> {
   const hash = secret.startsWith(API_KEY_PREFIX) ? hashOf(secret, API_KEY_PREFIX) : undefined;
@@ -119,10 +115,6 @@ export function createAccessToken(
     await keys.addAccessToken(token);
     return { secret, token };
   });
-}
-
-export function listAccessTokens({ store }: { store: Tables }, userId: string): Promise<AccessToken[]> {
-  return store.keys.accessTokensOf(userId);
 }
 
 /** Takes effect with the next request, even for the token that authenticates this call. */

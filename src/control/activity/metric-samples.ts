@@ -149,16 +149,9 @@ export class MetricSamples {
     const at = this.services.clock.now();
     for (const facts of newcomers) {
       const cpuUsedMs = times[facts.id];
-      const before = this.#measured.get(facts.id);
       if (cpuUsedMs === undefined) continue;
-      const block = before?.block;
-      this.#measured.set(facts.id, {
-        facts,
-        cpuUsedMs,
-        at,
-        block,
-        isWritten: before?.isWritten ?? true,
-      });
+      const { block, isWritten } = this.#measured.get(facts.id) ?? { block: undefined, isWritten: true };
+      this.#measured.set(facts.id, { facts, cpuUsedMs, at, block, isWritten });
     }
   }
 

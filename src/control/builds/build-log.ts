@@ -11,7 +11,8 @@ export class BuildLog {
   readonly #turns = new OneAtATime();
   #pending: BuildLogEntry[] = [];
   #heardBytes = 0;
-  #last: BuildLogEntry | undefined;
+  /** The last entry. */
+  last: BuildLogEntry | undefined;
   #isFull = false;
 
   constructor(
@@ -20,14 +21,9 @@ export class BuildLog {
     private readonly maxBytes: number,
   ) {}
 
-  /** The last entry. */
-  get last(): BuildLogEntry | undefined {
-    return this.#last;
-  }
-
   /** At most one whole log waits for the store. */
   add(entries: readonly BuildLogEntry[]): void {
-    this.#last = entries.at(-1) ?? this.#last;
+    this.last = entries.at(-1) ?? this.last;
     for (const entry of entries) {
       if (this.#heardBytes > this.maxBytes) return;
       this.#heardBytes += Buffer.byteLength(entry.message);

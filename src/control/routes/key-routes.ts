@@ -15,7 +15,6 @@ import type { AccessToken, ListedApiKey, Mask } from "../../store/keys.ts";
 import {
   createAccessToken,
   createApiKey,
-  listApiKeys,
   refuseBlocked,
   renameApiKey,
   revokeAccessToken,
@@ -30,7 +29,7 @@ export const keyRoutes: readonly Route[] = [
     success: [{ status: 200, description: "All of the team", schema: z.array(apiKeyView) }],
     errors: [403],
     async handle({ caller: { team } }, services) {
-      return { body: (await listApiKeys(services, team.id)).map(asApiKey) };
+      return { body: (await services.store.keys.apiKeysOf(team.id)).map(asApiKey) };
     },
   }),
   route("POST /api-keys", {

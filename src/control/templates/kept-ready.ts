@@ -23,8 +23,6 @@ interface ReadyServices {
 }
 
 export class ReadyOrders {
-  /** For each built-in template. */
-  readonly #builtinCount: number;
   /** Built-in templates that are built on demand; each has its own number. */
   readonly #defined: ReadonlySet<string>;
   readonly #turns = new OneAtATime();
@@ -36,10 +34,10 @@ export class ReadyOrders {
 
   constructor(
     private readonly services: ReadyServices,
-    builtinCount: number,
+    /** For each built-in template. */
+    private readonly builtinCount: number,
     definitions: readonly BuiltinDefinition[],
   ) {
-    this.#builtinCount = builtinCount;
     this.#defined = new Set(definitions.map(({ id }) => id));
   }
 
@@ -64,7 +62,7 @@ export class ReadyOrders {
    * A built-in template that is built on demand has its own number, unless the server's setting for built-ins is zero.
    */
   #countOf(templateId: string, own: number): number {
-    return this.#builtinCount > 0 && this.#defined.has(templateId) ? own : this.#builtinCount;
+    return this.builtinCount > 0 && this.#defined.has(templateId) ? own : this.builtinCount;
   }
 
   async #tell(): Promise<void> {

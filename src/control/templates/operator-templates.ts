@@ -1,13 +1,9 @@
-/** Lists and changes templates of all teams, for the operator's commands. */
+/** Changes templates of all teams, for the operator's commands. */
 import { Fault } from "../../contract/fault.ts";
 import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template, type TemplateOverview } from "../../store/templates.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
-
-export function listTemplates(store: Store): Promise<TemplateOverview[]> {
-  return store.templates.overview();
-}
 
 /**
  * Sets how many sandboxes of a template's default build are in the ready pool. The template is a team's, or one of the

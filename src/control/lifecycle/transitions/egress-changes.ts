@@ -5,6 +5,7 @@
  * of one sandbox run one after the other, so the last change confirmed to a client holds.
  */
 
+import { Counter } from "../../../base/counter.ts";
 import { described } from "../../../base/log.ts";
 import { OneAtATimeByKey } from "../../../base/one-at-a-time.ts";
 import { RetryQueue } from "../../../base/retry-queue.ts";
@@ -32,7 +33,7 @@ export interface EgressChange {
 
 export class EgressChanges {
   readonly #turns = new OneAtATimeByKey();
-  readonly #waiting = new Map<string, number>();
+  readonly #waiting = new Counter(EGRESS_CHANGES_WAITING_MAX);
   readonly #repairs: RetryQueue<string>;
   /** Sandboxes whose rules the host gets again even if their rows are not marked. */
   readonly #toRenew = new Set<string>();
@@ -57,15 +58,11 @@ export class EgressChanges {
   /** Resolves when the new rules hold. Undefined: the sandbox no longer runs, so look again. */
   async apply(sandbox: Sandbox, change: EgressChange): Promise<Sandbox | undefined> {
     const { id } = sandbox;
-    const waiting = this.#waiting.get(id) ?? 0;
-    if (waiting >= EGRESS_CHANGES_WAITING_MAX) throw tooMany(id);
-    this.#waiting.set(id, waiting + 1);
+    if (!this.#waiting.add(id)) throw tooMany(id);
     try {
       return await this.#turns.run(id, () => this.#apply(sandbox, change));
     } finally {
-      const left = (this.#waiting.get(id) ?? 1) - 1;
-      if (left === 0) this.#waiting.delete(id);
-      else this.#waiting.set(id, left);
+      this.#waiting.remove(id);
     }
   }
 
