@@ -8,7 +8,6 @@ import { Background } from "../base/background.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../base/log.ts";
 import type { Blobs } from "../blobs/blobs.ts";
-import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
 import type { Host } from "../contract/internal/host.ts";
 import type { VolumeContent } from "../contract/internal/volume-content.ts";
@@ -25,7 +24,6 @@ import { BuiltinBuilds } from "./builds/builtin-builds.ts";
 import { Uploads } from "./builds/uploads.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
-import { bothListeners, type LifecycleListener } from "./lifecycle/lifecycle-listener.ts";
 import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
 import { routes } from "./routes/routes.ts";
@@ -62,62 +60,44 @@ interface ControlServices {
   store: Store;
   host: Host;
   blobs: Blobs;
-  /** Access to the content of volumes. Absent: those requests get 501. */
-  volumeContent?: VolumeContent;
+  volumeContent: VolumeContent;
   volumeBounds?: Partial<VolumeBounds>;
   clock: Clock;
   ids: Ids;
   log: Log;
-  /** Gets lifecycle events in addition to the activity records. */
-  listener?: LifecycleListener;
   activity?: ActivityOptions;
-  /** Sandboxes per built-in template in the ready pool. Default: none. */
-  builtinsReady?: number;
-  /** Built-in templates that are built on demand. Default: none. */
-  definitions?: readonly BuiltinDefinition[];
+  /** Sandboxes per built-in template in the ready pool. */
+  builtinsReady: number;
+  /** Built-in templates that are built on demand. */
+  definitions: readonly BuiltinDefinition[];
   /** The template that the operator substitutes for an image, if any. */
-  templateOf?: TemplateOf;
+  templateOf: TemplateOf;
   /** Limits of builds that differ from the defaults. */
   builds?: Partial<BuildLimits>;
   /** Requests per second and team, if they differ from the defaults. */
   requestRates?: RequestRates;
-  /** Private networks open to teams without a setting of their own. Default: none. */
-  privateRanges?: readonly string[];
-  /** Signs upload links. Without it, links end with this run of the server. */
-  linkSecret?: Uint8Array;
+  /** Private networks open to teams without a setting of their own. */
+  privateRanges: readonly string[];
+  /** Signs upload links. */
+  linkSecret: Uint8Array;
   /** Public address of this interface. Default: links begin with the address of the request. */
   publicUrl?: string | undefined;
 }
 
-function withoutContent(): Promise<never> {
-  return Promise.reject(new Fault(501, "the content of volumes cannot be reached on this server"));
-}
-
-const NO_CONTENT: VolumeContent = {
-  stat: withoutContent,
-  list: withoutContent,
-  makeFolder: withoutContent,
-  change: withoutContent,
-  remove: withoutContent,
-  read: withoutContent,
-  write: withoutContent,
-};
-
 export function createControl(services: ControlServices): Control {
-  const { store, host, clock, ids, log, definitions = [] } = services;
+  const { store, host, clock, ids, log, definitions } = services;
   const activity = new Activity(services, services.activity);
-  const listener = services.listener === undefined ? activity : bothListeners(activity, services.listener);
   const background = new Background(log);
   const { idleClock = clock } = services.activity ?? {};
-  const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady ?? 0, definitions);
+  const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady, definitions);
   const privateNetworks = new PrivateNetworks(
     { store, host, clock, idleClock, background, renew: (teamId) => lifecycle.renewEgress(teamId) },
-    services.privateRanges ?? [],
+    services.privateRanges,
   );
   const privateRangesOf = (teamId: string | undefined) => privateNetworks.rangesOf(teamId);
   const lifecycle = new Lifecycle({
     ...services,
-    listener,
+    listener: activity,
     privateRangesOf,
     checkpointReplaced: () => readyOrders.changed(),
   });
@@ -128,13 +108,12 @@ export function createControl(services: ControlServices): Control {
     idleClock,
     log,
     background,
-    endAbandonedBuilds: () => builds.endAbandoned(),
+    endAbandonedBuilds: () => builds.unstarted.endAbandoned(),
     imagesInHand: () => builds.imagesInHand,
     discard: (checkpoints) => lifecycle.discard(checkpoints),
   });
   const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };
-  const secret = services.linkSecret ?? crypto.getRandomValues(new Uint8Array(32));
-  const uploads = new Uploads({ ...services, idleClock, background }, secret, buildLimits.uploadMaxBytes);
+  const uploads = new Uploads({ ...services, idleClock, background }, services.linkSecret, buildLimits.uploadMaxBytes);
   const builds = new Builds(
     {
       store,
@@ -144,7 +123,7 @@ export function createControl(services: ControlServices): Control {
       log,
       background,
       uploads,
-      templateOf: services.templateOf ?? (() => undefined),
+      templateOf: services.templateOf,
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
       privateRangesOf,
       discard: (checkpoints) => lifecycle.discard(checkpoints),
@@ -152,7 +131,7 @@ export function createControl(services: ControlServices): Control {
     },
     buildLimits,
   );
-  const builtins = new BuiltinBuilds({ store, builds, clock, ids, background, idleClock }, services.definitions ?? []);
+  const builtins = new BuiltinBuilds({ store, builds, clock, ids, background, idleClock }, definitions);
   const volumes = new Volumes({ store, host, clock, ids, log, background }, services.volumeBounds);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
@@ -177,7 +156,7 @@ export function createControl(services: ControlServices): Control {
         deleteTemplate({ store, clock, builds, readyOrders, housekeeping, lifecycle }, ...args),
       lifecycle,
       volumes,
-      volumeContent: services.volumeContent ?? NO_CONTENT,
+      volumeContent: services.volumeContent,
       activity,
       clock,
       ids,

@@ -86,7 +86,12 @@ export class RealServer implements AsyncDisposable {
       clock: systemClock,
       ids,
       log,
+      builtinsReady: 0,
       definitions,
+      privateRanges: [],
+      templateOf: () => undefined,
+      linkSecret: new Uint8Array(32),
+      volumeContent: machine.content,
     });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));

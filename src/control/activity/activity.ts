@@ -27,6 +27,8 @@ export interface ActivityOptions {
   /** Webhooks may target private addresses. */
   allowWebhooksInside?: boolean;
   post?: PostMessage;
+  /** Hears the same, after the records. */
+  listener?: LifecycleListener;
 }
 
 interface ActivityServices {
@@ -56,6 +58,7 @@ export class Activity implements LifecycleListener {
   readonly #background: Background;
   readonly #posting: Background;
   readonly #services: ActivityServices & { idleClock: Clock };
+  readonly #listener: LifecycleListener | undefined;
   #sweep: Timer | undefined;
 
   constructor(services: ActivityServices, options: ActivityOptions = {}) {
@@ -76,6 +79,7 @@ export class Activity implements LifecycleListener {
     });
     this.#background = background;
     this.#services = { ...services, idleClock };
+    this.#listener = options.listener;
   }
 
   /** Events of the host. Never waits. */
@@ -104,10 +108,12 @@ export class Activity implements LifecycleListener {
     if (event === "created" || event === "resumed") this.metrics.welcome(sandbox);
     if (event === "killed" || event === "paused") this.metrics.dismiss(sandbox.id);
     if (event === "killed") this.logs.noteEnd(sandbox.id);
+    this.#listener?.tell(event, sandbox, note);
   }
 
   warn(sandbox: Sandbox, message: string): void {
     this.logs.append(sandbox, "warn", message, { logger: "sandbox", execution_id: sandbox.executionId });
+    this.#listener?.warn(sandbox, message);
   }
 
   /** Resolves when all events so far are recorded, or when the store fails; the rest is recorded later. */

@@ -78,9 +78,8 @@ const LOGGED_REASON_MAX_CHARS = 500;
 const OWN = "sandlot";
 
 export class Builds {
-  readonly #limits: BuildLimits;
+  readonly unstarted: UnstartedBuilds;
   readonly #queue: BuildQueue;
-  readonly #unstarted: UnstartedBuilds;
   readonly #jobs = new Map<string, Job>();
   readonly #running = new Set<Promise<void>>();
   /** Until when each image is protected. */
@@ -89,15 +88,10 @@ export class Builds {
 
   constructor(
     private readonly services: BuildServices,
-    limits: BuildLimits,
+    readonly limits: BuildLimits,
   ) {
-    this.#limits = limits;
     this.#queue = new BuildQueue(limits.atOnce);
-    this.#unstarted = new UnstartedBuilds(services);
-  }
-
-  get limits(): BuildLimits {
-    return this.#limits;
+    this.unstarted = new UnstartedBuilds(services);
   }
 
   /** Ends builds that a restart interrupted. Builds that were not started yet can still be. */
@@ -119,9 +113,8 @@ export class Builds {
   /** Adds a build that waits for its start. Fault 429 when too many wait. */
   async request(request: BuildRequestOf): Promise<RequestedBuild> {
     refuseBlocked(request.team);
-    const { store } = this.services;
-    await this.endAbandoned();
-    return await store.transaction((tables) => this.#requested(tables, request));
+    await this.unstarted.endAbandoned();
+    return await this.services.store.transaction((tables) => this.#requested(tables, request));
   }
 
   /** Requests a build and starts it at once. No client can start it later, so the build is over when that fails. */
@@ -136,16 +129,6 @@ export class Builds {
       throw error;
     }
     return requested;
-  }
-
-  /** Records that the start of a waiting build was refused with this fault. */
-  async startRefused(id: string, fault: Fault): Promise<void> {
-    await this.#unstarted.refused(id, fault);
-  }
-
-  /** Ends builds whose clients have gone away. */
-  async endAbandoned(): Promise<void> {
-    await this.#unstarted.endAbandoned();
   }
 
   /** Starts a build, or queues it. Another build of its template in progress is cancelled. */
@@ -163,7 +146,7 @@ export class Builds {
   async #begin(team: Team | undefined, { id, templateId }: Build, plan: BuildPlan, share: number): Promise<void> {
     if (this.#isClosing) throw new Fault(503, "the server is stopping; try again in a moment");
     const { store, clock } = this.services;
-    const log = new BuildLog(store, id, this.#limits.logMaxBytes);
+    const log = new BuildLog(store, id, this.limits.logMaxBytes);
     const superseded = await store.transaction(async ({ builds }) => {
       const begun = await builds.begin(id, plan.start, clock.now());
       if (begun === undefined) throw await notWaiting(builds, id);
@@ -188,7 +171,7 @@ export class Builds {
     this.services.log.write({ level: "info", event: "template build started", ...factsOf(job) });
     const hasBegun = this.#queue.add(id, { team: ownerOf(job), share, work: () => this.#counted(this.#run(job)) });
     if (!hasBegun) {
-      const message = `waiting for a place: this server does ${this.#limits.atOnce} builds at once, ${share} of one team`;
+      const message = `waiting for a place: this server does ${this.limits.atOnce} builds at once, ${share} of one team`;
       log.add([{ at: clock.now(), level: "info", message, step: null }]);
     }
   }
@@ -274,7 +257,7 @@ export class Builds {
 
   /** Concurrent builds of one team: not all places, unless there is only one team. */
   async #share(): Promise<number> {
-    const { atOnce } = this.#limits;
+    const { atOnce } = this.limits;
     const others = (await this.services.store.people.teamCount()) - 1;
     return others === 0 ? atOnce : Math.max(1, atOnce - 1);
   }
@@ -284,7 +267,7 @@ export class Builds {
     const fresh = { templateId: ids.templateId(), buildId: ids.uuid(), now: clock.now() };
     const requested = await requestBuild(tables, request, fresh);
     const waiting = await tables.builds.countUnfinished("waiting", request.team.id);
-    const most = this.#limits.waitingPerTeam;
+    const most = this.limits.waitingPerTeam;
     if (waiting + this.#queue.waitingOf(request.team.id) > most) {
       throw new Fault(429, `this team has ${most} builds that wait; start them, or wait until one is over`);
     }

@@ -29,7 +29,7 @@ export class UnstartedBuilds {
     this.#startedAt = services.clock.now();
   }
 
-  /** The start was refused with this fault. Other statuses, such as 503, leave the build waiting. */
+  /** The start of a waiting build was refused with this fault. Other statuses, such as 503, leave the build waiting. */
   async refused(id: string, { status, message }: Fault): Promise<void> {
     const { store, clock } = this.services;
     if (!REFUSALS.has(status)) return;
@@ -37,6 +37,7 @@ export class UnstartedBuilds {
     await store.builds.failUnstarted(id, reason, clock.now());
   }
 
+  /** Ends builds whose clients have gone away. */
   async endAbandoned(): Promise<void> {
     const { store, clock, uploads } = this.services;
     const now = clock.now();

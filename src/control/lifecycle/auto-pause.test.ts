@@ -118,7 +118,7 @@ describe("at its end", () => {
 
   timed("within 100 ms on the real clock", async () => {
     await f.control.close();
-    const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
+    const control = createControl({ ...f.services, clock: systemClock, log: jsonLog(() => undefined), activity: {} });
     await control.start();
     try {
       const begun = Promise.withResolvers<number>();

@@ -13,7 +13,7 @@ import type { Ids } from "../access/ids.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import { Changes } from "./changes.ts";
 import type { PrivateRangesOf } from "./egress.ts";
-import { type LifecycleListener, NO_LISTENER } from "./lifecycle-listener.ts";
+import type { LifecycleListener } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
 import { Reachability } from "./routes/reachability.ts";
 import { createExpiry, type Expiry } from "./timers/expiry.ts";
@@ -33,11 +33,10 @@ export interface LifecycleServices {
   clock: Clock;
   ids: Ids;
   log: Log;
-  listener?: LifecycleListener;
-  /** Absent: no private networks are open. */
-  privateRangesOf?: PrivateRangesOf;
+  listener: LifecycleListener;
+  privateRangesOf: PrivateRangesOf;
   /** Called when a build gets a new checkpoint. */
-  checkpointReplaced?: () => void;
+  checkpointReplaced(): void;
 }
 
 export class LifecycleCore {
@@ -71,8 +70,8 @@ export class LifecycleCore {
     this.clock = services.clock;
     this.ids = services.ids;
     this.log = services.log;
-    this.listener = services.listener ?? NO_LISTENER;
-    this.privateRangesOf = services.privateRangesOf ?? (async () => []);
+    this.listener = services.listener;
+    this.privateRangesOf = services.privateRangesOf;
     this.background = new Background(services.log);
     this.quietPeriod = new QuietPeriod(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
@@ -98,9 +97,8 @@ export class LifecycleCore {
     });
     this.startRepair = new StartRepair({
       ...services,
-      privateRangesOf: this.privateRangesOf,
       discard: (checkpoints) => this.discard(checkpoints),
-      replaced: () => services.checkpointReplaced?.(),
+      replaced: () => services.checkpointReplaced(),
     });
     this.expiry = createExpiry({
       ...services,

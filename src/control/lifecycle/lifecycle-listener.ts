@@ -14,19 +14,3 @@ export interface LifecycleListener {
   /** For the sandbox's log only: something that is not an event, such as a postponed pause. */
   warn(sandbox: Sandbox, message: string): void;
 }
-
-/** Calls both, in this order. */
-export function bothListeners(first: LifecycleListener, second: LifecycleListener): LifecycleListener {
-  return {
-    tell(event, sandbox, note) {
-      first.tell(event, sandbox, note);
-      second.tell(event, sandbox, note);
-    },
-    warn(sandbox, message) {
-      first.warn(sandbox, message);
-      second.warn(sandbox, message);
-    },
-  };
-}
-
-export const NO_LISTENER: LifecycleListener = { tell: () => undefined, warn: () => undefined };

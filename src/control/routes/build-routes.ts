@@ -122,7 +122,7 @@ export const buildRoutes: readonly Route[] = [
     // After a refusal clients give up, and request another build the next time.
     async refused({ caller, params, fault }, { builds, store }) {
       const build = await findOwnBuild(store, caller.team, params, 404).catch(() => undefined);
-      if (build !== undefined) await builds.startRefused(build.id, fault);
+      if (build !== undefined) await builds.unstarted.refused(build.id, fault);
     },
   }),
   route("POST /templates/{templateID}/builds/{buildID}", {

@@ -85,6 +85,7 @@ export class ControlFixture implements AsyncDisposable {
   /** Templates that replace images, by image name. */
   readonly templatesOf = new Map<string, string>();
   control!: Control;
+  services!: Parameters<typeof createControl>[0];
   routes!: FollowedRoutes;
   firstRun!: FirstRun;
   apiKey!: string;
@@ -123,20 +124,19 @@ export class ControlFixture implements AsyncDisposable {
       this.posted.push(message);
       return this.receive(message);
     };
-    const activity = { idleClock: this.idleClock, post };
+    const activity = { idleClock: this.idleClock, post, listener };
     const builtinsReady = BUILTINS_READY;
     this.blobs = await blobsIn(`${this.folder}-blobs`, clock);
     const { blobs, buildLimits: builds, privateRanges } = this;
     const volumeContent = emptyVolumes;
     const linkSecret = new Uint8Array(32);
-    const services = {
+    this.services = {
       store,
       host,
       blobs,
       clock,
       ids,
       log,
-      listener,
       activity,
       builtinsReady,
       definitions: this.definitions,
@@ -148,7 +148,7 @@ export class ControlFixture implements AsyncDisposable {
       volumeContent,
       publicUrl: this.publicUrl,
     };
-    this.control = createControl(services);
+    this.control = createControl(this.services);
     this.routes = new FollowedRoutes(this.control.directory);
     await this.control.start();
   }

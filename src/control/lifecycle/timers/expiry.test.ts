@@ -55,7 +55,7 @@ describe("expiry", () => {
 
   timed("within 100 ms on the real clock", async () => {
     await f.control.close();
-    const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
+    const control = createControl({ ...f.services, clock: systemClock, log: jsonLog(() => undefined), activity: {} });
     await control.start();
     try {
       const ended = Promise.withResolvers<number>();
@@ -92,7 +92,7 @@ describe("expiry", () => {
       late.push(...taken.map(({ endAt }) => Date.now() - endAt));
       return taken;
     };
-    const control = createControl({ ...f, clock: systemClock, log: jsonLog(() => undefined) });
+    const control = createControl({ ...f.services, clock: systemClock, log: jsonLog(() => undefined), activity: {} });
     using bystander = await IdleThread.start();
     await control.start();
     try {
