@@ -16,8 +16,8 @@ import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import { Network } from "../sandbox/network/network.ts";
 import { CrunRuntime } from "../sandbox/runtime/crun/crun-runtime.ts";
 import { RunscRuntime } from "../sandbox/runtime/runsc/runsc-runtime.ts";
-import { FIRST_RUNTIME, Runtimes } from "../sandbox/runtime/runtimes.ts";
-import { egressOf, hasUnrecorded, isAlive, recordsIn } from "../sandbox/sandbox-record.ts";
+import { Runtimes } from "../sandbox/runtime/runtimes.ts";
+import { hasUnrecorded, isAlive, recordsIn } from "../sandbox/sandbox-record.ts";
 import { ProcessedContent } from "../sandbox/volume/content.ts";
 import { Volumes } from "../sandbox/volume/volumes.ts";
 import type { DataFolder } from "../system/data-folder.ts";
@@ -86,12 +86,12 @@ export async function openParts(options: MachineOptions): Promise<MachineParts> 
   const ranges = new IdRanges(data, await disks.canMap(imageFolder(cacheFolder, "")));
   for (const first of idsNotedIn(data.sandboxesFolder)) ranges.adopt(first);
   for (const record of recordsIn(data.sandboxesFolder)) {
-    if (isAlive(record)) network.adopt(record.slot, egressOf(record));
+    if (isAlive(record)) network.adopt(record.slot, record.egress);
   }
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
   await network.open((about) => EgressRelay.open(Object.assign({}, about, { folder: data.runFolder, log: stderrLog })));
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
-  const runtimes = new Runtimes(options.runtime ?? FIRST_RUNTIME, {
+  const runtimes = new Runtimes(options.runtime ?? "crun", {
     crun: await CrunRuntime.open(toolbox, data, mounts),
     runsc: await RunscRuntime.open(options.runsc ?? toolbox.runsc, data),
   });

@@ -44,9 +44,7 @@ export function makeFolder(folder: string, ids: IdRange): void {
   writeFileSync(join(folder, IDS_FILE), String(ids.first), { mode: 0o600 });
 }
 
-/**
- * The first user id of the sandbox with this folder. Undefined if an older server, which did not record it, made it.
- */
+/** The first user id of the sandbox with this folder. Undefined if the server was killed before it noted it. */
 export function notedIds(folder: string): number | undefined {
   const first = Number(readText(join(folder, IDS_FILE)));
   return first > 0 ? first : undefined;

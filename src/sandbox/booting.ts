@@ -40,29 +40,33 @@ export interface Origin {
   copy: boolean;
 }
 
-interface Boot {
+/** What a boot and a restore need. */
+export interface Start {
   id: string;
   kind: SandboxKind;
-  origin: Origin | undefined;
   egress: Egress;
   folder: string;
   cgroup: string;
   lowers: readonly Lower[];
-  guestFolder: string;
-  runtimes: Runtimes;
   network: Network;
   ranges: IdRanges;
   disks: Disks;
-  mounts: Mounts;
   processors: Processors;
-  pages: GuestPages;
-  volumeMounts: readonly VolumeMount[];
   volumes: Volumes;
   /** Settings from the request; undefined for a sandbox of the ready pool. */
   settings: GuestSettings | undefined;
   guestOf(record: SandboxRecord): GuestClient;
   /** Removes everything that was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
+}
+
+interface Boot extends Start {
+  origin: Origin | undefined;
+  guestFolder: string;
+  runtimes: Runtimes;
+  mounts: Mounts;
+  pages: GuestPages;
+  volumeMounts: readonly VolumeMount[];
 }
 
 /** Resolves when the guest has responded and has its settings, if any. */

@@ -30,11 +30,11 @@ import { listImage, type SealedImage, sealImage } from "./checkpoint/image-files
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest, volumesIn } from "./checkpoint/manifest.ts";
 import { CHECKPOINT_MS, IMAGE_PER_MEMORY_MAX } from "./limits.ts";
 import type { Network } from "./network/network.ts";
-import { keptFiles, readsItsSecret } from "./own-files.ts";
+import { keptFiles } from "./own-files.ts";
 import { quiesce } from "./quiesce.ts";
 import { FailedTry, type ImageBounds, type StoppedSandbox } from "./runtime/runtime.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
-import { rootOf, runtimeNameOf, type SandboxRecord } from "./sandbox-record.ts";
+import { rootOf, type SandboxRecord } from "./sandbox-record.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
 /**
@@ -89,7 +89,7 @@ export class Checkpointing {
   async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
     const { checkpoints, runtimes } = this.parts;
     // Before queueing, so that a rejected checkpoint holds no place.
-    if (options.memory) await runtimes.of(runtimeNameOf(record)).demandSoonWritten?.(record.cgroup);
+    if (options.memory) await runtimes.of(record.wall).demandSoonWritten?.(record.cgroup);
     using _place = await this.#gate.enter(options.owner);
     const bytes = await this.#demandSpace(record, options);
     try {
@@ -156,7 +156,7 @@ export class Checkpointing {
     const { runtimes, network } = this.parts;
     const { id, pid, cgroup, mounts } = record;
     if (!options.memory) return await frozen(cgroup);
-    const runtime = runtimes.of(runtimeNameOf(record));
+    const runtime = runtimes.of(record.wall);
     if (!runtime.keepsConnections) await quiesce(network, record);
     const request = { id, pid, cgroup, folder: this.#folderOf(record), images: draft.memory, mounts, bounds };
     return await runtime.checkpoint(request, earlier);
@@ -213,7 +213,7 @@ export class Checkpointing {
   async #seal({ record, options, after, draft }: Writing): Promise<SealedImage | undefined> {
     if (!options.memory) return undefined;
     // The sandbox itself continues, so only copies will start from this image.
-    if (after === "goes on") await this.parts.runtimes.of(runtimeNameOf(record)).wipeForCopies?.(draft.memory);
+    if (after === "goes on") await this.parts.runtimes.of(record.wall).wipeForCopies?.(draft.memory);
     return await (options.temporary ? listImage(draft) : sealImage(draft));
   }
 
@@ -241,17 +241,15 @@ export class Checkpointing {
       format: MANIFEST_FORMAT,
       createdAt: new Date().toISOString(),
       kind: record.kind,
-      ids: record.ids ?? "shifted",
+      ids: record.ids,
       ...(options.note === undefined ? {} : { note: options.note(draft) }),
     };
     if (files === undefined) return manifest;
-    const { guestFolder, mounts, slot } = record;
-    const secret = readsItsSecret(record) ? {} : { controlSecret: record.controlSecret };
-    const wall = runtimeNameOf(record);
+    const { wall, guestFolder, mounts, slot } = record;
     const { imageFacts } = runtimes.of(wall);
     return {
       ...manifest,
-      memory: { ...imageFacts, wall, guestFolder, ...secret, address: network.address(slot), mounts, files },
+      memory: { ...imageFacts, wall, guestFolder, address: network.address(slot), mounts, files },
     };
   }
 
@@ -259,7 +257,7 @@ export class Checkpointing {
   async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
     const maxBytes = imageMaxBytes(record);
     const { disks, runtimes } = this.parts;
-    const memory = options.memory ? await runtimes.of(runtimeNameOf(record)).imageBytes(record.cgroup, maxBytes) : 0;
+    const memory = options.memory ? await runtimes.of(record.wall).imageBytes(record.cgroup, maxBytes) : 0;
     const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
     demandRoom(() => disks.demandSpace(memory + disk));
     return memory + disk;
@@ -267,13 +265,13 @@ export class Checkpointing {
 
   /** After a server restart: waits for a checkpoint that a killed server was writing, then lets the sandbox run on. */
   async recover(record: SandboxRecord): Promise<void> {
-    await this.parts.runtimes.of(runtimeNameOf(record)).untilWritten(record.id);
+    await this.parts.runtimes.of(record.wall).untilWritten(record.id);
     await this.#letGo(record);
   }
 
   async #letGo(record: SandboxRecord): Promise<void> {
     const { runtimes, network } = this.parts;
-    const runtime = runtimes.of(runtimeNameOf(record));
+    const runtime = runtimes.of(record.wall);
     await runtime.letGo(record.id, record.cgroup);
     if (!runtime.keepsConnections) await network.quiesce(record.slot).end();
   }

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { readFileSync, statSync } from "node:fs";
 import { folderOfFile } from "../base/testing/test-folder.ts";
 import { OWN_FOLDER } from "./checkpoint/manifest.ts";
-import { inheritedFiles, keptFiles, makeBootIdFile, makeControlSecret, readsItsSecret } from "./own-files.ts";
+import { inheritedFiles, keptFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
 
 const folder = folderOfFile("own-files");
 
@@ -19,11 +19,6 @@ test("a checkpoint keeps no secret and no measure; a copy has a boot of its own"
   expect(keptFiles(record)).toEqual(["boot-id"]);
   expect(inheritedFiles(record, false)).toEqual(["boot-id"]);
   expect(inheritedFiles(record, true)).toEqual([]);
-  expect(readsItsSecret(record)).toBe(true);
-});
-
-test("a guest of an earlier version, which was told its secret once, keeps it", () => {
-  expect(readsItsSecret(mounted("boot-id", "memory/meminfo"))).toBe(false);
 });
 
 test("a secret is new each time, of one length, and for the sandbox's root alone", () => {

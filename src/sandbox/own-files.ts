@@ -30,22 +30,14 @@ export function makeControlSecret(folder: string, ids: IdRange): { secret: strin
 }
 
 /** Files that a checkpoint stores. The others are made anew for each sandbox started from it. */
-export function keptFiles(record: Pick<SandboxRecord, "mounts">): string[] {
-  return mountedFiles(record).filter((name) => name !== MEMINFO_FILE && name !== CONTROL_SECRET_FILE);
+export function keptFiles({ mounts }: Pick<SandboxRecord, "mounts">): string[] {
+  return mounts
+    .filter(({ outside }) => outside.startsWith(`${OWN_FOLDER}/`))
+    .map(({ outside }) => outside.slice(OWN_FOLDER.length + 1))
+    .filter((name) => name !== MEMINFO_FILE && name !== CONTROL_SECRET_FILE);
 }
 
 /** Files that a sandbox takes over from a checkpoint. A copy is a different machine, so it gets a new boot id. */
 export function inheritedFiles(record: Pick<SandboxRecord, "mounts">, copy: boolean): string[] {
   return keptFiles(record).filter((name) => !copy || name !== BOOT_ID_FILE);
-}
-
-/** False for a guest of an earlier version, which keeps its secret in memory. */
-export function readsItsSecret(record: Pick<SandboxRecord, "mounts">): boolean {
-  return mountedFiles(record).includes(CONTROL_SECRET_FILE);
-}
-
-function mountedFiles(record: Pick<SandboxRecord, "mounts">): string[] {
-  return record.mounts
-    .filter(({ outside }) => outside.startsWith(`${OWN_FOLDER}/`))
-    .map(({ outside }) => outside.slice(OWN_FOLDER.length + 1));
 }

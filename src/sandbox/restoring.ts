@@ -3,58 +3,35 @@
  * the restore tool starts → runtime.restore (connects the network) → record → go.
  */
 import { Fault } from "../contract/fault.ts";
-import type { Egress, RuntimeName, SandboxKind } from "../contract/internal/host.ts";
-import type { GuestSettings } from "../contract/runtime/guest-control.ts";
+import type { RuntimeName } from "../contract/internal/host.ts";
 import { Disks } from "../images/disk/disks.ts";
-import type { Processors } from "../system/cgroup/processors.ts";
-import type { IdRange } from "../system/id-range.ts";
-import type { IdRanges } from "../system/id-ranges.ts";
-import type { Lower } from "../system/mount/mount-job.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { makeFolder, takeAllocation } from "./allocation.ts";
+import type { Start } from "./booting.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "./checkpoint/checkpoints.ts";
 import { type MemoryFacts, OWN_FOLDER, volumesIn } from "./checkpoint/manifest.ts";
-import type { GuestClient } from "./guest-link/guest-client.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
 import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
-import type { Network } from "./network/network.ts";
 import { inheritedFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import type { ProcessedContent } from "./volume/content.ts";
-import type { Volumes } from "./volume/volumes.ts";
 import { demandVolumeFiles } from "./volume-files.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
 
-interface RestoreRequest {
-  id: string;
-  kind: SandboxKind;
+interface RestoreRequest extends Start {
   checkpoint: CheckpointFolder;
   memory: MemoryFacts;
-  egress: Egress;
   /** The new sandbox is a copy, not the sandbox that was checkpointed. */
   copy: boolean;
-  folder: string;
-  cgroup: string;
-  lowers: readonly Lower[];
-  network: Network;
-  ranges: IdRanges;
-  disks: Disks;
-  processors: Processors;
   /** The isolation runtime that wrote the memory. */
   runtimeName: RuntimeName;
   runtime: Runtime;
-  volumes: Volumes;
   content: ProcessedContent;
-  /** Settings from the request; undefined for a sandbox of the ready pool. */
-  settings: GuestSettings | undefined;
   /** Waits for a place among concurrent restores. Only light preparation runs before it. */
   turn(): Promise<Disposable>;
-  guestOf(record: SandboxRecord): GuestClient;
-  /** Removes everything that was made. */
-  unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
 /**
@@ -77,7 +54,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
     makeFolder(folder, ids);
     await volumes.mapTo(ids, folder, disks.mounts);
     // Made before the guest runs, so the original sandbox's secret never opens this one.
-    const controlSecret = memory.controlSecret ?? makeControlSecret(folder, ids).secret;
+    const controlSecret = makeControlSecret(folder, ids).secret;
     const besides = [meminfoMount(folder)];
     const attaching = disks.attachCopy(diskName, checkpoint.disk, request.lowers, folder, ids, besides);
     preparing = [

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startTicks } from "../system/start-ticks.ts";
-import { egressOf, hasUnrecorded, isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
+import { hasUnrecorded, isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 test("a process is known by its number and when it started", () => {
   const pidStartTicks = startTicks(process.pid) ?? "";
@@ -26,12 +26,6 @@ test("one that cannot be looked at is not dead", () => {
     throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
   };
   expect(isAlive({ pid: 1, pidStartTicks: "1" }, unknown)).toBe(true);
-});
-
-test("what may leave a sandbox is known also of one that an earlier server made", () => {
-  expect(egressOf({ offline: true })).toBe("closed");
-  expect(egressOf({ offline: false })).toBe("open");
-  expect(egressOf({ egress: "closed" })).toBe("closed");
 });
 
 test("a sandbox that was being made when the server was killed has a folder and no record", () => {

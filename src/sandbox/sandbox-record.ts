@@ -9,30 +9,27 @@ import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
 import type { IdForm } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
-import { FIRST_RUNTIME } from "./runtime/runtimes.ts";
 
 export interface SandboxRecord {
   id: string;
   slot: number;
   /** Name of the sandbox's disk. */
   disk: string;
-  /** How file owners are stored on the disk. Absent in records of older servers, which only had "shifted". */
-  ids?: IdForm;
-  /** The host's user id of root inside. Absent in records of older servers, where all sandboxes had the same one. */
-  firstId?: number;
+  /** How file owners are stored on the disk. */
+  ids: IdForm;
+  /** The host's user id of root inside. */
+  firstId: number;
   cgroup: string;
   pid: number;
-  /** The process whose root is the sandbox's root; absent where that is `pid`. */
-  rootPid?: number;
+  /** The process whose root is the sandbox's root. */
+  rootPid: number;
   /** Start time of `pid` in clock ticks since boot; it differs if another process reuses the pid. */
   pidStartTicks: string;
   controlSecret: string;
-  /** The network rules. Records of servers without rules have `offline` instead. */
-  egress?: Egress;
-  offline?: boolean;
+  egress: Egress;
   kind: SandboxKind;
-  /** The isolation runtime. Absent in records of older servers, which had only one. */
-  wall?: RuntimeName;
+  /** The isolation runtime. */
+  wall: RuntimeName;
   guestFolder: string;
   /** Mounts from outside, for the next checkpoint. Paths in the sandbox's own folder start with OWN_FOLDER. */
   mounts: OutsideMount[];
@@ -56,16 +53,8 @@ export function readRecord(folder: string): SandboxRecord | undefined {
 }
 
 /** The sandbox's root as seen from the host. */
-export function rootOf({ pid, rootPid }: Pick<SandboxRecord, "pid" | "rootPid">): string {
-  return `/proc/${rootPid ?? pid}/root`;
-}
-
-export function runtimeNameOf({ wall }: Pick<SandboxRecord, "wall">): RuntimeName {
-  return wall ?? FIRST_RUNTIME;
-}
-
-export function egressOf({ egress, offline }: Pick<SandboxRecord, "egress" | "offline">): Egress {
-  return egress ?? (offline ? "closed" : "open");
+export function rootOf({ rootPid }: Pick<SandboxRecord, "rootPid">): string {
+  return `/proc/${rootPid}/root`;
 }
 
 /** Records of all sandboxes below this folder. */

@@ -31,7 +31,7 @@ import type { Network } from "./network/network.ts";
 import { restoreSandbox } from "./restoring.ts";
 import type { RunningSandbox, RunningSandboxes } from "./running-sandboxes.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
-import { runtimeNameOf, type SandboxRecord } from "./sandbox-record.ts";
+import type { SandboxRecord } from "./sandbox-record.ts";
 import type { ProcessedContent } from "./volume/content.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
@@ -89,7 +89,7 @@ export class Starting {
     if (checkpoint === null) {
       await this.#bootAs(id, kind, undefined, "open", []);
       const sandbox = this.#demandStarted(id);
-      const { showsProcesses } = this.parts.runtimes.of(runtimeNameOf(sandbox.record));
+      const { showsProcesses } = this.parts.runtimes.of(sandbox.record.wall);
       sandbox.ahead = { showsProcesses };
       return id;
     }

@@ -16,7 +16,7 @@ const MEASURE_DISK_MS = scaled(1_000);
 /** Where the counters are; tests use their own folders. */
 const SYSTEM = { cgroup: "/sys/fs/cgroup", proc: "/proc" };
 
-type Measured = Pick<SandboxRecord, "cgroup" | "pid" | "rootPid">;
+type Measured = Pick<SandboxRecord, "cgroup" | "rootPid">;
 
 export class UsageMeter {
   readonly #cpuFolder: string;
@@ -45,16 +45,9 @@ export class UsageMeter {
     return usages;
   }
 
-  /** Undefined: the sandbox has ended. */
-  async read({ cgroup, pid, rootPid = pid }: Measured): Promise<Usage | undefined> {
-    try {
-      const cpuUsedMs = this.cpuUsedMs(cgroup);
-      const memory = this.#memory(cgroup);
-      return { cpuUsedMs, ...memory, ...(await this.#disk(rootPid)) };
-    } catch (thrown) {
-      if (isGone(thrown)) return undefined;
-      throw thrown;
-    }
+  /** Throws when the sandbox has ended. */
+  async read({ cgroup, rootPid }: Measured): Promise<Usage> {
+    return { cpuUsedMs: this.cpuUsedMs(cgroup), ...this.#memory(cgroup), ...(await this.#disk(rootPid)) };
   }
 
   /** CPU times only. Sandboxes that ended meanwhile are omitted. */

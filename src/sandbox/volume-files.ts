@@ -5,18 +5,14 @@
 import { Fault } from "../contract/fault.ts";
 import type { VolumeMount } from "../contract/internal/host.ts";
 import type { OpenFile, Runtime } from "./runtime/runtime.ts";
-
-interface Sizes {
-  /** The size of each file; null for a missing one. */
-  sizes(volume: string, paths: readonly string[]): Promise<(number | null)[]>;
-}
+import type { ProcessedContent } from "./volume/content.ts";
 
 /**
  * Returns the files that have grown, with their sizes. Throws Fault 422 that names the first file that does not fit.
  */
 export async function demandVolumeFiles(
   runtime: Pick<Runtime, "openFiles">,
-  content: Sizes,
+  content: Pick<ProcessedContent, "sizes">,
   images: string,
   mounts: readonly VolumeMount[],
 ): Promise<Map<string, number>> {

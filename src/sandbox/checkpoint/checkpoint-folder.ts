@@ -1,16 +1,9 @@
 /** Paths inside the folder of one checkpoint. */
 import { join } from "node:path";
 
-export interface CheckpointFolder {
-  path: string;
-  disk: string;
-  memory: string;
-  pack: string;
-  own: string;
-  manifest: string;
-}
+export type CheckpointFolder = ReturnType<typeof checkpointFolder>;
 
-export function checkpointFolder(path: string): CheckpointFolder {
+export function checkpointFolder(path: string) {
   return {
     path,
     disk: join(path, "disk.img"),

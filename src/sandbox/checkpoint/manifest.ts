@@ -7,7 +7,6 @@ import { Fault } from "../../contract/fault.ts";
 import type { RuntimeName, SandboxKind, VolumeMount } from "../../contract/internal/host.ts";
 import type { IdForm } from "../../system/id-range.ts";
 import type { ImageFacts, OutsideMount, Runtime } from "../runtime/runtime.ts";
-import { FIRST_RUNTIME } from "../runtime/runtimes.ts";
 
 export const MANIFEST_FORMAT = 1;
 
@@ -15,8 +14,8 @@ export interface Manifest {
   format: typeof MANIFEST_FORMAT;
   createdAt: string;
   kind: SandboxKind;
-  /** How file owners are stored on the disk. Absent in manifests of older servers, which only had "shifted". */
-  ids?: IdForm;
+  /** How file owners are stored on the disk. */
+  ids: IdForm;
   memory?: MemoryFacts;
   /** Data of the caller that had the checkpoint written. */
   note?: unknown;
@@ -24,15 +23,10 @@ export interface Manifest {
 
 /** The facts of the runtime that wrote the memory, and facts of the host. */
 export type MemoryFacts = ImageFacts & {
-  /** The isolation runtime that wrote the memory. Absent in manifests of older servers, which had only one. */
-  wall?: RuntimeName;
+  /** The isolation runtime that wrote the memory. */
+  wall: RuntimeName;
   /** The folder of the guest that is in memory; it continues from the very same files. */
   guestFolder: string;
-  /**
-   * Only for a guest of an earlier version, which has the secret in its memory. Others get a new one with every
-   * restore.
-   */
-  controlSecret?: string;
   /** The sandbox's address on the machine; its sockets may be bound to it. */
   address: string;
   /** Mounts from outside. Paths in the sandbox's own folder start with OWN_FOLDER. */
@@ -63,10 +57,7 @@ export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
 
 /** Throws Fault 422 with the reason why the memory does not fit. In all cases `memory: false` still works. */
 export function demandFit(memory: MemoryFacts, name: RuntimeName, runtime: Pick<Runtime, "mismatch">): void {
-  const reason =
-    otherRuntime(memory, name) ??
-    runtime.mismatch(memory) ??
-    (existsSync(memory.guestFolder) ? undefined : guestGone(memory));
+  const reason = otherRuntime(memory, name) ?? runtime.mismatch(memory) ?? guestGone(memory);
   if (reason === undefined) return;
   throw new Fault(
     422,
@@ -88,10 +79,10 @@ export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMo
 }
 
 /** A memory image can be restored only by the isolation runtime that wrote it. */
-function otherRuntime({ wall = FIRST_RUNTIME }: MemoryFacts, wanted: RuntimeName): string | undefined {
+function otherRuntime({ wall }: MemoryFacts, wanted: RuntimeName): string | undefined {
   return wall === wanted ? undefined : `it was written by ${wall}, and the template uses ${wanted} now`;
 }
 
-function guestGone({ guestFolder }: MemoryFacts): string {
-  return `the runtime it was started with, ${guestFolder}, is gone`;
+function guestGone({ guestFolder }: MemoryFacts): string | undefined {
+  return existsSync(guestFolder) ? undefined : `the runtime it was started with, ${guestFolder}, is gone`;
 }

@@ -3,9 +3,6 @@ import { Fault } from "../../contract/fault.ts";
 import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** The runtime of records and checkpoints that name none; older servers had only this one. */
-export const FIRST_RUNTIME: RuntimeName = "crun";
-
 export class Runtimes {
   /** `usual` is for sandboxes without an explicit choice. */
   constructor(

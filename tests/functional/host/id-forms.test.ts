@@ -67,7 +67,7 @@ async function expectHeld(id: string, image: string, checkpoint: string): Promis
   await here.machine.pause(id, checkpoint, { memory: true });
   await here.machine.resume({ ...requestOf(image), id, checkpoint, memory: true });
   const copy = await here.machine.create({ ...requestOf(image), checkpoint });
-  const [first, other] = [id, copy.id].map((each) => recordOf(here.data, each).firstId ?? 0);
+  const [first, other] = [id, copy.id].map((each) => recordOf(here.data, each).firstId);
   expect(Math.min(Number(first), Number(other))).toBeGreaterThan(HOST_ID_FIRST);
   expect(first).not.toBe(other);
   for (const which of [id, copy.id]) {
@@ -94,13 +94,13 @@ describe("where the kernel maps owners", () => {
 
   test("sandboxes that outlive a server keep their ids, and new ones get others", async () => {
     const { id } = await here.machine.create(requestOf(BASE_IMAGE));
-    const { firstId = 0, pid } = recordOf(here.data, id);
+    const { firstId, pid } = recordOf(here.data, id);
     // Left by a server that was killed before it wrote a record; the next one ends it when it adopts the others.
     const halfMade = join(here.data.sandboxesFolder, "halfmade");
     makeFolder(halfMade, { first: firstId + ID_COUNT });
     await reopen({ mapIds: true });
     const others = [await here.machine.create(requestOf(BASE_IMAGE)), await here.machine.create(requestOf(BASE_IMAGE))];
-    const theirs = others.map((other) => recordOf(here.data, other.id).firstId ?? 0);
+    const theirs = others.map((other) => recordOf(here.data, other.id).firstId);
     expect(theirs).not.toContain(firstId);
     expect(theirs).not.toContain(firstId + ID_COUNT);
     await here.machine.adopt({ sandboxes: [id, ...others.map((other) => other.id)], checkpoints: [] });

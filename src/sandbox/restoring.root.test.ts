@@ -14,7 +14,7 @@ test("what was made is taken back when nothing more is made, whichever step fail
     id: "i1",
     kind: { cpuCount: 1, memoryMB: 1 },
     checkpoint: { disk: "disk.img", memory: "memory", own: folder },
-    memory: { address: "10.0.0.1", files: {}, mounts: [], controlSecret: "secret" },
+    memory: { address: "10.0.0.1", files: {}, mounts: [] },
     egress: "closed",
     folder: join(folder, "i1"),
     lowers: [],
