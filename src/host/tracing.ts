@@ -96,7 +96,7 @@ function nameSteps(): void {
     restore: "runtime: restore",
     remove: "runtime: remove",
   });
-  stepsOf(Crun.prototype, { create: "crun create", remove: "crun delete" });
+  stepsOf(Crun.prototype, { remove: "crun delete" });
   stepsOf(Criu.prototype, { restore: "CRIU restore" });
   stepsOf(CriuDump.prototype, { write: "CRIU dump", release: "CRIU release" });
 }

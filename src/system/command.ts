@@ -27,6 +27,8 @@ interface CommandOptions {
   env?: Record<string, string>;
   /** Gets each chunk of output, for progress on long steps. */
   onOutput?: (text: string) => void;
+  /** Gives the command no pipes: processes that it leaves behind would keep them open. */
+  silent?: boolean;
   /** Ends the command early; it then counts as failed. */
   signal?: AbortSignal;
   /** Called as soon as the process exists. */
@@ -126,8 +128,8 @@ export function cannotStart(program: string, cause: unknown): Fault {
 function spawnPiped(argv: readonly string[], options: CommandOptions) {
   return Bun.spawn([...argv], {
     stdin: typeof options.stdin === "string" ? new TextEncoder().encode(options.stdin) : (options.stdin ?? "ignore"),
-    stdout: "pipe",
-    stderr: "pipe",
+    stdout: options.silent ? "ignore" : "pipe",
+    stderr: options.silent ? "ignore" : "pipe",
     env: options.env ?? { ...MINIMAL_ENV },
     ...toolSession(),
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
@@ -136,10 +138,10 @@ function spawnPiped(argv: readonly string[], options: CommandOptions) {
 }
 
 /** Keeps the last COMMAND_OUTPUT_MAX_BYTES, because the reason is at the end. */
-async function collect(stream: ReadableStream<Uint8Array>, onOutput?: (text: string) => void): Promise<string> {
+async function collect(stream?: ReadableStream<Uint8Array>, onOutput?: (text: string) => void): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
-  for await (const chunk of stream) {
+  for await (const chunk of stream ?? []) {
     const piece = decoder.decode(chunk, { stream: true });
     onOutput?.(piece);
     text += piece;
@@ -155,7 +157,7 @@ function commandLine(argv: readonly string[]): string {
 }
 
 /** Records the CPU time of an ended program, including children that it has waited for. */
-export function noteProcess(child: Pick<Bun.Subprocess, "resourceUsage">): void {
+function noteProcess(child: Pick<Bun.Subprocess, "resourceUsage">): void {
   if (!isRecording()) return;
   const microseconds = child.resourceUsage()?.cpuTime.total;
   if (microseconds !== undefined) noteUse("helpers", Number(microseconds) / 1000);

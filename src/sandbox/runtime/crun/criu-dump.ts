@@ -169,8 +169,10 @@ export class CriuDump implements StoppedSandbox {
   async #reason(exitCode: number): Promise<Fault> {
     const loss = this.#earlier?.loss ?? (await this.#lossAfter(exitCode));
     if (loss !== undefined) return loss;
-    if (exitCode >= SIGNALLED_MIN) return killedTwice();
-    return explain(readToolLog(join(this.request.folder, DUMP_LOG)), this.#processes);
+    const killed =
+      "checkpointing failed twice (CRIU was killed); the sandbox is still running. Connections in it may hang";
+    if (exitCode >= SIGNALLED_MIN) return new Fault(503, killed);
+    return explain(await readToolLog(join(this.request.folder, DUMP_LOG)), this.#processes);
   }
 
   /**
@@ -224,10 +226,4 @@ function processorMs(pid: number): number {
   if (!isRecording()) return 0;
   const [nanoseconds] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ");
   return Number(nanoseconds) / 1e6;
-}
-
-function killedTwice(): Fault {
-  const message =
-    "checkpointing failed twice (CRIU was killed); the sandbox is still running. Connections in it may hang";
-  return new Fault(503, message);
 }

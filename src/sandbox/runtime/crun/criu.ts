@@ -17,7 +17,7 @@ import type { DataFolder } from "../../../system/data-folder.ts";
 import { TAKE_USUAL_SCORE } from "../../../system/oom-score.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
 import { RESTORE_MS } from "../../limits.ts";
-import type { CheckpointRequest, FailedTry, OutsideMount, StoppedSandbox } from "../runtime.ts";
+import type { CheckpointRequest, FailedTry, RestoreRequest, StoppedSandbox } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
 import { type ToolAction, toolCgroup, waitForDump } from "../tool-work.ts";
 import { CRIU_CONFIG_FILE, criuConfig } from "./criu-config.ts";
@@ -68,18 +68,9 @@ const IMAGE_READ = "pre-restore";
 const NAMESPACES_MADE = "setup-namespaces";
 const MOUNTS_MADE = "post-setup-namespaces";
 
-interface Restore {
-  id: string;
-  cgroup: string;
-  folder: string;
-  root: string;
+interface Restore extends Omit<RestoreRequest, "ids" | "size" | "grown" | "images" | "plug"> {
   /** CRIU only starts up until this resolves. */
   images: Promise<string>;
-  /** Resolves when root and mounts exist. Until then CRIU only reads. */
-  prepared: Promise<unknown>;
-  mounts: readonly OutsideMount[];
-  /** Some mounts are folders that other sandboxes use at the same time. */
-  shared?: boolean;
   /** Runs when the namespaces of process `pid` exist and no socket does; must succeed. */
   plug(pid: number): Promise<void>;
 }
@@ -181,7 +172,7 @@ export class Criu {
       await restore.prepared;
       if (isStalled && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
       if (isStalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${id}`);
-      const log = readToolLog(join(folder, RESTORE_LOG)).trim().slice(-2000);
+      const log = (await readToolLog(join(folder, RESTORE_LOG))).trim().slice(-2000);
       throw new Fault(500, `CRIU could not restore ${id}: ${log}`, { cause });
     } finally {
       closeSync(workFd);

@@ -4,8 +4,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { scaled } from "../../../base/time-factor.ts";
 import { Fault } from "../../../contract/fault.ts";
-import { attempt, cannotStart, MINIMAL_ENV, noteProcess, toolSession } from "../../../system/command.ts";
-import { overloaded } from "../../../system/overload.ts";
+import { attempt, MINIMAL_ENV } from "../../../system/command.ts";
 import { startTicks } from "../../../system/start-ticks.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
 
@@ -34,12 +33,19 @@ export class Crun {
   }
 
   /**
-   * Creates the container of `bundle`/config.json, stopped before its first process runs; returns that process's pid.
+   * Creates the container of `bundle`/config.json, stopped before its first process runs; returns that process's pid. A
+   * sandbox keeps the standard streams that crun had, and a checkpoint can only hold /dev/null. So errors go to a log
+   * file rather than a pipe.
    */
   async create(id: string, bundle: string): Promise<number> {
-    const pidFile = join(bundle, "pid");
-    const result = await this.#silent(["create", "--bundle", bundle, "--pid-file", pidFile, id], bundle, this.startMs);
-    if (result.exitCode !== 0) throw new Fault(500, `crun create ended with ${result.exitCode}: ${result.stderr}`);
+    const [pidFile, log] = [join(bundle, "pid"), join(bundle, "crun.log")];
+    const command = [...this.#command, "--log", log, "create", "--bundle", bundle, "--pid-file", pidFile, id];
+    const options = { timeoutMs: this.startMs, name: "crun create", env: this.#env, silent: true };
+    const { exitCode } = await attempt(command, options);
+    if (exitCode !== 0) {
+      const said = await readFile(log, "utf8").catch(() => "(no log)");
+      throw new Fault(500, `crun create ended with ${exitCode}: ${said}`);
+    }
     // Synchronous: the file is tiny and in memory, and a thread switch would take longer.
     return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
   }
@@ -64,10 +70,13 @@ export class Crun {
   async remove(id: string): Promise<void> {
     // crun has no record of a sandbox that CRIU restored.
     if (!(await this.list()).includes(id)) return;
-    if (await removeEnded(join(this.stateFolder, id))) return;
+    const folder = join(this.stateFolder, id);
+    // The host itself removes the cgroup.
+    if (await hasEnded(folder)) return await rm(folder, { recursive: true, force: true });
     let said = "";
     for (let tries = 0; tries < CRUN_REMOVE_TRIES_MAX; tries++) {
-      const result = await this.#silent(["delete", "--force", id], undefined, CRUN_REMOVE_MS);
+      const options = { timeoutMs: CRUN_REMOVE_MS, name: "crun delete", env: this.#env };
+      const result = await attempt([...this.#command, "delete", "--force", id], options);
       if (result.exitCode === 0 || !(await this.list()).includes(id)) return;
       said = result.stderr;
     }
@@ -78,75 +87,15 @@ export class Crun {
     // Names with a leading dot are not containers: crun keeps a cache of compiled filters there.
     return (await readdir(this.stateFolder)).filter((name) => !name.startsWith("."));
   }
-
-  /**
-   * A sandbox keeps the standard streams that `create` had, and a checkpoint can only hold /dev/null. So errors go to a
-   * log file rather than a pipe.
-   */
-  async #silent(args: string[], bundle: string | undefined, timeoutMs: number) {
-    const name = `crun ${args[0]}`;
-    if (bundle === undefined) return await attempt([...this.#command, ...args], { timeoutMs, name, env: this.#env });
-    const log = join(bundle, "crun.log");
-    const stdio = { stdin: "ignore", stdout: "ignore", stderr: "ignore" } as const;
-    const child = startedOr(name, () =>
-      Bun.spawn([...this.#command, "--log", log, ...args], { ...stdio, env: this.#env, ...toolSession() }),
-    );
-    let timedOut = false;
-    const timer = setTimeout(() => {
-      timedOut = true;
-      child.kill("SIGKILL");
-    }, timeoutMs);
-    const exitCode = await child.exited.finally(() => clearTimeout(timer));
-    noteProcess(child);
-    // A process that ended in time is not an error, even if this server notices late.
-    if (timedOut && child.signalCode !== null) throw overloaded(`${name} did not end within ${timeoutMs} ms`);
-    const stderr = exitCode === 0 ? "" : await readFile(log, "utf8").catch(() => "(no log)");
-    return { exitCode, stdout: "", stderr };
-  }
 }
 
-/**
- * Removes the state of a container whose first process, and with it all others, has ended. The host itself removes the
- * cgroup. False: the container runs, or its state is unknown.
- */
-async function removeEnded(folder: string): Promise<boolean> {
-  const first = await firstProcessOf(folder);
-  if (first === undefined || runs(first)) return false;
-  await rm(folder, { recursive: true, force: true });
-  return true;
-}
-
-interface FirstProcess {
-  pid: number;
-  startTicks: string;
-}
-
-/** Undefined: crun has not written the file, or not completely. */
-async function firstProcessOf(folder: string): Promise<FirstProcess | undefined> {
+/** Whether the container's first process, and with it all others, has ended. False: it runs, or that is unknown. */
+async function hasEnded(folder: string): Promise<boolean> {
   try {
-    const status: unknown = JSON.parse(await readFile(join(folder, STATUS_FILE), "utf8"));
-    const { pid, "process-start-time": ticks } = (status ?? {}) as Record<string, unknown>;
-    return Number.isInteger(pid) && Number.isInteger(ticks) && Number(pid) > 0 && Number(ticks) > 0
-      ? { pid: Number(pid), startTicks: String(ticks) }
-      : undefined;
+    const { pid, "process-start-time": ticks } = JSON.parse(await readFile(join(folder, STATUS_FILE), "utf8"));
+    return pid > 0 && ticks > 0 && startTicks(pid) !== String(ticks);
   } catch {
-    return undefined;
-  }
-}
-
-/** True if the process cannot be examined. */
-function runs(first: FirstProcess): boolean {
-  try {
-    return startTicks(first.pid) === first.startTicks;
-  } catch {
-    return true;
-  }
-}
-
-function startedOr<Child>(name: string, start: () => Child): Child {
-  try {
-    return start();
-  } catch (cause) {
-    throw cannotStart(name, cause);
+    // crun has not written the file, or not completely; or the process cannot be examined.
+    return false;
   }
 }

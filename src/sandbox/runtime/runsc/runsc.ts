@@ -37,8 +37,6 @@ const FLAGS = [
 const ENTER = `${TAKE_USUAL_SCORE}echo 0 > "$1" && shift && exec unshare --mount --propagation=slave /bin/sh -ec '
   mount -t tmpfs -o ro,size=4k none /proc/sys/net
   exec "$@"' sh "$@"`;
-/** The sandbox keeps the standard streams of the process that creates it. */
-const SILENTLY = `${ENTER} < /dev/null > /dev/null 2>&1`;
 
 const STATE_FILE = /^(.+)_sandbox:\1\.state$/;
 
@@ -55,7 +53,7 @@ interface Call {
   /** Whether the call creates a sandbox or writes a checkpoint. */
   action: ToolAction;
   timeoutMs: number;
-  /** The file for errors, if the call may hold no pipe. */
+  /** The file for errors of a call that creates a sandbox, which keeps the standard streams of its creator. */
   log?: string;
 }
 
@@ -143,16 +141,21 @@ export class Runsc {
     for (const folder of [place, this.#folder]) mkdirSync(folder, { recursive: true, mode: 0o711 });
     const logging = log === undefined ? [] : ["--log", log];
     const command = [this.binary, "--root", this.#folder, ...FLAGS, ...logging, ...args];
-    const enter = ["/bin/sh", "-c", log === undefined ? ENTER : SILENTLY, "sh", join(place, "cgroup.procs")];
+    const enter = ["/bin/sh", "-c", ENTER, "sh", join(place, "cgroup.procs")];
     // The reason comes first; a long dump of the sandbox's kernel may follow.
     let said = "";
     const onOutput = (text: string) => {
       if (said.length < RUNSC_SAID_MAX_CHARS) said = (said + text).slice(0, RUNSC_SAID_MAX_CHARS);
     };
     try {
-      const { exitCode } = await attempt([...enter, ...command], { timeoutMs, name, onOutput });
+      const { exitCode } = await attempt([...enter, ...command], {
+        timeoutMs,
+        name,
+        onOutput,
+        silent: log !== undefined,
+      });
       if (exitCode === 0) return;
-      const reason = log === undefined ? said : readToolLog(log).slice(-RUNSC_SAID_MAX_CHARS);
+      const reason = log === undefined ? said : (await readToolLog(log)).slice(-RUNSC_SAID_MAX_CHARS);
       throw new Fault(500, `${name} ended with ${exitCode}: ${reason.trim()}`);
     } finally {
       // Fails while a process still runs there; the next server start then finds it.
