@@ -31,8 +31,6 @@ export const GUEST_COMMAND = [
   `${GUEST_MOUNT}/bin/keep-guest`,
 ];
 
-export const SHM_MAX = "size=256m";
-export const RUN_MAX = "size=64m";
 export const CPU_PERIOD_US = 100_000;
 
 export function guestEnvironment({ size, copy }: Pick<NewSandbox, "size" | "copy">): string[] {

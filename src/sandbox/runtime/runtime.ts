@@ -1,13 +1,7 @@
 /**
  * The isolation runtime as the host sees it: it makes the processes of a sandbox, isolates them from the machine, and
- * writes and restores their memory. Implementations are crun (with CRIU) and runsc;
- * tests/functional/host/runtime-contract.test.ts holds each to this contract.
- *
- * The host provides what all runtimes need: a mounted root, a folder for the sandbox, a name for its cgroup, and a
- * network slot. Each runtime keeps its own details to itself: the OCI spec, seccomp filters, the files of a memory
- * image, and how it bounds the size of an image.
- *
- * The life of a sandbox:
+ * writes and restores their memory. tests/functional/host/runtime-contract.test.ts holds crun and runsc to this
+ * contract.
  *
  *   create → (the host plugs the network in) → start → checkpoint, any number of times → remove
  *   restore (calls the host to plug the network in) → checkpoint, any number of times → remove

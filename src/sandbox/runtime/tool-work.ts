@@ -6,6 +6,8 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { freezerOf } from "../../system/cgroup/freezer.ts";
+import { leaveToMachine } from "../../system/cgroup/machine-share.ts";
+import { makeParentCgroup } from "../../system/cgroup/parents.ts";
 import { endAll } from "../../system/cgroup/removal.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { CHECKPOINT_MS } from "../limits.ts";
@@ -17,6 +19,13 @@ const LOOK_EVERY_MS = 20;
 /** The cgroup in which a tool works for a sandbox. */
 export function toolCgroup(data: DataFolder, id: string, action: ToolAction): string {
   return `${data.cgroup}/${id}.${action}`;
+}
+
+/** Makes the parent cgroup. Creates run concurrently: if each made it, one would find it not yet usable. */
+export function makeParent({ cgroup }: DataFolder): void {
+  if (existsSync(freezerOf(cgroup))) return;
+  makeParentCgroup(cgroup);
+  leaveToMachine(cgroup);
 }
 
 /** Ends the tools of unfinished restores first; afterwards the processes they made can be found and removed. */

@@ -2,15 +2,14 @@
  * The isolation runtime crun, with CRIU for checkpoints. crun knows nothing of a restored sandbox: it consists of its
  * processes and its cgroup.
  */
-import { chmodSync, chownSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { described, stderrLog } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { cgroupLayout } from "../../../system/cgroup/cgroups.ts";
-import { freezerOf, thaw } from "../../../system/cgroup/freezer.ts";
+import { thaw } from "../../../system/cgroup/freezer.ts";
 import { leaveToMachine } from "../../../system/cgroup/machine-share.ts";
 import { memoryInUse, memoryOfEach } from "../../../system/cgroup/memory-in-use.ts";
-import { makeParentCgroup } from "../../../system/cgroup/parents.ts";
 import { removeCgroups } from "../../../system/cgroup/removal.ts";
 import type { DataFolder } from "../../../system/data-folder.ts";
 import { HOST_ID_FIRST } from "../../../system/id-range.ts";
@@ -32,7 +31,7 @@ import type {
   Runtime,
   StoppedSandbox,
 } from "../runtime.ts";
-import { endRestores, sandboxCgroups } from "../tool-work.ts";
+import { endRestores, makeParent, sandboxCgroups } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
 import { CompiledFilter } from "./compiled-filter.ts";
 import { Criu } from "./criu.ts";
@@ -78,8 +77,7 @@ export class CrunRuntime implements Runtime {
     const spec = ociSpec({ ...sandbox, cgroupV1 });
     const filter = this.#filter.base64;
     writeFileSync(join(sandbox.folder, "config.json"), specText(spec, filter), { mode: 0o600 });
-    // Made once here: concurrent creates would each make the parent cgroup, and one would find it not yet usable.
-    if (!existsSync(freezerOf(this.data.cgroup))) this.#makeParent();
+    makeParent(this.data);
     const pid = await this.crun.create(sandbox.id, sandbox.folder).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
@@ -150,7 +148,7 @@ export class CrunRuntime implements Runtime {
   }
 
   async restore({ size, plug, grown, ids, ...request }: RestoreRequest): Promise<RunningContainer> {
-    if (!existsSync(freezerOf(this.data.cgroup))) this.#makeParent();
+    makeParent(this.data);
     makeCgroupForRestore(request.cgroup, size);
     // CRIU takes a while to start; the image is adapted meanwhile.
     const adapting = adaptImage(request.images, { ids, grown, folder: request.folder }, this.mounts);
@@ -169,11 +167,6 @@ export class CrunRuntime implements Runtime {
       );
       throw cause;
     }
-  }
-
-  #makeParent(): void {
-    makeParentCgroup(this.data.cgroup);
-    leaveToMachine(this.data.cgroup);
   }
 
   async recover(): Promise<void> {

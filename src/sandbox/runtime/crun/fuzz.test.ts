@@ -1,16 +1,13 @@
 /** Fuzzes checkpoint images, whose texts a sandbox chooses. */
 import { expect } from "bun:test";
 import { fuzzBytes } from "../../../base/testing/fuzz.ts";
-import { encodeVarint, fieldsOf, withFields } from "./image/protobuf-fields.ts";
-
-const field = (number: number, bytes: Buffer) =>
-  Buffer.concat([encodeVarint(number * 8 + 2), encodeVarint(bytes.length), bytes]);
-const whole = (number: number, value: number) => Buffer.concat([encodeVarint(number * 8), encodeVarint(value)]);
+import { fieldsOf, withFields } from "./image/protobuf-fields.ts";
+import { nested, number } from "./testing/criu-image.ts";
 
 fuzzBytes("a message is the fields that it consists of, or none", {
   seeds: [
-    Buffer.concat([whole(1, 300), field(3, Buffer.concat([whole(1, 7), field(6, Buffer.from("/data/file"))]))]),
-    Buffer.concat([field(3, Buffer.alloc(0)), Buffer.from([0x09, 1, 2, 3, 4, 5, 6, 7, 8, 0x15, 1, 2, 3, 4])]),
+    Buffer.concat([number(1, 300), nested(3, number(1, 7), nested(6, Buffer.from("/data/file")))]),
+    Buffer.concat([nested(3, Buffer.alloc(0)), Buffer.from([0x09, 1, 2, 3, 4, 5, 6, 7, 8, 0x15, 1, 2, 3, 4])]),
     Buffer.alloc(40, 0xff),
   ],
   check(message) {

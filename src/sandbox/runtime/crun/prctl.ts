@@ -6,47 +6,25 @@
  * merging (KSM) is not allowed because timing reveals which pages are merged. Queries about any of these are allowed.
  */
 
-const PARENT_DEATH = [1, 2];
-const DUMPABLE = [3, 4];
-const CAPABILITIES = [7, 8, 23, 24, 27, 28, 47];
-const NAME = [15, 16];
-const SECCOMP = [21, 22];
-const NO_NEW_PRIVILEGES = [38, 39];
-const SUBREAPER = [36, 37];
-const TIMING = [13, 14, 29, 30];
-const PERFORMANCE_EVENTS = [31, 32];
-const MEMORY_FAILURE = [33, 34];
-const HUGE_PAGES = [41, 42];
-const THREAD_ID_ADDRESS = [40];
-/** Vector lengths of this thread. */
-const VECTORS = [50, 51, 63, 64];
-const PAC_RESET_KEYS = 54;
-/** TSC, speculation, tagged memory, I/O flusher, pointer keys, MDWE, merging, shadow stack: queries only. */
-const ASKED = [25, 52, 56, 58, 61, 66, 68, 74];
-const PR_SET_VMA = 0x53564d41;
-const PR_SET_PTRACER = 0x59616d61;
-const PR_GET_AUXV = 0x41555856;
-
 export const PRCTL_ALLOWED: readonly number[] = [
-  ...PARENT_DEATH,
-  ...DUMPABLE,
-  ...CAPABILITIES,
-  ...NAME,
-  ...SECCOMP,
-  ...NO_NEW_PRIVILEGES,
-  ...SUBREAPER,
-  ...TIMING,
-  ...PERFORMANCE_EVENTS,
-  ...MEMORY_FAILURE,
-  ...HUGE_PAGES,
-  ...THREAD_ID_ADDRESS,
-  ...VECTORS,
-  PAC_RESET_KEYS,
-  ...ASKED,
-  PR_SET_VMA,
-  PR_SET_PTRACER,
-  PR_GET_AUXV,
-];
+  [1, 2], // signal when the parent ends
+  [3, 4], // dumpable
+  [7, 8, 23, 24, 27, 28, 47], // capabilities
+  [13, 14, 29, 30], // timing
+  [15, 16], // name
+  [21, 22], // seccomp
+  [31, 32], // performance events
+  [33, 34], // memory failure
+  [36, 37], // subreaper
+  [38, 39], // no new privileges
+  [40], // address of the thread id
+  [41, 42], // huge pages
+  [50, 51, 63, 64], // vector lengths of this thread
+  [54], // reset of pointer keys
+  // Queries only: TSC, speculation, tagged memory, I/O flusher, pointer keys, MDWE, merging, shadow stack.
+  [25, 52, 56, 58, 61, 66, 68, 74],
+  [0x53564d41, 0x59616d61, 0x41555856], // PR_SET_VMA, PR_SET_PTRACER, PR_GET_AUXV
+].flat();
 
 /** Existing numbers, and some future ones, fail as on a kernel that does not know them. */
 const PRCTL_NUMBERS = 128;

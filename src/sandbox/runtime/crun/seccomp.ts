@@ -48,25 +48,10 @@ utime utimensat utimes vfork vmsplice wait4 waitid write writev chroot
  * Landlock, mseal and pkey_* are protections that a program sets for itself and that a pause cannot keep: a program
  * must not rely on a protection that is gone after a resume.
  */
-const ABSENT = [
-  "clone3",
-  "io_setup",
-  "io_destroy",
-  "io_submit",
-  "io_cancel",
-  "io_getevents",
-  "io_pgetevents",
-  "io_uring_setup",
-  "io_uring_enter",
-  "io_uring_register",
-  "landlock_create_ruleset",
-  "landlock_add_rule",
-  "landlock_restrict_self",
-  "mseal",
-  "pkey_alloc",
-  "pkey_free",
-  "pkey_mprotect",
-];
+const ABSENT = `
+clone3 io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents io_uring_setup io_uring_enter io_uring_register
+landlock_create_ruleset landlock_add_rule landlock_restrict_self mseal pkey_alloc pkey_free pkey_mprotect
+`;
 
 /** All clone flags that create a namespace. */
 const CLONE_NEW_FLAGS = 0x7e020000;
@@ -117,6 +102,10 @@ interface Comparison {
   op: "SCMP_CMP_EQ" | "SCMP_CMP_NE" | "SCMP_CMP_GT" | "SCMP_CMP_MASKED_EQ";
 }
 
+function words(text: string): string[] {
+  return text.trim().split(/\s+/);
+}
+
 function allow(names: string[], args: Comparison[] = []) {
   return { names, action: "SCMP_ACT_ALLOW", args };
 }
@@ -162,49 +151,33 @@ function selfSettings(call: string, allowed: readonly number[], absent: readonly
   ];
 }
 
-let made: { profile: ReturnType<typeof compose>; text: string } | undefined;
-
-/** Built once: the profile is the same for all sandboxes, and the largest part of each spec. */
-export function seccompProfile() {
-  if (made === undefined) {
-    const profile = compose();
-    made = { profile, text: JSON.stringify(profile) };
-  }
-  return made;
-}
-
-function compose() {
-  return {
-    defaultAction: "SCMP_ACT_ERRNO",
-    defaultErrnoRet: EPERM,
-    // Only the machine's own architecture: 32-bit calls on an x86 machine would bypass the argument checks below.
-    architectures: [process.arch === "arm64" ? "SCMP_ARCH_AARCH64" : "SCMP_ARCH_X86_64"],
-    syscalls: [
-      allow(ALLOWED.trim().split(/\s+/)),
-      allow(["clone"], [{ index: 0, value: CLONE_NEW_FLAGS, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]),
-      ...allBut(CLOSED_REQUESTS).map(({ mask, value }) =>
-        allow(["ioctl"], [{ index: 1, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }]),
-      ),
-      allow(["socket", "socketpair"], [equals(0, AF_UNIX)]),
-      // For a pair of another family, the kernel would load its module before it refuses.
-      refuse(["socketpair"], EAFNOSUPPORT, [{ index: 0, value: AF_UNIX, op: "SCMP_CMP_NE" }]),
-      ...[AF_INET, AF_INET6].flatMap((family) => [
-        ...INTERNET_PROTOCOLS.map((protocol) => allow(["socket"], [equals(0, family), equals(2, protocol)])),
-        refuse(["socket"], EPROTONOSUPPORT, [equals(0, family), { index: 2, value: PROTOCOL_LAST, op: "SCMP_CMP_GT" }]),
-      ]),
-      allow(["socket"], [equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)]),
-      ...socketOptions(),
-      allow(["personality"], [equals(0, PER_LINUX)]),
-      allow(["personality"], [equals(0, PERSONALITY_QUERY)]),
-      ...selfSettings("prctl", PRCTL_ALLOWED, PRCTL_ABSENT),
-      ...(process.arch === "x64" ? selfSettings("arch_prctl", ARCH_PRCTL_ALLOWED, ARCH_PRCTL_ABSENT) : []),
-      ...CLOSED_FAMILIES,
-      refuse(["socket"], EAFNOSUPPORT, [{ index: 0, value: AF_NETLINK, op: "SCMP_CMP_GT" }]),
-      refuse(["socket"], EPROTONOSUPPORT, [
-        equals(0, AF_NETLINK),
-        { index: 2, value: NETLINK_ROUTE, op: "SCMP_CMP_NE" },
-      ]),
-      refuse(ABSENT, ENOSYS),
-    ],
-  };
-}
+export const SECCOMP_PROFILE = {
+  defaultAction: "SCMP_ACT_ERRNO",
+  defaultErrnoRet: EPERM,
+  // Only the machine's own architecture: 32-bit calls on an x86 machine would bypass the argument checks below.
+  architectures: [process.arch === "arm64" ? "SCMP_ARCH_AARCH64" : "SCMP_ARCH_X86_64"],
+  syscalls: [
+    allow(words(ALLOWED)),
+    allow(["clone"], [{ index: 0, value: CLONE_NEW_FLAGS, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]),
+    ...allBut(CLOSED_REQUESTS).map(({ mask, value }) =>
+      allow(["ioctl"], [{ index: 1, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }]),
+    ),
+    allow(["socket", "socketpair"], [equals(0, AF_UNIX)]),
+    // For a pair of another family, the kernel would load its module before it refuses.
+    refuse(["socketpair"], EAFNOSUPPORT, [{ index: 0, value: AF_UNIX, op: "SCMP_CMP_NE" }]),
+    ...[AF_INET, AF_INET6].flatMap((family) => [
+      ...INTERNET_PROTOCOLS.map((protocol) => allow(["socket"], [equals(0, family), equals(2, protocol)])),
+      refuse(["socket"], EPROTONOSUPPORT, [equals(0, family), { index: 2, value: PROTOCOL_LAST, op: "SCMP_CMP_GT" }]),
+    ]),
+    allow(["socket"], [equals(0, AF_NETLINK), equals(2, NETLINK_ROUTE)]),
+    ...socketOptions(),
+    allow(["personality"], [equals(0, PER_LINUX)]),
+    allow(["personality"], [equals(0, PERSONALITY_QUERY)]),
+    ...selfSettings("prctl", PRCTL_ALLOWED, PRCTL_ABSENT),
+    ...(process.arch === "x64" ? selfSettings("arch_prctl", ARCH_PRCTL_ALLOWED, ARCH_PRCTL_ABSENT) : []),
+    ...CLOSED_FAMILIES,
+    refuse(["socket"], EAFNOSUPPORT, [{ index: 0, value: AF_NETLINK, op: "SCMP_CMP_GT" }]),
+    refuse(["socket"], EPROTONOSUPPORT, [equals(0, AF_NETLINK), { index: 2, value: NETLINK_ROUTE, op: "SCMP_CMP_NE" }]),
+    refuse(words(ABSENT), ENOSYS),
+  ],
+};

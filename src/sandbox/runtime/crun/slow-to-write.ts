@@ -5,7 +5,6 @@
 import { readdirSync, readlinkSync, statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { scaled } from "../../../base/time-factor.ts";
-import type { Fault } from "../../../contract/fault.ts";
 import { freezerOf, processesBelow } from "../../../system/cgroup/freezer.ts";
 import { procText } from "../../../system/proc-text.ts";
 import { LOOKED_AT_TURN } from "../../limits.ts";
@@ -74,13 +73,10 @@ async function demandFewDeletedFiles(processes: readonly Process[]): Promise<voi
       if (++seen % LOOKED_AT_TURN === 0) await setImmediate();
       const file = deletedFile(`/proc/${pid}/fd/${name}`);
       if (file !== undefined) deleted.add(file);
-      if (deleted.size > DELETED_FILES_MAX) throw tooManyDeleted(pid);
+      if (deleted.size <= DELETED_FILES_MAX) continue;
+      throw cannotBeKept(pid, `with others, it holds more than ${DELETED_FILES_MAX} deleted files open`);
     }
   }
-}
-
-function tooManyDeleted(pid: number): Fault {
-  return cannotBeKept(pid, `with others, it holds more than ${DELETED_FILES_MAX} deleted files open`);
 }
 
 /**

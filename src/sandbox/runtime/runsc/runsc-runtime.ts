@@ -10,10 +10,8 @@ import { chownSync, closeSync, constants, copyFileSync, existsSync, lstatSync, o
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
-import { freeze, freezerOf, thaw } from "../../../system/cgroup/freezer.ts";
-import { leaveToMachine } from "../../../system/cgroup/machine-share.ts";
+import { freeze, thaw } from "../../../system/cgroup/freezer.ts";
 import { memoryInUse } from "../../../system/cgroup/memory-in-use.ts";
-import { makeParentCgroup } from "../../../system/cgroup/parents.ts";
 import { removeCgroups } from "../../../system/cgroup/removal.ts";
 import type { DataFolder } from "../../../system/data-folder.ts";
 import { startTicks } from "../../../system/start-ticks.ts";
@@ -30,7 +28,7 @@ import type {
   Runtime,
   StoppedSandbox,
 } from "../runtime.ts";
-import { endRestores, sandboxCgroups, toolCgroup, waitForDump } from "../tool-work.ts";
+import { endRestores, makeParent, sandboxCgroups, toolCgroup, waitForDump } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
 import { explain } from "./complaint.ts";
 import { mismatch, runscFacts } from "./image-facts.ts";
@@ -189,11 +187,7 @@ export class RunscRuntime implements Runtime {
     const missing = mountedFromOutside(spec).find(({ outside }) => !existsSync(outside));
     if (missing !== undefined) throw new Fault(500, `${missing.outside}, to be mounted at ${missing.inside}, is gone`);
     await writeFile(join(folder, "config.json"), JSON.stringify(spec), { mode: 0o600 });
-    // Made once here: concurrent creates would each make the parent cgroup.
-    if (!existsSync(freezerOf(this.data.cgroup))) {
-      makeParentCgroup(this.data.cgroup);
-      leaveToMachine(this.data.cgroup);
-    }
+    makeParent(this.data);
     return await this.#runsc.create(id, folder);
   }
 

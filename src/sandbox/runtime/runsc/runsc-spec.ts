@@ -6,7 +6,7 @@ import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts"
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { ID_COUNT, type IdRange } from "../../../system/id-range.ts";
-import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment, RUN_MAX, SHM_MAX } from "../guest-process.ts";
+import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
 import type { NewSandbox, OutsideMount, RestoreRequest, SandboxSize } from "../runtime.ts";
 
 /**
@@ -34,8 +34,8 @@ export function runscSpec(input: Omit<NewSandbox, "id" | "folder">) {
       own("/proc", "proc", ["nosuid", "noexec", "nodev"]),
       own("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
       own("/dev/pts", "devpts", ["nosuid", "noexec"]),
-      own("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", SHM_MAX]),
-      own("/run", "tmpfs", ["nosuid", "nodev", "mode=755", RUN_MAX]),
+      own("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", "size=256m"]),
+      own("/run", "tmpfs", ["nosuid", "nodev", "mode=755", "size=64m"]),
       own("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
       own("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
       bound(input.guestFolder, GUEST_MOUNT, "ro"),

@@ -2,19 +2,13 @@ import { expect, test } from "bun:test";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { folderOfFile } from "../../../../base/testing/test-folder.ts";
+import { nested, number } from "../testing/criu-image.ts";
 import { idsIn, withIds } from "./image-ids.ts";
-import { encodeVarint } from "./protobuf-fields.ts";
 
 const folder = folderOfFile("image-ids");
 
-function line(inside: number, outside: number, count: number): Buffer {
-  const numbers = [inside, outside, count].flatMap((value, at) => [Buffer.from([(at + 1) * 8]), encodeVarint(value)]);
-  return Buffer.concat(numbers);
-}
-
-function table(number: number, content: Buffer): Buffer {
-  return Buffer.concat([Buffer.from([number * 8 + 2]), encodeVarint(content.length), content]);
-}
+const line = (inside: number, outside: number, count: number) =>
+  Buffer.concat([number(1, inside), number(2, outside), number(3, count)]);
 
 function file(...tables: Buffer[]): Buffer {
   const message = Buffer.concat(tables);
@@ -30,7 +24,7 @@ function imagesWith(content: Buffer, name = "userns-9.img"): string {
   return images;
 }
 
-const whole = (first: number) => file(table(1, line(0, first, 65_536)), table(2, line(0, first, 65_536)));
+const whole = (first: number) => file(nested(1, line(0, first, 65_536)), nested(2, line(0, first, 65_536)));
 
 test("the range of an image is found, and replaced in both tables by one that takes as many bytes or more", () => {
   const { first, name, content } = idsIn(imagesWith(whole(1_900_000_000)));
@@ -41,9 +35,9 @@ test("the range of an image is found, and replaced in both tables by one that ta
 });
 
 test.each<[string, Buffer]>([
-  ["a part of a range", file(table(1, line(0, 5, 1000)), table(2, line(0, 5, 1000)))],
-  ["other groups than users", file(table(1, line(0, 5, 65_536)), table(2, line(0, 6, 65_536)))],
-  ["the machine's root beside the range", file(table(1, line(0, 5, 65_536)), table(1, line(65_536, 0, 1)))],
+  ["a part of a range", file(nested(1, line(0, 5, 1000)), nested(2, line(0, 5, 1000)))],
+  ["other groups than users", file(nested(1, line(0, 5, 65_536)), nested(2, line(0, 6, 65_536)))],
+  ["the machine's root beside the range", file(nested(1, line(0, 5, 65_536)), nested(1, line(65_536, 0, 1)))],
   ["no table", file()],
   ["a table that is cut off", whole(5).subarray(0, 20)],
 ])("an image with %s is not restored with another range", (_, content) => {

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../../contract/fault.ts";
 import { ID_COUNT, type IdRange } from "../../../../system/id-range.ts";
-import { encodeVarint, fieldsOf, LENGTH_BYTES, MAGIC_BYTES, withFields } from "./protobuf-fields.ts";
+import { encodeVarint, fieldsOf, LENGTH_BYTES, MAGIC_BYTES, withFields, withMessages } from "./protobuf-fields.ts";
 
 const NAME = /^userns-\d+\.img$/;
 
@@ -35,13 +35,8 @@ export function idsIn(images: string): IdRange & IdsFile {
 
 /** The file's content with another range. */
 export function withIds(content: Buffer, { first }: IdRange): Buffer {
-  let message = messageIn(content);
-  for (const table of TABLES) {
-    message = withFields(message, table, (line) => withFields(line, OUTSIDE, () => encodeVarint(first)));
-  }
-  const length = Buffer.alloc(LENGTH_BYTES);
-  length.writeUInt32LE(message.length);
-  return Buffer.concat([content.subarray(0, MAGIC_BYTES), length, message]);
+  const mapped = (line: Buffer) => withFields(line, OUTSIDE, () => encodeVarint(first));
+  return withMessages(content, (message) => TABLES.reduce((part, table) => withFields(part, table, mapped), message));
 }
 
 function messageIn(content: Buffer): Buffer {
