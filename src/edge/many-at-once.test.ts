@@ -5,14 +5,22 @@ import { SandboxSocket } from "./proxy/sandbox-socket.ts";
 import { SandboxRun } from "./routing/sandbox-run.ts";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
+/** Notes whether the connection was made; all else would be wrong. */
+const noting = (failures: unknown[]) => ({
+  opened: () => failures.push("opened"),
+  notOpened: (failure: unknown) => failures.push(failure),
+  data: () => failures.push("data"),
+  drained: () => failures.push("drained"),
+  closed: () => failures.push("closed"),
+});
+
 test("a connection is closed when the client or the sandbox leaves before it is made", async () => {
   await using service = await RawService.start(() => undefined);
   const to = { host: "127.0.0.1", port: service.port };
   const run = new SandboxRun();
   const failures: unknown[] = [];
-  const awaiting = { opened: () => failures.push("opened"), notOpened: (failure: unknown) => failures.push(failure) };
-  const left = new SandboxSocket({ to }, awaiting);
-  const gone = new SandboxSocket({ to, run }, awaiting);
+  const left = new SandboxSocket({ to }, noting(failures));
+  const gone = new SandboxSocket({ to, run }, noting(failures));
   left.cut();
   run.end();
   expect(failures).toEqual([expect.any(Error), expect.any(Error)]);
@@ -22,11 +30,10 @@ test("a connection is closed when the client or the sandbox leaves before it is 
 
 test("no connection is made to a sandbox that has ended", () => {
   const failures: unknown[] = [];
-  const awaiting = { opened: () => failures.push("opened"), notOpened: (failure: unknown) => failures.push(failure) };
   const run = new SandboxRun();
   run.end();
   const dialled = { to: { host: "127.0.0.1", port: 9 }, run };
-  expect(new SandboxSocket(dialled, awaiting).isClosed).toBe(true);
+  expect(new SandboxSocket(dialled, noting(failures)).isClosed).toBe(true);
   expect(failures).toEqual([expect.any(Error)]);
 });
 

@@ -43,7 +43,9 @@ function dial(
   { port = service.port, tlsName }: { port?: number; tlsName?: string } = {},
 ) {
   return new Promise<SandboxSocket>((opened, notOpened) => {
-    new SandboxSocket({ to: { host: "127.0.0.1", port }, tlsName, run, splice }, { opened, notOpened });
+    const [data, drained, closed] = [() => undefined, () => undefined, () => undefined];
+    const listener = { opened, notOpened, data, drained, closed };
+    new SandboxSocket({ to: { host: "127.0.0.1", port }, tlsName, run, splice }, listener);
   });
 }
 

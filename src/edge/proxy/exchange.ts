@@ -91,7 +91,6 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#nextStep("edge: until the answer begins");
     const framing = this.#inChunks ? "transfer-encoding: chunked\r\n" : "";
     this.#before = Buffer.from(`${this.asked.head}${framing}\r\n`, "latin1");
-    socket.listen(this);
     if (client.bodyBytes !== 0 || this.asked.upgrade !== undefined) socket.expectToSendMuch();
     if (client.bodyBytes !== 0) client.sendBodyTo(this);
     if (this.#before.length > 0) this.#send(NOTHING);

@@ -1,6 +1,6 @@
 /**
  * A connection to a port of a sandbox, TCP or TLS. Bytes that cannot be sent at once are buffered; the owner sees how
- * many and pauses its source. Bytes that arrive before there is a listener are kept, and reading is paused.
+ * many and pauses its source.
  */
 import type { Socket, SocketHandler } from "bun";
 import type { Splice, Spliced, Splicing, Way } from "../../base/splicing.ts";
@@ -17,6 +17,10 @@ const EDGE_RECEIVED_MAX_BYTES = 64 * 1024;
 export const EDGE_SPLICED_AT_ONCE_MAX = 4;
 
 export interface SandboxSocketListener {
+  /** One of these two is called first, once. The others follow only after `opened`. */
+  opened(socket: SandboxSocket): void;
+  /** With code ECONNREFUSED when nothing listens there. */
+  notOpened(failure: unknown): void;
   data(bytes: Buffer<ArrayBuffer>): void;
   /** There is room again after `isFull`. */
   drained(): void;
@@ -46,21 +50,12 @@ export interface SocketBuffers {
   boundUnsent(descriptor: number, bytes: number): void;
 }
 
-/** Waits for a connection: one of the two is called, once. */
-interface Awaiting {
-  opened(socket: SandboxSocket): void;
-  /** With code ECONNREFUSED when nothing listens there. */
-  notOpened(failure: unknown): void;
-}
-
 /** Shared by all connections without a splice, which are most. */
 const NO_SPLICINGS: Splicing[] = [];
 
 export class SandboxSocket {
   #socket: Socket<SandboxSocket> | undefined;
-  #listener: SandboxSocketListener | undefined;
-  #awaiting: Awaiting | undefined;
-  #early: Buffer<ArrayBuffer>[] | undefined;
+  #state: "awaited" | "opened" | "not opened" = "awaited";
   readonly #unsent = new UnsentBytes(EDGE_REQUEST_WAITING_MAX_BYTES);
   /** Nothing more is written; `#ending` limits the time to close. */
   #isEnding = false;
@@ -76,8 +71,10 @@ export class SandboxSocket {
   /** At most one per direction. */
   #splicings: Splicing[] = NO_SPLICINGS;
 
-  constructor({ to, tlsName, run, splice, buffers }: Dialled, awaiting: Awaiting) {
-    this.#awaiting = awaiting;
+  constructor(
+    { to, tlsName, run, splice, buffers }: Dialled,
+    private readonly listener: SandboxSocketListener,
+  ) {
     this.#run = run;
     this.#splice = tlsName === undefined ? splice : undefined;
     this.#buffers = buffers;
@@ -145,16 +142,6 @@ export class SandboxSocket {
   /** The other side ended regularly, instead of breaking off. */
   get farEnded(): boolean {
     return this.#farEnded;
-  }
-
-  /** Sets the listener, which first gets the bytes that arrived before. */
-  listen(listener: SandboxSocketListener): void {
-    this.#listener = listener;
-    const early = this.#early;
-    this.#early = undefined;
-    if (early !== undefined) for (const bytes of early) this.take(bytes);
-    if (this.#closed) listener.closed();
-    else this.resume();
   }
 
   /** Owns the buffer from now on: it is freed when it is sent. */
@@ -258,7 +245,7 @@ export class SandboxSocket {
   /** Ends the connection, established or not. */
   cut(): void {
     this.#isUnwanted = true;
-    this.#awaited()?.notOpened(new Error("the client or the sandbox left while the connection was made"));
+    this.#giveUp(new Error("the client or the sandbox left while the connection was made"));
     this.terminate();
   }
 
@@ -267,10 +254,10 @@ export class SandboxSocket {
     if (this.#splicings.length === 0) this.#run?.connections.delete(this);
   }
 
-  #awaited(): Awaiting | undefined {
-    const awaiting = this.#awaiting;
-    this.#awaiting = undefined;
-    return awaiting;
+  #giveUp(failure: unknown): void {
+    if (this.#state !== "awaited") return;
+    this.#state = "not opened";
+    this.listener.notOpened(failure);
   }
 
   #made(socket: Socket<SandboxSocket>): void {
@@ -281,17 +268,18 @@ export class SandboxSocket {
 
   #opened(socket: Socket<SandboxSocket>): void {
     this.#made(socket);
-    if (!this.#closed) this.#awaited()?.opened(this);
+    if (this.#closed || this.#state !== "awaited") return;
+    this.#state = "opened";
+    this.listener.opened(this);
   }
 
   #notOpened(failure: unknown): void {
-    this.#awaited()?.notOpened(failure);
+    this.#giveUp(failure);
     this.#ended();
   }
 
   take(bytes: Buffer<ArrayBuffer>): void {
-    if (this.#listener === undefined) this.#early = [...(this.#early ?? []), bytes];
-    else this.#listener.data(bytes);
+    if (this.#state === "opened") this.listener.data(bytes);
   }
 
   #flush(): void {
@@ -299,16 +287,18 @@ export class SandboxSocket {
     const hasRoom = this.#unsent.flush(this.#socket);
     if (this.#isEnding) {
       if (this.hasSentAll) this.#socket.end();
-    } else if (hasRoom) this.#listener?.drained();
+    } else if (hasRoom) this.listener.drained();
   }
 
   #ended(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#awaited()?.notOpened(new Error("the service hung up before the connection was made"));
+    this.#giveUp(new Error("the service hung up before the connection was made"));
     if (this.#ending !== undefined) clearTimeout(this.#ending);
     this.#release();
     this.#unsent.drop();
-    this.#reading.end(() => this.#listener?.closed());
+    this.#reading.end(() => {
+      if (this.#state === "opened") this.listener.closed();
+    });
   }
 }
