@@ -4,16 +4,12 @@
  * and it refuses any message that another implementation could read differently. This folder never opens a connection
  * and never decides where a message goes.
  *
- *   head-reader    heads, line by line as bytes arrive      request-head    request line, Host, body length
- *   header-lines   the headers that were read               response-head   status line, body length
- *   body           where a body ends: length, chunks, close
- *
  * A head is parsed line by line, each line once, when its line feed has arrived. The result therefore does not depend
  * on how the bytes are split into pieces. Folded lines, blanks before a colon, control characters and bare CRs are
  * refused.
  */
 import { CARRIAGE_RETURN, COLON, IN_TOKEN, IN_VALUE, LINE_FEED, SPACE, TAB } from "./bytes.ts";
-import { HeaderLines, headerName } from "./header-lines.ts";
+import { HeaderLines } from "./header-lines.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
@@ -186,7 +182,7 @@ export class HeadReader<First, Head> {
       while (start < stop && isBlank(bytes[start])) start += 1;
       while (stop > start && isBlank(bytes[stop - 1])) stop -= 1;
       if (headers.size >= maxLines) throw new BadHead(431, `The ${this.kind.name} has more than ${maxLines} headers`);
-      headers.append(headerName(text.slice(at - from, colon - from)), text.slice(start - from, stop - from));
+      headers.append(text.slice(at - from, colon - from).toLowerCase(), text.slice(start - from, stop - from));
       at = end;
     }
     return undefined;

@@ -73,21 +73,3 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 export function isToken(text: string): boolean {
   return TOKEN.test(text);
 }
-
-export function headerName(written: string): string {
-  return KNOWN.get(written) ?? written.toLowerCase();
-}
-
-/** Common names in their usual spelling: a lookup is cheaper than `toLowerCase`. */
-const KNOWN: ReadonlyMap<string, string> = new Map(
-  [
-    ["Accept", "Accept-Encoding", "Accept-Language", "Authorization", "Cache-Control", "Connection", "Content-Length"],
-    ["Content-Type", "Cookie", "Date", "ETag", "Host", "Last-Modified", "Server", "Transfer-Encoding", "User-Agent"],
-    ["E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "Accept-Ranges", "Location", "Vary"],
-  ]
-    .flat()
-    .flatMap((name): [string, string][] => [
-      [name, name.toLowerCase()],
-      [name.toLowerCase(), name.toLowerCase()],
-    ]),
-);
