@@ -2,6 +2,7 @@
  * Settings: environment variables override the config file, which overrides the defaults. No setting is required.
  * Unknown settings are refused, so that a misspelt name never goes unnoticed. settings.ts has their names.
  */
+import { isIPv4 } from "node:net";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { TIME_FACTOR } from "../base/time-factor.ts";
 import { type AllowedRegistry, parseRegistries } from "../builder/registry/allowed-registries.ts";
@@ -191,9 +192,7 @@ function parsePath(key: string, path: string | undefined): string | undefined {
 
 function parseResolver(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
-  const parts = text.split(".");
-  const valid = parts.length === 4 && parts.every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255);
-  if (!valid) throw new Fault(400, `resolver must be an IPv4 address, not "${text}"`);
+  if (!isIPv4(text)) throw new Fault(400, `resolver must be an IPv4 address, not "${text}"`);
   return text;
 }
 

@@ -3,20 +3,6 @@
  * necessary, and carries bytes between the client and that sandbox's port. Requests that name no sandbox go to the
  * management interface. The edge never decides about a sandbox's lifecycle, never interprets a body, and keeps no
  * connection to a sandbox between requests.
- *
- *   front/                    clients: HTTP/1.1 and HTTP/2
- *   routing/sandbox-address   which sandbox and port a request names
- *   routing/route-table       where each sandbox is
- *   routing/service-lookup    the way to a port, including loopback services
- *   routing/traffic-token     access to private sandboxes
- *   routing/control-path      paths that are refused on port 49983
- *   proxy/exchange            one request over a sandbox-socket
- *   proxy/upgrade             connections that become tunnels, such as WebSockets
- *   proxy/connection-quota    limits of concurrent requests
- *   inner-server              the way to the management interface (management-server)
- *   refusal                   error responses of the edge itself
- *   process/                  the edge in its own processes
- *   splice/                   long bodies moved by the kernel
  */
 
 import type { Splice } from "../base/splicing.ts";

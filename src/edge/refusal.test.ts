@@ -59,7 +59,7 @@ test("nothing that the sender wrote becomes markup", async () => {
   const path = `/control/<script>alert("1")</script>'&`;
   const page = await refuse({ reason: "internal-endpoint", path }, browser).text();
   expect(page).not.toContain("<script>");
-  expect(page).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;");
+  expect(page).toContain("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#x27;&amp;");
 });
 
 describe("a page is for navigation in a browser", () => {

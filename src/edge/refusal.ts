@@ -162,7 +162,7 @@ function render(body: Body, page: Said): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(page.title)}</title>
+<title>${Bun.escapeHTML(page.title)}</title>
 <style>
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center }
@@ -175,9 +175,9 @@ dd { margin: 0; font-family: ui-monospace, monospace; overflow-wrap: anywhere }
 </head>
 <body>
 <main>
-<h1>${escapeHtml(page.title)}</h1>
-<p>${escapeHtml(body.message)}.</p>
-<p>${escapeHtml(page.advice)}</p>
+<h1>${Bun.escapeHTML(page.title)}</h1>
+<p>${Bun.escapeHTML(body.message)}.</p>
+<p>${Bun.escapeHTML(page.advice)}</p>
 <dl>${facts.join("")}${fact("Status", String(body.code))}</dl>
 </main>
 </body>
@@ -186,17 +186,5 @@ dd { margin: 0; font-family: ui-monospace, monospace; overflow-wrap: anywhere }
 }
 
 function fact(name: string, value: string): string {
-  return `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`;
-}
-
-const ESCAPES: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? "");
+  return `<dt>${Bun.escapeHTML(name)}</dt><dd>${Bun.escapeHTML(value)}</dd>`;
 }

@@ -23,15 +23,13 @@ const CORS = {
 };
 
 export class FrontDoor {
-  readonly #token: AccessToken;
-  readonly #gateway: Gateway;
   /** In order of last use. */
   readonly #sessions = new Map<string, Session>();
 
-  constructor(gateway: Gateway, token: AccessToken) {
-    this.#gateway = gateway;
-    this.#token = token;
-  }
+  constructor(
+    private readonly gateway: Gateway,
+    private readonly token: AccessToken,
+  ) {}
 
   async answer(request: Request): Promise<Response> {
     const answer = await this.#answer(request);
@@ -45,7 +43,7 @@ export class FrontDoor {
 
   async #answer(request: Request): Promise<Response> {
     if (request.method === "OPTIONS") return new Response(null, { status: 204 });
-    if (!isBearer(this.#token, request.headers.get("authorization"))) {
+    if (!isBearer(this.token, request.headers.get("authorization"))) {
       const answer = refusal(401, -32001, "the access token is missing or wrong; send it as Authorization: Bearer");
       answer.headers.set("www-authenticate", 'Bearer realm="mcp-gateway"');
       return answer;
@@ -83,12 +81,12 @@ export class FrontDoor {
   async #begin(request: Request, body: unknown): Promise<Response> {
     const [oldest] = this.#sessions.values();
     if (oldest !== undefined && this.#sessions.size >= SESSIONS_MAX) await oldest.close();
-    const session = new Session(kernelBytes(SESSION_ID_BYTES).toHex(), this.#gateway.greeting(), {
-      call: (own, call) => this.#gateway.call(own, call),
-      levelChanged: () => this.#gateway.levelChanged(),
+    const session = new Session(kernelBytes(SESSION_ID_BYTES).toHex(), this.gateway.greeting(), {
+      call: (own, call) => this.gateway.call(own, call),
+      levelChanged: () => this.gateway.levelChanged(),
       closed: (own) => {
         this.#sessions.delete(own.id);
-        this.#gateway.closed(own);
+        this.gateway.closed(own);
       },
     });
     const answer = await session.handle(request, body);
@@ -97,7 +95,7 @@ export class FrontDoor {
       return answer;
     }
     this.#sessions.set(session.id, session);
-    this.#gateway.opened(session);
+    this.gateway.opened(session);
     return answer;
   }
 }

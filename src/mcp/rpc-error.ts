@@ -7,13 +7,13 @@ const PREFIX = /^MCP error -?\d+: /;
 
 export class RpcError extends Error {
   override readonly name = "RpcError";
-  readonly code: number;
-  readonly data: unknown;
 
-  constructor(code: number, message: string, data?: unknown) {
+  constructor(
+    readonly code: number,
+    message: string,
+    readonly data?: unknown,
+  ) {
     super(message);
-    this.code = code;
-    this.data = data;
   }
 
   /** Converts any thrown value for the client. */

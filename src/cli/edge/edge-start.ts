@@ -3,10 +3,8 @@ import { chmodSync, chownSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { boundedLines } from "../../base/bounded-lines.ts";
-import type { Directory } from "../../contract/internal/directory.ts";
-import type { InnerDoor } from "../../edge/inner-server.ts";
-import { type ConnectionLimits, EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
-import { EdgeProcesses } from "../../edge/process/edge-processes.ts";
+import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
+import { type EdgeOptions, EdgeProcesses } from "../../edge/process/edge-processes.ts";
 import type { StartedProcess } from "../../edge/process/process-handle.ts";
 import { countsBytes, SharedCounts } from "../../edge/process/shared-counts.ts";
 import type { EdgeLog } from "../../edge/routing/service-lookup.ts";
@@ -30,22 +28,15 @@ const CAPABILITY = "net_bind_service";
  */
 const ENVIRONMENT = { BUN_JSC_useFTLJIT: "0" };
 
-interface EdgeAbout {
+interface EdgeAbout extends Omit<EdgeOptions, "processes" | "start" | "counts" | "countsFile"> {
   /** The result of `bundleEdge`. */
   program: string;
   /** Net of this server's sandboxes; unique on this machine. */
   net: number;
-  directory: Directory;
-  management: InnerDoor;
-  trustedProxies: readonly string[];
-  limits: ConnectionLimits;
-  log: EdgeLog;
   /** Tag of the server, part of the names of its cgroups. Absent: the memory of the processes is not limited. */
   tag?: string;
   /** Default: one per processor, up to a maximum. */
   processes?: number;
-  /** Interval of health checks, if not the default. */
-  pingMs?: number;
 }
 
 /** Bundles the program and that of its splice thread, each in its own world-readable folder. */

@@ -3,6 +3,7 @@
  * service and must not be read differently there.
  */
 import { HeaderLines, isToken } from "../../http1/header-lines.ts";
+import type { RequestHead } from "../../http1/request-head.ts";
 
 /** Connection-specific headers, which HTTP/2 forbids (RFC 9113, 8.2.2). */
 const CONNECTION_ONLY: ReadonlySet<string> = new Set([
@@ -17,12 +18,7 @@ const TARGET = /^[!-~\x80-\xff]+$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const LENGTH = /^\d{1,15}$/;
 
-export interface Http2Head {
-  method: string;
-  target: string;
-  headers: HeaderLines;
-  bodyBytes: number | undefined;
-}
+export type Http2Head = Pick<RequestHead, "method" | "target" | "headers" | "bodyBytes">;
 
 /** Undefined if the head is malformed or ambiguous. `raw` holds names and values alternately. */
 export function headOf(raw: readonly string[], hasEnded: boolean): Http2Head | undefined {

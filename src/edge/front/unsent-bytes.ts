@@ -1,7 +1,9 @@
 /** Bytes that a slow peer has not taken yet. Reports when they are too many and when there is room again. */
 import { EDGE_ANSWER_PIECE_OVERHEAD_BYTES, EDGE_ANSWER_WAITING_MAX_BYTES } from "../limits.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
-import { releaseBufferOf } from "./release-piece.ts";
+
+/** Smaller pieces are not worth freeing explicitly. */
+const EDGE_RELEASED_PIECE_MIN_BYTES = 16 * 1024;
 
 /** A socket or a stage before one: takes as many bytes as it can and returns their number. */
 interface Written {
@@ -86,4 +88,12 @@ export class UnsentBytes {
     this.#cost += bytes;
     this.#held.add(bytes);
   }
+}
+
+/**
+ * Frees the whole buffer of a sent piece: JavaScript's collector would let tens of MiB gather before it runs. A short
+ * buffer is detected without accessing `buffer`, which would create an object.
+ */
+function releaseBufferOf(piece: Buffer<ArrayBuffer>): void {
+  if (piece.byteOffset + piece.length >= EDGE_RELEASED_PIECE_MIN_BYTES) piece.buffer.transfer(0);
 }

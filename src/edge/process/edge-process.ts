@@ -33,17 +33,11 @@ export class EdgeProcess {
   readonly #channel: Channel<ServerCalls>;
   readonly #routes = new RouteTable();
   readonly #fronts = new Map<number, Front>();
-  readonly #leadToNewest: Surroundings["leadToNewest"];
-  readonly #sockets: Surroundings["sockets"];
-  readonly #splice: Splice;
   #processes = 1;
   #edge: Edge | undefined;
 
-  constructor({ send, leadToNewest, sockets, splice }: Surroundings) {
-    this.#leadToNewest = leadToNewest;
-    this.#sockets = sockets;
-    this.#splice = splice;
-    this.#channel = new Channel<ServerCalls>(send, this.#calls());
+  constructor(private readonly surroundings: Surroundings) {
+    this.#channel = new Channel<ServerCalls>(surroundings.send, this.#calls());
   }
 
   received(line: string): void {
@@ -52,6 +46,7 @@ export class EdgeProcess {
 
   #calls(): ProcessCalls {
     const routes = this.#routes;
+    const { sockets, leadToNewest } = this.surroundings;
     return {
       begin: (settings) => this.#begin(settings),
       take: (event) => routes.take(event),
@@ -61,9 +56,9 @@ export class EdgeProcess {
         const listening = new Front(tls === undefined ? options : { ...options, tls });
         this.#fronts.set(front, listening);
         const { descriptor } = listening;
-        if (descriptor !== undefined) this.#sockets.boundUnsent(descriptor, EDGE_UNSENT_MAX_BYTES);
-        if (descriptor !== undefined && listening.isLocal) this.#sockets.staysOnMachine(descriptor);
-        if (tls !== undefined) this.#leadToNewest(port, this.#processes);
+        if (descriptor !== undefined) sockets.boundUnsent(descriptor, EDGE_UNSENT_MAX_BYTES);
+        if (descriptor !== undefined && listening.isLocal) sockets.staysOnMachine(descriptor);
+        if (tls !== undefined) leadToNewest(port, this.#processes);
       },
       stopListening: async (front, force) => {
         await this.#fronts.get(front)?.stop(force);
@@ -96,8 +91,8 @@ export class EdgeProcess {
       log: (message, context) => void channel.call("log", message, toldOf(context)).catch(() => undefined),
       trustedProxies: new TrustedProxies(trustedProxies),
       places: new SharedQuota(counts, process, processes, limits),
-      splice: this.#splice,
-      buffers: this.#sockets,
+      splice: this.surroundings.splice,
+      buffers: this.surroundings.sockets,
     });
   }
 }

@@ -23,7 +23,7 @@ export const EDGE_PROCESS_START_MS = scaled(60_000);
 /** Maximum delay between attempts to start a process. */
 const EDGE_PROCESS_RESTART_MAX_MS = 5_000;
 
-interface EdgeOptions {
+export interface EdgeOptions {
   /** Number of processes. */
   processes: number;
   start(process: number): StartedProcess;

@@ -4,16 +4,7 @@ import type { ConnectionLimits } from "../limits.ts";
 import type { Destination } from "../routing/route-table.ts";
 
 /** A place, or the limit that is reached. */
-export type Taken = Place | Full;
-
-interface Place {
-  leave(): void;
-}
-
-interface Full {
-  full: "sandbox" | "team";
-  most: number;
-}
+export type Taken = { leave(): void } | { full: "sandbox" | "team"; most: number };
 
 export interface ConnectionQuota {
   /** While a sandbox cannot be reached its team is unknown, and only the sandbox is counted. */

@@ -13,15 +13,10 @@ interface PlaceNumbers {
 
 export type PlacedRoute = Route & { places?: PlaceNumbers };
 
-export type PlacedEvent = Exclude<RouteEvent, { kind: "table" | "route" }> | PlacedTable | PlacedChange;
-interface PlacedTable {
-  kind: "table";
-  routes: readonly PlacedRoute[];
-}
-interface PlacedChange {
-  kind: "route";
-  route: PlacedRoute;
-}
+export type PlacedEvent =
+  | Exclude<RouteEvent, { kind: "table" | "route" }>
+  | { kind: "table"; routes: readonly PlacedRoute[] }
+  | { kind: "route"; route: PlacedRoute };
 
 export interface Destination {
   endpoint: Route["endpoint"];

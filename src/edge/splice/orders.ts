@@ -20,11 +20,6 @@ export interface Outcome {
 /** The thread has started and takes orders. */
 export const READY = "ready";
 
-export interface SpliceThreadData {
-  /** Read end of the pipe for orders. */
-  orders: number;
-}
-
 /** Ends the thread. */
 export const END: Order = { number: 0, from: -1, to: -1, bytes: 0 };
 

@@ -7,15 +7,14 @@ import { closeSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { EAGAIN, Events, pipe } from "./calls.ts";
 import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.ts";
-import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders, type SpliceThreadData } from "./orders.ts";
+import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders } from "./orders.ts";
 import { Transfer } from "./transfer.ts";
 
 const ORDERS = 0;
 
 /** Returns after the END order. */
 export function runSpliceThread(): void {
-  const { orders } = workerData as SpliceThreadData;
-  const thread = new SpliceThread(orders);
+  const thread = new SpliceThread(workerData as number);
   tell(READY);
   thread.work();
 }
@@ -34,6 +33,7 @@ class SpliceThread {
   readonly #buffer = Buffer.alloc(ORDER_BYTES * SPLICES_MAX);
   #isEnding = false;
 
+  /** `orders`: the read end of the pipe for orders. */
   constructor(private readonly orders: number) {
     this.#events.add(orders, ORDERS, "orders");
   }

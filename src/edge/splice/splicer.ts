@@ -11,7 +11,7 @@ import { Worker } from "node:worker_threads";
 import type { Splice, Spliced, Splicing, Way } from "../../base/splicing.ts";
 import { disconnect, duplicate, EINVAL, ENOSYS, pipe } from "./calls.ts";
 import { SPLICES_MAX } from "./limits.ts";
-import { END, ORDER_BYTES, type Order, type Outcome, READY, type SpliceThreadData, writtenOrder } from "./orders.ts";
+import { END, ORDER_BYTES, type Order, type Outcome, READY, writtenOrder } from "./orders.ts";
 
 /** Transfer numbers wrap around above this. */
 const SPLICE_NUMBERS = 1_000_000_000;
@@ -87,8 +87,7 @@ export class Splicer implements Splice {
     try {
       const [read, write] = pipe(SPLICES_MAX * ORDER_BYTES);
       this.#orders = write;
-      const workerData: SpliceThreadData = { orders: read };
-      const thread = new Worker(this.program, { workerData });
+      const thread = new Worker(this.program, { workerData: read });
       this.#thread = thread;
       thread.unref();
       thread.on("message", (told: Outcome | typeof READY) => {
