@@ -1,7 +1,7 @@
 /** Which uploads count as archives, by their first bytes. */
 import { expect, test } from "bun:test";
+import { tarOf } from "../../base/testing/raw-tar.ts";
 import { Fault } from "../../contract/fault.ts";
-import { tarOf } from "../testing/archives.ts";
 import { checkedArchive } from "./archive-check.ts";
 
 function streamOf(bytes: Uint8Array, pieceBytes = bytes.length): ReadableStream<Uint8Array> {

@@ -1,8 +1,8 @@
 /** What ends a build early, and which builds wait for each other. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
+import { tarOf } from "../../base/testing/raw-tar.ts";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
 import { HOUSEKEEPING_EVERY_MS } from "../templates/housekeeping.ts";
-import { tarOf } from "../testing/archives.ts";
 import { BuildCalls } from "../testing/build-calls.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
 import { IMAGE_IN_HAND_MS } from "./builds.ts";

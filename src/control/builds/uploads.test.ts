@@ -1,7 +1,7 @@
 /** Uploads for builds: what an upload link allows, and how invalid uploads are handled. */
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { connect } from "node:net";
-import { tarOf } from "../testing/archives.ts";
+import { tarOf } from "../../base/testing/raw-tar.ts";
 import { BuildCalls, type Requested } from "../testing/build-calls.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 import {

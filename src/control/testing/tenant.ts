@@ -1,7 +1,7 @@
 /** A team with one resource of every kind, and their names, for tests of isolation between teams. */
 import { expect } from "bun:test";
+import { tarOf } from "../../base/testing/raw-tar.ts";
 import { createAccessToken, createApiKey } from "../access/keys.ts";
-import { tarOf } from "./archives.ts";
 import { type ControlFixture, NOW, type Reply } from "./control-fixture.ts";
 
 /** One name per kind, equal to the parameter names of paths. */

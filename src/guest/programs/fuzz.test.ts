@@ -1,14 +1,13 @@
 /** Fuzzes the reader of archives, which any caller with upload rights can send. */
-import { afterAll, expect } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { expect } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fuzzBytes, orRefusedLater } from "../../base/testing/fuzz.ts";
-import { file, folder, gnuLongName, pax, symlink, tar } from "../testing/raw-tar.ts";
+import { file, folder, gnuLongName, pax, symlink, tar } from "../../base/testing/raw-tar.ts";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import { Archive } from "./archive.ts";
 
-const place = mkdtempSync(join(tmpdir(), "sandlot-fuzz-"));
-afterAll(() => rmSync(place, { recursive: true }));
+const place = folderOfFile("fuzz");
 
 const ROOM = 256 * 1024;
 const BLOCK = 512;

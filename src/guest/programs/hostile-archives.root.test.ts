@@ -29,7 +29,7 @@ import {
   special,
   symlink,
   tar,
-} from "../testing/raw-tar.ts";
+} from "../../base/testing/raw-tar.ts";
 import { UNPACK_DEPTH_MAX } from "./copy-plan.ts";
 import { unpack } from "./unpack.ts";
 

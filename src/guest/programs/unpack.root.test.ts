@@ -1,10 +1,9 @@
 /** COPY as templates use it: archives as clients make them, and the destinations of their files. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -12,19 +11,15 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import { file, folder, hardlink, pax, type RawEntry, symlink, tar } from "../../base/testing/raw-tar.ts";
+import { folderOfFile } from "../../base/testing/test-folder.ts";
 import type { UnpackRequest } from "../../contract/runtime/guest-programs.ts";
-import { file, folder, hardlink, pax, type RawEntry, symlink, tar } from "../testing/raw-tar.ts";
 import { unpack } from "./unpack.ts";
 
-let lab: string;
+const lab = folderOfFile("unpack");
 let count = 0;
-beforeAll(() => {
-  lab = mkdtempSync(join(tmpdir(), "sandlot-unpack-"));
-});
-afterAll(() => rmSync(lab, { recursive: true, force: true }));
 
 /** Copies into a new working folder, and returns that folder. */
 async function copy(

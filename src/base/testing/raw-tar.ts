@@ -12,6 +12,8 @@ export interface RawEntry {
   /** The size in the header, independent of the content. */
   size?: number | string;
   mode?: number;
+  owner?: number;
+  device?: readonly [major: number, minor: number];
   prefix?: string;
   magic?: string;
   damage?: (header: Buffer) => void;
@@ -49,8 +51,13 @@ export const gnuLongName = (name: string, type = "L"): RawEntry => ({
 
 export const END = Buffer.alloc(2 * BLOCK_BYTES);
 
-export function tar(entries: readonly RawEntry[], end: Uint8Array = END): Buffer {
+export function tar(entries: readonly RawEntry[], end: Uint8Array = END): Buffer<ArrayBuffer> {
   return Buffer.concat([...entries.map(blocks), end]);
+}
+
+/** One file per entry, by name. */
+export function tarOf(files: Record<string, string>): Buffer<ArrayBuffer> {
+  return tar(Object.entries(files).map(([name, content]) => file(name, content)));
 }
 
 function blocks(entry: RawEntry): Buffer {
@@ -58,14 +65,16 @@ function blocks(entry: RawEntry): Buffer {
   const header = Buffer.alloc(BLOCK_BYTES);
   Buffer.from(entry.name).copy(header, 0, 0, 100);
   header.write(octal(entry.mode ?? 0o644, 8), 100);
-  header.write(octal(0, 8), 108);
-  header.write(octal(0, 8), 116);
+  header.write(octal(entry.owner ?? 0, 8), 108);
+  header.write(octal(entry.owner ?? 0, 8), 116);
   if (typeof entry.size === "string") header.write(entry.size, 124, 12, "latin1");
   else header.write(octal(entry.size ?? content.length, 12), 124);
   header.write(octal(1_700_000_000, 12), 136);
   header.write(entry.type ?? "0", 156);
   header.write(entry.linkname ?? "", 157, 100);
   header.write(entry.magic ?? "ustar\x0000", 257, 8, "latin1");
+  header.write(octal(entry.device?.[0] ?? 0, 8), 329);
+  header.write(octal(entry.device?.[1] ?? 0, 8), 337);
   header.write(entry.prefix ?? "", 345, 155);
   header.fill(" ", 148, 156);
   header.write(
