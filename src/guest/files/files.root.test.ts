@@ -12,7 +12,6 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { untilTrue } from "../../base/testing/until.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { basic } from "../testing/running-guest.ts";
 
@@ -136,22 +135,6 @@ describe("an upload", () => {
       expect(existsSync(`${full}/big`)).toBe(false);
     } finally {
       Bun.spawnSync(["umount", full]);
-    }
-  });
-
-  // Seen to fail without removePartial().
-  test("that breaks off leaves nothing it created, and keeps what was there", async () => {
-    for (const name of ["fresh", "present"]) {
-      const path = `${folder}/broken-${name}`;
-      if (name === "present") writeFileSync(path, "x".repeat(1_000_000));
-      const socket = await Bun.connect({ hostname: "127.0.0.1", port: guest.port, socket: { data: () => undefined } });
-      const head = `POST ${at(path)} HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 9000\r\n\r\n`;
-      socket.write(`${head}partial`);
-      const size = () => statSync(path, { throwIfNoEntry: false })?.size ?? -1;
-      await untilTrue(() => size() === 7);
-      socket.terminate();
-      if (name === "fresh") await untilTrue(() => size() === -1);
-      else expect(readFileSync(path, "utf8")).toBe("partial");
     }
   });
 });

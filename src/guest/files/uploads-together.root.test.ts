@@ -55,7 +55,18 @@ describe("an upload that breaks off", () => {
     await untilTrue(() => size(path) === -1);
   });
 
-  // Seen to fail, as the one above, without removePartial().
+  test("keeps a file that was there, with what came of it", async () => {
+    const path = `${folder}/present`;
+    writeFileSync(path, "x".repeat(1_000_000));
+    const upload = await begin(path, 9000);
+    upload.send("partial");
+    await untilTrue(() => size(path) === 7);
+    upload.breakOff();
+    await answersAfterwards(path);
+    expect(readFileSync(path, "utf8")).toBe("partial");
+  });
+
+  // Seen to fail, as the first one, without removePartial().
   test("inside of a form keeps the files before it, and removes its own", async () => {
     const part = (name: string, content: string) =>
       `--b\r\nContent-Disposition: form-data; name="file"; filename="${folder}/${name}"\r\n\r\n${content}`;

@@ -165,15 +165,6 @@ describe("a NUL byte in a path is refused, by the client's own name of the field
     expect(said).toStartWith(`${field} contains a NUL byte: "/`);
   });
 
-  test.each([
-    [{ source_paths: ["/a\0"], destination: "/b" }, "source_paths"],
-    [{ source_paths: ["/a"], destination: "/b\0" }, "destination"],
-  ])("compose (%j)", async (message, field) => {
-    const answer = await guest.fetch("/files/compose", { method: "POST", body: JSON.stringify(message) });
-    expect(answer.status).toBe(400);
-    expect(((await answer.json()) as { message: string }).message).toStartWith(`${field} contains a NUL byte: "/`);
-  });
-
   test("a download", async () => {
     const answer = await guest.fetch("/files?path=/a%00");
     expect(answer.status).toBe(400);

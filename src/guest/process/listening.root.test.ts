@@ -3,9 +3,7 @@
  * injected bounds, a real daemon.
  */
 import { describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { timed } from "../../base/testing/timed.ts";
 import { until, untilStill, untilTrue } from "../../base/testing/until.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -163,8 +161,7 @@ describe("the listeners of one process", () => {
 
   // Seen to fail with an end that is told a fixed time after the process has gone.
   test("hear all that a signalled process wrote, however slow they are, before they hear of its end", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "sandlot-listening-"));
-    const [go, written] = [join(folder, "go"), join(folder, "written")];
+    const [go, written] = [`${guest.folder}/go`, `${guest.folder}/written`];
     const script = `printf x; until [ -e ${go} ]; do sleep 0.01; done; head -c 50000 /dev/zero; : > ${written}; exec sleep 600`;
     const source = new GuestProcess(
       (sink) => spawnOnPipes(command(script), false, sink),
@@ -179,7 +176,6 @@ describe("the listeners of one process", () => {
     await until("it has gone", () => !existsSync(`/proc/${source.pid}`));
     await Bun.sleep(OUTPUT_DRAIN_AFTER_SIGNAL_MS * 2);
     expect(await drain(slow)).toBe(50_001);
-    rmSync(folder, { recursive: true });
   });
 
   // Seen to fail without the timer that watches for a stall.

@@ -1,28 +1,20 @@
 /** Every error code of the runtime: unary and on streams, in JSON and in binary, with the status of the table. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { symlinkSync } from "node:fs";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { ENCODINGS, encode, speaking } from "../testing/encodings.ts";
+import { guestOfFile } from "../testing/guest-of-file.ts";
 import { ProcessCalls } from "../testing/process-calls.ts";
-import { basic, envelopeOf, frames, RunningGuest } from "../testing/running-guest.ts";
+import { basic, envelopeOf, frames } from "../testing/running-guest.ts";
 
 const NOBODY = 4_000_000;
-let guest: RunningGuest;
-let pipes: { pid: number };
-let terminal: { pid: number };
-beforeAll(async () => {
-  guest = await RunningGuest.start();
-  symlinkSync("loop", `${guest.folder}/loop`);
-  const processes = new ProcessCalls(guest);
-  const sleeper = { process: { cmd: "/bin/sleep", args: ["300"] } };
-  pipes = { pid: (await processes.start(sleeper)).pid };
-  terminal = { pid: (await processes.start({ ...sleeper, pty: { size: { cols: 80, rows: 24 } } })).pid };
-});
-afterAll(async () => {
-  const processes = new ProcessCalls(guest);
-  for (const { pid } of [pipes, terminal]) await processes.kill(pid);
-  await guest[Symbol.asyncDispose]();
-});
+const guest = await guestOfFile();
+symlinkSync("loop", `${guest.folder}/loop`);
+const processes = new ProcessCalls(guest);
+const sleeper = { process: { cmd: "/bin/sleep", args: ["300"] } };
+const pty = { size: { cols: 80, rows: 24 } };
+const pipes = { pid: (await processes.start(sleeper)).pid };
+const terminal = { pid: (await processes.start({ ...sleeper, pty })).pid };
 
 type Headers = Record<string, string>;
 interface Row {
@@ -80,6 +72,13 @@ const ROWS: Row[] = [
     status: 500,
     unary: () => [`${process}/SendInput`, { process: terminal, input: stdin }],
     stream: () => [`${process}/StreamInput`, [{ start: { process: terminal } }, { data: { input: stdin } }]],
+  },
+  { code: "unimplemented", status: 501, unary: () => [`${process}/SendSignal`, { process: pipes }] },
+  { code: "internal", status: 500, unary: () => [`${process}/Update`, { process: pipes, pty }] },
+  {
+    code: "internal",
+    status: 500,
+    unary: () => [`${process}/SendInput`, { process: pipes, input: { pty: "eA==" } }],
   },
   {
     code: "unauthenticated",

@@ -1,4 +1,4 @@
-/** The exact wire format: how JSON writes and reads each kind of field, and the form of plain responses. */
+/** The exact wire format: content types, how JSON writes and reads each kind of field, the form of plain responses. */
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { guestOfFile } from "../testing/guest-of-file.ts";
@@ -12,6 +12,32 @@ const processes = new ProcessCalls(guest);
 
 const text = async (method: string, message: unknown) => (await guest.call(method, message)).text();
 const json = async (method: string, message: unknown) => JSON.parse(await text(method, message));
+
+describe("the content type of a request", () => {
+  const post = (path: string, type: string, body?: string) =>
+    guest.fetch(path, { method: "POST", headers: { "Content-Type": type }, ...(body !== undefined && { body }) });
+
+  test("may be binary: an empty body is an empty message", async () => {
+    const answer = await post("/process.Process/List", "application/proto");
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/proto"]);
+  });
+
+  test("may name the character set of JSON", async () => {
+    const answer = await post("/process.Process/List", "application/json; charset=utf-8", "{}");
+    expect([answer.status, await answer.json()]).toEqual([200, {}]);
+  });
+
+  test.each([
+    ["/process.Process/List", "text/plain", "application/json, application/proto"],
+    ["/process.Process/List", "application/connect+json", "application/json, application/proto"],
+    ["/process.Process/List", "application/grpc", "application/json, application/proto"],
+    ["/process.Process/Start", "application/json", "application/connect+json, application/connect+proto"],
+    ["/process.Process/Start", "application/grpc-web", "application/connect+json, application/connect+proto"],
+  ])("%s as %s is 415", async (path, type, accepted) => {
+    const answer = await post(path, type, "{}");
+    expect([answer.status, answer.headers.get("accept-post"), await answer.text()]).toEqual([415, accepted, ""]);
+  });
+});
 
 describe("JSON that the runtime writes", () => {
   test("has names in camel case, 64 bits as text, enums by name, times with all their digits, and no defaults", async () => {

@@ -3,8 +3,8 @@
  * Calls are made by hand in JSON, as SDKs do, or through a Connect client in binary.
  */
 
-import { writeFileSync } from "node:fs";
-import { chown, mkdtemp, readFile, rm } from "node:fs/promises";
+import { chownSync, writeFileSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { createFetchClient } from "@connectrpc/connect/protocol";
 import { createTransport } from "@connectrpc/connect/protocol-connect";
@@ -44,23 +44,22 @@ export class RunningGuest implements AsyncDisposable {
     void this.#keepLog();
   }
 
-  static async start(env: Record<string, string> = {}): Promise<RunningGuest> {
-    return RunningGuest.#startIn(await mkdtemp(`${tmpdir()}/sandlot-guest-`), env, []);
+  /** `through` is the command that starts it, with other rights, limits or mounts. */
+  static async start(env: Record<string, string> = {}, through: (folder: string) => string[] = () => []) {
+    const folder = await mkdtemp(`${tmpdir()}/sandlot-guest-`);
+    const port = freePort();
+    const guest = new RunningGuest(folder, port, spawnGuest(folder, port, env, through(folder)));
+    await guest.#listening();
+    return guest;
   }
 
   /** A guest without privileges, which can do no harm, for randomly generated requests. */
   static async startHarmless(): Promise<RunningGuest> {
-    const folder = await mkdtemp(`${tmpdir()}/sandlot-guest-`);
-    await chown(folder, NOBODY, NOBODY);
     const harmless = ["--clear-groups", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"];
-    return RunningGuest.#startIn(folder, {}, ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, ...harmless]);
-  }
-
-  static async #startIn(folder: string, env: Record<string, string>, through: string[]): Promise<RunningGuest> {
-    const port = freePort();
-    const guest = new RunningGuest(folder, port, spawnGuest(folder, port, env, through));
-    await guest.#listening();
-    return guest;
+    return RunningGuest.start({}, (folder) => {
+      chownSync(folder, NOBODY, NOBODY);
+      return ["setpriv", `--reuid=${NOBODY}`, `--regid=${NOBODY}`, ...harmless];
+    });
   }
 
   get pid(): number {

@@ -3,10 +3,7 @@
  * events up to a mark. The mark is a file created afterwards: the kernel reports events in order.
  */
 
-import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { freePort } from "../../base/testing/free-port.ts";
-import { until } from "../../base/testing/until.ts";
+import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import type { RunningGuest, StreamedEvent } from "./running-guest.ts";
 
 interface WatchRequest {
@@ -142,68 +139,5 @@ export function put(path: string, content = ""): void {
     if (content !== "") writeSync(fd, content);
   } finally {
     closeSync(fd);
-  }
-}
-
-/** A daemon started through another command that gives it other limits or mounts. */
-export class WrappedGuest implements AsyncDisposable {
-  readonly folder: string;
-  readonly #child: Bun.Subprocess<"ignore", "ignore", "inherit">;
-  readonly #url: string;
-
-  private constructor(folder: string, port: number, wrapper: readonly string[]) {
-    this.folder = folder;
-    this.#url = `http://127.0.0.1:${port}`;
-    this.#child = Bun.spawn([...wrapper, process.execPath, `${import.meta.dir}/../main.ts`], {
-      env: {
-        PATH: process.env.PATH ?? "",
-        SANDLOT_GUEST_PORT: String(port),
-        SANDLOT_STATE_DIR: `${folder}/state`,
-      },
-      stdio: ["ignore", "ignore", "inherit"],
-    });
-  }
-
-  static async start(wrapper: (folder: string) => readonly string[]): Promise<WrappedGuest> {
-    const folder = mkdtempSync(`${tmpdir()}/sandlot-guest-`);
-    const guest = new WrappedGuest(folder, freePort(), wrapper(folder));
-    await until("the guest listens", () => guest.#listens());
-    return guest;
-  }
-
-  get pid(): number {
-    return this.#child.pid;
-  }
-
-  create(request: WatchRequest): Promise<{ watcherId?: string; code?: string; message?: string }> {
-    return this.#call("CreateWatcher", request);
-  }
-
-  async remove(watcherId: string): Promise<void> {
-    await this.#call("RemoveWatcher", { watcherId });
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#child.exited;
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-
-  async #call(method: string, message: unknown): Promise<object> {
-    const answer = await fetch(`${this.#url}/filesystem.Filesystem/${method}`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(message),
-    });
-    return (await answer.json()) as object;
-  }
-
-  async #listens(): Promise<boolean> {
-    try {
-      return (await fetch(`${this.#url}/health`)).status === 204;
-    } catch {
-      // Not yet: the caller tries again.
-      return false;
-    }
   }
 }

@@ -35,13 +35,6 @@ test("compose joins parts in order into one file of the user, and removes them",
   );
 });
 
-test("compose joins files of different file systems", async () => {
-  const release = await sandbox.files.read("/etc/os-release");
-  await shell("cp /etc/os-release /dev/shm/part; echo new > fresh");
-  expect((await compose(["/usr/lib/os-release", "/dev/shm/part", "fresh"], "joined")).status).toBe(200);
-  expect(await sandbox.files.read("joined")).toBe(`${release}${release}new\n`);
-});
-
 async function healthMs({ sandboxId }: Sandbox): Promise<number> {
   const began = performance.now();
   const headers = { "E2b-Sandbox-Id": sandboxId, "E2b-Sandbox-Port": "49983" };

@@ -2,38 +2,26 @@
  * The maximum cost of watching, and that nothing remains afterwards, on real daemons. "Seen to fail" names the
  * weakening of the daemon under which a test failed.
  */
-import { beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { timed } from "../../../base/testing/timed.ts";
 import { until, untilTrue } from "../../../base/testing/until.ts";
-import { guestOfFile } from "../../testing/guest-of-file.ts";
-import { envelope, envelopes } from "../../testing/running-guest.ts";
-import {
-  createWatcher,
-  kernelWatches,
-  pollEvents,
-  put,
-  StreamedWatch,
-  shown,
-  WrappedGuest,
-} from "../../testing/watching.ts";
+import { emptyFolderOf, guestOfFile } from "../../testing/guest-of-file.ts";
+import { envelope, envelopes, RunningGuest } from "../../testing/running-guest.ts";
+import { createWatcher, kernelWatches, pollEvents, put, StreamedWatch, shown } from "../../testing/watching.ts";
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "./watchers.ts";
 
 const guest = await guestOfFile();
-let home: string;
-let count = 0;
-beforeEach(() => {
-  home = `${guest.folder}/case-${count++}`;
-  mkdirSync(home);
-});
+const home = emptyFolderOf(guest);
 
-const call = async (method: string, message: unknown) => {
-  const answer = await guest.call(`filesystem.Filesystem/${method}`, message);
-  return { status: answer.status, ...((await answer.json()) as { code?: string; message?: string }) };
+const call = async (method: string, message: unknown, to = guest) => {
+  const answer = await to.call(`filesystem.Filesystem/${method}`, message);
+  const told = (await answer.json()) as { watcherId?: string; code?: string; message?: string };
+  return { status: answer.status, ...told };
 };
-const remove = (watcherId: string) => call("RemoveWatcher", { watcherId });
+const remove = (watcherId: string, of = guest) => call("RemoveWatcher", { watcherId }, of);
 const watches = () => kernelWatches(guest.pid);
 
 async function untilWatched(directories: number | undefined): Promise<void> {
@@ -238,24 +226,18 @@ describe("the kernel's own limits", () => {
   // Seen to fail: without the table of exhausted resources both are `internal`.
   test("are told as what they are", async () => {
     const limits = "echo 2 >/proc/sys/user/max_inotify_instances; echo 4 >/proc/sys/user/max_inotify_watches";
-    await using limited = await WrappedGuest.start(() => [
-      "unshare",
-      "--user",
-      "--map-root-user",
-      "sh",
-      "-c",
-      `${limits}; exec "$@"`,
-      "sh",
-    ]);
+    const through = ["unshare", "--user", "--map-root-user", "sh", "-c", `${limits}; exec "$@"`, "sh"];
+    await using limited = await RunningGuest.start({}, () => through);
+    const create = (request: object) => call("CreateWatcher", request, limited);
     mkdirSync(`${limited.folder}/a/b/c/d/e`, { recursive: true });
     const path = `${limited.folder}/a`;
-    const tooDeep = await limited.create({ path, recursive: true });
+    const tooDeep = await create({ path, recursive: true });
     expect(tooDeep).toMatchObject({ code: "resource_exhausted", message: expect.stringContaining("max_user_watches") });
     // The kernel takes a moment to release a closed instance, so the second request may need a retry.
     let made = 0;
-    for (let attempt = 0; made < 2 && attempt < 1000; attempt++) if ((await limited.create({ path })).watcherId) made++;
+    for (let attempt = 0; made < 2 && attempt < 1000; attempt++) if ((await create({ path })).watcherId) made++;
     expect(made).toBe(2);
-    expect(await limited.create({ path })).toMatchObject({
+    expect(await create({ path })).toMatchObject({
       code: "resource_exhausted",
       message: expect.stringContaining("max_user_instances"),
     });
@@ -264,7 +246,7 @@ describe("the kernel's own limits", () => {
 
 describe("a network file system", () => {
   const guestWithRemote = () =>
-    WrappedGuest.start((folder) => {
+    RunningGuest.start({}, (folder) => {
       mkdirSync(`${folder}/remote`);
       const script = `${import.meta.dir}/../../testing/fuse.py`;
       return ["unshare", "--mount", "--propagation=private", "python3", script, `${folder}/remote`];
@@ -274,19 +256,19 @@ describe("a network file system", () => {
   test("is refused unless it is allowed", async () => {
     await using mounted = await guestWithRemote();
     const path = `${mounted.folder}/remote`;
-    expect(await mounted.create({ path })).toMatchObject({
+    expect(await call("CreateWatcher", { path }, mounted)).toMatchObject({
       code: "invalid_argument",
       message: expect.stringContaining("FUSE"),
     });
-    expect((await mounted.create({ path, allowNetworkMounts: true })).watcherId).toBeDefined();
+    expect((await call("CreateWatcher", { path, allowNetworkMounts: true }, mounted)).watcherId).toBeDefined();
   });
 
   test("below a watched directory is left out, or not", async () => {
     await using mounted = await guestWithRemote();
     const directories = async (allowNetworkMounts: boolean) => {
-      const { watcherId = "" } = await mounted.create({ path: mounted.folder, recursive: true, allowNetworkMounts });
+      const watcherId = await createWatcher(mounted, { path: mounted.folder, recursive: true, allowNetworkMounts });
       const [watched = 0] = kernelWatches(mounted.pid);
-      await mounted.remove(watcherId);
+      await remove(watcherId, mounted);
       await untilTrue(() => kernelWatches(mounted.pid).length === 0);
       return watched;
     };

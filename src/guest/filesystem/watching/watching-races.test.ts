@@ -2,18 +2,13 @@
  * Directories that change faster than a daemon can look. "Seen to fail" names the weakening of the daemon under which a
  * test failed.
  */
-import { beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
-import { guestOfFile } from "../../testing/guest-of-file.ts";
+import { emptyFolderOf, guestOfFile } from "../../testing/guest-of-file.ts";
 import { put, StreamedWatch } from "../../testing/watching.ts";
 
 const guest = await guestOfFile();
-let home: string;
-let count = 0;
-beforeEach(() => {
-  home = `${guest.folder}/case-${count++}`;
-  mkdirSync(home);
-});
+const home = emptyFolderOf(guest);
 
 const watched = (name: string) => `${home}/${name}`;
 const watch = () => StreamedWatch.open(guest, { path: home, recursive: true });

@@ -13,17 +13,14 @@ import {
 } from "node:fs";
 import { createClient } from "@connectrpc/connect";
 import { EventType, Filesystem } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
-import { guestOfFile } from "../../testing/guest-of-file.ts";
+import { emptyFolderOf, guestOfFile } from "../../testing/guest-of-file.ts";
 import { basic } from "../../testing/running-guest.ts";
 import { createWatcher, pollEvents, put, StreamedWatch, shown } from "../../testing/watching.ts";
 
 const guest = await guestOfFile();
-let home: string;
-let count = 0;
+const home = emptyFolderOf(guest);
 beforeEach(() => {
-  home = `${guest.folder}/case-${count++}`;
-  mkdirSync(`${home}/watched`, { recursive: true });
-  mkdirSync(`${home}/outside`);
+  for (const name of ["watched", "outside"]) mkdirSync(`${home}/${name}`);
 });
 
 const watched = (name = "") => `${home}/watched${name && `/${name}`}`;
