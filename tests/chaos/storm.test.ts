@@ -14,6 +14,7 @@ import { RUNTIME_NAMES, type RuntimeName } from "../../src/contract/runtime-name
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import { type CallRecord, StormModel } from "../../src/control/testing/storm-model.ts";
 import type { Machine } from "../../src/host/machine.ts";
+import { hostWith } from "../../src/host/testing/serialised-host.ts";
 import type { Sandbox } from "../../src/store/sandboxes.ts";
 import type { Store } from "../../src/store/store.ts";
 import { census } from "../support/census.ts";
@@ -31,7 +32,6 @@ const SUCCESSES = ["pause 204", "resume 201", "connect 201", "fork 201", "snapsh
 const LONGER_MS = 60_000;
 const CLIENTS = 6;
 const SLOTS = 3;
-const CALL_MS = 90_000;
 
 class Storm {
   readonly model = new StormModel();
@@ -87,14 +87,7 @@ class Storm {
         return heard(id, () => machine.destroy(id));
       },
     };
-    return new Proxy<Host>(machine, {
-      get(_target, name) {
-        const own = acts[name as keyof Host];
-        if (own !== undefined) return own;
-        const value = machine[name as keyof Host];
-        return typeof value === "function" ? (value as (...args: unknown[]) => unknown).bind(machine) : value;
-      },
-    });
+    return hostWith(machine, acts);
   }
 
   async #client(): Promise<void> {
@@ -141,7 +134,7 @@ class Storm {
 
   async #ask(op: string, id: string, method: string, path: string, body: unknown): Promise<void> {
     const from = this.#now();
-    const reply = await this.#send(method, path, body);
+    const reply = await this.#server.call(method, path, body);
     const shown = op === "read" && reply.status === 200 ? reply.body.state : undefined;
     this.calls.push({ op, id, status: reply.status, shown, from, to: this.#now() });
     if (op !== "fork" || reply.status !== 201) return;
@@ -168,7 +161,7 @@ class Storm {
   }
 
   async #create(slot: number): Promise<void> {
-    const reply = await this.#send("POST", "/sandboxes", {
+    const reply = await this.#server.call("POST", "/sandboxes", {
       templateID: "base",
       timeout: 4 + this.#upTo(8),
       autoPause: this.#random() < 0.6,
@@ -199,9 +192,9 @@ class Storm {
     ).catch((error) => this.model.faults.push(String(error)));
     await control.settled();
     for (const { id } of await rowsIn("running", "paused")) {
-      await this.#send("POST", `/sandboxes/${id}/connect`, { timeout: 600 });
+      await this.#server.call("POST", `/sandboxes/${id}/connect`, { timeout: 600 });
       await this.#visit(id);
-      await this.#send("DELETE", `/sandboxes/${id}`, undefined);
+      await this.#server.call("DELETE", `/sandboxes/${id}`);
     }
     await control.settled();
     const templates = new Set(await store.buildsInUse.checkpoints());
@@ -216,18 +209,6 @@ class Storm {
         return Object.values(rest).every((count) => count === 0);
       },
     ).catch((error) => this.model.faults.push(String(error)));
-  }
-
-  // biome-ignore lint/suspicious/noExplicitAny: the caller knows the response of the route.
-  async #send(method: string, path: string, body: unknown): Promise<{ status: number; body: any }> {
-    const response = await fetch(`${this.#server.url}${path}`, {
-      method,
-      headers: { "x-api-key": this.#server.apiKey, "content-type": "application/json" },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(CALL_MS),
-    });
-    const text = await response.text();
-    return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
   }
 
   get #reachable() {

@@ -9,6 +9,7 @@ import { SEED } from "../../src/base/testing/seed.ts";
 import type { BuildRequest, Host } from "../../src/contract/internal/host.ts";
 import { seededRandom } from "../../src/control/testing/control-fixture.ts";
 import type { Machine } from "../../src/host/machine.ts";
+import { hostWith } from "../../src/host/testing/serialised-host.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
 import { LONG } from "../support/long.ts";
 import { RealServer } from "../support/real-server.ts";
@@ -88,13 +89,7 @@ class BuildStorm {
       if (outcome.isReady) this.#inHand.set(request.id, outcome.image);
       return outcome;
     };
-    return new Proxy<Host>(machine, {
-      get(_target, name) {
-        if (name === "build") return build;
-        const value = machine[name as keyof Host];
-        return typeof value === "function" ? (value as (...args: unknown[]) => unknown).bind(machine) : value;
-      },
-    });
+    return hostWith(machine, { build });
   }
 
   get #options() {
@@ -255,14 +250,11 @@ class BuildStorm {
     }
     const before = this.#inhabitedOf(id);
     this.#deletions.add(id);
-    const response = await fetch(`${this.#server.url}/templates/${id}`, {
-      method: "DELETE",
-      headers: { "X-API-Key": this.#server.apiKey },
-    });
+    const response = await this.#server.call("DELETE", `/templates/${id}`);
     const after = this.#inhabitedOf(id);
     if (response.status === 400) {
       this.#deletions.delete(id);
-      return this.#refused("deletion", await response.text(), /running or paused/);
+      return this.#refused("deletion", response.body.message, /running or paused/);
     }
     if (response.status !== 204 && response.status !== 404) this.faults.push(`a deletion: ${response.status}`);
     if (before.some((one) => after.includes(one))) this.faults.push(`${id} was deleted under a sandbox`);

@@ -12,6 +12,7 @@ import { memoryInUse } from "../../src/system/cgroup/memory-in-use.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { OPEN_FILES_WANTED } from "../../src/system/open-files.ts";
 import { recordOf } from "../support/inside.ts";
+import { startListening } from "../support/listening.ts";
 import { sharedServer } from "../support/shared-server.ts";
 
 const LIFE = { timeoutMs: 600_000 };
@@ -110,13 +111,8 @@ describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
 
   // Seen to fail without max= of devpts: one sandbox had 2 000 of the machine's 3 071 terminals.
   test("has so many terminals and no more, and others have theirs", async () => {
-    const told = Promise.withResolvers<string>();
-    await sandbox.commands.run(`python3 -c '${GREEDY}'`, {
-      background: true,
-      timeoutMs: 0,
-      onStdout: (text) => told.resolve(text),
-    });
-    expect((await told.promise).trim()).toBe(String(TERMINALS_PER_SANDBOX_MAX));
+    const { stdout } = await startListening(sandbox, `exec python3 -c '${GREEDY}'`);
+    expect(stdout.trim()).toBe(String(TERMINALS_PER_SANDBOX_MAX));
     const other = await create();
     expect(await python(other, "import os; print(len([os.openpty() for _ in range(64)]))")).toBe("64");
     await other.kill();
@@ -128,14 +124,9 @@ test("open files are paid for with the sandbox's own memory, and the machine has
   const sandbox = await create();
   const before = memoryOf(sandbox);
   const files = 15_000;
-  const told = Promise.withResolvers<string>();
   const program = `import os, time; held = [os.open("/dev/null", 0) for _ in range(${files})]; print(len(held), flush=True); time.sleep(600)`;
-  await sandbox.commands.run(`python3 -c '${program}'`, {
-    background: true,
-    timeoutMs: 0,
-    onStdout: (text) => told.resolve(text),
-  });
-  expect((await told.promise).trim()).toBe(String(files));
+  const { stdout } = await startListening(sandbox, `exec python3 -c '${program}'`);
+  expect(stdout.trim()).toBe(String(files));
   expect(memoryOf(sandbox) - before).toBeGreaterThan(files * OPEN_FILE_MIN_BYTES);
   expect(setting("fs/file-max") * OPEN_FILE_MIN_BYTES).toBeGreaterThan(memoryOfMachine());
   await sandbox.kill();

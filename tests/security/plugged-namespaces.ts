@@ -49,15 +49,9 @@ class ToyRelay implements ConnectionRelay {
   static async open(gateway: string): Promise<ToyRelay> {
     const command = ["python3", "-c", TOY, gateway, String(ToyRelay.UID)];
     const process = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" });
-    const reader = process.stdout.pipeThrough(new TextDecoderStream()).getReader();
-    let said = "";
-    for (let lines = 0; lines < 3; lines = said.split("\n").length - 1) {
-      const { value, done } = await reader.read();
-      if (done) throw new Error(`the toy relay ended after ${JSON.stringify(said)}`);
-      said += value;
-    }
-    const [http = 0, tls = 0, proxied = 0] = said.split("\n").map(Number);
-    return new ToyRelay({ http, tls, proxied }, process);
+    const lines = new Lines(process.stdout);
+    const [http, tls, proxied] = [await lines.next(), await lines.next(), await lines.next()].map(Number);
+    return new ToyRelay({ http: http ?? 0, tls: tls ?? 0, proxied: proxied ?? 0 }, process);
   }
 
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
@@ -155,6 +149,28 @@ except OSError as error:
     await this.process.exited;
     await this.all.network.unplug(this.slot);
     await this.all.network.free(this.slot);
+  }
+}
+
+/** The output of a program, line by line. */
+export class Lines {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  #text = "";
+
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.#reader = stream.getReader();
+  }
+
+  async next(): Promise<string> {
+    while (!this.#text.includes("\n")) {
+      const { value, done } = await this.#reader.read();
+      if (done) throw new Error(`it ended after ${JSON.stringify(this.#text)}`);
+      this.#text += new TextDecoder().decode(value);
+    }
+    const end = this.#text.indexOf("\n");
+    const line = this.#text.slice(0, end);
+    this.#text = this.#text.slice(end + 1);
+    return line;
   }
 }
 

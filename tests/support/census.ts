@@ -8,34 +8,22 @@ import { cgroupTrees } from "../../src/system/cgroup/cgroups.ts";
 import { attempt } from "../../src/system/command.ts";
 import { isWaitingCriu } from "./waiting-criu.ts";
 
-interface Census {
-  processes: number;
-  namespaces: number;
-  cgroups: number;
-  mounts: number;
-  loopDevices: number;
-  interfaces: number;
-  /** Slots with firewall rules. */
-  ruledSlots: number;
-  runFolders: number;
-  disks: number;
-  crunRecords: number;
-  runscRecords: number;
-}
-
-export const NOTHING: Census = {
+export const NOTHING = {
   processes: 0,
   namespaces: 0,
   cgroups: 0,
   mounts: 0,
   loopDevices: 0,
   interfaces: 0,
+  /** Slots with firewall rules. */
   ruledSlots: 0,
   runFolders: 0,
   disks: 0,
   crunRecords: 0,
   runscRecords: 0,
 };
+
+type Census = typeof NOTHING;
 
 export function tagOf(dataFolder: string): string {
   return (JSON.parse(readFileSync(join(dataFolder, "server.json"), "utf8")) as { tag: string }).tag;

@@ -31,8 +31,10 @@ import { openStore, type Store } from "../../src/store/store.ts";
 import { attempt } from "../../src/system/command.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
+import { askManagement } from "./server.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
+const CALL_MS = 90_000;
 
 interface Listeners {
   store?(store: Store): void;
@@ -105,6 +107,10 @@ export class RealServer implements AsyncDisposable {
       await front.stop(true);
       await inner.stop(true);
     });
+  }
+
+  call(method: string, path: string, body?: unknown) {
+    return askManagement(`${this.url}${path}`, this.apiKey, method, body, CALL_MS);
   }
 
   /** The options of the SDK. */

@@ -95,9 +95,11 @@ export async function startServer(
   };
 }
 
-async function askManagement(url: string, apiKey: string, method: string, body?: unknown) {
+export async function askManagement(url: string, apiKey: string, method: string, body?: unknown, withinMs?: number) {
   const headers = { "X-API-Key": apiKey, "Content-Type": "application/json" };
-  const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  const signal = withinMs === undefined ? null : AbortSignal.timeout(withinMs);
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+  const response = await fetch(url, { method, headers, signal, ...sent });
   const text = await response.text();
   return { status: response.status, body: text === "" ? undefined : JSON.parse(text) };
 }

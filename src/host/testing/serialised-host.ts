@@ -9,31 +9,25 @@ import { Fault } from "../../contract/fault.ts";
 import type { Host, HostEvent } from "../../contract/internal/host.ts";
 
 export function serialised(host: Host): Host {
-  return {
-    events: (listener) => host.events((event) => listener(carried<HostEvent>("an event", event))),
-    create: (...args) => call("create", host.create.bind(host), args),
-    pause: (...args) => call("pause", host.pause.bind(host), args),
-    resume: (...args) => call("resume", host.resume.bind(host), args),
-    snapshot: (...args) => call("snapshot", host.snapshot.bind(host), args),
-    removeCheckpoint: (...args) => call("removeCheckpoint", host.removeCheckpoint.bind(host), args),
-    destroy: (...args) => call("destroy", host.destroy.bind(host), args),
-    setEgress: (...args) => call("setEgress", host.setEgress.bind(host), args),
-    lookUp: (...args) => call("lookUp", host.lookUp.bind(host), args),
-    forward: (...args) => call("forward", host.forward.bind(host), args),
-    adopt: (...args) => call("adopt", host.adopt.bind(host), args),
-    hearLog: (...args) => call("hearLog", host.hearLog.bind(host), args),
-    putOffLog: (...args) => call("putOffLog", host.putOffLog.bind(host), args),
-    measure: (...args) => call("measure", host.measure.bind(host), args),
-    processorTimes: (...args) => call("processorTimes", host.processorTimes.bind(host), args),
-    build: (...args) => call("build", host.build.bind(host), args),
-    cancelBuild: (...args) => call("cancelBuild", host.cancelBuild.bind(host), args),
-    prepareStart: (...args) => call("prepareStart", host.prepareStart.bind(host), args),
-    collectImages: (...args) => call("collectImages", host.collectImages.bind(host), args),
-    createVolume: (...args) => call("createVolume", host.createVolume.bind(host), args),
-    removeVolume: (...args) => call("removeVolume", host.removeVolume.bind(host), args),
-    keepReady: (...args) => call("keepReady", host.keepReady.bind(host), args),
-    close: (...args) => call("close", host.close.bind(host), args),
-  };
+  const events: Host["events"] = (listener) => host.events((event) => listener(carried<HostEvent>("an event", event)));
+  return new Proxy(host, {
+    get(_, name: Exclude<keyof Host, "events">) {
+      if ((name as string) === "events") return events;
+      const act: unknown = host[name];
+      if (typeof act !== "function") return act;
+      return (...args: unknown[]) => call(name, act.bind(host), args);
+    },
+  });
+}
+
+/** The host with some of its calls replaced. */
+export function hostWith(host: Host, acts: Partial<Host>): Host {
+  return new Proxy(host, {
+    get(_, name: keyof Host) {
+      const act: unknown = acts[name] ?? host[name];
+      return typeof act === "function" ? act.bind(host) : act;
+    },
+  });
 }
 
 /** The call reaches the host at once; only its result takes a moment. */

@@ -15,7 +15,7 @@ import { sandlot } from "../../support/sandlot-keys.ts";
 import { startServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 import { until } from "../../support/until.ts";
-import { expectOnly, PluggedNamespaces } from "../plugged-namespaces.ts";
+import { expectOnly, Lines, PluggedNamespaces } from "../plugged-namespaces.ts";
 
 const { private: PRIVATE, lan: LAN, metadata: METADATA } = CLOSED_EXAMPLES;
 const OTHER_PRIVATE = "192.168.1.1";
@@ -109,16 +109,12 @@ udp.settimeout(2)
 try: print(udp.recv(10))
 except TimeoutError: print("silence")`;
       const child = Bun.spawn(plugged.command(["python3", "-c", take]), { stdin: "pipe", stdout: "pipe" });
-      const reader = child.stdout.getReader();
-      expect(new TextDecoder().decode((await reader.read()).value)).toStartWith("begun");
+      const lines = new Lines(child.stdout);
+      expect(await lines.next()).toBe("begun");
       await plugged.set("open");
       child.stdin.write("\n");
       await child.stdin.end();
-      let said = "";
-      for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-        said += new TextDecoder().decode(piece.value);
-      }
-      expect(said.trim()).toBe("silence");
+      expect(await lines.next()).toBe("silence");
     } finally {
       pushing.kill("SIGKILL");
     }
@@ -142,17 +138,12 @@ print("open", flush=True)
 input()
 print(*both(), flush=True)`;
     const child = Bun.spawn(plugged.command(["python3", "-c", holder]), { stdin: "pipe", stdout: "pipe" });
-    const pieces = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
-    const line = async () => {
-      let text = "";
-      while (!text.endsWith("\n")) text += (await pieces.read()).value ?? "\n";
-      return text.trim();
-    };
-    expect(await line()).toBe("open");
+    const lines = new Lines(child.stdout);
+    expect(await lines.next()).toBe("open");
     await plugged.set("open");
     child.stdin.write("\n");
     await child.stdin.end();
-    expect(await line()).toBe("False False");
+    expect(await lines.next()).toBe("False False");
     expect(await here.table()).not.toMatch(/slot_\d+_near_|set opened \{[^}]*elements/);
   });
 

@@ -14,7 +14,7 @@ import {
 import { attempt } from "../../../src/system/command.ts";
 import { LONG } from "../../support/long.ts";
 import { until } from "../../support/until.ts";
-import { expectOnly, PluggedNamespaces, reachedBy } from "../plugged-namespaces.ts";
+import { expectOnly, Lines, PluggedNamespaces, reachedBy } from "../plugged-namespaces.ts";
 
 const ASK = join(import.meta.dir, "../../support/services/ask.py");
 const UPDATES = LONG ? 1_000 : 60;
@@ -29,29 +29,12 @@ const here = new PluggedNamespaces();
 beforeAll(() => here.open());
 afterAll(() => here.remove());
 
-type Plugged = Awaited<ReturnType<PluggedNamespaces["plug"]>>;
-
-/** The output of a program, line by line. */
-class Lines {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
-  #text = "";
-
-  constructor(stream: ReadableStream<Uint8Array>) {
-    this.#reader = stream.getReader();
-  }
-
-  async next(): Promise<string> {
-    while (!this.#text.includes("\n")) {
-      const { value, done } = await this.#reader.read();
-      if (done) throw new Error(`it ended after ${JSON.stringify(this.#text)}`);
-      this.#text += new TextDecoder().decode(value);
-    }
-    const end = this.#text.indexOf("\n");
-    const line = this.#text.slice(0, end);
-    this.#text = this.#text.slice(end + 1);
-    return line;
-  }
+async function answerNames(): Promise<Disposable> {
+  const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
+  return { [Symbol.dispose]: () => dns.close() };
 }
+
+type Plugged = Awaited<ReturnType<PluggedNamespaces["plug"]>>;
 
 /** How often this left a sandbox. */
 async function timesSeen(what: string): Promise<number> {
@@ -236,32 +219,24 @@ over.set()
 
 describe("questions for names", () => {
   test("reach one server, whichever was meant, also one that is closed or denied", async () => {
-    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
-    try {
-      await using plugged = await here.plug(deny(...ALL));
-      const servers = ["169.254.0.22", NAME_SERVER, "10.1.2.3", "93.184.215.99"].map((each) => `dns ${each} 53`);
-      // Whether they are answered is not up to addresses: this one has no judge that knows any name.
-      await plugged.set({ ...deny(...ALL), allowNames: ["*"] });
-      await expectOnly(plugged, servers, servers);
-      await plugged.set("closed");
-      expect(await plugged.reached(servers)).toEqual([]);
-    } finally {
-      dns.close();
-    }
+    using _dns = await answerNames();
+    await using plugged = await here.plug(deny(...ALL));
+    const servers = ["169.254.0.22", NAME_SERVER, "10.1.2.3", "93.184.215.99"].map((each) => `dns ${each} 53`);
+    // Whether they are answered is not up to addresses: this one has no judge that knows any name.
+    await plugged.set({ ...deny(...ALL), allowNames: ["*"] });
+    await expectOnly(plugged, servers, servers);
+    await plugged.set("closed");
+    expect(await plugged.reached(servers)).toEqual([]);
   });
 
   // Seen before: the kernel's refusal (ICMP) is limited in rate, and every second lookup waited five seconds.
   test("of a closed sandbox are refused by a DNS answer, each of many in a row, over UDP and TCP", async () => {
-    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
-    try {
-      await using plugged = await here.plug("closed");
-      const names = Array.from({ length: 40 }, (_, index) => `a${index}.test`);
-      const told = await attempt(plugged.command(["python3", ASK, NAME_SERVER, ...names]));
-      expect(told.stdout.trim().split("\n")).toEqual(names.map((name) => `${name} udp 5 0 tcp 5 0`));
-      expect(await plugged.reached([...every(OUTSIDE), `tcp ${here.network.gateway} 80`])).toEqual([]);
-    } finally {
-      dns.close();
-    }
+    using _dns = await answerNames();
+    await using plugged = await here.plug("closed");
+    const names = Array.from({ length: 40 }, (_, index) => `a${index}.test`);
+    const told = await attempt(plugged.command(["python3", ASK, NAME_SERVER, ...names]));
+    expect(told.stdout.trim().split("\n")).toEqual(names.map((name) => `${name} udp 5 0 tcp 5 0`));
+    expect(await plugged.reached([...every(OUTSIDE), `tcp ${here.network.gateway} 80`])).toEqual([]);
   });
 });
 
@@ -298,34 +273,30 @@ describe("the relay", () => {
   });
 
   test("itself gets out where sandboxes may, and nowhere else", async () => {
-    const dns = await DnsRelay.open(here.network.gateway, NAME_SERVER, (source) => here.network.judgeOf(source));
-    try {
-      const local = Bun.serve({ hostname: "::", port: 0, fetch: () => new Response("this machine") });
-      await using plugged = await here.plug("open");
-      const listen = "import http.server as s; s.test(s.SimpleHTTPRequestHandler, port=8000)";
-      const inside = Bun.spawn(plugged.command(["python3", "-c", listen]), { stdout: "ignore", stderr: "ignore" });
-      const closed = [
-        ...MUST_BE_CLOSED.flatMap(every),
-        ...[MACHINE_ADDRESS, "127.0.0.1", here.network.gateway].map((address) => `tcp ${address} ${local.port}`),
-        `tcp ${plugged.address} 8000`,
-        "tcp 2001:db8:1::1 80",
-      ];
-      const open = [...every(OUTSIDE), `dns ${here.network.gateway} 53`];
-      await until("root reaches all of it", async () => (await reachedBy(0, closed)).length === closed.length);
-      let found: string[] = [];
-      await until(
-        () => `the relay reaches what it may; it reaches ${found}`,
-        async () => {
-          found = await reachedBy(here.relay.uid, [...open, ...closed]);
-          expect(open).toEqual(expect.arrayContaining(found));
-          return found.length === open.length;
-        },
-      );
-      inside.kill("SIGKILL");
-      await local.stop(true);
-    } finally {
-      dns.close();
-    }
+    using _dns = await answerNames();
+    const local = Bun.serve({ hostname: "::", port: 0, fetch: () => new Response("this machine") });
+    await using plugged = await here.plug("open");
+    const listen = "import http.server as s; s.test(s.SimpleHTTPRequestHandler, port=8000)";
+    const inside = Bun.spawn(plugged.command(["python3", "-c", listen]), { stdout: "ignore", stderr: "ignore" });
+    const closed = [
+      ...MUST_BE_CLOSED.flatMap(every),
+      ...[MACHINE_ADDRESS, "127.0.0.1", here.network.gateway].map((address) => `tcp ${address} ${local.port}`),
+      `tcp ${plugged.address} 8000`,
+      "tcp 2001:db8:1::1 80",
+    ];
+    const open = [...every(OUTSIDE), `dns ${here.network.gateway} 53`];
+    await until("root reaches all of it", async () => (await reachedBy(0, closed)).length === closed.length);
+    let found: string[] = [];
+    await until(
+      () => `the relay reaches what it may; it reaches ${found}`,
+      async () => {
+        found = await reachedBy(here.relay.uid, [...open, ...closed]);
+        expect(open).toEqual(expect.arrayContaining(found));
+        return found.length === open.length;
+      },
+    );
+    inside.kill("SIGKILL");
+    await local.stop(true);
   });
 
   test("that cannot take new rules leaves the old ones in force, and the caller hears of it", async () => {
