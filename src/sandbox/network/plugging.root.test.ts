@@ -1,6 +1,7 @@
 /** Interfaces of the real kernel, in the test's own namespaces. */
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, readlinkSync } from "node:fs";
+import { networkInterfaces } from "node:os";
 import { until } from "../../base/testing/until.ts";
 import { GATEWAY_MAC, NAMESERVER_ADDRESS, SANDBOX_ADDRESS, SANDBOX_MAC } from "../../contract/address-plan.ts";
 import { run } from "../../system/command.ts";
@@ -223,4 +224,21 @@ describe("on a thread of their own", () => {
     await links.plug(end);
     await links.unplug(end.name);
   });
+});
+
+test("a packet to a sandbox arrives as soon as the sandbox is plugged in", async () => {
+  const own = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const gateway = own.find(({ family, internal }) => family === "IPv4" && !internal)?.address ?? "";
+  for (let round = 0; round < 20; round++) {
+    const end = { ...(await newEnd(90)), gateway };
+    const received = () =>
+      Number(/eth0:\s*\d+\s+(\d+)/.exec(readFileSync(end.namespace.replace("ns/net", "net/dev"), "utf8"))?.[1]);
+    // The sandbox has no listener, so an ICMP error follows.
+    const sender = await Bun.udpSocket({ hostname: gateway, socket: { error: () => undefined } });
+    plug(end);
+    sender.send("x", 9, end.address);
+    await until("the packet arrived", () => received() > 0);
+    sender.close();
+    unplug(end.name);
+  }
 });

@@ -13,6 +13,7 @@ import {
   deleteGroup,
   deleteLink,
   findLink,
+  isLinkRunning,
   linkNumber,
   putInGroup,
   putNeighbour,
@@ -66,6 +67,8 @@ interface NewNamespace {
 /** The loopback's number is the same in every network namespace. */
 const LOOPBACK_NUMBER = 1;
 const ENODEV = 19;
+/** A slower kernel loses the first packets to a sandbox. */
+const RUNNING_MAX_MS = 1_000;
 /** Maximum queueing delay at an end of a sandbox's interface before packets are dropped. */
 const QUEUE_MS = 50;
 /** Minimum burst: a few of the largest packets, and the bytes that pass during one tick of the slowest kernel clock. */
@@ -116,6 +119,19 @@ function plug(socket: NetlinkSocket, end: OuterEnd, anew: NewNamespace | undefin
     ...(slotAlone ? [] : [addMachineRoute(inner, gateway, NAMESERVER_ADDRESS, address)]),
     ...(anew?.addressBefore === undefined ? [] : [addAddress(LOOPBACK_NUMBER, anew.addressBefore)]),
   ]);
+  waitUntilRunning(socket, name);
+}
+
+/**
+ * The kernel starts the end that was set up first from a work queue, and until then drops what is sent to the sandbox,
+ * such as the answer to its first DNS query. Newer kernels catch up with that queue when they are asked.
+ */
+function waitUntilRunning(socket: NetlinkSocket, name: string): void {
+  for (let waitedMs = 0; waitedMs < RUNNING_MAX_MS; waitedMs++) {
+    const answer = demand(socket, [findLink(name)])[0]?.[0];
+    if (answer !== undefined && isLinkRunning(answer)) return;
+    Bun.sleepSync(1);
+  }
 }
 
 function settle({ process, addressBefore }: Extract<LinkJob, { kind: "settle" }>): void {

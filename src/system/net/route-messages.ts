@@ -43,6 +43,7 @@ const STATISTICS = 8;
 const IPV6_ADDRESS_MODE = 8;
 const NO_IPV6_ADDRESS = 1;
 const IS_UP = 1;
+const IS_RUNNING = 0x40;
 
 const ADDRESS_PEER = 1;
 const ADDRESS_OWN = 2;
@@ -108,7 +109,7 @@ export function deleteGroup(group: number): RouteRequest {
   return { what: "removing interfaces", type: DELETE_LINK, flags: 0, body };
 }
 
-/** `linkNumber` reads the number from the response. */
+/** `linkNumber` and `isLinkRunning` read the response. */
 export function findLink(name: string): RouteRequest {
   const body = Buffer.concat([link(0), attribute(LINK_NAME, text(name)), attribute(LINK_WITHOUT, word(STATISTICS))]);
   return { what: `looking for the interface ${name}`, type: GET_LINK, flags: 0, body };
@@ -116,6 +117,11 @@ export function findLink(name: string): RouteRequest {
 
 export function linkNumber(answer: Buffer): number {
   return answer.readInt32LE(4);
+}
+
+/** Whether the kernel has noticed that both ends are up. Until then it drops packets to the other end. */
+export function isLinkRunning(answer: Buffer): boolean {
+  return (answer.readUInt32LE(8) & IS_RUNNING) !== 0;
 }
 
 export function setUp(device: number): RouteRequest {
