@@ -102,7 +102,7 @@ export async function serve(config: Config): Promise<number> {
     privateRanges: config.privateRanges,
     templateOf: (image) => local.templateOf(image),
     linkSecret: linkSecret(data),
-    volumeContent: host.content,
+    volumeContent: host.parts.content,
     volumeBounds: config.volumes,
     publicUrl: config.addresses.publicUrl,
   });
@@ -117,7 +117,7 @@ export async function serve(config: Config): Promise<number> {
   });
   const edge = await startEdge({
     program: await program,
-    net: host.network.net,
+    net: host.parts.network.net,
     tag: data.tag,
     directory: control.directory,
     management: inner.door,
@@ -125,7 +125,7 @@ export async function serve(config: Config): Promise<number> {
     limits: config.connections,
     log: edgeLog(log),
   });
-  host.network.leave = (address) => edge.leave(address);
+  host.parts.network.leave = (address) => edge.leave(address);
   const listeners = await Listeners.open(config, { fronts: edge, log });
   await control.start();
   await buildAhead(control, config.templates);

@@ -59,22 +59,10 @@ export interface SandboxQuotas {
   diskBytesPerSecond?: number;
 }
 
-interface MachineParts {
-  runtimes: Runtimes;
-  network: Network;
-  ranges: IdRanges;
-  disks: Disks;
-  mounts: Mounts;
-  dns: DnsRelay;
-  checkpoints: Checkpoints;
-  images: Images;
-  volumes: Volumes;
-  content: ProcessedContent;
-  guests: GuestFolders;
-}
+export type MachineParts = Awaited<ReturnType<typeof openParts>>;
 
 /** The caller holds the data folder's lock and runs inside the mount namespace. */
-export async function openParts(options: MachineOptions): Promise<MachineParts> {
+export async function openParts(options: MachineOptions) {
   const { data, cacheFolder } = options;
   const toolbox = new Toolbox(cacheFolder);
   const guests = GuestFolders.open(cacheFolder, options.guestFolder, data);

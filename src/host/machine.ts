@@ -27,33 +27,22 @@ import type {
   StoredImages,
   Usage,
 } from "../contract/internal/host.ts";
-import type { DnsRelay } from "../egress/dns-relay.ts";
-import type { Disks } from "../images/disk/disks.ts";
-import type { GuestFolders } from "../images/guest-folders.ts";
-import type { Images } from "../images/images.ts";
-import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Leftovers } from "../sandbox/cleanup.ts";
 import { Endings } from "../sandbox/endings.ts";
 import { GuestJournals } from "../sandbox/guest-link/guest-journal.ts";
 import { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
-import type { Network } from "../sandbox/network/network.ts";
 import { openPool } from "../sandbox/pool/open-pool.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import { QueueWatch } from "../sandbox/queue-watch.ts";
 import { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
-import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
 import { isAlive, recordsIn, type SandboxRecord } from "../sandbox/sandbox-record.ts";
 import { demandRetryable } from "../sandbox/start-fault.ts";
 import { Starting } from "../sandbox/starting.ts";
 import { UsageMeter } from "../sandbox/usage.ts";
-import type { ProcessedContent } from "../sandbox/volume/content.ts";
-import type { Volumes } from "../sandbox/volume/volumes.ts";
 import { Processors } from "../system/cgroup/processors.ts";
-import type { IdRanges } from "../system/id-ranges.ts";
-import type { Mounts } from "../system/mount/mounts.ts";
 import { guestUses, imageUses } from "./guest-uses.ts";
-import { type MachineOptions, openParts } from "./machine-parts.ts";
+import { type MachineOptions, type MachineParts, openParts } from "./machine-parts.ts";
 import { TemplateSandboxes } from "./template-sandboxes.ts";
 
 export type { MachineOptions } from "./machine-parts.ts";
@@ -75,45 +64,29 @@ export class Machine implements Host {
   readonly #builds: Builds;
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
-  readonly lookUp: Host["lookUp"] = (...args) => this.network.lookUp(...args);
+  readonly lookUp: Host["lookUp"] = (...args) => this.parts.network.lookUp(...args);
 
   private constructor(
     readonly options: MachineOptions,
-    readonly runtimes: Runtimes,
-    readonly network: Network,
-    ranges: IdRanges,
-    readonly disks: Disks,
-    readonly mounts: Mounts,
-    readonly dns: DnsRelay,
-    readonly checkpoints: Checkpoints,
-    readonly images: Images,
-    readonly volumes: Volumes,
-    readonly content: ProcessedContent,
-    readonly guests: GuestFolders,
+    readonly parts: MachineParts,
   ) {
     const { data, guestFolder } = options;
+    const { network, mounts } = parts;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
     network.trouble = (address, message) => this.#running.tellTrouble(address, message);
     this.#pages = new GuestPages(mounts);
-    const places = { data, runtimes, network, ranges, disks };
-    this.#endings = new Endings(places, options.endWithinMs);
-    this.#checkpointing = new Checkpointing({ data, network, disks, runtimes, checkpoints, volumes });
+    this.#endings = new Endings({ ...parts, data }, options.endWithinMs);
+    this.#checkpointing = new Checkpointing({ ...parts, data });
     this.#starting = new Starting({
-      ...places,
+      ...parts,
       running: this.#running,
-      checkpoints,
-      mounts,
       processors: new Processors(),
       pages: this.#pages,
       guestFolder,
-      guests,
-      images,
-      volumes,
-      content,
       cgroup: data.cgroup,
       unmake: (leftovers) => this.#unmake(leftovers),
     });
-    const makers = { ...options, ...places, running: this.#running, starting: this.#starting };
+    const makers = { ...options, ...parts, running: this.#running, starting: this.#starting };
     this.#pool = openPool({ ...makers, discard: (id) => this.destroy(id) });
     this.#sandboxes = new TemplateSandboxes({
       ...makers,
@@ -121,16 +94,8 @@ export class Machine implements Host {
       bounds: boundsOf(options),
       destroy: (id) => this.#discard(id),
     });
-    const sandboxes = this.#sandboxes;
-    const { layers, builds } = openBuilds({
-      ...makers,
-      checkpoints,
-      checkpointing: this.#checkpointing,
-      images,
-      volumes,
-      sandboxes,
-    });
-    [this.#layers, this.#builds] = [layers, builds];
+    const opened = openBuilds({ ...makers, checkpointing: this.#checkpointing, sandboxes: this.#sandboxes });
+    [this.#layers, this.#builds] = [opened.layers, opened.builds];
     this.#liveness = setInterval(() => this.#findLost(), LIVENESS_CHECK_MS);
     this.#liveness.unref();
     this.#queues = new QueueWatch(
@@ -141,10 +106,7 @@ export class Machine implements Host {
 
   /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
-    const { runtimes, network, ranges, disks, mounts, ...others } = await openParts(options);
-    const { dns, checkpoints, images, volumes, content, guests } = others;
-    const made = [dns, checkpoints, images, volumes, content, guests] as const;
-    return new Machine(options, runtimes, network, ranges, disks, mounts, ...made);
+    return new Machine(options, await openParts(options));
   }
 
   events(listener: (event: HostEvent) => void): void {
@@ -153,7 +115,7 @@ export class Machine implements Host {
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
-    this.images.demand(request.kind.image);
+    this.parts.images.demand(request.kind.image);
     const began = performance.now();
     try {
       return await this.#make(request);
@@ -173,7 +135,7 @@ export class Machine implements Host {
     // Without an await where possible: the sandbox is unreachable from the start of the call.
     held.use(turn instanceof Promise ? await turn : turn);
     const running = this.#running.demand(id);
-    held.use(this.images.hold(running.record.kind.image));
+    held.use(this.parts.images.hold(running.record.kind.image));
     this.#running.takeOut(id);
     this.#journals.leave(id);
     try {
@@ -198,7 +160,7 @@ export class Machine implements Host {
   async resume(request: ResumeSandbox): Promise<void> {
     const { id } = request;
     await this.#turns.run(id, async () => {
-      this.images.demand(request.kind.image);
+      this.parts.images.demand(request.kind.image);
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
@@ -216,7 +178,7 @@ export class Machine implements Host {
   async snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.run(id, async () => {
       const { record, guest } = this.#running.demand(id);
-      using _image = this.images.hold(record.kind.image);
+      using _image = this.parts.images.hold(record.kind.image);
       // A journal connection in the checkpoint would have to be closed in every copy.
       this.#journals.leave(id);
       try {
@@ -230,7 +192,7 @@ export class Machine implements Host {
 
   async removeCheckpoint(name: string): Promise<void> {
     this.#pool.forget(({ checkpoint }) => checkpoint === name);
-    await this.checkpoints.remove(name);
+    await this.parts.checkpoints.remove(name);
   }
 
   async destroy(id: string): Promise<void> {
@@ -250,7 +212,7 @@ export class Machine implements Host {
       // The record first: if the server is killed in between, the next one applies these rules.
       this.#running.keep({ ...record, egress });
       try {
-        await this.network.setEgress(record.slot, egress);
+        await this.parts.network.setEgress(record.slot, egress);
       } catch (cause) {
         this.#running.keep(record);
         throw cause;
@@ -271,7 +233,7 @@ export class Machine implements Host {
   async adopt(keep: Inventory): Promise<Inventory> {
     // The cleanup of a sandbox that was just paused may still be running.
     await this.#turns.settled();
-    await this.runtimes.recover();
+    await this.parts.runtimes.recover();
     const kept = new Map<string, SandboxRecord>();
     const wanted = new Set(keep.sandboxes);
     for (const record of recordsIn(this.options.data.sandboxesFolder)) {
@@ -288,9 +250,9 @@ export class Machine implements Host {
     }
     this.#running.keepOnly(kept);
     await this.#endings.reap(kept);
-    await this.network.admitAll();
+    await this.parts.network.admitAll();
     await this.#layers.recover();
-    const checkpoints = await this.checkpoints.keepOnly(new Set(keep.checkpoints));
+    const checkpoints = await this.parts.checkpoints.keepOnly(new Set(keep.checkpoints));
     return { sandboxes: [...kept.keys()], checkpoints: [...checkpoints] };
   }
 
@@ -325,20 +287,20 @@ export class Machine implements Host {
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
     this.#pool.forget(({ kind }) => !keep.includes(kind.image));
     const { data, builtinImages } = this.options;
-    const uses = imageUses(data, this.checkpoints, () => builtinImages?.current() ?? []);
-    await this.images.collect(keep, uses.own, uses.others);
+    const uses = imageUses(data, this.parts.checkpoints, () => builtinImages?.current() ?? []);
+    await this.parts.images.collect(keep, uses.own, uses.others);
     await this.#builds.collect();
-    await this.guests.collectNowAndThen(guestUses(data, this.checkpoints, this.#pages));
-    return { images: this.images.list(), layerBytes: await this.#layers.bytes() };
+    await this.parts.guests.collectNowAndThen(guestUses(data, this.parts.checkpoints, this.#pages));
+    return { images: this.parts.images.list(), layerBytes: await this.#layers.bytes() };
   }
 
   async createVolume(name: string, sizeMB: number): Promise<void> {
-    await this.volumes.create(name, sizeMB);
+    await this.parts.volumes.create(name, sizeMB);
   }
 
   async removeVolume(name: string): Promise<void> {
-    await this.content.end(name);
-    await this.volumes.remove(name);
+    await this.parts.content.end(name);
+    await this.parts.volumes.remove(name);
   }
 
   async keepReady(kept: readonly KeptReady[]): Promise<void> {
@@ -353,12 +315,12 @@ export class Machine implements Host {
     await this.#pool.close();
     await this.#turns.settled();
     await this.#endings.close();
-    await this.runtimes.close();
-    await this.content.close();
-    await this.volumes.close();
-    await this.network.close();
-    this.dns.close();
-    this.mounts.close();
+    await this.parts.runtimes.close();
+    await this.parts.content.close();
+    await this.parts.volumes.close();
+    await this.parts.network.close();
+    this.parts.dns.close();
+    this.parts.mounts.close();
   }
 
   /** Returns an announced sandbox, or leaves nothing behind. */
@@ -399,7 +361,7 @@ export class Machine implements Host {
   }
 
   #isInCheckpoint({ pausingInto }: SandboxRecord): boolean {
-    return pausingInto !== undefined && this.checkpoints.has(pausingInto);
+    return pausingInto !== undefined && this.parts.checkpoints.has(pausingInto);
   }
 }
 

@@ -19,11 +19,12 @@ try {
     await releasePool(data.path);
   }
   const machine = await Machine.open({ data, cacheFolder, guestFolder: "", resolver: undefined });
-  await machine.adopt({ sandboxes: [], checkpoints: await machine.checkpoints.list() });
+  const { checkpoints, images } = machine.parts;
+  await machine.adopt({ sandboxes: [], checkpoints: await checkpoints.list() });
   await machine.close();
-  dropGuestMarks(cacheFolder, data.tag, await machine.checkpoints.guestFolders());
-  const images = machine.images.cachedUnder([...(await machine.checkpoints.images()), ...machine.images.names()]);
-  dropImageMarks(cacheFolder, data.tag, images);
+  dropGuestMarks(cacheFolder, data.tag, await checkpoints.guestFolders());
+  const marked = images.cachedUnder([...(await checkpoints.images()), ...images.names()]);
+  dropImageMarks(cacheFolder, data.tag, marked);
   const below = mountPoints().filter((path) => path.startsWith(`${data.path}/`));
   for (const path of below.reverse()) await attempt(["umount", "--lazy", path]);
   process.exit(0);

@@ -198,7 +198,7 @@ class Storm {
     }
     await control.settled();
     const templates = new Set(await store.buildsInUse.checkpoints());
-    const leaked = (await machine.checkpoints.list()).filter((name) => !templates.has(name));
+    const leaked = (await machine.parts.checkpoints.list()).filter((name) => !templates.has(name));
     if (leaked.length > 0) this.model.faults.push(`checkpoints that nobody knows of: ${leaked.join(", ")}`);
     let left = "";
     await until(

@@ -270,9 +270,9 @@ class BuildStorm {
         if ((await store.builds.byId(id))?.status !== "building") this.#inHand.delete(id);
       }
       const named = await store.buildsInUse.images();
-      const before = machine.images.list().length;
+      const before = machine.parts.images.list().length;
       await machine.collectImages([...named, ...this.#inHand.values()]);
-      if (machine.images.list().length < before) this.#count("collection");
+      if (machine.parts.images.list().length < before) this.#count("collection");
       await Bun.sleep(50);
     }
   }
@@ -294,9 +294,9 @@ class BuildStorm {
     const unfinished = await store.builds.unfinished("building");
     if (unfinished.length > 0) this.faults.push(`builds that never end: ${JSON.stringify(unfinished)}`);
     // An image that was listed once no longer counts as new.
-    await machine.collectImages(machine.images.list().map(({ name }) => name));
+    await machine.collectImages(machine.parts.images.list().map(({ name }) => name));
     await machine.collectImages(await store.buildsInUse.images());
-    expect({ images: machine.images.list(), checkpoints: await machine.checkpoints.list() }).toEqual({
+    expect({ images: machine.parts.images.list(), checkpoints: await machine.parts.checkpoints.list() }).toEqual({
       images: [],
       checkpoints: [],
     });

@@ -19,7 +19,7 @@ export async function withDiskAfter(
   try {
     await shell(data, id, `set -e\n${script}`);
     await machine.snapshot(id, checkpoint, { memory: false });
-    await use(machine.checkpoints.read(checkpoint).folder.disk);
+    await use(machine.parts.checkpoints.read(checkpoint).folder.disk);
   } finally {
     await machine.destroy(id);
     await machine.removeCheckpoint(checkpoint);
@@ -27,5 +27,5 @@ export async function withDiskAfter(
 }
 
 export async function buildImage(here: MachineOfFile, name: string, parent: string, script: string): Promise<void> {
-  await withDiskAfter(here, parent, script, (disk) => here.machine.images.add(name, { parent, disk }));
+  await withDiskAfter(here, parent, script, (disk) => here.machine.parts.images.add(name, { parent, disk }));
 }

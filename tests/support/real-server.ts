@@ -93,7 +93,7 @@ export class RealServer implements AsyncDisposable {
       privateRanges: [],
       templateOf: () => undefined,
       linkSecret: new Uint8Array(32),
-      volumeContent: machine.content,
+      volumeContent: machine.parts.content,
     });
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));

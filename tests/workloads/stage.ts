@@ -95,7 +95,7 @@ export class Stage {
       (thrown: unknown) => thrown,
     );
     expect(fault).toMatchObject({ status: 422 });
-    expect(await this.machine.checkpoints.list()).not.toContain("refused");
+    expect(await this.machine.parts.checkpoints.list()).not.toContain("refused");
     return (fault as Error).message;
   }
 

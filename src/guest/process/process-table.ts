@@ -52,19 +52,13 @@ export class ProcessTable {
     this.#running.delete(process);
     const past: PastProcess = { pid: process.pid, tag: process.tag, end };
     this.#past.add(past);
-    if (this.#past.size > EXITS_RETAINED_MAX) this.#forgetOldest();
+    const [oldest = past] = this.#past;
+    if (this.#past.size > EXITS_RETAINED_MAX) this.#past.delete(oldest);
     setTimeout(() => this.#past.delete(past), this.retentionMs).unref();
   }
 
   #forget(matches: (past: PastProcess) => boolean): void {
     for (const past of this.#past) if (matches(past)) this.#past.delete(past);
-  }
-
-  #forgetOldest(): void {
-    for (const oldest of this.#past) {
-      this.#past.delete(oldest);
-      return;
-    }
   }
 }
 

@@ -79,18 +79,13 @@ export class ProcessedContent implements VolumeContent {
     }
   }
 
-  async write(
+  write(
     volume: string,
     path: string,
     options: EntryOptions,
     content: ReadableStream<Uint8Array> | null,
   ): Promise<VolumeEntry> {
-    const call = await this.#enter(volume);
-    try {
-      return (await (await call.process.ask("write", { path, options }, content)).json()) as VolumeEntry;
-    } finally {
-      call.leave();
-    }
+    return this.#ask(volume, "write", { path, options }, content);
   }
 
   /** Ends the process of a volume. */

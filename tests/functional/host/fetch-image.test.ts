@@ -294,7 +294,7 @@ describe("collected", () => {
     await here.machine.collectImages([name]);
     expect(readdirSync(notes)).not.toEqual([]);
     const kept = readdirSync(notes);
-    for (const note of kept) await here.machine.images.remove(note.replace(".json", ""));
+    for (const note of kept) await here.machine.parts.images.remove(note.replace(".json", ""));
     await here.machine.collectImages([]);
     expect(readdirSync(notes)).toEqual([]);
   });

@@ -55,7 +55,7 @@ describe("ten copies", () => {
   });
 
   test("neither the secret nor its like is in what they were made from", () => {
-    const { checkpointsFolder } = here.machine.disks;
+    const { checkpointsFolder } = here.machine.parts.disks;
     expect(readFileSync(join(checkpointsFolder, "ten/manifest.json"), "utf8")).not.toContain(secretOf(original));
   });
 

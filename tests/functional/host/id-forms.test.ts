@@ -22,7 +22,7 @@ async function reopen(options: { mapIds: boolean }): Promise<void> {
 
 /** The form of an image, and the owners of two of its files on the disk. */
 function formOf(image: string): [IdForm, number, number] {
-  const folder = join(here.machine.disks.imagesFolder, image);
+  const folder = join(here.machine.parts.disks.imagesFolder, image);
   const owner = (path: string) => lstatSync(join(folder, "layer", path)).uid;
   return [
     JSON.parse(readFileSync(join(folder, "image.json"), "utf8")).ids,
@@ -87,7 +87,7 @@ describe("where the kernel maps owners", () => {
     expect(recordOf(here.data, id).ids).toBe("plain");
     expect(await startHolder(id)).toBe(held("user\\n", false));
     await expectHeld(id, "plain", "plain");
-    expect(here.machine.checkpoints.read("plain").manifest.ids).toBe("plain");
+    expect(here.machine.parts.checkpoints.read("plain").manifest.ids).toBe("plain");
     await here.machine.destroy(id);
     await here.machine.removeCheckpoint("plain");
   });

@@ -58,7 +58,7 @@ test.each([
   await here.machine.collectImages([]);
   expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   expect(unfinished()).toEqual([]);
-  expect(here.machine.images.list()).toEqual([]);
+  expect(here.machine.parts.images.list()).toEqual([]);
 });
 
 test("the layers that were finished are used, and the build comes to its end", async () => {

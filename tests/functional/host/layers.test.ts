@@ -45,7 +45,7 @@ test("a disk is full at its number of files", async () => {
 });
 
 test("a sandbox whose disk cannot be limited does not start, and leaves nothing behind", async () => {
-  const { disks } = few.machine;
+  const { disks } = few.machine.parts;
   // A value that the kernel does not accept as a number.
   disks.bytesPerSecond = Number.NaN;
   try {
@@ -69,7 +69,7 @@ describe("on a disk that is nearly full", () => {
     const steps = [run("head -c 100M /dev/urandom > file")];
     const { outcome } = await build(full.machine, requestOf(steps));
     expect(outcome).toMatchObject({ isReady: false, message: expect.stringMatching(/MiB are free on the disk/) });
-    expect(full.machine.images.list()).toEqual([]);
+    expect(full.machine.parts.images.list()).toEqual([]);
     expect(await settledCensus(full.dataFolder, NOTHING)).toEqual(NOTHING);
     await disk.empty();
     // The filesystem takes a moment to count freed space.

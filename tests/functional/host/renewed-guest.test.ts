@@ -29,7 +29,7 @@ const random = () => crypto.randomUUID().replaceAll("-", "");
 
 /** Which of these are somewhere in a checkpoint's memory, files in memory included. */
 async function found(checkpoint: string, words: Record<string, string>): Promise<string[]> {
-  const folder = join(here.machine.disks.checkpointsFolder, checkpoint, "memory");
+  const folder = join(here.machine.parts.disks.checkpointsFolder, checkpoint, "memory");
   expect(readdirSync(folder).length).toBeGreaterThan(10);
   const hits: string[] = [];
   for (const [name, word] of Object.entries(words)) {

@@ -43,7 +43,7 @@ while True:
 
 beforeAll(async () => {
   await f.machine.createVolume(VOLUME, 64);
-  tree = (await f.machine.volumes.hold(VOLUME)).path;
+  tree = (await f.machine.parts.volumes.hold(VOLUME)).path;
 });
 
 /** As root of a sandbox would write it. */
@@ -186,12 +186,12 @@ test("a sandbox keeps its volume when the machine lets go of it, and the volume 
   await f.machine.close();
   await f.open();
   await f.machine.adopt({ sandboxes: [id], checkpoints: [] });
-  tree = (await f.machine.volumes.hold(VOLUME)).path;
+  tree = (await f.machine.parts.volumes.hold(VOLUME)).path;
   await shell(f.data, id, "echo kept > /mnt/kept");
   const image = join(f.dataFolder, "volumes/own/disk.img");
   const device = deviceOf(image);
   {
-    using held = await f.machine.volumes.hold("own");
+    using held = await f.machine.parts.volumes.hold("own");
     expect(readFileSync(join(held.path, "kept"), "utf8")).toBe("kept\n");
     expect(deviceOf(image)).toBe(device);
     expect(statSync(held.path).isDirectory()).toBe(true);

@@ -122,9 +122,9 @@ test("a sandbox on as many builds as can be stacked is paused and goes on", asyn
   const top = levels.at(-1) ?? "";
   await withDiskAfter(here, BASE_IMAGE, "echo level > /level; rm /etc/debian_version", async (disk) => {
     for (const [index, name] of levels.entries()) {
-      await here.machine.images.add(name, { parent: levels[index - 1] ?? BASE_IMAGE, disk });
+      await here.machine.parts.images.add(name, { parent: levels[index - 1] ?? BASE_IMAGE, disk });
     }
-    const above = here.machine.images.add("above", { parent: top, disk });
+    const above = here.machine.parts.images.add("above", { parent: top, disk });
     await expect(above).rejects.toMatchObject({ status: 400, message: expect.stringContaining("FIX: ") });
   });
   const { id } = await here.machine.create(requestOf(top));
@@ -147,7 +147,7 @@ describe("two sandboxes of one image", () => {
   test("have its files in memory once", async () => {
     await buildImage(here, "large", "top", "head -c 64M /dev/urandom > /large");
     // Written just now, it is in memory already.
-    const file = join(here.machine.disks.imagesFolder, "large/layer/large");
+    const file = join(here.machine.parts.disks.imagesFolder, "large/layer/large");
     await run(["dd", `if=${file}`, "iflag=nocache", "count=0"]);
     const grown: number[] = [];
     const both = [await here.machine.create(requestOf("large")), await here.machine.create(requestOf("large"))];

@@ -73,10 +73,10 @@ describe("what a start command started", () => {
     expect(one?.name).not.toBe(two?.name);
     expect(answers.map(({ mismatch }) => mismatch)).toEqual([undefined, undefined]);
 
-    const checkpoints = await here.machine.checkpoints.list();
+    const checkpoints = await here.machine.parts.checkpoints.list();
     const again = await build(here.machine, requestOf(steps, { start }));
     expect(again.outcome).toEqual(outcome);
-    expect(await here.machine.checkpoints.list()).toEqual(checkpoints);
+    expect(await here.machine.parts.checkpoints.list()).toEqual(checkpoints);
     const other = await build(here.machine, requestOf(steps, { start, memoryMB: base.memoryMB * 2 }));
     expect(demandReady(other.outcome)).toMatchObject({ image: ready.image });
     expect(demandReady(other.outcome).checkpoint).not.toBe(ready.checkpoint);
@@ -98,7 +98,7 @@ describe("what a start command started", () => {
       const { checkpoint } = demandReady((await again).outcome);
       if (!wasSeen) continue;
       expect(checkpoint).not.toBe(known);
-      expect(here.machine.checkpoints.has(checkpoint ?? "")).toBe(true);
+      expect(here.machine.parts.checkpoints.has(checkpoint ?? "")).toBe(true);
     }
   });
 
@@ -169,11 +169,11 @@ describe("a build fails at its end, and leaves neither image nor checkpoint,", (
     ],
   ];
   test.each(failing)("%s", async (_, wrong, message, { machine }) => {
-    const before = [machine.images.list(), await machine.checkpoints.list()];
+    const before = [machine.parts.images.list(), await machine.parts.checkpoints.list()];
     const unique = run(`echo ${crypto.randomUUID()} > unique`);
     const { outcome } = await build(machine, requestOf([unique], { start: wrong }));
     expect(outcome).toEqual({ isReady: false, step: "finalize", message });
-    expect([machine.images.list(), await machine.checkpoints.list()]).toEqual(before);
+    expect([machine.parts.images.list(), await machine.parts.checkpoints.list()]).toEqual(before);
   });
 });
 
@@ -184,7 +184,7 @@ timed("a build that is cancelled while its memory is written is gone within five
     ready: "sleep 2",
   };
   const request = requestOf(steps, { start: hold });
-  const before = await here.machine.checkpoints.list();
+  const before = await here.machine.parts.checkpoints.list();
   let tookMs = Number.POSITIVE_INFINITY;
   const { outcome } = await build(here.machine, request, async (line) => {
     if (line !== "Ready") return;
@@ -194,7 +194,7 @@ timed("a build that is cancelled while its memory is written is gone within five
   });
   expect(outcome).toEqual({ isReady: false, step: "finalize", message: "deleted" });
   expect(tookMs).toBeLessThan(5_000);
-  expect(await here.machine.checkpoints.list()).toEqual(before);
+  expect(await here.machine.parts.checkpoints.list()).toEqual(before);
 });
 
 test("a start command that goes into the background by itself, or is given its time, is as good", async () => {

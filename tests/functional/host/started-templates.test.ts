@@ -123,7 +123,7 @@ async function wordsOf({ sandboxId }: Sandbox, words: readonly string[]): Promis
   const name = `look-${sandboxId}`;
   await machine.snapshot(sandboxId, name, { memory: true });
   try {
-    return await wordsIn([machine.checkpoints.folderOf(name).path], words);
+    return await wordsIn([machine.parts.checkpoints.folderOf(name).path], words);
   } finally {
     await machine.removeCheckpoint(name);
   }
@@ -144,7 +144,7 @@ test("what the server inside drew when it was built is served by every sandbox, 
 
 test("no sandbox has a secret of another team in its memory or its files, nor has the template", async () => {
   const every = Object.values(secrets).flatMap((own) => Object.values(own));
-  const { disks } = server.machine;
+  const { disks } = server.machine.parts;
   expect(await wordsIn([disks.checkpointsFolder, disks.imagesFolder], every)).toEqual(new Set());
   for (const team of TEAMS) {
     const found = await wordsOf(sandboxes[team], every);
@@ -159,7 +159,7 @@ test("no sandbox has a secret of another team in its memory or its files, nor ha
 
 test("when its memory does not fit any more, sandboxes start the server anew, until it is kept again", async () => {
   const [kept = ""] = await server.store.buildsInUse.checkpoints();
-  const { manifest } = server.machine.checkpoints.folderOf(kept);
+  const { manifest } = server.machine.parts.checkpoints.folderOf(kept);
   const { memory, ...rest } = JSON.parse(readFileSync(manifest, "utf8"));
   writeFileSync(manifest, JSON.stringify({ ...rest, memory: { ...memory, kernel: "99.1.0" } }));
   const create = async () => {
@@ -178,6 +178,6 @@ test("when its memory does not fit any more, sandboxes start the server anew, un
   expect(said("a template's started processes cannot be restored").map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({ level: "warn", template: templateId, reason: expect.stringContaining("99.1.0") }),
   ]);
-  await until("the old memory is gone", async () => !(await server.machine.checkpoints.list()).includes(kept));
+  await until("the old memory is gone", async () => !(await server.machine.parts.checkpoints.list()).includes(kept));
   expect(await served(sandboxes.two)).toBe(before);
 });

@@ -31,7 +31,7 @@ function stuckSandboxes(held: AsyncDisposableStack): Promise<SandboxRecord[]> {
     const { id } = await here.machine.create(request);
     const record = recordOf(here.data, id);
     await startPython(here.machine, id, WRITES);
-    held.use(await FrozenDisk.freeze(here.machine.disks.imageOf(record.disk)));
+    held.use(await FrozenDisk.freeze(here.machine.parts.disks.imageOf(record.disk)));
     const processes = () => processesBelow(freezerOf(record.cgroup));
     await until("something stands in the kernel", async () => (await processes()).some(standsInKernel));
     return record;
@@ -51,7 +51,7 @@ async function isLeft({ id, cgroup, disk }: SandboxRecord): Promise<unknown> {
   const folder = freezerOf(cgroup);
   return {
     processes: existsSync(folder) && (await processesBelow(folder)).length > 0,
-    disk: existsSync(here.machine.disks.imageOf(disk)),
+    disk: existsSync(here.machine.parts.disks.imageOf(disk)),
     record: readdirSync(here.data.sandboxesFolder).includes(id),
     endpoint: here.machine.addressOf(id),
   };
@@ -83,7 +83,7 @@ describe("a sandbox that cannot be ended", () => {
     await here.open();
     expect(await here.machine.adopt({ sandboxes: [], checkpoints: [] })).toEqual({ sandboxes: [], checkpoints: [] });
     for (const record of stuck) expect(await isLeft(record)).toEqual(ALL_BUT_THE_WAY_TO_IT);
-    expect(existsSync(here.machine.disks.imageOf(plainDisk))).toBe(false);
+    expect(existsSync(here.machine.parts.disks.imageOf(plainDisk))).toBe(false);
     const taken = new Set(stuck.map(({ slot }) => slot));
     await here.withSandbox(async (id) => expect(taken).not.toContain(recordOf(here.data, id).slot));
     await held.disposeAsync();
