@@ -9,12 +9,12 @@ import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../contract/address-plan.ts
 import { HOSTNAME } from "../contract/hostname.ts";
 import type { Egress, SandboxKind } from "../contract/internal/host.ts";
 import { GUEST_MOUNT } from "../contract/runtime/guest-programs.ts";
+import type { Images } from "../images/images.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Network } from "../sandbox/network/network.ts";
 import { BuildSandbox, type SandboxSource } from "./build-sandbox.ts";
 import { FETCH_STALLED_MS } from "./limits.ts";
-import type { AllowedRegistry } from "./registry/allowed-registries.ts";
 import { BlobCache } from "./registry/blob-cache.ts";
 import { FETCH_IMAGE } from "./registry/fetch-tools.ts";
 import {
@@ -23,8 +23,8 @@ import {
   type FetchRequest,
   type FetchSandbox,
   ImageFetcher,
+  type ImageSources,
 } from "./registry/image-fetcher.ts";
-import type { LocalImage } from "./registry/local-images.ts";
 import { MACHINE_BUNDLES } from "./registry/machine-authorities.ts";
 
 /** Size of the sandbox that fetches an image. Its disk holds the downloaded layers and the unpacked files. */
@@ -35,23 +35,20 @@ const PROVISION_DISK_MB = 1024;
 /** A registry that does not resolve an image name within this time counts as unavailable. */
 const FETCH_QUESTION_MS = scaled(60_000);
 
-/** Operator settings about the sources of images. */
-export interface FetchOptions {
-  /** Images of built-in templates, by template name. */
-  templates: Readonly<Record<string, string>>;
-  /** Images on this host, by the names that builds use. */
-  local: Readonly<Record<string, LocalImage>>;
-  /** Registries in private networks, or without TLS. */
-  registries: readonly AllowedRegistry[];
-  /** Candidate files with the host's trusted certificates; the first existing one is used. */
-  authorities: readonly string[];
+const SOURCES_DEFAULT: ImageSources = {
+  templates: {},
+  local: {},
+  registries: [],
+  authorities: MACHINE_BUNDLES,
+  questionMaxMs: FETCH_QUESTION_MS,
+  stalledMaxMs: FETCH_STALLED_MS,
+};
+
+export interface FetchOptions extends ImageSources {
   /** Storage of the registry blob cache. */
   blobs: Blobs;
   /** Disk size of the sandbox that fetches. */
   diskSizeMB: number;
-  /** Timeouts of a registry: to resolve an image name, and without any progress of a download. */
-  questionMaxMs: number;
-  stalledMaxMs: number;
 }
 
 interface BaseImagesParts {
@@ -59,14 +56,7 @@ interface BaseImagesParts {
   network: Network;
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
-  images: {
-    has(name: string): boolean;
-    demandMountPoints(name: string, guest: string): void;
-    add(
-      name: string,
-      made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal },
-    ): Promise<void>;
-  };
+  images: Images;
   /** Holds notes about fetched images. */
   notesFolder: string;
   /** Holds the guest's programs. */
@@ -81,25 +71,13 @@ export class BaseImages {
   readonly #fetcher: ImageFetcher;
 
   constructor(private readonly parts: BaseImagesParts) {
-    const {
-      templates = {},
-      local = {},
-      registries = [],
-      authorities = MACHINE_BUNDLES,
-      blobs,
-      questionMaxMs = FETCH_QUESTION_MS,
-      stalledMaxMs = FETCH_STALLED_MS,
-    } = parts.options;
+    const { blobs } = parts.options;
     this.#fetcher = new ImageFetcher({
+      ...SOURCES_DEFAULT,
+      ...parts.options,
       boot: (signal) => this.#bootFetching(signal),
       images: parts.images,
       folder: parts.notesFolder,
-      templates,
-      local,
-      registries,
-      authorities,
-      questionMaxMs,
-      stalledMaxMs,
       cache: blobs === undefined ? undefined : new BlobCache(blobs),
     });
   }

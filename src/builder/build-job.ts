@@ -1,6 +1,7 @@
 /** State that all phases of one build share: its parts, its request and its current step. */
 import { Fault } from "../contract/fault.ts";
 import type { BuildRequest, Egress, SandboxKind } from "../contract/internal/host.ts";
+import type { Images } from "../images/images.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import { openEgress } from "../sandbox/network/private-egress.ts";
@@ -40,20 +41,6 @@ export interface BuiltinImages {
   current(): readonly string[];
 }
 
-/** Root filesystem images. */
-export interface BuildImages {
-  has(name: string): boolean;
-  /** Fault 404: no such image; 400: its stack has reached the maximum depth. */
-  demandStackable(parent: string): void;
-  /** Fault 422: the image has a file where a sandbox needs a folder to mount on. */
-  demandMountPoints(name: string, guest: string): void;
-  /** Adds an image from all that was written to a disk, or from one folder of it. */
-  add(name: string, made: { parent: string | null; disk: string; folder?: string; signal: AbortSignal }): Promise<void>;
-  remove(name: string): Promise<void>;
-  /** Keeps the image from collection until disposed. */
-  hold(name: string): Disposable;
-}
-
 export interface BuildParts {
   /** Fetches images. */
   bases: Pick<BaseImages, "fetch" | "collect">;
@@ -64,7 +51,7 @@ export interface BuildParts {
   runtimes: Runtimes;
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
-  images: BuildImages;
+  images: Images;
   layers: Layers;
   results: BuildResults;
   files: UploadedFiles;

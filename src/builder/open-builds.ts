@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Disks } from "../images/disk/disks.ts";
+import type { Images } from "../images/images.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import { Checkpointing } from "../sandbox/checkpointing.ts";
 import type { Network } from "../sandbox/network/network.ts";
@@ -12,7 +13,7 @@ import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
 import type { Volumes } from "../sandbox/volume/volumes.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { BaseImages, type FetchOptions } from "./base-images.ts";
-import type { BuildBounds, BuildImages, BuiltinImages } from "./build-job.ts";
+import type { BuildBounds, BuiltinImages } from "./build-job.ts";
 import type { SandboxSource } from "./build-sandbox.ts";
 import { Builds } from "./builds.ts";
 import { Layers } from "./layers.ts";
@@ -68,7 +69,7 @@ interface MachineParts extends BuildOptions {
   checkpoints: Checkpoints;
   checkpointing: Checkpointing;
   running: RunningSandboxes;
-  images: BuildImages;
+  images: Images;
   volumes: Volumes;
   sandboxes: SandboxSource;
 }

@@ -91,7 +91,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   `),
 
   builder: list(`
-    contract contract/runtime contract/internal base blobs/blobs.ts system images/disk sandbox sandbox/network
+    contract contract/runtime contract/internal base blobs/blobs.ts system images images/disk sandbox sandbox/network
     sandbox/checkpoint sandbox/guest-link sandbox/runtime sandbox/volume builder/registry
   `),
   "builder/registry": list(`

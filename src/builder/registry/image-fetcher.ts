@@ -49,7 +49,22 @@ export interface FetchSandbox extends AsyncDisposable {
   withDisk(use: (disk: string) => Promise<void>): Promise<void>;
 }
 
-interface FetcherParts {
+/** Operator settings about the sources of images. */
+export interface ImageSources {
+  /** Images of built-in templates, by template name. */
+  templates: Readonly<Record<string, string>>;
+  /** Images on this host, by the names that builds use. */
+  local: Readonly<Record<string, LocalImage>>;
+  /** Registries in private networks, or without TLS. */
+  registries: readonly AllowedRegistry[];
+  /** Candidate files with the host's trusted certificates; the first existing one is used. */
+  authorities: readonly string[];
+  /** Timeouts of a registry: to resolve an image name, and without any progress of a download. */
+  questionMaxMs: number;
+  stalledMaxMs: number;
+}
+
+interface FetcherParts extends ImageSources {
   boot(signal: AbortSignal): Promise<FetchSandbox>;
   images: {
     has(name: string): boolean;
@@ -57,17 +72,7 @@ interface FetcherParts {
   };
   /** Holds notes about fetched images. */
   folder: string;
-  /** Images of built-in templates, by template name. */
-  templates: Readonly<Record<string, string>>;
-  local: Readonly<Record<string, LocalImage>>;
-  registries: readonly AllowedRegistry[];
-  /** Candidate certificate files; the first existing one is used. */
-  authorities: readonly string[];
   cache: BlobCache | undefined;
-  /** Timeout of a registry to resolve an image name. */
-  questionMaxMs: number;
-  /** Timeout of a download without progress. */
-  stalledMaxMs: number;
 }
 
 type Say = (message: string) => void;
