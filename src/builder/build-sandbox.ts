@@ -9,6 +9,7 @@ import { buildFile } from "../contract/runtime/image-files.ts";
 import type { Origin } from "../sandbox/booting.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import { GuestCommands } from "../sandbox/guest-link/guest-commands.ts";
+import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
@@ -26,11 +27,7 @@ export interface SandboxSource {
   boot(request: CreateSandbox, origin?: Origin): Promise<string>;
   /** The same path as a client's create. */
   create(request: CreateSandbox): Promise<CreatedSandbox>;
-  /** Replaces the running guest by a new one without the state of the old. */
-  renew(id: string): Promise<void>;
-  /** Fault 404: the sandbox no longer runs. */
-  recordOf(id: string): SandboxRecord;
-  addressOf(id: string): string;
+  readonly running: RunningSandboxes;
   /** Never throws. */
   destroy(id: string): Promise<void>;
 }
@@ -59,7 +56,7 @@ export class BuildSandbox {
     /** Why the checkpoint could not be used, if so. */
     readonly mismatch?: string,
   ) {
-    this.commands = new GuestCommands(source.addressOf(id), token);
+    this.commands = new GuestCommands(source.running.demand(id).guest.address, token);
     signal.addEventListener("abort", this.#end);
   }
 
@@ -77,8 +74,9 @@ export class BuildSandbox {
     throw signal.reason;
   }
 
+  /** Fault 404: the sandbox no longer runs. */
   get record(): SandboxRecord {
-    return this.source.recordOf(this.id);
+    return this.source.running.demand(this.id).record;
   }
 
   /** Runs a shell line in a login shell of this user. Fault 422: it failed. */
@@ -149,9 +147,10 @@ export class BuildSandbox {
    * at once.
    */
   async keepMemory(checkpointing: Checkpointing, name: string, owner?: string): Promise<void> {
-    const { signal } = this;
+    const { signal, id } = this;
+    const { running } = this.source;
     // The new guest accepts no token any more and its memory holds no settings. Started processes continue.
-    await this.source.renew(this.id);
+    await running.demand(id).guest.renew(() => running.isAlive(id));
     signal.throwIfAborted();
     signal.removeEventListener("abort", this.#end);
     const options = { memory: true, signal, ...(owner === undefined ? {} : { owner }) };

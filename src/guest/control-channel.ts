@@ -37,16 +37,6 @@ const PORT_MAX = 65_535;
 const NEWLINE = 10;
 const POSITION_DIGITS_MAX = 15;
 
-export interface ControlChannel {
-  /** Configures the guest if the host has written the settings of a sandbox. Called at the start of every request. */
-  takeSettings(): void;
-  /**
-   * Whether this request comes from the host. The guest treats any other request for these paths as an unknown path.
-   */
-  admits(request: Request, path: string): boolean;
-  handle(request: Request, path: string): Promise<Response>;
-}
-
 /** The parts of the guest that control requests act on. */
 interface Controlled {
   settings: SettingsKeeper;
@@ -60,43 +50,51 @@ interface Controlled {
   end(): void;
 }
 
-export function createControlChannel(secretFile: string, controlled: Controlled): ControlChannel {
-  return {
-    takeSettings() {
-      if (controlled.settings.sandboxId !== "") return;
-      const { settings } = readShown(secretFile);
-      if (settings !== "") configureBy(controlled, settings);
-    },
+export class ControlChannel {
+  constructor(
+    private readonly secretFile: string,
+    private readonly controlled: Controlled,
+  ) {}
 
-    admits(request, path) {
-      if (!path.startsWith(CONTROL_PREFIX)) return false;
-      // Read on every request, because a restored copy of this process has another secret.
-      const { secret } = readShown(secretFile);
-      return secret !== "" && matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [secret]);
-    },
+  /** Configures the guest if the host has written the settings of a sandbox. Called at the start of every request. */
+  takeSettings(): void {
+    if (this.controlled.settings.sandboxId !== "") return;
+    const { settings } = readShown(this.secretFile);
+    if (settings !== "") configureBy(this.controlled, settings);
+  }
 
-    async handle(request, path) {
-      switch (`${request.method} ${path.slice(CONTROL_PREFIX.length)}`) {
-        case "GET ping":
-          return new Response(null, { status: 204 });
-        case "GET journal":
-          return listen(controlled, new URLSearchParams(request.url.slice(request.url.indexOf("?") + 1)));
-        case "POST configure":
-          return configure(controlled, await readJson(request));
-        case "POST renew":
-          return renew(controlled);
-        case "POST replace":
-          return replace(controlled);
-        case "POST collect":
-          Bun.gc(true);
-          return new Response(null, { status: 204 });
-        case "POST forward":
-          return forward(await controlled.forwarders.take(), await readJson(request));
-        default:
-          throw new Fault(404, `no control operation ${request.method} ${quote(path)}`);
-      }
-    },
-  };
+  /**
+   * Whether this request comes from the host. The guest treats any other request for these paths as an unknown path.
+   */
+  admits(request: Request, path: string): boolean {
+    if (!path.startsWith(CONTROL_PREFIX)) return false;
+    // Read on every request, because a restored copy of this process has another secret.
+    const { secret } = readShown(this.secretFile);
+    return secret !== "" && matchesAny(request.headers.get(CONTROL_SECRET_HEADER) ?? "", [secret]);
+  }
+
+  async handle(request: Request, path: string): Promise<Response> {
+    const { controlled } = this;
+    switch (`${request.method} ${path.slice(CONTROL_PREFIX.length)}`) {
+      case "GET ping":
+        return new Response(null, { status: 204 });
+      case "GET journal":
+        return listen(controlled, new URLSearchParams(request.url.slice(request.url.indexOf("?") + 1)));
+      case "POST configure":
+        return configure(controlled, await readJson(request));
+      case "POST renew":
+        return renew(controlled);
+      case "POST replace":
+        return replace(controlled);
+      case "POST collect":
+        Bun.gc(true);
+        return new Response(null, { status: 204 });
+      case "POST forward":
+        return forward(await controlled.forwarders.take(), await readJson(request));
+      default:
+        throw new Fault(404, `no control operation ${request.method} ${quote(path)}`);
+    }
+  }
 }
 
 /** Without a file, the secret is empty and no request is admitted. */

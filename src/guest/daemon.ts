@@ -3,7 +3,7 @@
  */
 import { CONTROL_SECRET_FILE } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { createControlChannel } from "./control-channel.ts";
+import { ControlChannel } from "./control-channel.ts";
 import { answer, type GuestServices } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
 import { LaterPart } from "./later-part.ts";
@@ -62,13 +62,13 @@ export function runDaemon(): void {
     return createCalls(settings, accounts, journal, meminfoFile, start);
   });
   const files = new LaterPart(async () => {
-    const { fileRequests } = await import("./file-requests.ts");
-    return fileRequests({ settings, accounts, journal, meminfoFile });
+    const { FileRequests } = await import("./file-requests.ts");
+    return new FileRequests({ settings, accounts, journal, meminfoFile });
   });
   const services: GuestServices = {
     settings,
     accounts,
-    control: createControlChannel(variable("SANDLOT_CONTROL_SECRET_FILE") ?? CONTROL_SECRET_FILE, {
+    control: new ControlChannel(variable("SANDLOT_CONTROL_SECRET_FILE") ?? CONTROL_SECRET_FILE, {
       settings,
       forwarders: new LaterPart(async () => {
         const { Forwarders } = await import("./system/forwarder.ts");

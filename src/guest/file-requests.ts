@@ -11,12 +11,6 @@ import type { Account, Accounts } from "./users/accounts.ts";
 import { resolvePath } from "./users/paths.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
-/** `named` is the user that the request names, if any. */
-export interface FileRequests {
-  transfer(request: Request, url: URL, named: string | undefined): Promise<Response>;
-  compose(request: Request, named: string | undefined): Promise<Response>;
-}
-
 interface Behind {
   settings: SettingsKeeper;
   accounts: Accounts;
@@ -24,44 +18,44 @@ interface Behind {
   meminfoFile: MeminfoFile;
 }
 
-export function fileRequests(services: Behind): FileRequests {
-  return {
-    transfer: (request, url, named) => fileAnswer(request, url, services, named),
-    compose: (request, named) => composeAnswer(request, services, named),
-  };
-}
+/** `named` is the user that the request names, if any. */
+export class FileRequests {
+  constructor(private readonly services: Behind) {}
 
-async function fileAnswer(request: Request, url: URL, services: Behind, named: string | undefined): Promise<Response> {
-  const { defaultUser, defaultWorkdir } = services.settings.current;
-  const account: Account = demandUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
-  const resolve = (path: string, field?: string) => resolvePath(path, account, defaultWorkdir, field);
-  const path = url.searchParams.get("path");
-  const facts = { path: resolve(path ?? ""), user: account.name };
-  if (request.method === "GET") {
-    services.meminfoFile.refreshIfAt(facts.path);
-    const status = (answer: Response) => ({ status: answer.status });
-    return notingFiles(services.journal, "download", facts, () => download(request, facts.path), status);
+  async transfer(request: Request, url: URL, named: string | undefined): Promise<Response> {
+    const { services } = this;
+    const { defaultUser, defaultWorkdir } = services.settings.current;
+    const account: Account = demandUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
+    const resolve = (path: string, field?: string) => resolvePath(path, account, defaultWorkdir, field);
+    const path = url.searchParams.get("path");
+    const facts = { path: resolve(path ?? ""), user: account.name };
+    if (request.method === "GET") {
+      services.meminfoFile.refreshIfAt(facts.path);
+      const status = (answer: Response) => ({ status: answer.status });
+      return notingFiles(services.journal, "download", facts, () => download(request, facts.path), status);
+    }
+    const send = () => upload(request, path, resolve, account);
+    const names = (files: UploadedFile[]) => ({ files: files.length, path: files.map((file) => file.path).join(", ") });
+    return Response.json(await notingFiles(services.journal, "upload", facts, send, names), {
+      headers: { "Content-Type": "application/json" },
+    });
   }
-  const send = () => upload(request, path, resolve, account);
-  const names = (files: UploadedFile[]) => ({ files: files.length, path: files.map((file) => file.path).join(", ") });
-  return Response.json(await notingFiles(services.journal, "upload", facts, send, names), {
-    headers: { "Content-Type": "application/json" },
-  });
-}
 
-async function composeAnswer(request: Request, services: Behind, named: string | undefined): Promise<Response> {
-  const { sources, destination, username } = await readComposeRequest(request);
-  const { defaultUser, defaultWorkdir } = services.settings.current;
-  const owner = demandUser(services.accounts, username || named || defaultUser);
-  const resolve = (path: string, field: string) => resolvePath(path, owner, defaultWorkdir, field);
-  const composition = {
-    sources: sources.map((source) => resolve(source, "source_paths")),
-    destination: resolve(destination, "destination"),
-    owner,
-  };
-  const facts = { path: composition.destination, sources: sources.length, user: owner.name };
-  const work = () => compose(composition, request.signal);
-  return Response.json(await notingFiles(services.journal, "compose", facts, work), {
-    headers: { "Content-Type": "application/json" },
-  });
+  async compose(request: Request, named: string | undefined): Promise<Response> {
+    const { services } = this;
+    const { sources, destination, username } = await readComposeRequest(request);
+    const { defaultUser, defaultWorkdir } = services.settings.current;
+    const owner = demandUser(services.accounts, username || named || defaultUser);
+    const resolve = (path: string, field: string) => resolvePath(path, owner, defaultWorkdir, field);
+    const composition = {
+      sources: sources.map((source) => resolve(source, "source_paths")),
+      destination: resolve(destination, "destination"),
+      owner,
+    };
+    const facts = { path: composition.destination, sources: sources.length, user: owner.name };
+    const work = () => compose(composition, request.signal);
+    return Response.json(await notingFiles(services.journal, "compose", facts, work), {
+      headers: { "Content-Type": "application/json" },
+    });
+  }
 }

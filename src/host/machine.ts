@@ -12,8 +12,6 @@ import type { Layers } from "../builder/layers.ts";
 import { boundsOf, openBuilds } from "../builder/open-builds.ts";
 import { Fault } from "../contract/fault.ts";
 import type {
-  BuildOutcome,
-  BuildRequest,
   CheckpointOptions,
   CreatedSandbox,
   CreateSandbox,
@@ -22,7 +20,6 @@ import type {
   HostEvent,
   Inventory,
   KeptReady,
-  PrepareStart,
   ResumeSandbox,
   StoredImages,
   Usage,
@@ -65,6 +62,10 @@ export class Machine implements Host {
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
   readonly lookUp: Host["lookUp"] = (...args) => this.parts.network.lookUp(...args);
+  readonly createVolume: Host["createVolume"] = (...args) => this.parts.volumes.create(...args);
+  readonly build: Host["build"] = (request) => this.#builds.build(request);
+  readonly cancelBuild: Host["cancelBuild"] = (...args) => this.#builds.cancel(...args);
+  readonly prepareStart: Host["prepareStart"] = (request) => this.#builds.prepareStart(request);
 
   private constructor(
     readonly options: MachineOptions,
@@ -272,18 +273,6 @@ export class Machine implements Host {
     return Object.fromEntries(this.#meter.processorTimes(this.#running.alive(ids)));
   }
 
-  async build(request: BuildRequest): Promise<BuildOutcome> {
-    return await this.#builds.build(request);
-  }
-
-  async cancelBuild(id: string, reason: string): Promise<void> {
-    await this.#builds.cancel(id, reason);
-  }
-
-  async prepareStart(request: PrepareStart): Promise<void> {
-    await this.#builds.prepareStart(request);
-  }
-
   async collectImages(keep: readonly string[]): Promise<StoredImages> {
     this.#pool.forget(({ kind }) => !keep.includes(kind.image));
     const { data, builtinImages } = this.options;
@@ -292,10 +281,6 @@ export class Machine implements Host {
     await this.#builds.collect();
     await this.parts.guests.collectNowAndThen(guestUses(data, this.parts.checkpoints, this.#pages));
     return { images: this.parts.images.list(), layerBytes: await this.#layers.bytes() };
-  }
-
-  async createVolume(name: string, sizeMB: number): Promise<void> {
-    await this.parts.volumes.create(name, sizeMB);
   }
 
   async removeVolume(name: string): Promise<void> {

@@ -19,7 +19,6 @@ import type { Origin } from "../sandbox/booting.ts";
 import { isRestricted } from "../sandbox/network/private-egress.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import type { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
-import type { SandboxRecord } from "../sandbox/sandbox-record.ts";
 import type { Starting } from "../sandbox/starting.ts";
 
 interface TemplateSandboxesParts {
@@ -31,7 +30,11 @@ interface TemplateSandboxesParts {
 }
 
 export class TemplateSandboxes implements SandboxSource {
-  constructor(private readonly parts: TemplateSandboxesParts) {}
+  readonly running: RunningSandboxes;
+
+  constructor(private readonly parts: TemplateSandboxesParts) {
+    this.running = parts.running;
+  }
 
   async boot(request: CreateSandbox, origin?: Origin): Promise<string> {
     return await this.parts.starting.bootFor(request, origin);
@@ -50,19 +53,6 @@ export class TemplateSandboxes implements SandboxSource {
       if (mismatch === undefined) throw cause;
       return { id: await this.#fresh(request), mismatch };
     }
-  }
-
-  async renew(id: string): Promise<void> {
-    const { running } = this.parts;
-    await running.demand(id).guest.renew(() => running.isAlive(id));
-  }
-
-  recordOf(id: string): SandboxRecord {
-    return this.parts.running.demand(id).record;
-  }
-
-  addressOf(id: string): string {
-    return this.parts.running.demand(id).guest.address;
   }
 
   async destroy(id: string): Promise<void> {
