@@ -5,6 +5,7 @@
 
 import { TokenBucket } from "../../base/token-bucket.ts";
 import { Fault } from "../../contract/fault.ts";
+import { jsonObject } from "./guest-request.ts";
 
 /** A message of a guest's stream carries up to 32 KiB of output in base64. */
 export const GUEST_MESSAGE_MAX_BYTES = 256 * 1024;
@@ -40,7 +41,8 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
       const length = rest.readUInt32BE(1);
       if (length > GUEST_MESSAGE_MAX_BYTES) throw unfit(`a message of ${length} bytes`);
       if (rest.length < ENVELOPE_BYTES + length) break;
-      const message = parsed(rest.toString("utf8", ENVELOPE_BYTES, ENVELOPE_BYTES + length));
+      const message = jsonObject(rest.toString("utf8", ENVELOPE_BYTES, ENVELOPE_BYTES + length));
+      if (message === undefined) throw unfit("something that is no message");
       const flags = rest[0];
       rest = rest.subarray(ENVELOPE_BYTES + length);
       if (flags === END_OF_STREAM) return demandNoError(message);
@@ -52,16 +54,6 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
     if (waitMs > 0) await Bun.sleep(waitMs);
   }
   throw new Fault(502, "the sandbox's runtime hung up in the middle of its answer");
-}
-
-function parsed(text: string): Record<string, unknown> {
-  try {
-    const json: unknown = JSON.parse(text);
-    if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as Record<string, unknown>;
-  } catch {
-    // Handled below, like a value that is not an object.
-  }
-  throw unfit("something that is no message");
 }
 
 function demandNoError({ error }: Record<string, unknown>): void {

@@ -19,7 +19,7 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { overloaded } from "../../system/overload.ts";
 import { GUEST_CALL_MS } from "../limits.ts";
 import { envelope } from "./connect-stream.ts";
-import { boundedText, fetchGuest, isTimeout } from "./guest-request.ts";
+import { boundedText, fetchGuest, isTimeout, jsonObject } from "./guest-request.ts";
 import type { GuestSign } from "./guest-sign.ts";
 
 export const GUEST_READY_MS = scaled(30_000);
@@ -251,10 +251,6 @@ export function pauseAfter(elapsedMs: number): number {
 
 /** Undefined when this is not a guest's response. */
 export function forwardedPort(text: string): number | undefined {
-  try {
-    const { port } = (JSON.parse(text) ?? {}) as Partial<ForwardAnswer>;
-    return Number.isInteger(port) && Number(port) > 0 && Number(port) < 65_536 ? port : undefined;
-  } catch {
-    return undefined;
-  }
+  const { port } = (jsonObject(text) ?? {}) as Partial<ForwardAnswer>;
+  return Number.isInteger(port) && Number(port) > 0 && Number(port) < 65_536 ? port : undefined;
 }

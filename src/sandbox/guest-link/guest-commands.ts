@@ -10,7 +10,7 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import { overloaded } from "../../system/overload.ts";
 import { GUEST_ANSWER_MAX_BYTES, GUEST_CALL_MS } from "../limits.ts";
 import { envelope, messagesOf } from "./connect-stream.ts";
-import { boundedText, fetchGuest, isTimeout } from "./guest-request.ts";
+import { boundedText, fetchGuest, isTimeout, jsonObject } from "./guest-request.ts";
 
 /** The guest sends a keepalive for a running command this often, and the host gives up after this long without one. */
 const GUEST_KEEPALIVE_SECONDS = 10;
@@ -264,13 +264,7 @@ function signalOf({ exited, status }: Record<string, unknown>): string {
 /** The error of a rejected call, with the guest's own message if there is one. */
 async function refusal(response: Response): Promise<Fault> {
   const text = await boundedText(response).catch(() => "");
-  let message = "";
-  try {
-    const body: unknown = JSON.parse(text);
-    if (typeof body === "object" && body !== null && "message" in body) message = String(body.message);
-  } catch {
-    // Without a message, the status is reported.
-  }
+  const message = String(jsonObject(text)?.message ?? "");
   const words = message === "" ? `the sandbox's runtime answered with status ${response.status}` : message;
   return new Fault(response.status >= 500 ? 502 : REFUSED, words);
 }

@@ -30,6 +30,17 @@ export function isTimeout(cause: unknown): boolean {
   return cause instanceof Error && cause.name === "TimeoutError";
 }
 
+/** The JSON object in a guest's text; undefined: anything else. */
+export function jsonObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const json: unknown = JSON.parse(text);
+    const isObject = typeof json === "object" && json !== null && !Array.isArray(json);
+    return isObject ? (json as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** A response of a guest's usual size. */
 export async function boundedText(response: Response, maxBytes = GUEST_ANSWER_MAX_BYTES): Promise<string> {
   let text = "";

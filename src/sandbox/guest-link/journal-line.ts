@@ -9,6 +9,7 @@ import {
   JOURNAL_TEXT_MAX_CHARS,
 } from "../../contract/runtime/limits.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
+import { jsonObject } from "./guest-request.ts";
 
 type ReadLine =
   | { kind: "greeting"; journal: string }
@@ -23,7 +24,7 @@ const GUEST_LOGGERS = ["process", "filesystem", "runtime"];
 const JOURNAL_NAME = /^[0-9a-f-]{36}$/;
 
 export function readJournalLine(text: string, now: number): ReadLine | undefined {
-  const given = parsed(text);
+  const given = jsonObject(text);
   if (given === undefined) return undefined;
   if (typeof given.journal === "string") {
     return JOURNAL_NAME.test(given.journal) ? { kind: "greeting", journal: given.journal } : undefined;
@@ -42,17 +43,6 @@ export function readJournalLine(text: string, now: number): ReadLine | undefined
     seq,
     line: { at: possibleTime(given.at, now), level, message, fields: { ...fields, logger } },
   };
-}
-
-function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const json: unknown = JSON.parse(text);
-    return typeof json === "object" && json !== null && !Array.isArray(json)
-      ? (json as Record<string, unknown>)
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A timestamp in the future, or older than the retention, is replaced by the time of arrival. */

@@ -1,14 +1,14 @@
 /**
  * The entries of the volume that this process is confined to. Entries that are neither file, folder nor link can be
- * listed, removed and given other owners, but are never opened.
+ * listed, removed and given other owners, but are never opened. System errors pass through; main.ts translates them.
  */
-import { constants, type Stats } from "node:fs";
+import type { Stats } from "node:fs";
 import { chmod, chown, lstat, mkdir, readlink, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path/posix";
 import { Fault } from "../../../contract/fault.ts";
 import type { EntryAttributes, EntryOptions, VolumeEntry } from "../../../contract/internal/volume-content.ts";
 import { namesIn } from "./directory.ts";
-import { entryFault, quoted } from "./entry-fault.ts";
+import { quoted } from "./entry-fault.ts";
 import { removeTree } from "./removal.ts";
 
 /** Limits of one list: the server holds the response in memory as a whole. */
@@ -26,11 +26,7 @@ const PERMISSIONS = 0o7777;
 const LINKS_MAX = 40;
 
 export async function statEntry(path: string): Promise<VolumeEntry> {
-  try {
-    return await asEntry(path, await lstat(path));
-  } catch (thrown) {
-    throw entryFault(path, thrown, "use");
-  }
+  return await asEntry(path, await lstat(path));
 }
 
 export async function listFolder(path: string, depth: number): Promise<VolumeEntry[]> {
@@ -50,7 +46,7 @@ export async function listFolder(path: string, depth: number): Promise<VolumeEnt
         }
       } catch (thrown) {
         // A folder that disappears during the listing is skipped; only the requested one must exist.
-        if (thrown instanceof Fault || folder === path) throw entryFault(path, thrown, "use");
+        if (thrown instanceof Fault || folder === path) throw thrown;
       }
     }
     level = next;
@@ -59,42 +55,30 @@ export async function listFolder(path: string, depth: number): Promise<VolumeEnt
 }
 
 export async function makeFolder(path: string, options: EntryOptions): Promise<VolumeEntry> {
-  try {
-    if (options.force) await ensureFolder(dirname(path), options);
-    await mkdir(path).then(
-      () => setAttributes(path, options, FOLDER_MODE),
-      async (thrown: NodeJS.ErrnoException) => {
-        const isThere = thrown.code === "EEXIST" && options.force && (await stat(path)).isDirectory();
-        if (!isThere) throw thrown;
-      },
-    );
-    return await asEntry(path, await lstat(path));
-  } catch (thrown) {
-    throw entryFault(path, thrown, "make");
-  }
+  if (options.force) await ensureFolder(dirname(path), options);
+  await mkdir(path).then(
+    () => setAttributes(path, options, FOLDER_MODE),
+    async (thrown: NodeJS.ErrnoException) => {
+      const isThere = thrown.code === "EEXIST" && options.force && (await stat(path)).isDirectory();
+      if (!isThere) throw thrown;
+    },
+  );
+  return await asEntry(path, await lstat(path));
 }
 
 export async function changeEntry(path: string, changes: EntryAttributes): Promise<VolumeEntry> {
-  try {
-    const now = await stat(path);
-    if (changes.uid !== undefined || changes.gid !== undefined) {
-      await chown(path, changes.uid ?? now.uid, changes.gid ?? now.gid);
-    }
-    // Last, because a change of owner clears mode bits.
-    if (changes.mode !== undefined) await chmod(path, changes.mode & PERMISSIONS);
-    return await asEntry(path, await stat(path));
-  } catch (thrown) {
-    throw entryFault(path, thrown, "use");
+  const now = await stat(path);
+  if (changes.uid !== undefined || changes.gid !== undefined) {
+    await chown(path, changes.uid ?? now.uid, changes.gid ?? now.gid);
   }
+  // Last, because a change of owner clears mode bits.
+  if (changes.mode !== undefined) await chmod(path, changes.mode & PERMISSIONS);
+  return await asEntry(path, await stat(path));
 }
 
 export async function removeEntry(path: string): Promise<void> {
   if (path === "/") throw new Fault(400, "the root of a volume cannot be removed; delete the volume");
-  try {
-    await removeTree(Buffer.from(path));
-  } catch (thrown) {
-    throw entryFault(path, thrown, "use");
-  }
+  await removeTree(Buffer.from(path));
 }
 
 /** File sizes, null for a missing file, 0 for a folder. For restoring a sandbox that has them open. */
@@ -209,5 +193,3 @@ function tooMany(path: string): Fault {
       `are longer than ${CONTENT_LIST_MAX_BYTES / 1024 ** 2} MiB together; list less of it`,
   );
 }
-
-export const READ_WRITE = constants.O_RDWR;

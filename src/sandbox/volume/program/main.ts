@@ -10,10 +10,12 @@ import type { EntryAttributes, EntryOptions } from "../../../contract/internal/v
 import { confineTo } from "./confinement.ts";
 import { prepareDirectories } from "./directory.ts";
 import { changeEntry, listFolder, makeFolder, removeEntry, sizesOf, statEntry } from "./entries.ts";
+import { entryFault } from "./entry-fault.ts";
 import { removeLeftovers } from "./removal.ts";
 import { readFile, writeFile } from "./transfer.ts";
 
 interface Asked {
+  /** Absent for `/sizes`. */
   path: string;
   depth: number;
   options: EntryOptions;
@@ -32,10 +34,13 @@ const operations: Readonly<
   "/write": ({ path, options }, body) => writeFile(path, options, body),
 };
 
+/** Operations that create an entry; all others expect it to exist. */
+const MAKING: ReadonlySet<string> = new Set(["/make-folder", "/write"]);
+
 async function answer(request: Request): Promise<Response> {
   const { pathname, search } = new URL(request.url);
+  const asked = JSON.parse(decodeURIComponent(search.slice(1))) as Asked;
   try {
-    const asked = JSON.parse(decodeURIComponent(search.slice(1))) as Asked;
     if (pathname === "/read") {
       const { bytes, content } = await readFile(asked.path);
       return new Response(content, { headers: { "X-Bytes": String(bytes) } });
@@ -44,7 +49,7 @@ async function answer(request: Request): Promise<Response> {
     if (operation === undefined) throw new Fault(500, `the content of a volume has no ${pathname}`);
     return Response.json((await operation(asked, request.body)) ?? null);
   } catch (thrown) {
-    const fault = Fault.from(thrown);
+    const fault = entryFault(asked.path ?? "", thrown, MAKING.has(pathname) ? "make" : "use");
     if (fault.status === 500) console.error(described(fault));
     return Response.json(fault.toBody(), { status: fault.status });
   }

@@ -1,13 +1,13 @@
 /** Reads and writes file content in the volume that this process is confined to. */
-import { closeSync, fstatSync, read as readDescriptor, type Stats } from "node:fs";
+import { closeSync, constants, fstatSync, read as readDescriptor, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path/posix";
 import { promisify } from "node:util";
 import { Fault } from "../../../contract/fault.ts";
 import type { EntryOptions, VolumeEntry } from "../../../contract/internal/volume-content.ts";
 import { linkFile, nameEntry, O_TMPFILE, openNamed } from "./confinement.ts";
-import { asEntry, ensureFolder, FILE_MODE, ownerOf, placeOf, READ_WRITE } from "./entries.ts";
-import { entryFault, quoted } from "./entry-fault.ts";
+import { asEntry, ensureFolder, FILE_MODE, ownerOf, placeOf } from "./entries.ts";
+import { quoted } from "./entry-fault.ts";
 
 /** Bytes to read from a file at once. */
 const CONTENT_PIECE_BYTES = 256 * 1024;
@@ -20,15 +20,11 @@ const readBytes = promisify(readDescriptor);
 
 /** Returns the file's current size and content. The stream breaks off if the file shrinks meanwhile. */
 export async function readFile(path: string): Promise<{ bytes: number; content: ReadableStream<Uint8Array> }> {
-  try {
-    using named = await nameEntry(path);
-    demandFile(path, named.stats);
-    const fd = openNamed(named.fd);
-    const bytes = fstatSync(fd).size;
-    return { bytes, content: streamOf(fd, bytes) };
-  } catch (thrown) {
-    throw entryFault(path, thrown, "use");
-  }
+  using named = await nameEntry(path);
+  demandFile(path, named.stats);
+  const fd = openNamed(named.fd);
+  const bytes = fstatSync(fd).size;
+  return { bytes, content: streamOf(fd, bytes) };
 }
 
 /**
@@ -49,7 +45,7 @@ export async function writeFile(
       demandFile(path, before);
       if (!options.force) throw Object.assign(new Error("it is there"), { code: "EEXIST" });
     }
-    await using file = await open(folder, O_TMPFILE | READ_WRITE, 0o600);
+    await using file = await open(folder, O_TMPFILE | constants.O_RDWR, 0o600);
     for await (const piece of content ?? []) await writeAll(file, piece);
     const owner =
       before === undefined ? ownerOf(options) : { uid: options.uid ?? before.uid, gid: options.gid ?? before.gid };
@@ -60,7 +56,7 @@ export async function writeFile(
     return await asEntry(path, await file.stat());
   } catch (thrown) {
     await readOn(content);
-    throw entryFault(path, thrown, "make");
+    throw thrown;
   }
 }
 
