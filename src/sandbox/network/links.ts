@@ -8,8 +8,6 @@ import type { LinkJob } from "./plugging.ts";
 /** Timeout for creating one interface or removing some, including the queue before them. */
 const LINK_JOB_MS = scaled(30_000);
 
-type PlugJob = Extract<LinkJob, { kind: "plug" }>;
-
 /** Interface group of links to be removed; each server of a machine has its own. */
 const GROUP_FIRST = 0x5a_1d_07_00;
 
@@ -29,17 +27,9 @@ export class Links {
     this.#group = GROUP_FIRST + net;
   }
 
-  async plug(end: PlugJob["end"], anew?: PlugJob["anew"]): Promise<void> {
-    await this.#thread.do(anew === undefined ? { kind: "plug", end } : { kind: "plug", end, anew });
-  }
-
-  async settle(settled: Omit<Extract<LinkJob, { kind: "settle" }>, "kind">): Promise<void> {
-    await this.#thread.do({ kind: "settle", ...settled });
-  }
-
   /** Runs before any job that is requested later. */
-  async forget(address: string): Promise<void> {
-    await this.#thread.do({ kind: "forget", address });
+  async do(job: Extract<LinkJob, { kind: "plug" | "settle" | "forget" }>): Promise<void> {
+    await this.#thread.do(job);
   }
 
   /**

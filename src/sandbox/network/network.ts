@@ -241,7 +241,8 @@ export class Network {
   /** Connects the network namespace of process `pid` to the slot. `slotAlone` as in plugging.ts. */
   async plug(slot: number, pid: number, slotAlone = false): Promise<void> {
     const namespace = `/proc/${pid}/ns/net`;
-    await this.#connect(slot, () => this.#links.plug(this.#outerEnd({ slot, namespace, slotAlone })));
+    const end = this.#outerEnd({ slot, namespace, slotAlone });
+    await this.#connect(slot, () => this.#links.do({ kind: "plug", end }));
     await this.#shape(slot, namespace);
   }
 
@@ -251,7 +252,7 @@ export class Network {
     if (before.connected) await run(["nsenter", `--net=${namespace}`, "--", ...HOLD_COMMAND]);
     const end = this.#outerEnd(plugged);
     const anew = { settings: namespaceSettings(ids.first), addressBefore: addressBefore(before, end.address) };
-    await this.#connect(slot, () => this.#links.plug(end, anew));
+    await this.#connect(slot, () => this.#links.do({ kind: "plug", end, anew }));
     await this.#shape(slot, namespace);
   }
 
@@ -275,7 +276,7 @@ export class Network {
     const script = hangUpScript({ address, before, connectedUdp });
     if (script !== undefined) await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "/bin/sh", "-ec", script]);
     const left = addressBefore(before, address);
-    if (left !== undefined) await this.#links.settle({ process: `/proc/${pid}`, addressBefore: left });
+    if (left !== undefined) await this.#links.do({ kind: "settle", process: `/proc/${pid}`, addressBefore: left });
   }
 
   /**
@@ -351,7 +352,7 @@ export class Network {
    */
   async #forgetFlows(slot: number): Promise<boolean> {
     try {
-      await this.#links.forget(this.address(slot));
+      await this.#links.do({ kind: "forget", address: this.address(slot) });
       return true;
     } catch (error) {
       const event = "connections of a sandbox that has ended could not be forgotten";

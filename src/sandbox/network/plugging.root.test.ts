@@ -211,7 +211,7 @@ describe("on a thread of their own", () => {
   test("many are made and removed at once, and the server stays where it is", async () => {
     const own = readlinkSync("/proc/self/ns/net");
     const ends = await Promise.all([11, 12, 13, 14, 15].map((n) => newEnd(n)));
-    await Promise.all(ends.map((end) => links.plug(end)));
+    await Promise.all(ends.map((end) => links.do({ kind: "plug", end })));
     expect((await interfaces()).length).toBe(ends.length);
     expect(readlinkSync("/proc/self/ns/net")).toBe(own);
     await Promise.all(ends.map(({ name }) => links.unplug(name)));
@@ -220,8 +220,9 @@ describe("on a thread of their own", () => {
 
   test("a failure comes with its words, and the next one is done", async () => {
     const end = await newEnd(16);
-    await expect(links.plug({ ...end, namespace: "/proc/self/ns/net" })).rejects.toThrow("own network namespace");
-    await links.plug(end);
+    const own = { ...end, namespace: "/proc/self/ns/net" };
+    await expect(links.do({ kind: "plug", end: own })).rejects.toThrow("own network namespace");
+    await links.do({ kind: "plug", end });
     await links.unplug(end.name);
   });
 });
