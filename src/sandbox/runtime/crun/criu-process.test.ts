@@ -2,6 +2,7 @@
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { until } from "../../../base/testing/until.ts";
 import { restoreRequest } from "./criu-messages.ts";
 import { CriuProcess } from "./criu-process.ts";
 
@@ -76,7 +77,7 @@ test.each([
 
 test("one that nobody asked for anything ends when it is not needed", async () => {
   const criu = await start("restores");
-  expect(playing()).toBe(1);
+  await until("the program has started", () => playing() === 1);
   await criu[Symbol.asyncDispose]();
   expect(playing()).toBe(0);
 });
