@@ -30,7 +30,7 @@ const JOURNAL_RETRY_MAX_MS = 5_000;
 const JOURNAL_LAST_LINES_MS = 50;
 /** When many journals are resumed: so many at once, then a pause. */
 export const JOURNAL_TURN = 8;
-export const JOURNAL_TURN_MS = 10;
+const JOURNAL_TURN_MS = 10;
 
 const FLOW = { burst: JOURNAL_BURST_MAX_BYTES, perSecond: JOURNAL_BYTES_PER_SECOND };
 
