@@ -7,6 +7,7 @@ import { rmdir, writeFile } from "node:fs/promises";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { described, stderrLog } from "../../../base/log.ts";
+import { isRecording } from "../../../base/steps.ts";
 import { scaled } from "../../../base/time-factor.ts";
 import { Fault } from "../../../contract/fault.ts";
 import { namedTrees } from "../../../system/cgroup/cgroups.ts";
@@ -164,7 +165,10 @@ export class Criu {
       plugged.catch(() => undefined);
       await criu.until(MOUNTS_MADE);
       await watch.during(plugged);
-      return await criu.succeed();
+      const first = await criu.succeed();
+      // A trace shows the processor time of CRIU, which is known when CRIU has ended.
+      if (isRecording()) await criu.ended;
+      return first;
     } catch (cause) {
       await Promise.allSettled([plugged]);
       if (!(cause instanceof CriuFailed)) throw cause;
