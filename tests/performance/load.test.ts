@@ -4,12 +4,13 @@
  */
 import { expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { Sandbox } from "e2b";
 import { timed } from "../../src/base/testing/timed.ts";
 import { Network } from "../../src/sandbox/network/network.ts";
 import { recordsIn } from "../../src/sandbox/sandbox-record.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
+import { ID_TABLES_KEPT } from "../../src/system/mount/id-mapping.ts";
 import { NOTHING, settledCensus } from "../support/census.ts";
 import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
@@ -74,8 +75,18 @@ function work(sandboxes: Sandbox[], signal: AbortSignal, cycles = true): Promise
   return Promise.all(Array.from({ length: WORKERS }, (_, first) => worker(first)));
 }
 
+/** Descriptors of a server, without those of id tables, of which it keeps up to ID_TABLES_KEPT for later sandboxes. */
 function filesOf(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).length;
+  const descriptors = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return "closed since";
+    }
+  });
+  const idTables = descriptors.filter((target) => target.startsWith("user:"));
+  expect(idTables.length).toBeLessThanOrEqual(ID_TABLES_KEPT);
+  return descriptors.length - idTables.length;
 }
 
 function memoryOf(pid: number): number {
