@@ -90,7 +90,9 @@ test("what would take long to write, or could not be, is refused at once and goe
         `    call = ${process.arch === "arm64" ? 220 : 56}`,
         "    if libc.syscall(call, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0: time.sleep(900)",
         "    os._exit(0)",
-        'while open(f"/proc/{maker}/stat").read().split()[2] != "D": time.sleep(0.01)',
+        // Before its child exists, the maker may wait for the disk.
+        'children, stat = f"/proc/{maker}/task/{maker}/children", f"/proc/{maker}/stat"',
+        'while not open(children).read() or open(stat).read().split()[2] != "D": time.sleep(0.01)',
       ],
       /process \d+ "python3": it has made a child by vfork/,
     ],
