@@ -19,7 +19,7 @@ const REFUSED_BY_KERNEL: Record<string, string> = {
 /** Attempts that need a power, which the machine's own root may lack. */
 const NEEDS: Record<string, string> = {
   SYS_RESOURCE: "CAP_SYS_RESOURCE",
-  "any of /proc/sys/user": "CAP_SYS_RESOURCE",
+  "write to /proc/sys/user": "CAP_SYS_RESOURCE",
   "more open files than a process may have": "CAP_SYS_RESOURCE",
 };
 

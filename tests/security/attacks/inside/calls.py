@@ -45,10 +45,10 @@ def families():
     for family, name in FAMILIES.items():
         yield f"socket of {name}", worst(makes(SOCKET, family, kind, 0, NO_FAMILY) for kind in TYPES)
     for protocol, name in NETLINKS.items():
-        yield f"netlink of {name}", worst(makes(SOCKET, NETLINK, kind, protocol, NO_PROTOCOL) for kind in (2, 3))
+        yield f"netlink socket, protocol {name}", worst(makes(SOCKET, NETLINK, kind, protocol, NO_PROTOCOL) for kind in (2, 3))
     for protocol, name in PROTOCOLS.items():
         kinds = ((INET, kind) for kind in TYPES)
-        yield f"IPv4 of {name}", worst(makes(SOCKET, family, kind, protocol, NO_PROTOCOL) for family, kind in kinds)
+        yield f"IPv4 socket, protocol {name}", worst(makes(SOCKET, family, kind, protocol, NO_PROTOCOL) for family, kind in kinds)
     for family, protocol, name in ((INET, 1, "IPv4"), (INET6, 58, "IPv6")):
         yield f"raw {name}", makes(SOCKET, family, socket.SOCK_RAW, protocol, NO_PROTOCOL)
 
@@ -59,7 +59,7 @@ def pairs():
     for wide in (0, 1 << 32):
         others = (family for family in range(64) if family != UNIX)
         made = (makes(SOCKETPAIR, family | wide, kind, 0, (errno.EAFNOSUPPORT,)) for family in others for kind in TYPES)
-        yield f"pairs that are not Unix{', by a wide number' if wide else ''}", worst(made)
+        yield f"socketpair other than AF_UNIX{', bit 32 set' if wide else ''}", worst(made)
 
 
 @attack(2)
@@ -73,7 +73,7 @@ def modules():
     yield "file system by name", call(430, b"sandlot-none", 0)
     yield "cipher by name", makes(SOCKET, 38, 5, 0, NO_FAMILY)
     for name, request in (("bridge", 0x8940), ("VLAN", 0x8982)):
-        yield f"module of a {name} by ioctl", asks(request, socket.socket(INET, socket.SOCK_DGRAM).fileno())
+        yield f"load the {name} module by ioctl", asks(request, socket.socket(INET, socket.SOCK_DGRAM).fileno())
 
 
 IOCTL = 29 if ARM else 16
@@ -166,8 +166,8 @@ def closed_calls():
 @attack(3)
 def namespaces():
     for name, flag in NEW.items():
-        yield f"unshare of {name}", call(97 if ARM else 272, flag)
-        yield f"clone with a new {name}", call(220 if ARM else 56, flag | 17, 0, 0, 0, 0)
+        yield f"unshare of a {name} namespace", call(97 if ARM else 272, flag)
+        yield f"clone with a new {name} namespace", call(220 if ARM else 56, flag | 17, 0, 0, 0, 0)
 
 
 @attack(3)

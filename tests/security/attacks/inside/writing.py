@@ -23,12 +23,12 @@ def switches():
 @attack(6)
 def settings():
     for name in sorted(os.listdir("/proc/sys")):
-        yield f"any of /proc/sys/{name}", worst(opens(path, os.O_WRONLY) for path in files_below(f"/proc/sys/{name}"))
+        yield f"write to /proc/sys/{name}", worst(opens(path, os.O_WRONLY) for path in files_below(f"/proc/sys/{name}"))
     others = [name for name in sorted(os.listdir("/proc")) if not name.isdigit() and name not in ("self", "thread-self", "sys")]
     paths = [path for path in (f"/proc/{name}" for name in others) if not os.path.islink(path)]
     files = [file for path in paths for file in ([path] if os.path.isfile(path) else files_below(path)) if file not in OURS]
-    yield "anything else of /proc", worst(opens(path, os.O_WRONLY) for path in files)
-    yield "anything of /sys", worst(opens(path, os.O_WRONLY) for path in files_below("/sys"))
+    yield "write to other files of /proc", worst(opens(path, os.O_WRONLY) for path in files)
+    yield "write to /sys", worst(opens(path, os.O_WRONLY) for path in files_below("/sys"))
 
 
 @attack(6)
@@ -50,9 +50,9 @@ def cgroups():
     for name in ("release_agent", "notify_on_release", "cgroup.procs", "devices.allow", "memory.max"):
         found = [path for path in files_below(top) if path.endswith(name)]
         yield name, worst(opens(path, os.O_WRONLY) for path in found)
-    yield "a cgroup of one's own", worst(tried(lambda: make_cgroup(path)) for path in (f"{top}/x", f"{top}/memory/x"))
+    yield "a new cgroup", worst(tried(lambda: make_cgroup(path)) for path in (f"{top}/x", f"{top}/memory/x"))
     places = {line.split(":", 2)[2] for line in read("/proc/self/cgroup").splitlines()}
-    yield "the place among others", REFUSED if places <= {"/"} else opened(sorted(places)[-1])
+    yield "a path above its own cgroup", REFUSED if places <= {"/"} else opened(sorted(places)[-1])
 
 
 def make_cgroup(path):
