@@ -19,7 +19,7 @@ afterAll(() => {
 
 const streamOf = (bytes: number) => new Blob([new Uint8Array(bytes)]).stream();
 
-test("a full disk is told as 507, and nothing of the blob is left", async () => {
+test("a full disk is a 507, and nothing of the blob is left", async () => {
   const nothingKeptFree = 0;
   const blobs = await FolderBlobs.open(folder, systemClock, nothingKeptFree);
   await expect(blobs.put("a", streamOf(2 * SMALL_BYTES), 10 * SMALL_BYTES)).rejects.toMatchObject({ status: 507 });

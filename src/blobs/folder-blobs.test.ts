@@ -51,7 +51,7 @@ const textOf = async (name: string) => await new Response(await blobs.open(name)
 const incoming = () => readdirSync(join(folder, "incoming"));
 const statusOf = (work: Promise<unknown>) => work.then(() => 200).catch((error) => Fault.from(error).status);
 
-test("what was put is found, read, listed and removed under its name", async () => {
+test("a blob is found, read, listed and removed under its name", async () => {
   expect(await blobs.put("files/team/one", streamOf("hel", "lo"), MAX)).toBe(5);
   await blobs.put("files/other/two", streamOf(""), MAX);
   expect(await textOf("files/team/one")).toBe("hello");
@@ -66,7 +66,7 @@ test("what was put is found, read, listed and removed under its name", async () 
   await blobs.remove("files/team/one");
 });
 
-test("a folder of blobs is no blob", async () => {
+test("a folder of blobs is not a blob", async () => {
   await blobs.put("files/team/one", streamOf("x"), MAX);
   expect(await blobs.find("files/team")).toBeUndefined();
   expect(await blobs.find("files/team/one/more")).toBeUndefined();
@@ -76,7 +76,7 @@ test("a folder of blobs is no blob", async () => {
   expect(await textOf("files/team/one")).toBe("x");
 });
 
-test("a touch moves the time of its last use", async () => {
+test("a touch updates the time of last use", async () => {
   await blobs.put("a", streamOf("x"), MAX);
   await clock.advance(5_000, async () => undefined);
   expect(await blobs.touch("a")).toBe(true);
@@ -90,8 +90,8 @@ test("only the owner of the folder can read it", async () => {
   expect(modes.map((mode) => mode & 0o777)).toEqual([0o700, 0o700, 0o700, 0o600]);
 });
 
-describe("nothing comes of", () => {
-  test("a stream that breaks off, and what was there before stays", async () => {
+describe("no blob is stored from", () => {
+  test("a broken stream, and the earlier blob stays", async () => {
     await blobs.put("a", streamOf("before"), MAX);
     const content = fed();
     const put = blobs.put("a", content.stream, MAX);
@@ -102,7 +102,7 @@ describe("nothing comes of", () => {
     expect(incoming()).toEqual([]);
   });
 
-  test("one that is too large, of which no more is read", async () => {
+  test("a stream above the size limit, which is not read further", async () => {
     const content = fed();
     const put = blobs.put("a", content.stream, 6);
     content.give("123456");
@@ -131,7 +131,7 @@ describe("nothing comes of", () => {
     "ä",
     "a\n",
     "a".repeat(257),
-  ])("the name %j, which might leave the folder", async (name) => {
+  ])("the name %j, which could leave the folder", async (name) => {
     const tries = [
       blobs.put(name, streamOf("x"), MAX),
       blobs.find(name),
@@ -144,11 +144,11 @@ describe("nothing comes of", () => {
     expect(readdirSync(join(folder, "whole"))).toEqual([]);
   });
 
-  test("a name that might leave the folder in a list", async () => {
+  test("a name that could leave the folder, in a list", async () => {
     expect(await statusOf(blobs.list("../"))).toBe(400);
   });
 
-  test("a put whose server is killed before its end; the next start removes the rest", async () => {
+  test("a put of a killed server; the next start removes its file", async () => {
     const program = `
       const { FolderBlobs } = await import(${JSON.stringify(join(import.meta.dir, "folder-blobs.ts"))});
       const blobs = await FolderBlobs.open(${JSON.stringify(folder)}, { now: () => 0 });
@@ -171,7 +171,7 @@ describe("nothing comes of", () => {
   });
 });
 
-test("what would take the last of the disk is refused while it comes, and nothing stays of it", async () => {
+test("a put that would fill the disk is rejected while it arrives, and nothing is left", async () => {
   const { bavail, bsize } = statfsSync(folder);
   const scarce = await FolderBlobs.open(folder, clock, bavail * bsize * 2);
   let pulled = 0;
@@ -183,7 +183,7 @@ test("what would take the last of the disk is refused while it comes, and nothin
   expect([pulled, incoming(), await scarce.list("")]).toEqual([1, [], []]);
 });
 
-test("leftovers of a crash between write and rename are no blobs, and are removed at the next open", async () => {
+test("files from a crash between write and rename are not blobs, and the next open removes them", async () => {
   await blobs.put("files/a", streamOf("whole"), MAX);
   writeFileSync(join(folder, "incoming", "4f0c"), "all of it was written");
   expect((await blobs.list("")).map(({ name }) => name)).toEqual(["files/a"]);
@@ -192,7 +192,7 @@ test("leftovers of a crash between write and rename are no blobs, and are remove
   expect(await textOf("files/a")).toBe("whole");
 });
 
-test("of two puts of one name at once, the last to end is there, whole", async () => {
+test("of two concurrent puts of one name, the last to end is stored complete", async () => {
   const [first, second] = [fed(), fed()];
   const puts = [blobs.put("a", first.stream, MAX), blobs.put("a", second.stream, MAX)];
   first.give("fir");
@@ -217,7 +217,7 @@ test("a blob can be read to its end although it was replaced or removed", async 
   expect(await new Response(reading).text()).toBe(long);
 });
 
-test("a reader that stops leaves no open file", async () => {
+test("a cancelled reader leaves no open file", async () => {
   await blobs.put("a", streamOf("x".repeat(MAX)), MAX);
   const open = () => readdirSync("/proc/self/fd").length;
   const before = open();

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { DomainPatterns, domainPattern } from "./domain-pattern.ts";
 
-test("a name means itself, a star what lies below, a bare star everything", () => {
+test("a name matches itself, *.name matches subdomains, * matches everything", () => {
   const some = new DomainPatterns(["example.com", "*.example.org", "*.a.example.net"]);
   for (const name of ["example.com", "EXAMPLE.com.", "a.example.org", "a.b.example.org", "x.a.example.net"]) {
     expect(some.match(name)).toBe(true);
@@ -27,12 +27,12 @@ test.each([
   "1.0x7f",
   "a/b",
   "-a.b",
-])("%p is no name, not even for a star", (name) => {
+])("%p is not a name and does not match *", (name) => {
   expect(new DomainPatterns(["*"]).match(name)).toBe(false);
   expect(domainPattern(name)).toBeUndefined();
 });
 
-test("a pattern is written in small letters and without the last dot", () => {
+test("a pattern is stored in lower case without the final dot", () => {
   expect(domainPattern("*.Example.COM.")).toBe("*.example.com");
   expect(domainPattern("*")).toBe("*");
   expect(domainPattern("_dmarc.xn--bcher-kva.example")).toBe("_dmarc.xn--bcher-kva.example");

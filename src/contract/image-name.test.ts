@@ -55,7 +55,7 @@ const BAD: Readonly<Record<string, RegExp>> = {
   ["x".repeat(513)]: /512/,
 };
 
-test("what is no name is refused with the reason", () => {
+test("an invalid name is rejected with the reason", () => {
   for (const [text, reason] of Object.entries(BAD)) {
     const refused = (() => {
       try {

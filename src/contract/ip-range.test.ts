@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { Ipv4Ranges, ipv4Range, isIpv6Range } from "./ip-range.ts";
 
-test("a range is written from its first address on, an address as a range of one", () => {
+test("a range is normalised to its first address, an address to a range of one", () => {
   expect(ipv4Range("10.1.2.3/8")).toBe("10.0.0.0/8");
   expect(ipv4Range("1.2.3.4")).toBe("1.2.3.4/32");
   expect(ipv4Range("255.255.255.255/31")).toBe("255.255.255.254/31");
@@ -20,16 +20,16 @@ test.each([
   "::1",
   "a.test",
   "",
-])("%p is no IPv4 range", (text) => {
+])("%p is not an IPv4 range", (text) => {
   expect(ipv4Range(text)).toBeUndefined();
 });
 
-test("IPv6 addresses and ranges are told from the rest", () => {
+test("IPv6 addresses and ranges are recognised", () => {
   for (const text of ["::1", "2001:db8::/32", "::/0", "::ffff:1.2.3.4"]) expect(isIpv6Range(text)).toBe(true);
   for (const text of ["1.2.3.4", "::1/129", "fe80::1%eth0", "::1/", "a::b::c"]) expect(isIpv6Range(text)).toBe(false);
 });
 
-test("an address is in a set of ranges or not, wherever they begin, end and overlap", () => {
+test("a set of overlapping ranges contains exactly the addresses of its members", () => {
   const ranges = new Ipv4Ranges(["10.0.0.0/8", "10.1.0.0/16", "1.2.3.4/32", "200.0.0.0/7", "1.2.3.6/31"]);
   for (const inside of ["10.0.0.0", "10.255.255.255", "1.2.3.4", "1.2.3.6", "1.2.3.7", "201.255.255.255"]) {
     expect(ranges.has(inside)).toBe(true);
@@ -40,19 +40,19 @@ test("an address is in a set of ranges or not, wherever they begin, end and over
   expect(ranges.isAll).toBe(false);
 });
 
-test("ranges that together are all addresses are known as such", () => {
+test("ranges that cover all addresses are recognised", () => {
   expect(new Ipv4Ranges(["128.0.0.0/1", "0.0.0.0/1"]).isAll).toBe(true);
   expect(new Ipv4Ranges(["0.0.0.0/0"]).isAll).toBe(true);
   expect(new Ipv4Ranges(["128.0.0.0/1", "0.0.0.0/2"]).isAll).toBe(false);
   expect(new Ipv4Ranges([]).isAll).toBe(false);
 });
 
-test("a set of ranges is said in spans that do not touch", () => {
+test("a set of ranges is merged into separate spans", () => {
   const ranges = new Ipv4Ranges(["10.0.1.0/24", "1.1.1.1/32", "10.0.0.0/24", "10.0.0.7/32"]);
   expect(ranges.spans).toEqual(["1.1.1.1", "10.0.0.0-10.0.1.255"]);
 });
 
-test("what is left of ranges without others, as ranges again", () => {
+test("the difference of two sets of ranges is a list of ranges", () => {
   const left = (ranges: string[], others: string[]) => new Ipv4Ranges(ranges).without(new Ipv4Ranges(others)).cidrs;
   expect(left(["10.0.0.0/8"], [])).toEqual(["10.0.0.0/8"]);
   expect(left(["10.0.0.0/30"], ["10.0.0.1/32"])).toEqual(["10.0.0.0/32", "10.0.0.2/31"]);

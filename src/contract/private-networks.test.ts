@@ -38,7 +38,7 @@ describe("private networks", () => {
     expect(parse(...entries.slice(1)).ranges).not.toBeEmpty();
   });
 
-  test("never have the machine itself, sandboxes or multicast; metadata services by their own address alone", () => {
+  test("never contain the machine, sandboxes or multicast, and metadata services only by their own address", () => {
     const wide = new Ipv4Ranges(parse("100.64.0.0/10", "168.0.0.0/8", "198.0.0.0/8", "192.0.0.0/8").ranges);
     for (const open of ["100.64.0.1", "168.63.129.15", "192.168.0.1"])
       expect([open, wide.has(open)]).toEqual([open, true]);
@@ -48,7 +48,7 @@ describe("private networks", () => {
     expect(parse("169.254.169.254", "168.63.129.16/32").ranges).toEqual(["168.63.129.16/32", "169.254.169.254/32"]);
   });
 
-  test("that a name leads to are opened, but for those that only their own address opens", () => {
+  test("of a name are opened, except addresses that must be named themselves", () => {
     expect(openedByName(["10.1.2.3", "169.254.169.254", "127.0.0.1", "198.18.0.5", "nonsense"])).toEqual([
       "10.1.2.3/32",
     ]);

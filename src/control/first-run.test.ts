@@ -42,13 +42,13 @@ describe("the first run", () => {
     expect(f.host.kept).toEqual([{ kind: after, count: BUILTINS_READY, checkpoint: null }]);
   });
 
-  test("makes a key again when the team has none left", async () => {
+  test("makes a new key if the team has none left", async () => {
     const [key] = await f.store.keys.apiKeysOf(f.firstRun.teamId);
     await revokeApiKey(f, f.firstRun.teamId, key?.id ?? "");
     expect((await ensureFirstRun(f, [baseTemplate])).firstApiKey).toMatch(/^e2b_/);
   });
 
-  test("that breaks off leaves nothing", async () => {
+  test("leaves nothing if it is interrupted", async () => {
     const broken = { ...f, ids: { ...f.ids, templateId: () => "base" } };
     const other = { ...baseTemplate, alias: "other" };
     // The second template gets the id of the first.

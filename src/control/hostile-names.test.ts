@@ -79,7 +79,7 @@ const ROUTES = routes
   .map(({ method, path, auth }) => ({ route: `${method} ${path}`, auth }))
   .filter(({ route }) => WALK[route]?.namesNothing !== true);
 
-describe("no name of anything leads anywhere", () => {
+describe("no hostile name finds anything", () => {
   test.each(HOSTILE.map((word) => [word.slice(0, 40), word]))("%j", async (_, word) => {
     const faults: string[] = [];
     let asked = 0;

@@ -93,7 +93,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     }
   });
 
-  test("concurrent builds of one name do not deadlock, and one goes on", async () => {
+  test("concurrent builds of one name do not deadlock, and one continues", async () => {
     for (let round = 0; round < 8; round++) {
       const name = `many-${round}`;
       await storeTemplate(f, name);
@@ -115,7 +115,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
     }
   });
 
-  test("a restart takes back what runs", async () => {
+  test("a restart adopts running sandboxes", async () => {
     const id = await f.create({ timeout: 60 });
     await f.restart();
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);

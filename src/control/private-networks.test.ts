@@ -20,7 +20,7 @@ const opened = (id: string) => {
 const pass = (ms: number) => f.passBy(ms);
 const USUAL = ["10.1.0.0/16", "10.2.0.1/32"];
 
-test("sandboxes and builds have what the setting names, over pause, fork and changes of their own rules", async () => {
+test("sandboxes and builds get the ranges of the setting, through pause, fork and changes of their rules", async () => {
   const id = await f.create({ timeout: 3600 });
   expect(opened(id)).toEqual(USUAL);
   await f.call("PUT", `/sandboxes/${id}/network`, { denyOut: ["10.1.2.3"] });
@@ -40,7 +40,7 @@ test("sandboxes and builds have what the setting names, over pause, fork and cha
   expect(held.requests[0]?.privateRanges).toEqual(USUAL);
 });
 
-test("a team's own limit comes in place of the setting, and reaches sandboxes that run", async () => {
+test("a team's limit replaces the setting, and reaches running sandboxes", async () => {
   const id = await f.create({ timeout: 3600 });
   await f.store.people.setLimits(f.firstRun.teamId, { private: ["10.9.0.0/24"] });
   expect(opened(await f.create())).toEqual(["10.9.0.0/24"]);
@@ -52,7 +52,7 @@ test("a team's own limit comes in place of the setting, and reaches sandboxes th
   expect(opened(id)).toBe("open");
 });
 
-test("a name opens what it leads to now; metadata never, and nothing for long once it leads nowhere", async () => {
+test("a name opens its current addresses, never metadata services, and closes soon after it is gone", async () => {
   const id = await f.create({ timeout: 3600 });
   f.host.names.set("git.test", ["10.2.0.2", "169.254.169.254", "127.0.0.1"]);
   await pass(PRIVATE_NETWORKS_LOOK_MS);
@@ -64,7 +64,7 @@ test("a name opens what it leads to now; metadata never, and nothing for long on
   expect(opened(id)).toEqual(["10.1.0.0/16"]);
 });
 
-test("a changed setting holds after the next start, for sandboxes that run on, too", async () => {
+test("a changed setting applies after the next start, also to running sandboxes", async () => {
   const id = await f.create({ timeout: 3600 });
   f.privateRanges = [];
   await f.restart();
@@ -72,7 +72,7 @@ test("a changed setting holds after the next start, for sandboxes that run on, t
   expect(opened(id)).toBe("open");
 });
 
-test("a proxy may be at an address that is open", async () => {
+test("a proxy may be at an opened address", async () => {
   for (const [address, status] of [
     ["10.1.2.3:1080", 201],
     ["git.test:1080", 201],

@@ -47,7 +47,7 @@ async function namesIn(blob: string): Promise<string[]> {
 }
 
 describe("Template.build", () => {
-  test("sends files, steps and tags, hears the log, and sandboxes are made from the result", async () => {
+  test("sends files, steps and tags, receives the log, and sandboxes are created from the result", async () => {
     const heard: LogEntry[] = [];
     const template = Template({ fileContextPath: context })
       .fromTemplate("base")
@@ -104,7 +104,7 @@ describe("Template.build", () => {
     await expect(Sandbox.create("web", connection)).rejects.toThrow("404");
   });
 
-  test("sends the same files once, unless it is told to", async () => {
+  test("uploads equal files once, unless forced", async () => {
     const messages: string[] = [];
     const onBuildLogs = ({ message }: LogEntry) => void messages.push(message);
     const build = (forceUpload?: true) => {
@@ -132,7 +132,7 @@ describe("Template.build", () => {
     expect(requests[1]?.steps.map(({ force }) => force)).toEqual([false, true]);
   });
 
-  test("says why it failed", async () => {
+  test("reports the reason of a failure", async () => {
     f.host.buildAs = async () => ({ isReady: false, step: "1", message: "step 1 failed: exit status 2" });
     const failing = Template.build(Template().fromTemplate("base").runCmd("false"), "web", connection);
     await expect(failing).rejects.toThrow(BuildError);
@@ -140,7 +140,7 @@ describe("Template.build", () => {
     await expect(Template.build(Template().fromTemplate("none"), "web", connection)).rejects.toThrow("does not exist");
   });
 
-  test("goes on in the background, and its status can be asked for", async () => {
+  test("runs in the background, and has a status", async () => {
     const built = await Template.buildInBackground(Template().fromTemplate("base"), "web", connection);
     await f.until(async () => (await Template.getBuildStatus(built, connection)).status === "ready");
     expect(await Template.getBuildStatus(built, { ...connection, logsOffset: 2 })).toMatchObject({
@@ -152,7 +152,7 @@ describe("Template.build", () => {
     expect(await Template.exists("web", connection)).toBe(true);
   });
 
-  test("takes images with credentials, and Dockerfiles", async () => {
+  test("accepts images with credentials, and Dockerfiles", async () => {
     await Template.build(Template().fromImage("r.test/x:1", { username: "u", password: "p" }), "web", connection);
     const dockerfile = "FROM debian:12\nENV A=1\nCOPY one.txt /srv/\nRUN make\nCMD python3 -m http.server";
     await Template.build(Template({ fileContextPath: context }).fromDockerfile(dockerfile), "web", connection);
@@ -174,7 +174,7 @@ describe("Template.build", () => {
     });
   });
 
-  test("what it writes as a Dockerfile is built as it was meant", async () => {
+  test("writes a Dockerfile that the server builds alike", async () => {
     const template = Template().fromImage("debian:12").runCmd("a && b").setEnvs({ A: "1" }).setWorkdir("/w");
     const written = Template.toDockerfile(template.setStartCmd("serve", "true"));
     await Template.build(Template().fromDockerfile(written), "web", connection);

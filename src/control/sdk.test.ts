@@ -27,7 +27,7 @@ async function listed(query: Record<string, unknown> = {}): Promise<SandboxInfo[
 }
 
 describe("the JS SDK", () => {
-  test("asks for templates by name, and gives, lists and removes their tags", async () => {
+  test("finds templates by name, and assigns, lists and removes their tags", async () => {
     const id = await storeTemplate(f, "tagged");
     const { id: buildId } = await storeBuild(f, id, { tags: ["v2"] });
     expect(await Template.exists("tagged", connection)).toBe(true);
@@ -47,7 +47,7 @@ describe("the JS SDK", () => {
     await sandbox.kill();
   });
 
-  test("creates, reads, prolongs, connects to and kills a sandbox", async () => {
+  test("creates, reads, extends, connects to and kills a sandbox", async () => {
     const sandbox = await Sandbox.create("base", {
       ...connection,
       timeoutMs: 30_000,
@@ -94,7 +94,7 @@ describe("the JS SDK", () => {
     expect(await listed({ query: { state: ["paused"] } })).toEqual([]);
   });
 
-  test("pauses, resumes by connecting, and is told when there is nothing to pause", async () => {
+  test("pauses, resumes by connecting, and reports a sandbox that is already paused", async () => {
     const sandbox = await Sandbox.create("base", { ...connection, timeoutMs: 60_000 });
     const contents = f.host.contentsOf(sandbox.sandboxId);
     expect(await sandbox.pause()).toBe(true);
@@ -154,7 +154,7 @@ describe("the JS SDK", () => {
     expect(await Sandbox.listSnapshots(connection).nextItems()).toEqual([]);
   });
 
-  test("says what may leave a sandbox, and who reaches it, and changes the former", async () => {
+  test("sets network rules and public access of a sandbox, and updates the rules", async () => {
     const sandbox = await Sandbox.create("base", {
       ...connection,
       allowInternetAccess: true,
@@ -205,13 +205,13 @@ describe("the JS SDK", () => {
     await expect(Sandbox.create("base", { ...connection, ...unruly })).rejects.toThrow('needs "0.0.0.0/0" in denyOut');
   });
 
-  test("learns what was wrong", async () => {
+  test("throws errors with the server's message", async () => {
     await expect(Sandbox.create("unknown", connection)).rejects.toThrow('template "unknown" does not exist');
     const stranger = { ...connection, apiKey: `e2b_${"0".repeat(40)}` };
     await expect(Sandbox.create("base", stranger)).rejects.toBeInstanceOf(AuthenticationError);
   });
 
-  test("hears of too many requests as RateLimitError, and comes again by itself when it may", async () => {
+  test("throws RateLimitError for too many requests, and retries after Retry-After", async () => {
     await f.store.people.setLimits(f.firstRun.teamId, { changes: 1 });
     const killed = (retries: number) => Sandbox.kill("iabsent", { ...connection, retries });
     for (let sent = 0; sent < REQUEST_BURST_SECONDS; sent++) expect(await killed(0)).toBe(false);

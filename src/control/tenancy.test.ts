@@ -136,7 +136,7 @@ describe("with the keys of another team", () => {
   });
 
   // First, because later a stranger has resources with the names of others.
-  test.each(all.filter((route) => WALK[route]?.namesNothing))("%s shows nothing of it", async (route) => {
+  test.each(all.filter((route) => WALK[route]?.namesNothing))("%s shows nothing of the owner", async (route) => {
     const [method = ""] = route.split(" ");
     for (const question of questionsOf(route, stranger.names)) {
       const answer = await send(method, question, headersOf(authOf(route), stranger.credentials));
@@ -145,7 +145,7 @@ describe("with the keys of another team", () => {
     }
   });
 
-  test.each(["/v2/sandboxes", "/snapshots", "/v2/templates"])("a page of %s is of the caller's own", async (list) => {
+  test.each(["/v2/sandboxes", "/snapshots", "/v2/templates"])("a page of %s has only the caller's entries", async (list) => {
     const path = `${list}?limit=1`;
     const first = await send("GET", { path, body: undefined }, headersOf("key", owner.credentials));
     const token = new Map<string, string>(JSON.parse(first.headers)).get("x-next-token");
@@ -153,7 +153,7 @@ describe("with the keys of another team", () => {
     expectNothingOf(owner, await send("GET", next, headersOf("key", stranger.credentials)), next.path);
   });
 
-  test("a build from a template of theirs fails as from one that never was", async () => {
+  test("a build from the owner's template fails as from an unknown one", async () => {
     const calls = new BuildCalls(f);
     const { apiKey } = stranger.credentials;
     const reasons: unknown[] = [];
@@ -170,7 +170,7 @@ describe("with the keys of another team", () => {
     expect(reasons.slice(0, 3)).toEqual(reasons.slice(3));
   });
 
-  test.each(naming)("%s tells nothing", async (route) => {
+  test.each(naming)("%s reveals nothing", async (route) => {
     const [method = ""] = route.split(" ");
     const headers = headersOf(authOf(route), stranger.credentials);
     for (const [foreign, none] of mixtures()) {
@@ -189,7 +189,7 @@ describe("with the keys of another team", () => {
     }
   });
 
-  test.each(all.filter((route) => authOf(route) === "member"))("%s takes no team of others", async (route) => {
+  test.each(all.filter((route) => authOf(route) === "member"))("%s rejects another team", async (route) => {
     const [method = ""] = route.split(" ");
     for (const question of questionsOf(route, owner.names)) {
       const as = (teamID: string) => headersOf("member", { ...stranger.credentials, teamID });
@@ -215,7 +215,7 @@ function expectNothingOf({ names, marks, credentials }: Tenant, { body, headers 
   expect({ asked, shown }).toEqual({ asked, shown: [] });
 }
 
-describe("without a key that holds", () => {
+describe("without a valid key", () => {
   const guarded = all.filter((route) => authOf(route) !== "none");
   let revoked: Credentials;
   let unknown: Credentials;
@@ -231,7 +231,7 @@ describe("without a key that holds", () => {
     unknown = { apiKey: f.ids.apiKey(), accessToken: f.ids.accessToken(), teamID, volumeToken: forged("B".repeat(43)) };
   });
 
-  test.each(guarded)("%s is closed", async (route) => {
+  test.each(guarded)("%s is rejected", async (route) => {
     const [method = ""] = route.split(" ");
     const auth = authOf(route);
     for (const question of questionsOf(route, owner.names)) {
@@ -253,7 +253,7 @@ describe("without a key that holds", () => {
 });
 
 /** Last, because it removes what the other tests look at. */
-test("its own keys open all of it: the walk asks what is right but for the team", async () => {
+test("with the owner's keys every request of the walk succeeds", async () => {
   const order = (route: string) => (/^DELETE .*-(?:keys|tokens)/.test(route) ? 2 : route.startsWith("DELETE") ? 1 : 0);
   const refused = [];
   for (const route of naming.toSorted((a, b) => order(a) - order(b))) {

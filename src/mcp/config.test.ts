@@ -86,12 +86,12 @@ test.each<[unknown, string]>([
   expect(() => parse(config)).toThrow(message);
 });
 
-test("what is not JSON is not repeated: there may be secrets in it", () => {
+test("an error about invalid JSON does not quote it, because it may contain secrets", () => {
   expect(() => parseConfig('{"brave":{"apiKey":"hush"')).toThrow(/^--config is not JSON; give an object/);
 });
 
-describe("names that are not served", () => {
-  test("are all told, each with its reason, and which ones are", () => {
+describe("unknown server names", () => {
+  test("are all reported with their reasons, and with the known names", () => {
     expect(() => checkNames(["memory", "playwright", "grafana", "constructor"])).toThrow(
       '"playwright" cannot be served: it needs a browser, which this template leaves out for its size; ' +
         'the template `desktop` has one; "grafana" cannot be served: no server of this name is in this template; ' +
@@ -101,7 +101,7 @@ describe("names that are not served", () => {
     expect(() => checkNames(["memory", "github/a/b"])).not.toThrow();
   });
 
-  test("are not among those that are", () => {
+  test("are not in the list of known names", () => {
     expect(Object.keys(NOT_SERVED).filter((name) => name in CATALOGUE)).toEqual([]);
   });
 });

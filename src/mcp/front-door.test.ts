@@ -16,7 +16,7 @@ test.each([
   ["another scheme", { authorization: "Basic token-of-the-test" }],
   ["an empty token", { authorization: "Bearer " }],
   ["more than the token", { authorization: "Bearer token-of-the-test2" }],
-])("%s: 401, whatever is asked for", async (_, headers) => {
+])("%s: 401 for every path and method", async (_, headers) => {
   for (const [path, method] of [
     ["/mcp", "POST"],
     ["/mcp", "GET"],
@@ -29,7 +29,7 @@ test.each([
   }
 });
 
-test("a page of another origin may ask", async () => {
+test("a page of another origin may send requests (CORS)", async () => {
   const asked = await fetch(gateway().url, { method: "OPTIONS" });
   expect(asked.status).toBe(204);
   expect(asked.headers.get("access-control-allow-headers")).toContain("authorization");
@@ -37,7 +37,7 @@ test("a page of another origin may ask", async () => {
   expect(refused.headers.get("access-control-allow-origin")).toBe("*");
 });
 
-test("other paths, other bodies, no session, another session: each says what to do", async () => {
+test("an unknown path, invalid body or missing session gets an error with the remedy", async () => {
   const { url, headers } = gateway();
   const ask = async (init: RequestInit & { headers?: Record<string, string> } = {}, path = "/mcp") =>
     await refusalOf(await fetch(new URL(path, url), { ...init, headers: { ...headers, ...init.headers } }));
@@ -53,7 +53,7 @@ test("other paths, other bodies, no session, another session: each says what to 
   ]);
 });
 
-test("a session is over after DELETE", async () => {
+test("a session ends with DELETE", async () => {
   const session = await rawSession(gateway());
   const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
   expect(await (await session.send("POST", ping)).text()).toContain('"result":{}');
@@ -61,7 +61,7 @@ test("a session is over after DELETE", async () => {
   expect((await refusalOf(await session.send("POST", ping)))[0]).toBe(404);
 });
 
-test("a stream is there at once, before there is anything to say", async () => {
+test("a stream begins at once, before there is a message", async () => {
   const session = await rawSession(gateway());
   const stream = await session.send("GET");
   expect([stream.status, stream.headers.get("content-type")]).toEqual([200, "text/event-stream"]);
@@ -71,7 +71,7 @@ test("a stream is there at once, before there is anything to say", async () => {
   expect(await stream.text()).toBe(": here\n\n");
 });
 
-test("more sessions than there is room for: the one that was idle for longest goes", async () => {
+test("above the session limit, the session with the longest idle time ends", async () => {
   const [idle, used] = [await rawSession(gateway()), await rawSession(gateway())];
   const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
   expect((await used.send("POST", ping)).status).toBe(200);
@@ -80,7 +80,7 @@ test("more sessions than there is room for: the one that was idle for longest go
   expect((await used.send("POST", ping)).status).toBe(200);
 });
 
-test("ids of sessions are not alike", async () => {
+test("session ids are random", async () => {
   const ids = await Promise.all(Array.from({ length: 5 }, async () => (await rawSession(gateway())).id));
   expect(ids.every((id) => /^[0-9a-f]{32}$/.test(id))).toBe(true);
   expect(new Set(ids).size).toBe(5);

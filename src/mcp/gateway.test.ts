@@ -30,7 +30,7 @@ function heard<T>(
 }
 
 describe("tools", () => {
-  test("of one server keep their names; those that two have are there for each, with its name in front", async () => {
+  test("keep unique names; a name that two servers share gets the server's name as a prefix", async () => {
     const client = await gateway().connect();
     const names = await toolNames(client);
     expect(names).toContain("only_ann");
@@ -42,7 +42,7 @@ describe("tools", () => {
     expect(await callText(client, "bob__greet", { name: "you" })).toBe("bob, you");
   });
 
-  test("are shown as their server shows them, whatever else it says of them", async () => {
+  test("are listed as their server describes them, with all fields", async () => {
     const client = await gateway().connect();
     const { tools } = await client.request({ method: "tools/list" }, ResultSchema);
     expect((tools as { name: string; "x-more"?: string }[]).find(({ name }) => name === "only_bob")?.["x-more"]).toBe(
@@ -50,25 +50,25 @@ describe("tools", () => {
     );
   });
 
-  test("that no server has are refused with their name, once", async () => {
+  test("that no server has are rejected with their name, once", async () => {
     const client = await gateway().connect();
     const refused = client.callTool({ name: "nothing" });
     await expect(refused).rejects.toThrow(/^MCP error -32602: no server has a tool "nothing"; tools\/list has all$/);
   });
 
-  test("a server's own error comes as it is", async () => {
+  test("return a server's own error unchanged", async () => {
     const client = await gateway().connect();
     await expect(client.callTool({ name: "only_ann" })).rejects.toThrow(/^MCP error -32602: no tool only_ann$/);
   });
 
-  test("a hundred calls at once are answered, each with its own", async () => {
+  test("a hundred concurrent calls each get their own result", async () => {
     const client = await gateway().connect();
     const numbers = Array.from({ length: 100 }, (_, at) => `${at}`);
     const texts = await Promise.all(numbers.map((name) => callText(client, "bob__greet", { name })));
     expect(texts).toEqual(numbers.map((name) => `bob, ${name}`));
   });
 
-  test("that come later are announced, and can be called", async () => {
+  test("that are added later are announced and can be called", async () => {
     const client = await gateway().connect();
     await toolNames(client);
     const announced = heard(client, ToolListChangedNotificationSchema, () => true);
@@ -105,13 +105,13 @@ describe("during a call", () => {
   });
 });
 
-test("servers are not told the token", async () => {
+test("servers do not get the token", async () => {
   process.env.GATEWAY_ACCESS_TOKEN = "secret";
   expect(await callText(await gateway().connect(), "ann__token")).toBe("undefined");
 });
 
 describe("prompts and resources", () => {
-  test("of all servers are listed, and got from the one that has them", async () => {
+  test("of all servers are listed, and read from their own server", async () => {
     const client = await gateway().connect();
     const { prompts } = await client.listPrompts();
     expect(prompts.map(({ name }) => name)).toEqual(["ann__ask", "ask_ann", "bob__ask", "ask_bob"]);
@@ -139,7 +139,7 @@ describe("prompts and resources", () => {
   });
 });
 
-test("each session hears the messages of the level that it wants", async () => {
+test("each session gets log messages of its level", async () => {
   const [all, few] = [await gateway().connect(), await gateway().connect()];
   await few.setLoggingLevel("error");
   let heardByFew = 0;

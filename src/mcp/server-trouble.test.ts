@@ -13,7 +13,7 @@ const gateway = gatewayOfFile([stub("ann"), stub("bob")]);
 const START_MS = 30_000;
 const greeted = { name: "you" };
 
-test("a server that ends during a call: the caller hears its last words, the next call reaches it again", async () => {
+test("a server that ends during a call: the caller gets its last output, the next call restarts it", async () => {
   const client = await gateway().connect();
   await expect(client.callTool({ name: "ann__die" })).rejects.toThrow(
     "the server ann ended during the call: exit code 3; on its standard error: ann was told to end",
@@ -22,7 +22,7 @@ test("a server that ends during a call: the caller hears its last words, the nex
   expect(gateway().log.join("\n")).toContain("ann ended: exit code 3");
 });
 
-test("one that ends again and again rests, and says so; others answer", async () => {
+test("a server that keeps ending is suspended with an error, and others answer", async () => {
   const client = await gateway().connect();
   for (let times = 0; times < RESTARTS_MAX; times++) {
     await client.callTool({ name: "ann__die" }).catch(() => undefined);
@@ -33,7 +33,7 @@ test("one that ends again and again rests, and says so; others answer", async ()
   expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
 });
 
-test("one whose folder is gone when it should be started again rests, too", async () => {
+test("a server whose folder is gone at a restart is suspended", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-mcp-"));
   const plan = { ...stub("cid"), repository: { url: "", folder } };
   const own = new Gateway([plan], undefined, () => undefined);
@@ -66,7 +66,7 @@ test("a message of more bytes than allowed ends its server, not the gateway", as
   expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
 });
 
-test("of a server that floods, a client that does not read gets what there is room for; others are answered", async () => {
+test("a client that does not read a flood gets a bounded part of it, and others are answered", async () => {
   const COUNT = 2_000;
   const deaf = await rawSession(gateway());
   const stream = await deaf.send("GET");
@@ -85,17 +85,17 @@ describe("a gateway does not start, and leaves no process, when a server", () =>
       AbortSignal.timeout(START_MS),
     );
 
-  test("ends at once: what it says is why", async () => {
+  test("ends at once: the error has its output", async () => {
     await expect(start(["sh", "-c", "echo no key >&2; exit 7"])).rejects.toThrow(
       "the server bad does not start: Connection closed (exit code 7; on its standard error: no key)",
     );
   });
 
-  test("is not there", async () => {
+  test("does not exist", async () => {
     await expect(start(["/nowhere/server"])).rejects.toThrow(/the server bad does not start: .*\/nowhere\/server/);
   });
 
-  test("answers nothing in time", async () => {
+  test("does not answer in time", async () => {
     const silent = new Gateway([{ name: "bad", argv: ["sleep", "1000"], variables: {} }], undefined, () => undefined);
     await expect(silent.start(AbortSignal.timeout(300))).rejects.toThrow("bad had no time left to start");
   });

@@ -125,7 +125,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await read(0, 99, false, 9, "team-2")).toEqual([]);
       });
 
-      test("know how long they are and where they were read up to", async () => {
+      test("store their length and the position up to which they were read", async () => {
         expect(await store.sandboxLogs.extentOf("i1")).toEqual({ lines: 0, bytes: 0, lastAt: 0 });
         expect(await store.sandboxLogs.positionOf("i1")).toBeUndefined();
         await store.sandboxLogs.add(page("i1", [line(10, "a"), line(11, "b")], { position: "j:2" }));
@@ -134,7 +134,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await store.sandboxLogs.positionOf("i1")).toBe("j:2");
       });
 
-      test("lose the oldest first: of a sandbox, of a team, and by age in bounded steps", async () => {
+      test("drop the oldest lines per sandbox, per team, and by age in bounded steps", async () => {
         for (let at = 1; at <= 5; at++) await store.sandboxLogs.add(page("i1", [line(at * 10, `l${at}`)]));
         await store.sandboxLogs.add(page("i2", [line(5, "of the other team")], { teamId: "team-2", bytes: 5000 }));
         expect(await store.sandboxLogs.removeOldest("i1")).toEqual({ lines: 1, bytes: 100 });
@@ -165,7 +165,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await store.metricBlocks.between("team-2", "i1", 0, 600_000)).toEqual([]);
       });
 
-      test("tell which blocks are old and dense, and which are to go", async () => {
+      test("find blocks to thin and blocks to remove", async () => {
         for (const at of [0, 600_000, 1_200_000]) await store.metricBlocks.put(block("i1", at));
         await store.metricBlocks.put(block("i1", 600_000, { stepMs: 30_000 }));
         expect((await store.metricBlocks.denserThan(30_000, 1_200_000, 9)).map(({ blockAt }) => blockAt)).toEqual([0]);
@@ -173,7 +173,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await store.metricBlocks.removeBefore(1_200_000, 9)).toBe(1);
       });
 
-      test("are taken of what runs only", async () => {
+      test("are stored for running sandboxes only", async () => {
         await store.templates.add(template("template1"));
         for (const state of ["running", "killing", "paused", "snapshotting"] as const) {
           await store.sandboxes.add(aSandbox(`i-${state}`, { state }));
@@ -221,7 +221,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await store.webhooks.waiting()).toEqual([]);
       });
 
-      test("say what is due, the most urgent first", async () => {
+      test("list due deliveries, the most urgent first", async () => {
         for (const id of ["w1", "w2"]) await store.webhooks.add(webhook(id));
         await store.webhooks.addDelivery(delivery("d1", { nextAt: NOW + 10 }));
         await store.webhooks.addDelivery(delivery("d2", { nextAt: NOW + 5 }));
@@ -235,7 +235,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await store.webhooks.waitingFor("w1")).toBe(2);
       });
 
-      test("show what was tried, page by page in either order, and drop what is too old or too much", async () => {
+      test("list attempts page by page in either order, and drop old and excess ones", async () => {
         await store.webhooks.add(webhook("w1"));
         for (const [nth, status] of (["success", "failed", "failed", "pending"] as const).entries()) {
           await store.webhooks.addDelivery(

@@ -42,7 +42,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     const idsOf = (builds: readonly Build[]) => builds.map(({ id }) => id);
     const meaning = async (tag: string) => (await store.builds.tagged(T, tag))?.id;
 
-    test("a build goes from waiting to building to ready, and is then what its tags mean", async () => {
+    test("a build goes from waiting to building to ready, and then its tags refer to it", async () => {
       const asked = await request("b1", ["default", "v1"]);
       expect(asked).toMatchObject({ number: 1, status: "waiting", image: null, tags: ["default", "v1"] });
       expect(await store.builds.byId("b1")).toEqual(asked);
@@ -61,7 +61,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.templates.byId(T)).toMatchObject({ buildCount: 1, updatedAt: LATER });
     });
 
-    test("a build fails with its reason, begun or not, and its tags go on to mean another", async () => {
+    test("a build fails with its reason, begun or not, and its tags refer to the previous build", async () => {
       await add("b0", {});
       await request("b1");
       await request("b2");
@@ -78,7 +78,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.builds.begin("b1", null, LATER)).toBeUndefined();
     });
 
-    test("a tag means what was asked for last, in whichever order builds become ready", async () => {
+    test("a tag refers to the last requested build, in whatever order builds become ready", async () => {
       for (const id of ["b1", "b2"]) {
         await request(id, ["default", id]);
         await store.builds.begin(id, null, NOW);
@@ -100,7 +100,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await meaning("b2")).toBeUndefined();
     });
 
-    test("builds that are asked for at once have numbers of their own", async () => {
+    test("concurrently requested builds have different numbers", async () => {
       const asked = await Promise.all(Array.from({ length: 20 }, (_, nth) => request(`b${nth}`)));
       expect(asked.map((build) => build?.number ?? 0).sort((a, b) => a - b)).toEqual(
         Array.from({ length: 20 }, (_, nth) => nth + 1),
@@ -116,7 +116,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(new Set(pages.flat()).size).toBe(20);
     });
 
-    test("of a template that is deleted nothing is asked for, finished or replaced", async () => {
+    test("a deleted template has no new builds, results or checkpoints", async () => {
       await request("b1");
       await request("b5");
       await store.builds.begin("b1", null, NOW);
@@ -130,7 +130,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.builds.replaceCheckpoint("b2", "c2", to, LATER)).toBe(false);
     });
 
-    test("a checkpoint is replaced by one, and only while it is the build's", async () => {
+    test("a checkpoint is replaced once, and only while it is the build's", async () => {
       await add("b1", { checkpoint: "c1" });
       const to = (checkpoint: string) => ({ checkpoint, guestVersion: "9.9.9" });
       const tries = ["c2", "c3", "c4"].map((name) => store.builds.replaceCheckpoint("b1", "c1", to(name), LATER));
@@ -141,7 +141,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.builds.byId("b2"))?.checkpoint).toBe("c5");
     });
 
-    test("what is unfinished is found by state, by template and by team", async () => {
+    test("unfinished builds are found by state, by template and by team", async () => {
       await store.templates.add({ ...template("template2"), teamId: "team-2" });
       for (const id of ["b1", "b2", "b3"]) await request(id);
       await store.builds.begin("b2", null, NOW);
@@ -152,7 +152,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.builds.countUnfinished("waiting", "team-2")).toBe(0);
     });
 
-    test("images and checkpoints are in use by what can be started, images also by sandboxes", async () => {
+    test("images and checkpoints are in use by builds, images also by sandboxes", async () => {
       await store.templates.add({ ...template("template2"), teamId: "team-1" });
       await add("b1", { image: "old", checkpoint: "c1" });
       await add("b2", { image: "new", checkpoint: "c2" });
@@ -169,7 +169,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.buildsInUse.checkpointsOf(T)).sort()).toEqual(["c1", "c2"]);
     });
 
-    test("builds of what comes with the server are over once another is the default and no sandbox has them", async () => {
+    test("builds of built-in templates are retired when another is the default and no sandbox uses them", async () => {
       await store.templates.add(template("builtin"));
       await add("b1", { image: "base-1", tags: ["default", "v1"], checkpoint: "c1" }, "builtin");
       await add("b2", { image: "base-2", tags: ["default", "v2"] }, "builtin");
@@ -222,7 +222,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       ]);
     });
 
-    test("kept ready is the default build of what is built in, and of what was given a number", async () => {
+    test("the default builds of built-in templates and of templates with a number are kept ready", async () => {
       await store.templates.add(template("builtin"));
       await add("b1", {}, "builtin");
       await add("b2", {}, "builtin");
@@ -236,7 +236,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await kept()).toHaveLength(1);
     });
 
-    test("a log takes entries up to its bound and is read by position, by time and by level", async () => {
+    test("a log stores entries up to its bound and is read by position, by time and by level", async () => {
       await request("b1");
       const entry = (nth: number) => ({
         at: NOW + nth,
@@ -266,7 +266,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.transaction((tables) => tables.buildLogs.append("none", entries, 1_000_000))).toBe(0);
     });
 
-    test("logs are removed entry by entry, of builds that are over, the oldest first", async () => {
+    test("logs of finished builds are removed entry by entry, the oldest first", async () => {
       const entries = Array.from(
         { length: 5 },
         () => ({ at: NOW, level: "info", message: "line", step: null }) as const,
@@ -293,7 +293,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await lefts()).toEqual([0, 0, 5]);
     });
 
-    test("a tag means the build it was given last, and snapshots are listed by it", async () => {
+    test("a tag refers to the build it was assigned last, and snapshots are listed by it", async () => {
       const { templates } = store;
       await templates.addAlias("team-1", "own", T);
       await add("b1", { tags: ["default", "v1"], checkpoint: "c1", sourceSandbox: "i1" });
@@ -331,7 +331,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await retire(NOW + 31)).toEqual(["c2"]);
     });
 
-    test("spawns are counted, of what is not deleted", async () => {
+    test("spawns of templates that are not deleted are counted", async () => {
       const { templates } = store;
       expect(await Promise.all([templates.noteSpawn(T, NOW), templates.noteSpawn(T, NOW)])).toEqual([true, true]);
       expect(await templates.byId(T)).toMatchObject({ spawnCount: 2, lastSpawnedAt: NOW });

@@ -16,7 +16,7 @@ for (const { name, title, missing, empty } of bothEngines()) {
     const { ask, durable, quick } = WAITING[name];
     const setting = async (sql: Statement) => String(Object.values((await ask(sql)).rows[0] ?? {})[0]);
 
-    test("only what is said to outlast no more than the server is written without a round to the disk", async () => {
+    test("only writes marked as not durable skip the sync to disk", async () => {
       const engine = await openEngine(await empty());
       expect(await engine.transaction(setting)).toBe(durable);
       expect(await engine.transaction(setting, "server")).toBe(quick);
@@ -29,7 +29,7 @@ for (const { name, title, missing, empty } of bothEngines()) {
       await engine.close();
     });
 
-    test("parts of a statement keep their values in place, wherever and however deep they are", async () => {
+    test("nested parts of a statement keep their values in order", async () => {
       const engine = await openEngine(await empty());
       await engine.sql`CREATE TABLE numbers (n INTEGER, word TEXT)`;
       for (const n of [1, 2, 3]) await engine.sql`INSERT INTO numbers VALUES (${n}, ${`'${n}'; DROP TABLE numbers`})`;
@@ -47,7 +47,7 @@ for (const { name, title, missing, empty } of bothEngines()) {
       await engine.close();
     });
 
-    test("a statement that comes after the end of its transaction is refused, and nothing of it is done", async () => {
+    test("a statement after the end of its transaction is rejected without effect", async () => {
       const engine = await openEngine(await empty());
       await engine.sql`CREATE TABLE words (word TEXT)`;
       const { add } = await engine.transaction(async (sql) => ({
@@ -58,7 +58,7 @@ for (const { name, title, missing, empty } of bothEngines()) {
       await engine.close();
     });
 
-    test("a statement tells what the tables are like when it is asked, not when it was asked first", async () => {
+    test("a prepared statement sees later schema changes", async () => {
       const engine = await openEngine(await empty());
       await engine.sql`CREATE TABLE things (id INTEGER)`;
       const add = (id: number) => engine.sql`INSERT INTO things (id) VALUES (${id}) RETURNING *`;
@@ -72,7 +72,7 @@ for (const { name, title, missing, empty } of bothEngines()) {
   });
 }
 
-test("the files of SQLite are their owner's alone, whatever the umask is and whatever they were before", async () => {
+test("only the owner can read the files of SQLite, whatever umask and earlier modes", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-modes-"));
   const umask = process.umask(0);
   try {

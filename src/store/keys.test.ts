@@ -53,7 +53,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.keys.apiKeyByHash("hash of k1")).toBeUndefined();
     });
 
-    test("a key is renamed by its own team alone, and listed with the others of it, oldest first", async () => {
+    test("a key is renamed by its own team only, and listed with the team's others, oldest first", async () => {
       await store.keys.addApiKey(aKey("k2", { createdAt: LATER, createdBy: null }));
       await store.keys.addApiKey(aKey("k1"));
       await store.keys.addApiKey(aKey("k3", { teamId: "team-2" }));
@@ -67,7 +67,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       ]);
     });
 
-    test("a token is listed and removed by its own user alone", async () => {
+    test("a token is listed and removed by its own user only", async () => {
       await store.keys.addAccessToken(aToken("t1"));
       await store.keys.addAccessToken(aToken("t2", "user-2"));
       expect(await store.keys.accessTokensOf("user-1")).toEqual([aToken("t1")]);
@@ -77,14 +77,14 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.keys.accessTokenByHash("hash of t2"))?.id).toBe("t2");
     });
 
-    test("a user is a member of the teams that were joined, and of no others", async () => {
+    test("a user is a member of joined teams only", async () => {
       const member = await store.people.member("user-1", "team-1");
       expect([member?.team.slug, member?.email]).toEqual(["team-1", "1@localhost"]);
       expect(await store.people.member("user-1", "team-2")).toBeUndefined();
       expect(await store.people.member("nobody", "team-1")).toBeUndefined();
     });
 
-    test("of many that count and then add while they hold their team or user, none counts what another adds", async () => {
+    test("concurrent count-then-add transactions of one team or user are serialised", async () => {
       const most = 3;
       const addKey = (nth: number) =>
         store.transaction(async ({ people, keys }) => {

@@ -72,7 +72,7 @@ async function expectCarried(store: Store): Promise<void> {
 
 for (const { title, missing, empty } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
-    test("templates, snapshots and sandboxes of version 5 are there with all they had", async () => {
+    test("templates, snapshots and sandboxes of version 5 are migrated completely", async () => {
       const url = await empty();
       const engine = await openEngine(url);
       try {

@@ -25,7 +25,7 @@ for (const { title, missing, fresh } of bothEngines()) {
 
     afterEach(() => store.close());
 
-    test("what is written is read back after the store was closed and opened again", async () => {
+    test("rows are read back after the store was closed and opened again", async () => {
       const sandbox = aSandbox("i1", {
         metadata: { ключ: "värde\u0000", "": "empty name" },
         envVars: { A: "1=2" },
@@ -60,7 +60,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.people.team("team-1"))?.limits).toEqual({ sandboxes: 3 });
     });
 
-    test("what may leave changes while it runs, or whatever the same run has come to; a mark tells of it", async () => {
+    test("egress rules change in a running or transitional run, and a mark records the change", async () => {
       const { sandboxes, egressChanges } = store;
       const run = aSandbox("i1", { allowInternetAccess: true });
       const to = { network: { denyOut: ["9.9.9.9"] }, allowInternetAccess: null };
@@ -85,7 +85,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await egressChanges.finish({ ...run, executionId: "next" }, to)).toBeUndefined();
     });
 
-    test("a database from a newer program is refused and left as it was", async () => {
+    test("a database of a newer version is rejected and unchanged", async () => {
       const engine = await openEngine(url);
       try {
         await engine.sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${99}, ${"future"}, ${NOW})`;
@@ -98,7 +98,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(String(refusal)).toContain(`up to ${migrations.length}`);
     });
 
-    test("a migration that breaks off leaves nothing behind and is tried again", async () => {
+    test("an interrupted migration leaves nothing and is retried", async () => {
       const engine = await openEngine(url);
       try {
         const broken = {
@@ -140,7 +140,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.sandboxes.byId("ioutside"))?.id).toBe("ioutside");
     });
 
-    test("of many that change the state of one run, exactly one wins", async () => {
+    test("of concurrent state changes of one run, exactly one wins", async () => {
       const sandbox = aSandbox("i1");
       await store.sandboxes.add(sandbox);
       const answers = await Promise.all(
@@ -156,7 +156,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(winners.length).toBeLessThanOrEqual(2);
     });
 
-    test("a change that means another run or another state does nothing", async () => {
+    test("a change for another run or state has no effect", async () => {
       await store.sandboxes.add(aSandbox("i1"));
       const otherRun = { id: "i1", executionId: "earlier" };
       expect(await store.sandboxes.kill(otherRun)).toBeUndefined();
@@ -173,7 +173,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.sandboxes.byId("i1"))?.state).toBe("running");
     });
 
-    test("expiry takes what is due and nothing else, once", async () => {
+    test("expiry takes each due sandbox once, and no other", async () => {
       await store.sandboxes.add(aSandbox("idue", { endAt: NOW }));
       await store.sandboxes.add(aSandbox("ilater", { endAt: NOW + 1 }));
       await store.sandboxes.add(aSandbox("ikilling", { endAt: NOW - 5, state: "killing" }));
@@ -191,7 +191,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(taken.length + (killed === undefined ? 0 : 1)).toBe(1);
     });
 
-    test("expiry pauses what is to be paused, with memory until that has failed too often", async () => {
+    test("expiry pauses sandboxes with autoPause, with memory until that has failed too often", async () => {
       const due = { endAt: NOW, autoPause: true };
       await store.sandboxes.add(aSandbox("ipause", due));
       await store.sandboxes.add(aSandbox("itried", { ...due, pauseFailures: 3 }));
@@ -211,7 +211,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       ]);
     });
 
-    test("a run is paused, resumed as another run, and put off", async () => {
+    test("a run is paused, resumed as another run, and its pause postponed", async () => {
       const { sandboxes } = store;
       const first = aSandbox("i1");
       await sandboxes.add(first);
@@ -242,7 +242,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await sandboxes.finishSnapshot(third)) ?? {}).toEqual(putOff ?? {});
     });
 
-    test("a kill that finds it in somebody's hands is carried out by whoever lets go", async () => {
+    test("a kill during a transition is carried out at the end of the transition", async () => {
       const { sandboxes } = store;
       const to = { checkpoint: "c1", memory: true, now: NOW };
       const lets = {
@@ -327,7 +327,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.templates.aliasesOf("template1")).toEqual(["base", "second"]);
     });
 
-    test("a sandbox of a team or template that does not exist is refused", async () => {
+    test("a sandbox of an unknown team or template is rejected", async () => {
       await expect(store.sandboxes.add(aSandbox("i1", { teamId: "nobody" }))).rejects.toThrow();
       await expect(store.sandboxes.add(aSandbox("i1", { templateId: "nothing" }))).rejects.toThrow();
     });
@@ -345,6 +345,6 @@ for (const { title, missing, fresh } of bothEngines()) {
   });
 }
 
-test("an address that is no database is refused by its scheme", async () => {
+test("an unknown database URL is rejected with its scheme", async () => {
   await expect(openStore("mysql://root:secret@host/x", NOW)).rejects.toThrow('unknown database scheme "mysql"');
 });

@@ -35,7 +35,7 @@ for (const { title, missing, fresh } of bothEngines()) {
 
     const rowsOf = (teamId: string) => store.teamActivity.around(teamId, 0, Number.MAX_SAFE_INTEGER);
 
-    test("what happens in a step is added to its row", async () => {
+    test("events within a step are added to its row", async () => {
       await store.teamActivity.add(activity(0, { closing: 4, peak: 4, starts: 4 }));
       await store.teamActivity.add(activity(0, { opening: 4, closing: 1, peak: 4, starts: 0 }));
       await store.teamActivity.add(activity(0, { opening: 1, closing: 6, peak: 6, starts: 5 }));
@@ -47,7 +47,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await rowsOf("team-1")).toEqual([{ ...whole, stepMs: 30_000, closing: 2, starts: 11 }]);
     });
 
-    test("every team is counted by its sandboxes, those that are paused or being ended left out", async () => {
+    test("a team's count includes its sandboxes except paused and ending ones", async () => {
       await store.templates.add(template("template1"));
       for (const [nth, state] of ["running", "running", "snapshotting", "paused", "killing"].entries()) {
         await store.sandboxes.add(aSandbox(`i${nth}`, { state: state as "running" }));
@@ -86,7 +86,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await found(2)).toEqual([0, 30_000]);
     });
 
-    test("old rows go in steps, but for the last of each team", async () => {
+    test("old rows are removed in steps, except the last of each team", async () => {
       for (const at of [0, 10_000, 20_000, 30_000]) await store.teamActivity.add(activity(at));
       await store.teamActivity.add(activity(5_000, { teamId: "team-2" }));
       expect(await store.teamActivity.removeBefore(NOW + 25_000, 1)).toBe(1);

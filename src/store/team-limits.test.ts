@@ -18,7 +18,7 @@ for (const { title, missing, fresh } of bothEngines()) {
 
     afterEach(() => store.close());
 
-    test("limits of a team are changed whole, and what is not understood is not read as none", async () => {
+    test("a team's limits are replaced together, and unreadable limits are an error", async () => {
       const secret = { hash: "hash-1", maskPrefix: "ab", maskSuffix: "cd", valueLength: 40 };
       const use = { createdAt: NOW, createdBy: null, lastUsedAt: null };
       await store.keys.addApiKey({ id: "key-1", teamId: "team-1", name: "key", ...secret, ...use });
@@ -40,7 +40,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await store.people.team("team-2"))?.limits).toEqual({ sandboxes: 3 });
     });
 
-    test("a slot is held by what runs, or is on its way to or from that, and is not being ended", async () => {
+    test("running and transitional sandboxes use a slot, ending ones do not", async () => {
       const over = { endAt: NOW };
       const held = {
         irunning: {},

@@ -20,7 +20,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
     afterEach(() => store.close());
 
-    test("names are unique in a team, and free from when the volume is to be removed", async () => {
+    test("names are unique in a team, and free once the volume is being removed", async () => {
       expect(await store.volumes.add(aVolume("one", { name: "data" }))).toBe(true);
       expect(await store.volumes.add(aVolume("two", { name: "data" }))).toBe(false);
       expect(await store.volumes.add(aVolume("other", { name: "data", teamId: "team-2" }))).toBe(true);
@@ -33,7 +33,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.volumes.unfinished()).toEqual([]);
     });
 
-    test("a volume in creation cannot be used, and counts", async () => {
+    test("a volume in creation cannot be used, but counts", async () => {
       await store.volumes.add(aVolume("new", { isReady: false }));
       expect(await store.volumes.byId("new")).toBeUndefined();
       expect(await store.volumes.of("team-1")).toEqual([]);
@@ -58,7 +58,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.volumes.sandboxesWith("5a4d1075", 5)).toEqual([]);
     });
 
-    test("the secret that was first stays", async () => {
+    test("the first stored secret stays", async () => {
       expect(await store.volumes.signingSecret("first")).toBe("first");
       expect(await store.volumes.signingSecret("second")).toBe("first");
     });

@@ -83,7 +83,7 @@ describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime)
   const scenarios = chosen(runtime);
 
   test(
-    `${scenarios.length} accidents: nothing lost without a word, nothing left (SANDLOT_TEST_SEED=${SEED})`,
+    `${scenarios.length} accidents: every loss is reported, nothing is left (SANDLOT_TEST_SEED=${SEED})`,
     async () => {
       const stage = await Stage.open(folder(`chaos-${runtime}`), { SANDLOT_WALL: runtime });
       let hero = await newHero(stage);

@@ -16,7 +16,7 @@ import { askService, startService } from "../support/memory-service.ts";
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
   const here = new MachineOfFile(`crash-${runtime}`, { runtime });
 
-  test("a pause that was answered outlasts a crash of the machine in the same moment", async () => {
+  test("a pause that returned survives a crash of the machine right after it", async () => {
     const pool = join(here.dataFolder, "disks.btrfs");
     const remains = `${pool}.remains`;
     // A data folder that can share blocks itself has no such file to copy.

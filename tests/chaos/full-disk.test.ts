@@ -53,5 +53,5 @@ describe.each(["ext4", "btrfs"] as const)("%s", (type) => {
       await disk.remove();
     }
   };
-  test("a sandbox goes on changing its state", goesOn, CHANGES_MS);
+  test("changes of a sandbox's state are still recorded", goesOn, CHANGES_MS);
 });

@@ -17,37 +17,37 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "src/control/access/request-rates.test.ts": {
     "reading requests": "may send ten seconds' worth at once, then gets a Retry-After",
     "changing requests": "has a separate budget for changes, and no other team's",
-    "requests for files of volumes": "has another budget for the files of its volumes",
+    "requests for files of volumes": "has a separate budget for the files of its volumes",
     "requests without a valid key": "has a budget by address; requests with a valid key from there are answered",
   },
   "src/control/access/signed-links.test.ts": {
     "links with an invalid signature": "a client that guesses too often must wait for the window, others need not",
   },
   "src/control/activity/events.test.ts": {
-    webhooks: "are the team's own, and bounded in number",
-    "queued deliveries of a webhook": "beyond what may wait are recorded as failed, not sent",
+    webhooks: "belong to one team, and are bounded in number",
+    "queued deliveries of a webhook": "beyond the queue limit are recorded as failed and not sent",
   },
   "src/control/activity/sandbox-logs.test.ts": {
-    "stored log lines": "a log is bounded in lines and bytes; the oldest go",
-    "log lines of all sandboxes of a team": "a team that floods is held back, another is not",
+    "stored log lines": "a log is bounded in lines and bytes, and drops the oldest",
+    "log lines of all sandboxes of a team": "a team that floods is throttled, and others are not",
   },
   "src/control/builds/build-ends.test.ts": {
-    "concurrent builds of a team": "are never all one team's where there is another, unless the operator allows it",
-    "time until a build starts": "are kept while files are uploaded, also over a restart, for two hours at most",
-    "queued builds": "in the line are bounded per team, started or not",
-    "concurrent builds": "are for two builds at once; the others wait, and say so",
+    "concurrent builds of a team": "are never all used by one team if there is another, unless the operator allows it",
+    "time until a build starts": "are kept during uploads, also over a restart, for at most two hours",
+    "queued builds": "in the queue are bounded per team, started or not",
+    "concurrent builds": "are two; other builds wait, and their logs say so",
   },
   "src/control/builds/build-log.test.ts": {
-    "log of a build": "has a bound, and says when it is reached",
+    "log of a build": "is bounded, and has a note when the bound is reached",
   },
   "src/control/builds/build-steps.test.ts": {
     "steps of a build": "more steps than the bound",
     "argument of a step": "STEP_ARGUMENT_MAX_BYTES + 1",
   },
   "src/control/builds/uploads.test.ts": {
-    "concurrent uploads for builds": "so many at once are a team's, and one too many is told to come again",
-    "stored uploads for builds": "what a team keeps is bounded in number and in bytes",
-    "size of an upload for a build": "what is too large without having said so",
+    "concurrent uploads for builds": "concurrent uploads of a team are bounded, and one above gets a Retry-After",
+    "stored uploads for builds": "stored files of a team are bounded in number and in bytes",
+    "size of an upload for a build": "a body that is too large without a Content-Length",
   },
   "src/control/dockerfile/dockerfile-refusals.test.ts": {
     "size of a Dockerfile": "DOCKERFILE_MAX_BYTES} are taken",
@@ -60,8 +60,8 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "body of a request": "has at most 1 MiB",
     "body of a create or build request": "of exactly 4 MiB creates a sandbox",
     "time for a body to arrive": "that does not arrive in time",
-    "values in a body": "has at most so many values",
-    "nesting levels of a body": "has at most so many levels",
+    "values in a body": "has a bounded number of values",
+    "nesting levels of a body": "has a bounded depth",
   },
   "src/control/lifecycle/create.test.ts": {
     "entries of metadata": "metadata must have at most 256 entries, got 257",
@@ -72,18 +72,18 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "`mcp` of a create": "mcp must have at most 65536 bytes as JSON, got 80013",
   },
   "src/control/lifecycle/transitions/egress-changes.test.ts": {
-    "queued changes of network rules": "those that would wait too long are told so",
+    "queued changes of network rules": "are rejected if they would wait too long",
   },
   "src/control/routes/key-routes.test.ts": {
-    "API keys": "beyond as many as a team may have is refused, also of many at once; a deleted one makes room",
-    "access tokens": "beyond as many as a user may have is refused, also of many at once",
+    "API keys": "above the team's limit is rejected, also under concurrency; a deletion frees a place",
+    "access tokens": "above the user's limit is rejected, also under concurrency",
   },
   "src/control/routes/network-fields.test.ts": {
     "entries of a network list": "must have at most 1000 entries, got 1001",
   },
   "src/control/templates/snapshot.test.ts": {
     snapshots:
-      "beyond as many as a team may have is refused before anything stands still; one that is deleted makes room",
+      "above the team's limit is rejected before the sandbox is frozen; a deletion frees a place",
     "copies of a fork": "[{ count: 101 }]",
   },
   "src/control/views/sandbox-list.test.ts": {
@@ -91,11 +91,11 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "src/control/volumes/content-quota.test.ts": {
     "volumes with concurrent file requests":
-      "a team works on so many volumes at once, on each as often as it likes, and keeps no other team out",
+      "a team uses a bounded number of volumes at once, each without limit, and blocks no other team",
   },
   "src/control/volumes/volumes.test.ts": {
-    "mounted volumes": "of more than a sandbox may have are refused",
-    volumes: "have names that are unique in the team, of which there are only so many",
+    "mounted volumes": "above the limit of a sandbox are rejected",
+    volumes: "have unique names in the team, and are bounded in number",
     "size of a volume": "sizeMB: 102_401",
   },
   "src/edge/connection-limits.test.ts": {
@@ -168,18 +168,18 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "entries of a list of a volume": "with more entries than the limit cannot be listed, and can be removed",
   },
   "tests/functional/host/build.test.ts": {
-    "duration of a build": "a build that takes too long is ended",
+    "duration of a build": "a build ends at its time limit",
   },
   "tests/functional/host/dns-relay.test.ts": {
     "DNS queries": "DNS queries of a sandbox are bounded, and the connection relay has a larger bound",
     "DNS connections over TCP": "DNS connections of a sandbox are bounded, and do not count for others",
   },
   "tests/functional/host/host-contract.test.ts": {
-    processors: "a sandbox with fewer processors than the machine counts just those, and gets no more",
+    processors: "a sandbox with fewer processors than the machine sees and uses only those",
   },
   "tests/functional/host/layers.test.ts": {
-    "files on the disk": "a disk is full at its number of files",
-    "free space on the machine's disk": "a build that has no room for what it wrote fails, says so, and leaves nothing",
+    "files on the disk": "a disk is full when it has its maximum number of files",
+    "free space on the machine's disk": "a build without space for its result fails and leaves nothing",
   },
   "tests/functional/host/start-command.test.ts": {
     "time until a start command is ready": "when it never is ready",
@@ -192,19 +192,19 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "tests/security/hostile-pause.test.ts": {
     "pending signals and timers during a pause": "signals and timers wait in this sandbox",
     "open deleted files during a pause":
-      "what would take long to write, or could not be, is refused at once and goes on",
+      "a pause of memory that is slow or impossible to write fails at once, and the sandbox runs on",
     "memory image of a pause": "memory that many processes share is not written over and over until the disk is full",
   },
   "tests/security/machine-limits.test.ts": {
-    "processes and threads": "beyond each bound a program of %s gets the error that is published",
-    "open files": "beyond each bound a program of %s gets the error that is published",
-    terminals: "beyond each bound a program of %s gets the error that is published",
-    "files in memory: `/dev/shm` and `/run`": "beyond each bound a program of %s gets the error that is published",
-    "memory of System V segments": "beyond each bound a program of %s gets the error that is published",
-    "processes of ordinary users": "beyond each bound a program of %s gets the error that is published",
+    "processes and threads": "beyond each bound a program of %s gets the documented error",
+    "open files": "beyond each bound a program of %s gets the documented error",
+    terminals: "beyond each bound a program of %s gets the documented error",
+    "files in memory: `/dev/shm` and `/run`": "beyond each bound a program of %s gets the documented error",
+    "memory of System V segments": "beyond each bound a program of %s gets the documented error",
+    "processes of ordinary users": "beyond each bound a program of %s gets the documented error",
   },
   "tests/security/alone/resource-limits.test.ts": {
-    memory: "a process that takes more memory than the template has is ended, the sandbox is not",
+    memory: "a process that exceeds the template's memory is killed, and the sandbox runs on",
     disk: "the disk has the template's size, is full when it is full, and can be used again after a removal",
   },
   "tests/security/alone/sandbox-quotas.test.ts": {
@@ -212,13 +212,13 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "tests/security/throttled-sandboxes.test.ts": {
     "network bandwidth in each direction":
-      "what goes to a sandbox, comes from it, and passes its disk is bounded in each second",
+      "traffic to and from a sandbox and its disk throughput are limited",
     "disk throughput, reads and writes":
-      "what goes to a sandbox, comes from it, and passes its disk is bounded in each second",
+      "traffic to and from a sandbox and its disk throughput are limited",
   },
   "tests/security/uncounted-memory.test.ts": {
     "data queued in netlink, ping and UDP sockets":
-      "a sandbox that leaves too much unread in %s sockets is ended, and told why",
+      "a sandbox with too many unread bytes in %s sockets is ended with a reason",
   },
 };
 

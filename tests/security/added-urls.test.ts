@@ -24,7 +24,7 @@ async function adding(url: string, token: string): Promise<string> {
   return status;
 }
 
-test("also not by a redirect", async () => {
+test("a redirect to a closed address is not followed", async () => {
   const token = await sandlotKeys(server(), "token", "added URLs");
   const mark = newMark();
   const to = encodeURIComponent(`http://${CLOSED_EXAMPLES.private}/${mark}-inside`);

@@ -77,7 +77,7 @@ async function openProxy(...login: string[]) {
   };
 }
 
-test("with a proxy, all that may leave goes through it, by address or by name", async () => {
+test("with a proxy, all allowed connections go through it, by address or by name", async () => {
   await using server = await openProxy();
   const proxy = { host: "front.test", port: server.port, credentials: null };
   const rules = policy({ allowRanges: [`${OUTSIDE}/32`], allowNames: ["allowed.test"], proxy });
@@ -92,7 +92,7 @@ test("with a proxy, all that may leave goes through it, by address or by name", 
   expect(await plugged.reached([`tcp ${SITES["other.test"]} 7000`, `tcp ${CLOSED_EXAMPLES.private} 7000`])).toEqual([]);
 });
 
-test("a proxy that wants a password gets it; without one, at a closed address or gone, nothing leaves", async () => {
+test("a proxy gets its password; without it, or with a closed or dead proxy, nothing leaves", async () => {
   await using server = await openProxy("-u", "user", "-P", "secret");
   const at = (host: string, password: string) =>
     policy({ denyRanges: [], proxy: { host, port: server.port, credentials: { username: "user", password } } });
@@ -111,7 +111,7 @@ test("a proxy that wants a password gets it; without one, at a closed address or
   }
 });
 
-test("where a name leads is known, and whether that is closed", async () => {
+test("a look-up returns the address of a name and whether it is closed", async () => {
   const { network } = namespaces;
   const found = async (host: string, open: string[] = []) =>
     (await network.lookUp(host, open)).map(({ address, isClosed }) => [address, isClosed]);
@@ -127,7 +127,7 @@ test("where a name leads is known, and whether that is closed", async () => {
   expect(await found(MACHINE_ADDRESS, open)).toEqual([[MACHINE_ADDRESS, true]]);
 });
 
-test("private networks that are open are reached by name and through a proxy, of others' none", async () => {
+test("opened private networks are reached by name and through a proxy, other ones are not", async () => {
   await using server = await openProxy();
   const privateRanges = [`${CLOSED_EXAMPLES.private}/32`];
   const named = policy({ allowNames: ["private.test", "metadata.test", "lan.test"], privateRanges });

@@ -60,7 +60,7 @@ function signatureBy({ envdAccessToken }: Opened): string {
   return `&signature=${encodeURIComponent(fileSignature(link, envdAccessToken))}`;
 }
 
-test("a neighbour's", async () => {
+test("credentials of a neighbour are rejected", async () => {
   expect(await answersOf(one, keysOf(one))).toEqual(OPEN);
   expect(await answersOf(one, keysOf(other))).toEqual(CLOSED);
   expect(await answersOf(other, keysOf(one))).toEqual(CLOSED);
@@ -69,12 +69,12 @@ test("a neighbour's", async () => {
   expect(await answersOf(one, { token: one.trafficAccessToken, traffic: one.envdAccessToken })).toEqual(CLOSED);
 });
 
-test("a link that a neighbour has signed", async () => {
+test("a link signed by a neighbour is rejected", async () => {
   expect((await answersOf(one, { query: signatureBy(one) })).file).toBe(200);
   expect((await answersOf(one, { query: signatureBy(other) })).file).toBe(401);
 });
 
-test("those of a sandbox for its copies, of copies for each other, and of copies for the sandbox", async () => {
+test("credentials of a sandbox and its copies are rejected by each other", async () => {
   const { body } = await call("POST", `/sandboxes/${one.sandboxID}/fork`, { count: 2, timeout: 600 });
   const [first, second] = (body as { sandbox: Opened }[]).map(({ sandbox }) => sandbox) as [Opened, Opened];
   const snapshot = await call("POST", `/sandboxes/${one.sandboxID}/snapshots`, {});
@@ -95,7 +95,7 @@ test("those of a sandbox for its copies, of copies for each other, and of copies
   }
 });
 
-test("those of a sandbox that is gone, which a resume had given new ones", async () => {
+test("credentials of an ended sandbox, also those from its resume, are rejected", async () => {
   const before = await create();
   expect((await call("POST", `/sandboxes/${before.sandboxID}/pause`)).status).toBe(204);
   const { status, body } = await call("POST", `/sandboxes/${before.sandboxID}/resume`, { timeout: 600 });

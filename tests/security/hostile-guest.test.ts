@@ -36,7 +36,7 @@ function residentMB(): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) / 1024;
 }
 
-test.each(["plain", "gzip"])("a %s flood in answer to the host's question does not grow the server", async (kind) => {
+test.each(["plain", "gzip"])("a %s flood in response to the host does not grow the server", async (kind) => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.files.write("/tmp/impostor.py", IMPOSTOR);
   await sandbox.commands
@@ -66,7 +66,7 @@ test.each(["plain", "gzip"])("a %s flood in answer to the host's question does n
 });
 
 // Seen to fail with a reason for the break, which Bun prints with a stack.
-test("a download, and a command, that break off leave only log lines in the server's output", async () => {
+test("an interrupted download or command leaves only log lines in the server's output", async () => {
   const before = server().output().length;
   const sandbox = await Sandbox.create(server().options);
   await sandbox.commands.run("head -c 200000000 /dev/zero > big");

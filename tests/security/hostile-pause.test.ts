@@ -32,7 +32,7 @@ test("memory that many processes share is not written over and over until the di
   await sandbox.kill();
 });
 
-test("a file that is named like a line of a log makes nobody tell of processes outside", async () => {
+test("a file named like a line of CRIU's log does not make errors name outside processes", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   await startPython(sandbox, [
     "import os, time",
@@ -50,7 +50,7 @@ test("a file that is named like a line of a log makes nobody tell of processes o
   await sandbox.kill();
 });
 
-test("what would take long to write, or could not be, is refused at once and goes on", async () => {
+test("a pause of memory that is slow or impossible to write fails at once, and the sandbox runs on", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const attempts: [string[], RegExp][] = [
     [

@@ -40,16 +40,16 @@ describe("the isolation of a mount", () => {
     await attempts();
   });
 
-  test("nothing inside says where on the machine it lies", async () => {
+  test("mount information inside does not show its path on the machine", async () => {
     const shown = await output("cat /proc/self/mountinfo /proc/mounts");
     for (const told of [volume.volumeId, server().dataFolder, "disk.img"]) expect(shown).not.toContain(told);
   });
 });
 
-describe("who looks into a volume", () => {
+describe("a reader of a volume", () => {
   holdAgainstSwaps({ server, volumes, volume: () => volume, sandbox: () => sandbox, rounds: 60 });
 
-  timed("is not kept busy by one who hammers another volume", async () => {
+  timed("is not delayed by a flood of requests for another volume", async () => {
     const quiet = await volumes.make("quiet");
     await quiet.writeFile("/x", "x", volumes.at);
     const flood = Array.from({ length: 200 }, () => statusOf(volume.list("/", { ...volumes.at, depth: 10 })));
@@ -62,7 +62,7 @@ describe("who looks into a volume", () => {
   });
 });
 
-test("a volume takes no more of the machine than its size, in bytes and in files", async () => {
+test("a volume uses at most its size in bytes and files", async () => {
   const { body } = await server().call("POST", "/volumes", { name: `bounded-${process.pid}`, sizeMB: 32 });
   const { volumeID, name } = body as { volumeID: string; name: string };
   const greedy = await Sandbox.create({ ...server().options, volumeMounts: { "/v": name } });

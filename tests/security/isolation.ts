@@ -48,7 +48,7 @@ export function testIsolation({ runtime, life, server, sandbox }: Attacked): voi
       expect(open.map(([attempt]) => attempt)).toEqual(expected);
     });
 
-    test("all that the program tries is in the list", () => {
+    test("every attempt of the program is in the list", () => {
       expect(Object.keys(found.found).map(Number)).toEqual(FROM_INSIDE.map(({ number }) => number));
     });
   });
@@ -73,7 +73,7 @@ export function testIsolation({ runtime, life, server, sandbox }: Attacked): voi
     expect(first.match(/SANDLOT_(?!CPU_COUNT|MEMORY_(?:MB|FILE)|COPY)\w*/g)).toBeNull();
   });
 
-  test("a working directory by a descriptor leads nowhere else", async () => {
+  test("a working directory given by descriptor does not lead out of the sandbox", async () => {
     // Whichever descriptors the guest holds open, they lead only to the sandbox's own files.
     const numbers = Array.from({ length: 24 }, (_, number) => number);
     const outcomes = await Promise.all(
@@ -88,12 +88,12 @@ export function testIsolation({ runtime, life, server, sandbox }: Attacked): voi
   });
 
   // Behind runsc no process changes its user.
-  test.if(runtime === "crun")("set-uid programs work inside, so sudo does", async () => {
+  test.if(runtime === "crun")("set-uid programs work inside, such as sudo", async () => {
     expect((await sandbox().commands.run("sudo id -u")).stdout).toBe("0\n");
     expect((await sandbox().commands.run("grep NoNewPrivs /proc/self/status")).stdout).toContain("0");
   });
 
-  test("symlinks lead to the sandbox's own files, whoever reads them", async () => {
+  test("symlinks resolve inside the sandbox for every reader", async () => {
     await asRoot("ln -sf /etc/shadow /tmp/link && ln -sf /proc/1/root/etc/hostname /tmp/through-init");
     const throughInit = sandbox().files.read("/tmp/through-init", { user: "root" });
     expect(await throughInit.catch(() => "refused")).toMatch(/e2b\.local\n$|^refused$/);

@@ -51,7 +51,7 @@ const asRoot = async (sandbox: Sandbox, command: string) =>
 
 // Seen to fail without the bounds of its IPC namespace: the command was killed when its segments had taken all memory,
 // which they kept.
-test("a sandbox has memory left for the guest and for more, whatever somebody has put there", async () => {
+test("memory that outlives processes leaves enough for the guest and other programs", async () => {
   const sandbox = await create();
   const guest = await asRoot(sandbox, "echo $PPID");
   await sandbox.files.write("/tmp/take-all.py", TAKE_ALL);
@@ -66,7 +66,7 @@ test("a sandbox has memory left for the guest and for more, whatever somebody ha
 });
 
 // Seen to fail in the same way: 18446744073692774399 32000 32000 1024000000 500 32000 and 3 million inodes.
-test("a sandbox that was resumed has the same bounds", async () => {
+test("a resumed sandbox has the same bounds", async () => {
   const sandbox = await create();
   await sandbox.pause();
   await sandbox.connect(LIFE);
@@ -94,7 +94,7 @@ print("all", flush=True)
 time.sleep(600)`;
 
 // Seen to fail with a keeper that only starts the guest again: it was ended again and again, for as long as was waited.
-test("a guest that is ended for lack of memory comes back, though those who hold it all have its score", async () => {
+test("a guest killed for lack of memory restarts, even if all processes have its OOM score", async () => {
   const sandbox = await create();
   const guest = await asRoot(sandbox, "echo $PPID");
   await sandbox.files.write("/tmp/small-ones.py", SMALL_ONES);

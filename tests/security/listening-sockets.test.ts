@@ -94,7 +94,7 @@ async function fromOutside(host: string, path: string): Promise<string> {
 }
 const outside = enterInternet(String(process.env.SANDLOT_TEST_RUN));
 
-test("every socket is of loopback, of the gateway, or the listener with TLS", async () => {
+test("every socket is on loopback, on the gateway, or is the TLS listener", async () => {
   const sockets = await listening();
   const isOwn = ({ address, port }: Listening) => address === "0.0.0.0" && port === TLS_PORT;
   const isLoopback = ({ address }: Listening) => /^127\.|^\[::1\]$/.test(address);
@@ -104,7 +104,7 @@ test("every socket is of loopback, of the gateway, or the listener with TLS", as
   expect(sockets.filter((socket) => !isOwn(socket) && !isLoopback(socket) && !isGateway(socket))).toEqual([]);
 });
 
-test("another machine reaches none of them but the listener with TLS", async () => {
+test("another machine reaches only the TLS listener", async () => {
   const sockets = await listening();
   const probe = join(import.meta.dir, "../support/services/probe.py");
   const probes = sockets
@@ -120,7 +120,7 @@ test("another machine reaches none of them but the listener with TLS", async () 
   expect(await fromOutside("api", "/health")).toBe("200");
 });
 
-test("it asks every caller of the management interface who he is, and lets nobody into a private sandbox", async () => {
+test("the TLS listener requires a key for the management API and a token for a private sandbox", async () => {
   const ca = readFileSync(certificate, "utf8");
   const guarded = routes.filter(({ auth }) => auth !== "none");
   const answers = await Promise.all(

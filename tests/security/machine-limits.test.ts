@@ -80,7 +80,7 @@ print(json.dumps(reached))`;
 test.each([
   ["user", SANDBOX_PIDS_MAX - SANDBOX_PIDS_FOR_ROOT],
   ["root", SANDBOX_PIDS_MAX],
-])("beyond each bound a program of %s gets the error that is published", async (user, processesMax) => {
+])("beyond each bound a program of %s gets the documented error", async (user, processesMax) => {
   const sandbox = await create();
   await sandbox.files.write("/tmp/reach.py", REACH_ALL);
   const { stdout } = await sandbox.commands.run("python3 /tmp/reach.py", { user, timeoutMs: 110_000 });
@@ -110,7 +110,7 @@ describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
   });
 
   // Seen to fail without max= of devpts: one sandbox had 2 000 of the machine's 3 071 terminals.
-  test("has so many terminals and no more, and others have theirs", async () => {
+  test("has a bounded number of terminals, and others have theirs", async () => {
     const { stdout } = await startListening(sandbox, `exec python3 -c '${GREEDY}'`);
     expect(stdout.trim()).toBe(String(TERMINALS_PER_SANDBOX_MAX));
     const other = await create();
@@ -120,7 +120,7 @@ describe.each(["booted", "resumed"])("a sandbox that was %s", (how) => {
 });
 
 // Seen to fail with the kernel's own bound of 2 462 388 files on a machine of 24 GB: 630 MB of one sandbox's memory.
-test("open files are paid for with the sandbox's own memory, and the machine has more of them than memory", async () => {
+test("open files are charged to the sandbox's memory, which runs out before the machine's limit", async () => {
   const sandbox = await create();
   const before = memoryOf(sandbox);
   const files = 15_000;
@@ -133,7 +133,7 @@ test("open files are paid for with the sandbox's own memory, and the machine has
 });
 
 // Seen to fail without leaveMemoryToMachine(): 9223372036854771712, and the kernel could kill the server for it.
-test("all sandboxes together leave the machine a part of its memory", async () => {
+test("all sandboxes together leave a part of the memory to the machine", async () => {
   const sandbox = await create();
   const files = ["memory/sandlot/memory.limit_in_bytes", "sandlot/memory.max"].map((file) => join(CGROUP_ROOT, file));
   const limit = Number(readFileSync(files.find((path) => existsSync(path)) ?? "", "utf8"));

@@ -20,7 +20,7 @@ testNetworkIsolation(server, async () => {
   return { open, offline, neighbour };
 });
 
-timed("a sandbox that asks for names and does not wait for answers harms nobody", async () => {
+timed("a sandbox that sends DNS queries without reading replies does not affect others", async () => {
   const outputBefore = server().output().length;
   const [asker, neighbour] = await Promise.all([make(), make()]);
   await giveProbes(neighbour);

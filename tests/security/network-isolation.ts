@@ -94,23 +94,23 @@ export function testNetworkIsolation(
     expect((await curl(`http://${OUTSIDE_NAME}/`)).stdout).toBe("hello from outside");
   });
 
-  test("so it is when nothing is said about the internet", async () => {
+  test("the outside is reached by default", async () => {
     const { stdout } = await neighbour.commands.run(`curl -sS --connect-timeout 20 http://${OUTSIDE_NAME}/`);
     expect(stdout).toBe("hello from outside");
   });
 
-  test("a name that does not exist is an answer, not a wait", async () => {
+  test("a name that does not exist gets a reply at once", async () => {
     const { stdout } = await open.commands.run("getent hosts no-such-name.test; echo code $?", { timeoutMs: 5_000 });
     expect(stdout).toBe("code 2\n");
   });
 
-  test("without internet access nothing is reached: no TCP, no UDP, no ICMP, no names", async () => {
+  test("without internet access nothing outside is reached over TCP, UDP, ICMP or DNS", async () => {
     const servers = [`dns ${NAME_SERVER} 53`, "dns 169.254.0.22 53", "dns 1.1.1.1 53"];
     await expectReached(open, ["dns 169.254.0.22 53", `dns ${NAME_SERVER} 53`]);
     expect(await reached(offline, [...outside, ...servers])).toEqual([]);
   });
 
-  test("without internet access it still works inside, and is reached from outside", async () => {
+  test("without internet access a sandbox works inside and is reachable from outside", async () => {
     await startListening(offline, "exec python3 -u -m http.server 8000 --directory /etc");
     expect((await offline.commands.run("curl -sS http://localhost:8000/hostname")).stdout).toBe("e2b.local\n");
     const { body } = await rawRequest(server().url, { target: "/hostname", host: `8000-${offline.sandboxId}.a.test` });
@@ -124,7 +124,7 @@ export function testNetworkIsolation(
     for (const sandbox of [open, offline]) expect(await reached(sandbox, probes)).toEqual([]);
   });
 
-  test("a name for a metadata service opens nothing", async () => {
+  test("a name that resolves to a metadata service is not reached", async () => {
     const names = ["metadata.google.internal", "metadata", "instance-data"];
     const entries = names.map((name) => `169.254.169.254 ${name}`).join("\\n");
     await open.commands.run(`printf '${entries}\\n' >> /etc/hosts`, { user: "root" });
@@ -138,7 +138,7 @@ export function testNetworkIsolation(
     ).toEqual([]);
   });
 
-  test("this machine itself is closed under all its addresses, and so is the server", async () => {
+  test("this machine and the server are closed under all addresses", async () => {
     const ownPort = own?.port;
     const urlOf = (address: string) => `http://${address.includes(":") ? `[${address}]` : address}:${ownPort}/`;
     const asked = addressesOfMachine();
@@ -160,7 +160,7 @@ export function testNetworkIsolation(
     expect(await reached(open, pings)).toEqual([]);
   });
 
-  test("from the machine's other interfaces nothing answers at the relay's address", async () => {
+  test("the relay's address does not answer on the machine's other interfaces", async () => {
     const { runFolder } = new DataFolder(server().dataFolder);
     const gateway = gatewayAddress(Number(readFileSync(join(runFolder, "net"), "utf8")));
     const ports = [53, own?.port].map((port) => `tcp ${gateway} ${port}`);
@@ -171,7 +171,7 @@ export function testNetworkIsolation(
     await expectReached(open, [`dns ${gateway} 53`, "dns 169.254.0.22 53"]);
   });
 
-  test("a neighbour is closed, though it listens and the server reaches it", async () => {
+  test("a neighbour is closed to sandboxes, although the server reaches it", async () => {
     await startListening(neighbour, "exec python3 -u -m http.server 8000 --bind 0.0.0.0");
     const { status } = await rawRequest(server().url, { target: "/", host: `8000-${neighbour.sandboxId}.a.test` });
     expect(status).toBe(200);
@@ -183,7 +183,7 @@ export function testNetworkIsolation(
     for (const sandbox of [open, offline]) expect(await reached(sandbox, probes)).toEqual([]);
   });
 
-  test("IPv6 leads nowhere but to oneself", async () => {
+  test("IPv6 reaches only the sandbox itself", async () => {
     expect(await answersThisMachine(`http://[${OUTSIDE_IPV6}]/`)).toBe(true);
     const probes = [
       `tcp ${OUTSIDE_IPV6} 80`,

@@ -108,7 +108,7 @@ const numbered = Object.entries(AMBIGUOUS).map(([name, text], number) => ({
   text: text.replaceAll("/odd", `/odd/${number}`).replaceAll("/hidden", `/hid${String(number).padStart(3, "0")}`),
 }));
 
-test(`a service never sees what is hidden in another request, in any of ${numbered.length} ways`, async () => {
+test(`a service never sees a request hidden in another one (${numbered.length} variants)`, async () => {
   await Promise.all(numbered.map(({ text }) => exchange(text.replaceAll("HOST", host()))));
   const requests = await seen();
   const wrong = requests.filter((line) => !/^(?:GET|POST) (?:http:\/\/[^/]*)?\/odd\/\d+$/.test(line));
@@ -122,7 +122,7 @@ test(`a service never sees what is hidden in another request, in any of ${number
   expect(await seen()).toEqual(["GET /odd/plain"]);
 });
 
-test("the management interface answers each request for itself, and none without a key", async () => {
+test("the management API answers each request separately, and none without a key", async () => {
   const { host: own } = new URL(server().url);
   const answers = await Promise.all(
     numbered.map(async ({ name, text }) => {
@@ -134,7 +134,7 @@ test("the management interface answers each request for itself, and none without
   expect((await fetch(`${server().url}/health`)).status).toBe(200);
 });
 
-describe("a header carries no other", () => {
+describe("a header cannot smuggle another header", () => {
   test.each([
     ["a header of the client", (line: string) => ({ "X-Own": `a${line}` })],
     ["a routing header", (line: string) => ({ "E2b-Sandbox-Id": `${sandbox.sandboxId}${line}` })],
@@ -152,7 +152,7 @@ describe("a header carries no other", () => {
   });
 });
 
-describe("a sandbox is named by nothing but its name", () => {
+describe("a sandbox is addressed only by its exact name", () => {
   test.each([
     `0-ID.x`,
     `65536-ID.x`,

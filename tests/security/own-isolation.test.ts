@@ -15,7 +15,7 @@ const LOST = ["time stamp counter", "store bypass", "tagged addresses", "memory 
 
 const server = sharedServer();
 
-test("confinement that a process sets up for itself is kept by a pause, or cannot be made", async () => {
+test("restrictions that a process sets for itself survive a pause or cannot be set", async () => {
   const sandbox = await Sandbox.create({ ...server().options, ...LIFE });
   await sandbox.files.write("/tmp/own-isolation.py", await Bun.file(PROGRAM).text());
   await sandbox.commands.run("mkfifo /tmp/in && touch /tmp/out", AS_ROOT);

@@ -74,11 +74,11 @@ describe.each(["resumed", "forked", "from a snapshot"] as const)("a sandbox, %s"
     sandbox = await brought(life, original, server().options);
   });
 
-  test("sees around itself what it saw before", async () => {
+  test("sees the same environment as before", async () => {
     expect(await fromInside(sandbox)).toEqual(booted.inside);
   });
 
-  test("is held by the same limits, and by no rule that was for the moment of the restore", async () => {
+  test("has the same limits, and no rule left from the restore", async () => {
     expect(await fromOutside(sandbox)).toEqual(booted.outside);
     expect(booted.outside).toMatchObject({ shared: [], rules: "" });
   });

@@ -32,7 +32,7 @@ describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
     if (life !== "booted") await untilGuestIsNew(sandbox);
   });
 
-  test("attacks 9, 13, 14 and 16: gVisor's kernel is nobody on the machine, filtered, and held by its cgroup", async () => {
+  test("attacks 9, 13, 14 and 16: gVisor's kernel is unprivileged, filtered, and limited by its cgroup", async () => {
     const { cgroup } = recordOf(new DataFolder(server().dataFolder), sandbox.sandboxId);
     // Some are there for as long as a process inside is.
     const looks = (await processesBelow(freezerOf(cgroup))).flatMap(lookAt);

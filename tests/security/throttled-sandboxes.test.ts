@@ -47,7 +47,7 @@ describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime)
     sandbox.commands.run(`dd if=/dev/zero of=stored bs=1M count=${STORED_MB} ${TO_THE_DISK[runtime]}`);
   const readBack = () => sandbox.commands.run("dd if=stored of=/dev/null bs=1M iflag=direct");
 
-  test("what goes to a sandbox, comes from it, and passes its disk is bounded in each second", async () => {
+  test("traffic to and from a sandbox and its disk throughput are limited", async () => {
     expect(await msOf(send)).toBeGreaterThan(SENT_MIN_MS);
     expect(await msOf(receive)).toBeGreaterThan(SENT_MIN_MS);
     expect(await msOf(store)).toBeGreaterThan(STORED_MIN_MS);
@@ -55,7 +55,7 @@ describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime)
     if (runtime === "crun") expect(await msOf(readBack)).toBeGreaterThan(STORED_MIN_MS);
   });
 
-  test("so it is after a pause", async () => {
+  test("the limits hold after a pause", async () => {
     await sandbox.pause();
     await sandbox.connect();
     expect(await msOf(send)).toBeGreaterThan(SENT_MIN_MS);

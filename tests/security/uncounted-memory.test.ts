@@ -59,7 +59,7 @@ describe.each(["booted", "resumed"])("in a sandbox that was %s", (how) => {
   });
 
   // Seen to fail with setsockopt() among the calls that are simply allowed: 8388608 on a machine that allows 4 MiB.
-  test("no socket gets a larger queue for what comes than it has by default", async () => {
+  test("no socket can enlarge its receive buffer", async () => {
     const kinds = "[(16, 3, 0), (2, 2, 1), (2, 2, 0), (1, 2, 0)]";
     const options =
       's.setsockopt(1, 8, 4 << 20); s.setsockopt(1, 8, 1 << 12); s.getsockopt(1, 8) == before or print("changed")';
@@ -80,7 +80,7 @@ ${tell}`;
     expect(await python(sandbox, program)).toBe("1");
   });
 
-  test("what programs set otherwise is set", async () => {
+  test("other socket options take effect", async () => {
     const set = ["(1, 9, 1)", "(1, 2, 1)", "(1, 15, 1)", "(6, 1, 1)", "(6, 4, 30)", "(0, 1, 16)", "(1, 7, 65536)"];
     const program = `import socket; s = socket.socket(); [s.setsockopt(*each) for each in (${set.join(",")})]; print(s.getsockopt(6, 4))`;
     expect(await python(sandbox, program)).toBe("30");
@@ -94,7 +94,7 @@ ${tell}`;
 test.each([
   ["netlink", "booted"],
   ["ping", "resumed"],
-] as const)("a sandbox that leaves too much unread in %s sockets is ended, and told why", async (kind, how) => {
+] as const)("a sandbox with too many unread bytes in %s sockets is ended with a reason", async (kind, how) => {
   const sandbox = await newSandbox(how);
   // The server may end it before all are filled.
   await startListening(sandbox, `exec python3 -c '${flood(FILL[kind])}'`).catch(() => undefined);

@@ -34,14 +34,14 @@ const files: [string, DescFile][] = [
 ];
 
 describe.each(files)("the description of %s", (_, file) => {
-  test("is the same, from its services to the last value", () => {
+  test("equals the library's, from its services to the last value", () => {
     const plain = plainFile(plainOf(file), file.dependencies);
     expect(differences(file, plain)).toEqual([]);
     expect(file.dependencies.length).toBe(plain.dependencies.length);
   });
 });
 
-test("a difference is found", () => {
+test("a different description is detected", () => {
   const plain = plainFile(plainOf(file_process_process));
   const field = plain.messages[0]?.fields[0] as { presence: number };
   field.presence = 9;
@@ -59,6 +59,6 @@ test("messages are read and written by it in both encodings", () => {
   expect(create(schema)).toMatchObject({ $typeName: "process.StartRequest" });
 });
 
-test("what cannot be written as data is refused", () => {
+test("a description that cannot be written as data is rejected", () => {
   expect(() => plainOf({ ...file_process_process, surprise: () => 1 } as unknown as DescFile)).toThrow("surprise");
 });

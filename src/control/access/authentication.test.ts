@@ -31,19 +31,19 @@ describe("an API key", () => {
     [{ "X-API-Key": `e2b_${"a".repeat(41)}` }, "40 hex characters"],
     [{ "X-API-Key": `e2b_${"a".repeat(39)}g` }, "40 hex characters"],
     [{ "X-API-Key": `e2b_${"a".repeat(40)}` }, "no team has this key"],
-  ])("%j is a 401 that says why", async (headers, reason) => {
+  ])("%j is a 401 with the reason", async (headers, reason) => {
     const [status, message] = await statusWith(headers as Record<string, string>);
     expect(status).toBe(401);
     expect(message).toContain(reason);
     expect(message).not.toContain("aaaa");
   });
 
-  test("is asked for before anything else about the request is judged", async () => {
+  test("is checked before anything else of the request", async () => {
     const request = new Request("http://localhost/sandboxes", { method: "POST", body: "{not json" });
     expect((await f.control.handle(request)).status).toBe(401);
   });
 
-  test("opens nothing from the moment it is revoked", async () => {
+  test("is rejected as soon as it is revoked", async () => {
     const { secret, key } = await createApiKey(f, { teamId: f.firstRun.teamId, name: "short-lived", createdBy: null });
     expect((await statusWith({ "x-api-key": secret }))[0]).toBe(200);
     await revokeApiKey(f, f.firstRun.teamId, key.id);
@@ -91,13 +91,13 @@ describe("an access token", () => {
     [{ "X-API-Key": "e2b_0123" }, "takes no API key: send an access token"],
     [{ "X-API-Key": "sk_e2b_0123" }, "holds an access token; send it as Authorization: Bearer"],
     [{ Authorization: `Bearer sk_e2b_${"0".repeat(40)}` }, "no user has this token"],
-  ])("%j is a 401 that says why", async (headers, reason) => {
+  ])("%j is a 401 with the reason", async (headers, reason) => {
     const [status, message] = await statusWith(headers as Record<string, string>, "/teams");
     expect([status, message]).toEqual([401, expect.stringContaining(reason)]);
     expect(message).not.toContain("0123");
   });
 
-  test("an API key is none", async () => {
+  test("cannot be replaced by an API key", async () => {
     expect((await statusWith({ "X-API-Key": f.apiKey }, "/teams"))[0]).toBe(401);
   });
 });

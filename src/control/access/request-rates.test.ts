@@ -40,7 +40,7 @@ describe("a team", () => {
     expect(await statuses(3, "GET", "/v2/sandboxes")).toEqual([200, 200, 429]);
   });
 
-  test("is told of its budget in every answer, errors included", async () => {
+  test("gets its remaining budget in every response, also in errors", async () => {
     await limit({ reads: 2 });
     const told = (headers: Headers) => ["limit", "remaining", "reset"].map((name) => headers.get(`ratelimit-${name}`));
     expect(told((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "19", "1"]);
@@ -61,7 +61,7 @@ describe("a team", () => {
     expect(await statuses(2, "DELETE", "/sandboxes/iabsent", headers)).toEqual([404, 404]);
   });
 
-  test("is refused before its body is read, and nothing is made", async () => {
+  test("is rejected before its body is read, and nothing is created", async () => {
     await limit({ changes: 1 });
     await statuses(REQUEST_BURST_SECONDS, "DELETE", "/sandboxes/iabsent");
     expect((await f.call("POST", "/sandboxes", "not JSON")).status).toBe(429);
@@ -85,7 +85,7 @@ describe("a team", () => {
     expect(REQUEST_RATES_DEFAULT.changes * REQUEST_BURST_SECONDS).toBeGreaterThanOrEqual(2_000);
   });
 
-  test("has another budget for the files of its volumes", () => {
+  test("has a separate budget for the files of its volumes", () => {
     const budgets = new RequestBudgets(new ManualClock(0), { reads: 1, changes: 1, files: 1 });
     const owner = { id: "team", name: "the team of this volume", rates: {} };
     for (let sent = 0; sent < REQUEST_BURST_SECONDS; sent++) budgets.take(owner, "files");
@@ -135,7 +135,7 @@ describe("a request without a valid key", () => {
     expect(networkOf(address)).toBe(network);
   });
 
-  test("is forgotten when too many others come, so that what is remembered is bounded", () => {
+  test("is forgotten when too many others arrive, so the number of budgets is bounded", () => {
     const budgets = new RequestBudgets(new ManualClock(0));
     const spent = () => budgets.takeStranger("first");
     for (let sent = 0; sent < STRANGER_REQUESTS_BURST; sent++) spent();

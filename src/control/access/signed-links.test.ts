@@ -25,7 +25,7 @@ function link(token: string, changes: Partial<SignedLink> = {}): SignedLink {
 
 const find = (asked: SignedLink, client = "192.0.2.7") => fixture.control.directory.findSigned(asked, client);
 
-test("among several sandboxes the one that signed is found", async () => {
+test("a link finds the sandbox that signed it among several", async () => {
   const all = await Promise.all([secured(), secured(), secured()]);
   for (const { id, token } of all) expect(await find(link(token))).toBe(id);
 });
@@ -36,7 +36,7 @@ test.each([
   ["another operation", { operation: "write" }],
   ["an expiration that was not signed", { expiration: 4102444800 }],
   ["a changed signature", { signature: "v1_x" }],
-] as [string, Partial<SignedLink>][])("with %s the link leads nowhere", async (_, changes) => {
+] as [string, Partial<SignedLink>][])("with %s the link is rejected", async (_, changes) => {
   const { token } = await secured();
   expect(await find(link(token, changes))).toBeUndefined();
 });
@@ -61,7 +61,7 @@ test("a client that guesses too often must wait for the window, others need not"
   expect(await find(guess)).toBeUndefined();
 });
 
-test("guesses from an address do not lock out the good links of others behind it, nor do those end its wait", async () => {
+test("invalid links from an address do not block valid ones from it, and valid ones do not end the wait", async () => {
   const { id, token } = await secured();
   const guess = link("wrong");
   for (let times = 0; times < LINK_MISSES_MAX; times++) await find(guess);
@@ -70,7 +70,7 @@ test("guesses from an address do not lock out the good links of others behind it
   expect(await find(link(token))).toBe(id);
 });
 
-test.each(["running", "paused"])("links that hit are never counted, its sandbox %s", async (state) => {
+test.each(["running", "paused"])("valid links are never counted, with the sandbox %s", async (state) => {
   const { id, token } = await secured();
   if (state === "paused") await fixture.call("POST", `/sandboxes/${id}/pause`);
   for (let times = 0; times < LINK_MISSES_MAX + 5; times++) expect(await find(link(token))).toBe(id);

@@ -75,7 +75,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     }
 
     describe("events", () => {
-      test("tell what happened, to what, in which run, newest first", async () => {
+      test("have type, sandbox and run, and are listed newest first", async () => {
         const id = await f.create({ metadata: { a: "b" }, timeout: 60 });
         await f.advance(5_000);
         await f.call("DELETE", `/sandboxes/${id}`);
@@ -109,7 +109,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await recorded()).toEqual([CREATED, KILLED]);
       });
 
-      test("a run that is paused has lasted until the pause began, also when it is killed later", async () => {
+      test("give a paused run the duration until its pause began, also after a later kill", async () => {
         const id = await f.create({ timeout: 60 });
         await f.advance(5_000);
         f.host.beforePause = () => f.clock.advance(3_000, async () => undefined);
@@ -121,7 +121,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       });
 
       // Seen to fail: all of its metadata was stored again with each new timeout.
-      test("do not repeat metadata that is long", async () => {
+      test("leave out long metadata", async () => {
         const id = await f.create({ metadata: { long: "x".repeat(32 * 1024) }, timeout: 60 });
         await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 90 });
         const [updated, created] = await events();
@@ -133,7 +133,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         });
       });
 
-      test("are there as soon as what they tell of, and survive a restart", async () => {
+      test("exist as soon as the change is visible, and survive a restart", async () => {
         const id = await f.create();
         expect(await events(`/${id}`)).toHaveLength(1);
         await f.create();
@@ -141,7 +141,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(await events()).toHaveLength(2);
       });
 
-      test("are asked for by sandbox, type, order, page and team", async () => {
+      test("are filtered by sandbox and type, ordered, and paged, for one team", async () => {
         const [one, two] = [await f.create(), await f.create()];
         await f.call("DELETE", `/sandboxes/${one}`);
         expect((await events(`/${one}?orderAsc=true`)).map(({ type }) => type)).toEqual([CREATED, KILLED]);
@@ -160,7 +160,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         },
       );
 
-      test("are ten to a page unless asked otherwise, and gone after a week", async () => {
+      test("have ten entries per page by default, and are removed after a week", async () => {
         for (let nth = 0; nth < 12; nth++) await f.create({ timeout: 3600 });
         expect(await events()).toHaveLength(10);
         await f.advance(ACTIVITY_KEPT_MS + 3_600_001);
@@ -187,7 +187,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect((await f.call("DELETE", `/events/webhooks/${made.id}`)).status).toBe(404);
       });
 
-      test("are the team's own, and bounded in number", async () => {
+      test("belong to one team, and are bounded in number", async () => {
         const { id } = await addHook();
         const other = { "X-API-Key": await f.anotherTeam("other") };
         for (const [method, path] of [
@@ -224,7 +224,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     describe("deliveries", () => {
-      test("are signed, in snake_case, of the wanted types, to the enabled ones of the team", async () => {
+      test("are signed, in snake_case, and go to the team's enabled webhooks for that type", async () => {
         const wanting = await addHook({ events: [KILLED] });
         await addHook({ url: "https://off.example/", enabled: false });
         const other = { "X-API-Key": await f.anotherTeam("other") };
@@ -257,7 +257,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(data[0]?.attempts[0]?.deliveryId).toBe(headers["e2b-delivery-id"]);
       });
 
-      test("are tried again three times, ten seconds apart, and then given up", async () => {
+      test("are retried three times, ten seconds apart", async () => {
         const { id } = await addHook({ events: [CREATED] });
         const tries: number[] = [];
         f.receive = async () => {
@@ -282,7 +282,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(stats).toMatchObject({ total: 4, failed: 4 });
       });
 
-      test("are summed up in buckets of exactly an hour", async () => {
+      test("are counted in buckets of exactly an hour", async () => {
         const { id } = await addHook({ events: [CREATED] });
         f.receive = async () => (f.posted.length === 1 ? 200 : 400);
         await f.create({ timeout: 36_000 });
@@ -304,7 +304,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect([past.buckets.length, past.total]).toEqual([1, 0]);
       });
 
-      test("that were recorded are made after a crash, at least once", async () => {
+      test("that were recorded are sent after a crash, at least once", async () => {
         await addHook({ events: [CREATED] });
         const stuck = Promise.withResolvers<number>();
         f.receive = () => stuck.promise;
@@ -337,7 +337,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(f.posted).toHaveLength(40);
       });
 
-      test("beyond what may wait are recorded as failed, not sent", async () => {
+      test("beyond the queue limit are recorded as failed and not sent", async () => {
         const { id } = await addHook({ events: [CREATED] });
         for (let nth = 0; nth < DELIVERIES_WAITING_MAX; nth++) {
           await f.store.webhooks.addDelivery({
@@ -359,7 +359,7 @@ for (const { title, missing, fresh } of bothEngines()) {
         expect(data[0]?.attempts[0]?.error).toContain("still wait");
       });
 
-      test("wait no longer when the webhook is switched off or deleted", async () => {
+      test("are dropped when the webhook is disabled or deleted", async () => {
         const { id } = await addHook({ events: [CREATED] });
         f.receive = async () => 500;
         await f.create({ timeout: 3600 });

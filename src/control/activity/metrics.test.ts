@@ -30,7 +30,7 @@ const seconds = (found: Metric[]) => found.map(({ timestamp }) => (Date.parse(ti
 const MIB = 1024 * 1024;
 
 describe("samples", () => {
-  test("the first within about a second, then every five", async () => {
+  test("are taken within about a second, then every five", async () => {
     const id = await f.create({ timeout: 600 });
     expect(await metrics(id)).toEqual([]);
     await f.passBy(1_500);
@@ -43,7 +43,7 @@ describe("samples", () => {
     expect(times.length).toBeGreaterThanOrEqual(4);
   });
 
-  test("tell the sandbox's own size and use, the processor's since the sample before", async () => {
+  test("have the sandbox's size and use, and the processor use since the previous sample", async () => {
     const id = await f.create({ timeout: 600 });
     // Half a processor of two, all the time.
     f.host.usageOf = () => ({
@@ -60,7 +60,7 @@ describe("samples", () => {
     expect(rest.every(({ cpuUsedPct }) => cpuUsedPct === 25)).toBe(true);
   });
 
-  test("counters that were set back count as idle", async () => {
+  test("with decreased counters count as idle", async () => {
     const id = await f.create({ timeout: 600 });
     let used = 50_000;
     f.host.usageOf = () => ({ cpuUsedMs: used--, memUsed: 1, memCache: 1, diskUsed: 1, diskTotal: 1 });
@@ -68,7 +68,7 @@ describe("samples", () => {
     expect((await metrics(id)).map(({ cpuUsedPct }) => cpuUsedPct)).toEqual(expect.arrayContaining([0]));
   });
 
-  test("one pass measures all", async () => {
+  test("of all sandboxes are taken in one pass", async () => {
     for (let nth = 0; nth < 20; nth++) await f.create({ timeout: 600 });
     await f.passBy(4_500);
     f.host.measured = 0;
@@ -85,7 +85,7 @@ describe("samples", () => {
     expect(await metrics(id)).toEqual(before);
   });
 
-  test("survive a stop and go on after the start", async () => {
+  test("survive a restart, and continue after it", async () => {
     const id = await f.create({ timeout: 3600 });
     await f.passBy(21_000);
     const before = await metrics(id);
@@ -98,7 +98,7 @@ describe("samples", () => {
   });
 
   // Seen to fail: those from before the pause were gone.
-  test("of before a pause stay when they could not be written then", async () => {
+  test("from before a pause are kept if they could not be written then", async () => {
     const id = await f.create({ timeout: 3600 });
     await f.passBy(12_000);
     const before = await metrics(id);
@@ -117,7 +117,7 @@ describe("samples", () => {
     expect(await metrics(id)).toEqual(after);
   });
 
-  test("go over from one block to the next", async () => {
+  test("continue in the next block", async () => {
     const id = await f.create({ timeout: 3600 });
     await f.passBy(METRIC_BLOCK_MS + 60_000);
     const times = seconds(await metrics(id));
@@ -126,7 +126,7 @@ describe("samples", () => {
     expect(new Set(times).size).toBe(times.length);
   });
 
-  test("are another team's business only if it is theirs", async () => {
+  test("are visible to their own team only", async () => {
     const id = await f.create({ timeout: 600 });
     await f.passBy(2_000);
     const other = { "X-API-Key": await f.anotherTeam("other") };
@@ -136,8 +136,8 @@ describe("samples", () => {
   });
 });
 
-describe("asking", () => {
-  test("a span in seconds, both ends included", async () => {
+describe("a query", () => {
+  test("has a span in seconds that includes both ends", async () => {
     const id = await f.create({ timeout: 600 });
     await f.passBy(30_000);
     const all = await metrics(id);
@@ -149,7 +149,7 @@ describe("asking", () => {
     expect((await f.call("GET", `/sandboxes/${id}/metrics?start=x`)).status).toBe(400);
   });
 
-  test("the newest of several; those without are left out", async () => {
+  test("for several sandboxes returns the newest of each, without those that have none", async () => {
     const [one, two] = [await f.create({ timeout: 600 }), await f.create({ timeout: 600 })];
     await f.passBy(7_000);
     const reply = await f.call("GET", `/sandboxes/metrics?sandbox_ids=${one},${two},inever`);
@@ -164,7 +164,7 @@ describe("asking", () => {
     ["twice the same", "?sandbox_ids=a,a", "sandbox_ids"],
     ["101", `?sandbox_ids=${Array.from({ length: 101 }, (_, nth) => `i${nth}`).join(",")}`, "at most 100 entries"],
     ["no ids", "?sandbox_ids=A-B", "must consist of a-z and 0-9"],
-  ])("several sandboxes: %s is refused", async (_what, query, words) => {
+  ])("for several sandboxes with %s is rejected", async (_what, query, words) => {
     const reply = await f.call("GET", `/sandboxes/metrics${query}`);
     expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining(words)]);
   });
@@ -191,11 +191,11 @@ describe("steps", () => {
     [12 * HOUR, 120],
     [24 * HOUR, 300],
     [7 * 24 * HOUR, 900],
-  ])("a span of %d ms is answered every %d s", (span, step) => {
+  ])("a span of %d ms has steps of %d s", (span, step) => {
     expect(stepOf(span)).toBe(step * 1000);
   });
 
-  test("a step has the mean of the processor and the moment of most memory", () => {
+  test("a step has the mean processor use and the sample with the most memory", () => {
     const found = thinned(
       [sample(0, 10, 5), sample(5_000, 30, 9), sample(10_000, 20, 1), sample(30_000, 1, 1)],
       30_000,
@@ -203,7 +203,7 @@ describe("steps", () => {
     expect(found).toEqual([sample(10_000, 20, 9), sample(30_000, 1, 1)]);
   });
 
-  test("what grows old is thinned, and after a week it is gone", async () => {
+  test("old samples are thinned, and removed after a week", async () => {
     const id = "iold";
     const teamId = f.firstRun.teamId;
     const start = Math.floor(NOW / METRIC_BLOCK_MS) * METRIC_BLOCK_MS;

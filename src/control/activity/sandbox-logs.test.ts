@@ -46,8 +46,8 @@ async function say(id: string, lines: LogLine[], position = "j:1"): Promise<bool
   return f.host.say(id, lines, position);
 }
 
-describe("what is in a log", () => {
-  test("why its connections fail, as the host tells it; of a sandbox that is gone, nothing", async () => {
+describe("a log has", () => {
+  test("the reasons of failed connections from the host, except for an ended sandbox", async () => {
     const id = await f.create();
     const message = "egress proxy p.test: has no address";
     for (const each of [id, "i0"]) f.host.listener({ kind: "trouble", id: each, message });
@@ -55,7 +55,7 @@ describe("what is in a log", () => {
     expect((await entries(id)).filter(({ level }) => level === "warn")).toMatchObject([{ message }]);
   });
 
-  test("the sandbox's life and what its guest tells, oldest first in the first generation", async () => {
+  test("lifecycle events and the guest's lines, oldest first in API v1", async () => {
     const id = await f.create({ metadata: { secret: "of-metadata" }, envVars: { A: "of-variables" } });
     f.clock.advance(10, async () => undefined);
     await say(id, [line("Process started", NOW + 5), line("Process ended", NOW + 6)]);
@@ -70,7 +70,7 @@ describe("what is in a log", () => {
     expect(JSON.stringify(logs)).not.toMatch(/of-metadata|of-variables/);
   });
 
-  test("nothing for another team, nothing of a sandbox that never was", async () => {
+  test("nothing for another team or an unknown sandbox", async () => {
     const id = await f.create();
     await say(id, [line("private")]);
     const other = { "X-API-Key": await f.anotherTeam("other") };
@@ -79,7 +79,7 @@ describe("what is in a log", () => {
     expect((await f.call("GET", "/v2/sandboxes/NOT-AN-ID/logs")).status).toBe(400);
   });
 
-  test("that an automatic pause had to be put off, and why", async () => {
+  test("the reason of a postponed automatic pause", async () => {
     f.host.beforePause = async () => {
       throw new Fault(422, "process 7 (io_uring) cannot be kept");
     };
@@ -90,7 +90,7 @@ describe("what is in a log", () => {
     expect(warnings[0]?.fields.logger).toBe("sandbox");
   });
 
-  test("it outlives the sandbox, a restart, and ends after seven days", async () => {
+  test("its lines after the sandbox's end and a restart, for seven days", async () => {
     const id = await f.create({ timeout: 30 });
     await f.advance(30_000);
     await f.restart();
@@ -104,8 +104,8 @@ describe("what is in a log", () => {
   });
 });
 
-describe("how a log is asked for", () => {
-  test("newest first unless forward, from a cursor on, up to a limit", async () => {
+describe("a log query", () => {
+  test("returns newest first unless forward, from a cursor, up to a limit", async () => {
     const id = await f.create();
     await f.advance(100);
     await say(
@@ -121,7 +121,7 @@ describe("how a log is asked for", () => {
     expect((await firstGeneration(id, "?limit=1")).logs).toHaveLength(1);
   });
 
-  test("from any time of 64 bits on", async () => {
+  test("accepts any 64-bit time", async () => {
     const id = await f.create();
     const farthest = "9223372036854775807";
     expect(await entries(id, `?cursor=${farthest}`)).toEqual([]);
@@ -131,7 +131,7 @@ describe("how a log is asked for", () => {
     expect([metrics.status, metrics.body]).toEqual([200, expect.arrayContaining([])]);
   });
 
-  test("by level and by a part of the message, taken literally", async () => {
+  test("filters by level and by a literal part of the message", async () => {
     const id = await f.create();
     await say(id, [line("100% a", NOW, "debug"), line("lower", NOW, "warn"), line("Lower", NOW, "error")]);
     expect(texts(await entries(id, "?level=warn&direction=forward"))).toEqual(["lower", "Lower"]);
@@ -151,13 +151,13 @@ describe("how a log is asked for", () => {
     expect((await f.call("GET", `/v2/sandboxes/i1/logs?${query}`)).status).toBe(400);
   });
 
-  test.each(["start=-1", "limit=-1", "limit=1.5"])("the first generation refuses %s", async (query) => {
+  test.each(["start=-1", "limit=-1", "limit=1.5"])("of API v1 refuses %s", async (query) => {
     expect((await f.call("GET", `/sandboxes/i1/logs?${query}`)).status).toBe(400);
   });
 });
 
 describe("a reader that follows", () => {
-  test("misses nothing, however the guest's clock stands", async () => {
+  test("misses nothing, whatever the guest's clock shows", async () => {
     const id = await f.create();
     const seen: string[] = [];
     let start = 0;
@@ -199,7 +199,7 @@ describe("towards the host", () => {
     expect(await f.host.askLog("inew")).toBeUndefined();
   });
 
-  test("what was said last is kept when it comes after the end", async () => {
+  test("last lines that arrive after the end are kept", async () => {
     const id = await f.create();
     await f.host.askLog(id);
     await f.call("DELETE", `/sandboxes/${id}`);
@@ -231,7 +231,7 @@ describe("towards the host", () => {
   });
 
   // Seen to fail: nothing more was written of this log, nor of others that were written with it.
-  test("one that fails when it has written goes on with what comes next", async () => {
+  test("a store that fails after writing continues with the next lines", async () => {
     const id = await f.create();
     await say(id, [line("a")]);
     const { transaction } = f.store;
@@ -250,7 +250,7 @@ describe("towards the host", () => {
   });
 
   // Seen to fail: the lines after the log that was too long were to be written again, which the store refused for good.
-  test("one that cannot remove the oldest of a long log writes nothing twice", async () => {
+  test("a store that cannot trim a long log writes nothing twice", async () => {
     const [long, short] = [await f.create(), await f.create()];
     const many = Array.from({ length: 4000 }, () => line("x"));
     for (let lines = many.length; lines <= LOG_LINES_PER_SANDBOX_MAX; lines += many.length) {
@@ -269,7 +269,7 @@ describe("towards the host", () => {
     expect(texts(await entries(short, "?direction=forward"))).toEqual(["Sandbox created", "a", "b"]);
   });
 
-  test("a team that floods is held back, another is not", async () => {
+  test("a team that floods is throttled, and others are not", async () => {
     const ids = [await f.create(), await f.create(), await f.create(), await f.create()];
     const other = { "X-API-Key": await f.anotherTeam("other") };
     const theirs = (await f.call("POST", "/sandboxes", { templateID: "base", timeout: 60 }, other)).body.sandboxID;
@@ -289,7 +289,7 @@ describe("towards the host", () => {
     expect(await pour(ids[0] ?? "")).toBe(true);
   });
 
-  test("after a close nothing more is taken: the guest keeps it for the next start", async () => {
+  test("after a close no lines are taken: the guest keeps them for the next start", async () => {
     const id = await f.create();
     const before = f.host.listener;
     await f.host.askLog(id);
@@ -297,7 +297,7 @@ describe("towards the host", () => {
     expect(await f.host.say(id, [line("late")], "j:5", before)).toBe(false);
   });
 
-  test("a log is bounded in lines and bytes; the oldest go", async () => {
+  test("a log is bounded in lines and bytes, and drops the oldest", async () => {
     const id = await f.create();
     await f.host.askLog(id);
     for (let batch = 0; batch < 6; batch++) {

@@ -53,7 +53,7 @@ describe("through the routes", () => {
   const post = async (path: string, status: number, body?: unknown) =>
     expect((await f.call("POST", path, body)).status).toBe(status);
 
-  test("each step has the most that ran at once and how many were started in each second", async () => {
+  test("each step has the highest number of running sandboxes and the start rate", async () => {
     const first = await f.create({ timeout: 600 });
     await f.create({ timeout: 600 });
     await f.advance(METRIC_EVERY_MS);
@@ -75,7 +75,7 @@ describe("through the routes", () => {
     });
   });
 
-  test("a sandbox that lived for a moment is counted, and one that is paused runs no more", async () => {
+  test("a short-lived sandbox is counted, and a paused one no longer counts as running", async () => {
     const id = await f.create({ timeout: 600 });
     await f.advance(METRIC_EVERY_MS);
     for (let times = 0; times < 3; times++) await kill(await f.create());
@@ -97,7 +97,7 @@ describe("through the routes", () => {
     ]);
   });
 
-  test("what happened before a restart is known after it, and what ended meanwhile has ended", async () => {
+  test("history is kept after a restart, and sandboxes that ended meanwhile do not count", async () => {
     const [kept, gone] = [await f.create({ timeout: 600 }), await f.create({ timeout: 600 })];
     await f.advance(METRIC_EVERY_MS);
     await f.restart();
@@ -113,7 +113,7 @@ describe("through the routes", () => {
     expect(await running(since(15))).toEqual([1, 0]);
   });
 
-  test("a change that nobody told of is noticed by the rows, but none that is only under way", async () => {
+  test("a missed change is corrected from the rows, except for transitions in progress", async () => {
     const id = await f.create({ timeout: 600 });
     const row = await f.store.sandboxes.byId(id);
     await f.passBy(METRIC_EVERY_MS);
@@ -125,7 +125,7 @@ describe("through the routes", () => {
     expect((await starts()).reduce((sum, count) => sum + count, 0)).toBe(1);
   });
 
-  test("a team at rest writes nothing, however many sandboxes it has", async () => {
+  test("an idle team writes no rows, however many sandboxes it has", async () => {
     for (let nth = 0; nth < 50; nth++) await f.create({ timeout: 86_400 });
     await f.control.settled();
     await f.call("GET", pathOf(""));
@@ -137,7 +137,7 @@ describe("through the routes", () => {
     expect(new Set(await running())).toEqual(new Set([50]));
   });
 
-  test("another team's are refused, as are those of none", async () => {
+  test("metrics of another or an unknown team are rejected", async () => {
     await f.create();
     const key = await f.anotherTeam("strangers");
     for (const path of ["", "/max?metric=sandbox_start_rate"]) {
@@ -161,7 +161,7 @@ describe("through the routes", () => {
     expect([status, body.message]).toEqual([400, expect.stringContaining(reason)]);
   });
 
-  test("a week is the default and the most; the record begins where it begins", async () => {
+  test("a week is the default and maximum span, and starts no earlier than the record", async () => {
     expect((await metrics("")).map(({ timestampUnix }) => timestampUnix)).toEqual([NOW / 1000]);
     await f.advance(10 * DAY_MS);
     await f.create({ timeout: 864_000 });
@@ -178,7 +178,7 @@ describe("through the routes", () => {
     expect<unknown>(body).toEqual([]);
   });
 
-  test("as they age they grow coarser, and lose neither a start nor the highest value", async () => {
+  test("old metrics are coarser, but keep every start and the highest value", async () => {
     for (let minute = 0; minute < 40; minute++) {
       const ids = await Promise.all([f.create({ timeout: 864_000 }), f.create({ timeout: 864_000 })]);
       if (minute === 20) ids.push(...(await Promise.all([1, 2, 3].map(() => f.create({ timeout: 864_000 })))));
@@ -210,7 +210,7 @@ describe("through the routes", () => {
   });
 });
 
-test("rows made coarser step by step, in any order of rounds, mean what the fine ones meant", () => {
+test("rows coarsened in any order of rounds keep the meaning of the fine ones", () => {
   const random = seededRandom(7);
   const fine: TeamActivity[] = [];
   let running = 3;

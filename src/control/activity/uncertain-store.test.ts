@@ -15,7 +15,7 @@ const all = { sandboxId: undefined, types: [], since: 0, ascending: true, offset
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     // Seen to fail: no event of any team was recorded any more, and no webhook told.
-    test("what is tried again is recorded once, told once, and holds nothing up", async () => {
+    test("a retried event is recorded once, reported once, and delays nothing", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const hook = { name: "mine", url: "https://hooks.example/in", events: [CREATED], signatureSecret: "s3cret" };
       expect((await f.call("POST", "/events/webhooks", hook)).status).toBe(201);
@@ -40,7 +40,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the first was counted again, behind the second, and the team was said to run one as before.
-    test("a change that no event tells of is not counted again behind an event that came after it", async () => {
+    test("a change without an event is not counted again after a later event", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const sandbox = (await f.store.sandboxes.byId(await f.create({ timeout: 60 }))) ?? expect.unreachable();
       const counted: ActivityChange[][] = [];

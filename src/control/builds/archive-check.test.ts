@@ -40,13 +40,13 @@ test.each([
   expect(await statusOf(checkedArchive(streamOf(bytes), undefined, NEVER))).toBe(400);
 });
 
-test.each([-1, 1])("what is %i byte off what was announced fails at its end", async (off) => {
+test.each([-1, 1])("an upload that differs from its announced length by %i byte fails at its end", async (off) => {
   const bytes = tarOf({ a: "b" });
   const archive = await checkedArchive(streamOf(bytes), bytes.length + off, NEVER);
   expect(await statusOf(all(archive))).toBe(400);
 });
 
-test("of what has passed nothing is kept", async () => {
+test("the check keeps no bytes that have passed", async () => {
   const MIB = 1024 ** 2;
   let isFirst = true;
   const long = new ReadableStream<Uint8Array>(
@@ -68,7 +68,7 @@ test("of what has passed nothing is kept", async () => {
   expect((process.memoryUsage().rss - before) / MIB).toBeLessThan(100);
 });
 
-test("what is stopped fails with the reason, also in the middle of a piece that never comes", async () => {
+test("a stopped upload fails with the reason, also while it waits for bytes", async () => {
   const stop = new AbortController();
   const bytes = tarOf({ a: "b" });
   const slow = new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(bytes) });

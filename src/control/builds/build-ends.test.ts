@@ -17,7 +17,7 @@ beforeEach(async () => {
 afterEach(() => f[Symbol.asyncDispose]());
 
 describe("a build is cancelled by", () => {
-  test("a newer start of its template, under whichever tag", async () => {
+  test("a newer start of its template, under any tag", async () => {
     const held = calls.hold();
     const first = await calls.begin("web:v1");
     await held.begun(first);
@@ -34,7 +34,7 @@ describe("a build is cancelled by", () => {
     expect((await calls.status(first)).status).toBe("error");
   });
 
-  test("a newer start before the host has it", async () => {
+  test("a newer start before it reaches the host", async () => {
     f.buildLimits = { atOnce: 1 };
     await f.restart();
     const held = calls.hold();
@@ -50,7 +50,7 @@ describe("a build is cancelled by", () => {
     });
   });
 
-  test("its template's end; what came of it is thrown away", async () => {
+  test("the deletion of its template, which also drops its result", async () => {
     const held = calls.hold();
     const build = await calls.begin("web");
     await held.begun(build);
@@ -60,14 +60,14 @@ describe("a build is cancelled by", () => {
     expect((await f.call("GET", `/templates/${build.templateID}/builds/${build.buildID}/status`)).status).toBe(404);
   });
 
-  test("nothing once it is ready", async () => {
+  test("nothing, once it is ready", async () => {
     const build = await calls.begin("web");
     await calls.ended(build);
     await calls.begin("web");
     expect((await calls.status(build)).status).toBe("ready");
   });
 
-  test("the end of an unrecorded checkpoint: it is removed", async () => {
+  test("a newer start, even if the host has just finished it; its checkpoint is removed", async () => {
     const held = calls.hold();
     const build = await calls.begin("web");
     await held.begun(build);
@@ -82,8 +82,8 @@ describe("a build is cancelled by", () => {
   });
 });
 
-describe("places", () => {
-  test("are for two builds at once; the others wait, and say so", async () => {
+describe("build slots", () => {
+  test("are two; other builds wait, and their logs say so", async () => {
     const held = calls.hold();
     const builds = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
     await held.begun(builds[1]);
@@ -97,7 +97,7 @@ describe("places", () => {
     await held.begun(builds[2]);
   });
 
-  test("are never all one team's where there is another, unless the operator allows it", async () => {
+  test("are never all used by one team if there is another, unless the operator allows it", async () => {
     const held = calls.hold();
     const other = await f.anotherTeam("other");
     const mine = [await calls.begin("a"), await calls.begin("b"), await calls.begin("c")] as const;
@@ -115,7 +115,7 @@ describe("places", () => {
     await held.begun(allowed);
   });
 
-  test("go to another team before one's third", async () => {
+  test("go to another team before a team's third build", async () => {
     f.buildLimits = { atOnce: 3 };
     await f.restart();
     const held = calls.hold();
@@ -129,7 +129,7 @@ describe("places", () => {
     expect(f.host.building).not.toContain(mine[2].buildID);
   });
 
-  test("in the line are bounded per team, started or not", async () => {
+  test("in the queue are bounded per team, started or not", async () => {
     f.buildLimits = { atOnce: 1, waitingPerTeam: 3 };
     await f.restart();
     const held = calls.hold();
@@ -147,7 +147,7 @@ describe("places", () => {
     await calls.request("e", {}, other);
   });
 
-  test("are free again once a start was refused", async () => {
+  test("are free again after a rejected start", async () => {
     f.buildLimits = { waitingPerTeam: 1 };
     await f.restart();
     for (const name of ["a", "b", "c"]) {
@@ -155,7 +155,7 @@ describe("places", () => {
     }
   });
 
-  test("are given up after 15 minutes by builds that nobody starts or uploads a file for", async () => {
+  test("are released after 15 minutes by builds without a start or an upload", async () => {
     f.buildLimits = { waitingPerTeam: 1 };
     await f.restart();
     const abandoned = await calls.request("a");
@@ -170,14 +170,14 @@ describe("places", () => {
     });
   });
 
-  test("are given up without a further request, too", async () => {
+  test("are released without a further request", async () => {
     const abandoned = await calls.request("a");
     await f.advance(BUILD_WITHOUT_UPLOAD_MS);
     await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
     expect((await calls.status(abandoned)).status).toBe("error");
   });
 
-  test("are kept while files are uploaded, also over a restart, for two hours at most", async () => {
+  test("are kept during uploads, also over a restart, for at most two hours", async () => {
     const build = await calls.request("a");
     const waits = async () => {
       await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
@@ -210,7 +210,7 @@ describe("places", () => {
 });
 
 describe("after the server has ended", () => {
-  test("in a crash, builds that were started have failed, and others can still be started", async () => {
+  test("in a crash, started builds have failed, and others can still be started", async () => {
     const [building, waiting] = [await calls.request("a"), await calls.request("b")];
     await f.store.builds.begin(building.buildID, null, NOW);
     await f.restart();
@@ -224,7 +224,7 @@ describe("after the server has ended", () => {
     expect((await calls.ended(waiting)).status).toBe("ready");
   });
 
-  test("in order, those under way and in line have failed", async () => {
+  test("in order, running and queued builds have failed", async () => {
     f.buildLimits = { atOnce: 1 };
     await f.restart();
     const held = calls.hold();
@@ -241,7 +241,7 @@ describe("after the server has ended", () => {
   });
 });
 
-test("an image is kept from the moment its build has ended, also from one who read the store before", async () => {
+test("an image is kept from the end of its build, also by a collection that read the store earlier", async () => {
   const held = calls.hold();
   const build = await calls.begin("web");
   await held.begun(build);

@@ -46,14 +46,14 @@ test("is read page by page, each entry once, and ends with an empty page", async
   expect((await calls.status(build, "?limit=0")).logEntries).toEqual([]);
 });
 
-test("is read from a level on, with offsets among those", async () => {
+test("is filtered by level, with offsets among the matching entries", async () => {
   const build = await spoken(250, "tenth");
   expect(await allOf(build, "&level=info&limit=10")).toEqual(
     Array.from({ length: 25 }, (_, nth) => `line ${nth * 10}`),
   );
 });
 
-test("that is over has all that was said before, whoever is slow", async () => {
+test("of a finished build is complete, even if a writer is slow", async () => {
   const held = calls.hold();
   const build = await calls.begin("web");
   await held.begun(build);
@@ -78,7 +78,7 @@ test("is read by time in either direction", async () => {
   expect(await logs("")).toEqual([]);
 });
 
-test("has a bound, and says when it is reached", async () => {
+test("is bounded, and has a note when the bound is reached", async () => {
   f.buildLimits = { logMaxBytes: 10_000 };
   await f.restart();
   const held = calls.hold();
@@ -96,7 +96,7 @@ test("has a bound, and says when it is reached", async () => {
   expect(logEntries.at(-1)).toMatchObject({ level: "warn", message: expect.stringContaining("at most 10000 bytes") });
 });
 
-test("of another build, or of none, is nobody's", async () => {
+test("of another or an unknown build is rejected", async () => {
   const build = await spoken(1);
   f.host.logBuild("5a4d1075-ba5e-4000-8000-00000000000f", [entry(1)]);
   f.host.logBuild(build.buildID, [entry(2)]);

@@ -29,7 +29,7 @@ function queueOf(atOnce: number, share = atOnce) {
   };
 }
 
-test("no more than the bound are under way, in the order in which they came", async () => {
+test("at most the limit of builds run, in their order of arrival", async () => {
   const { queue, add, begun, end } = queueOf(2);
   expect(add("a1", "a2", "a3", "a4")).toEqual([true, true, false, false]);
   expect([begun, queue.waitingOf("a")]).toEqual([["a1", "a2"], 2]);
@@ -45,7 +45,7 @@ test("no more than the bound are under way, in the order in which they came", as
 test.each([
   [1, ["a1", "b1", "a2"], ["a1", "b1", "a2", "b2"]],
   [2, ["a1", "a2", "b1"], ["a1", "a2", "b1", "a3", "b2"]],
-])("with %i at once, teams take turns, however long one's line is", async (atOnce, ends, expected) => {
+])("with %i at once, teams take turns, however long a team's queue is", async (atOnce, ends, expected) => {
   const { add, begun, end } = queueOf(atOnce);
   add("a1", "a2", "a3", "a4", "a5");
   add("b1", "b2");
@@ -53,7 +53,7 @@ test.each([
   expect(begun).toEqual(expected);
 });
 
-test("what is removed never begins", async () => {
+test("a removed build never starts", async () => {
   const { queue, add, begun, end } = queueOf(1);
   add("a1", "a2", "b1");
   expect([queue.remove("a2"), queue.remove("a2"), queue.remove("a1")]).toEqual([true, false, false]);
@@ -62,7 +62,7 @@ test("what is removed never begins", async () => {
   expect(begun).toEqual(["a1", "b1"]);
 });
 
-test("a team has no more under way than its share, also while places are free: the next one to come finds one", async () => {
+test("a team runs no more builds than its share, even if slots are free for the next team", async () => {
   const { queue, add, begun, end } = queueOf(3, 2);
   expect(add("a1", "a2", "a3", "a4")).toEqual([true, true, false, false]);
   expect(add("b1")).toEqual([true]);

@@ -8,7 +8,7 @@ const HASH = "0".repeat(64);
 const step = (type: string, ...args: string[]): RequestedStep => ({ type, args });
 const parse = (...steps: RequestedStep[]) => parseSteps("team", steps, 100);
 
-describe("a step becomes what the host does:", () => {
+describe("a step becomes a host step:", () => {
   test.each([
     [step("RUN", "echo $X"), { type: "run", command: "echo $X", user: null }],
     [step("run", "id", "root"), { type: "run", command: "id", user: "root" }],
@@ -43,7 +43,7 @@ describe("a step becomes what the host does:", () => {
   });
 });
 
-describe("is refused with its number:", () => {
+describe("a step is rejected with its number:", () => {
   test.each([
     [step("FROM", "x"), 'step 2 is of the unknown type "FROM"; known types are COPY, ADD, RUN'],
     [step("RUN"), "step 2, RUN, takes a command"],

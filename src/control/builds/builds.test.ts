@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => f[Symbol.asyncDispose]());
 
-describe("a build that was asked for", () => {
+describe("a requested build", () => {
   test("waits for its start, under its tags and names", async () => {
     const reply = await f.call("POST", "/v3/templates", {
       name: "web:v1",
@@ -27,7 +27,7 @@ describe("a build that was asked for", () => {
     expect(await calls.status(requested)).toMatchObject({ status: "waiting", logs: [], logEntries: [] });
   });
 
-  test("of a known name is another one of the same template", async () => {
+  test("of a known name belongs to the same template", async () => {
     const [first, second] = [await calls.request("web"), await calls.request("default/web:v2")];
     expect(second.templateID).toBe(first.templateID);
     expect(second.buildID).not.toBe(first.buildID);
@@ -62,7 +62,7 @@ describe("a build that was asked for", () => {
     expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(message)]);
   });
 
-  test("is in the server's log once it is started and when it ends, with how long it took and why it failed", async () => {
+  test("is in the server's log at its start and end, with its duration and failure", async () => {
     const held = calls.hold();
     const [good, bad, cancelled] = [await calls.begin("good"), await calls.begin("bad"), await calls.begin("gone")];
     for (const build of [good, bad]) await held.begun(build);
@@ -103,7 +103,7 @@ describe("a build that was asked for", () => {
     expect((await calls.start(requested)).status).toBe(403);
   });
 
-  test("of the second generation is answered as the whole template", async () => {
+  test("of API v2 returns the whole template", async () => {
     const reply = await f.call("POST", "/v2/templates", { alias: "web", memoryMB: 256 });
     expect([reply.status, reply.body]).toMatchObject([
       202,
@@ -128,8 +128,8 @@ describe("a build that was asked for", () => {
   });
 });
 
-describe("a build that was started", () => {
-  test("is done by the host as it was asked for, and sandboxes are made from it", async () => {
+describe("a started build", () => {
+  test("runs on the host as requested, and sandboxes are created from it", async () => {
     const held = calls.hold();
     const requested = await calls.request("web", { cpuCount: 4, memoryMB: 512, tags: ["v1"] });
     const started = await calls.start(requested, {
@@ -180,7 +180,7 @@ describe("a build that was started", () => {
     });
   });
 
-  test("that fails says in which step and why, with what that step complained of", async () => {
+  test("that fails reports the step, the reason and the step's output", async () => {
     const held = calls.hold();
     const build = await calls.begin("web");
     await held.begun(build);
@@ -207,7 +207,7 @@ describe("a build that was started", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: "web" })).status).toBe(404);
   });
 
-  test("from a template that is not there fails at its base", async () => {
+  test("from an unknown template fails at its base", async () => {
     const build = await calls.begin("web", { fromTemplate: "missing:v1" });
     expect(await calls.ended(build)).toMatchObject({
       status: "error",
@@ -215,7 +215,7 @@ describe("a build that was started", () => {
     });
   });
 
-  test("that the host cannot do at all ends with an error, and the log has the details", async () => {
+  test("that the host cannot run ends with an error, and the log has the details", async () => {
     f.host.buildAs = async () => {
       throw new Error("a tool broke");
     };
@@ -241,7 +241,7 @@ describe("a build that was started", () => {
     ],
     [{ steps: [{ type: "COPY", args: ["a", "b"], filesHash: "x" }] }, "filesHash must be 64 characters"],
     [{ steps: "RUN" }, "steps must be"],
-  ])("with %j is refused, and is over with the refusal as its reason", async (body, message) => {
+  ])("with %j is rejected, and fails with that reason", async (body, message) => {
     const requested = await calls.request("web");
     const reply = await calls.start(requested, body);
     expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining(message)]);
@@ -254,7 +254,7 @@ describe("a build that was started", () => {
     await calls.begin("web");
   });
 
-  test("with a body that is no JSON is refused and over; one that is under way goes on", async () => {
+  test("with a body that is not JSON is rejected and fails; a running one continues", async () => {
     const held = calls.hold();
     const [broken, going] = [await calls.request("broken"), await calls.begin("web")];
     await held.begun(going);
@@ -267,13 +267,13 @@ describe("a build that was started", () => {
     expect((await calls.ended(going)).status).toBe("ready");
   });
 
-  test("of another team cannot be ended by a bad start", async () => {
+  test("of another team does not fail by an invalid start", async () => {
     const [requested, stranger] = [await calls.request("web"), await f.anotherTeam("strangers")];
     expect((await calls.start(requested, { steps: "RUN" }, stranger)).status).toBe(400);
     expect((await calls.status(requested)).status).toBe("waiting");
   });
 
-  test("begins with the template that stands for its image", async () => {
+  test("starts from the template that replaces its image", async () => {
     const held = calls.hold();
     f.templatesOf.set("e2bdev/base", "base");
     f.templatesOf.set("debian", "nowhere");
@@ -289,7 +289,7 @@ describe("a build that was started", () => {
     expect(await calls.status(missing)).toMatchObject({ status: "error", reason: { step: "base" } });
   });
 
-  test("hands credentials to the host, and leaves them nowhere else", async () => {
+  test("passes credentials to the host and stores them nowhere", async () => {
     const held = calls.hold();
     const requested = await calls.request("web");
     const secrets = { awsAccessKeyId: "AKIDSECRET", awsSecretAccessKey: "KEYSECRET", awsRegion: "eu-1" };
@@ -327,7 +327,7 @@ describe("other teams", () => {
     );
   });
 
-  test("an unknown build is 400 to look at and 404 to start; what is no id is 400", async () => {
+  test("reading an unknown build is 400, starting it 404; an invalid id is 400", async () => {
     const { templateID } = await calls.request("web");
     const unknown = "5a4d1075-ba5e-4000-8000-000000000001";
     const answers = [

@@ -75,8 +75,8 @@ async function ended(result: BuildOutcome): Promise<void> {
   await f.until(async () => ["ready", "error"].includes((await f.store.builds.byId(id))?.status ?? ""));
 }
 
-describe("a create of one that is not built", () => {
-  test("starts the build and is told to come again, with the build and how far it is", async () => {
+describe("a create from a built-in template that is not built", () => {
+  test("starts the build and gets a Retry-After, with the build and its progress", async () => {
     const reply = await create();
     expect([reply.status, reply.body.error_code]).toEqual([503, "template_building"]);
     expect(reply.headers.get("Retry-After")).toBe("5");
@@ -96,7 +96,7 @@ describe("a create of one that is not built", () => {
     ]);
   });
 
-  test("and a hundred at once are one build, whatever they call it", async () => {
+  test("and a hundred concurrent ones start one build, under any of its names", async () => {
     const names = ["pocket", "POCKET", DEFINITION.id, "pocket:default", "pocket:v1"];
     const replies = await Promise.all(Array.from({ length: 100 }, (_, at) => create(names[at % names.length])));
     expect(new Set(replies.map(({ status, body }) => `${status} ${body.error_code}`))).toEqual(
@@ -106,7 +106,7 @@ describe("a create of one that is not built", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("finds it, as a copy of what runs in it, once the build is ready", async () => {
+  test("restores the template's processes once the build is ready", async () => {
     await create();
     await ended(ready());
     const reply = await create();
@@ -119,7 +119,7 @@ describe("a create of one that is not built", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("hears once why the build failed, and then another begins", async () => {
+  test("gets the reason of a failed build once, and then starts another", async () => {
     await create();
     await ended({ isReady: false, step: "base", message: "no mirror can be reached" });
     next();
@@ -133,7 +133,7 @@ describe("a create of one that is not built", () => {
     expect((await create()).status).toBe(201);
   });
 
-  test("finds it as if it had never been, once its root filesystem was removed and the server started again", async () => {
+  test("starts the build again after its root filesystem was removed and the server restarted", async () => {
     await create();
     await ended(ready());
     removed.add("pocket-v1");
@@ -146,7 +146,7 @@ describe("a create of one that is not built", () => {
     expect((await create()).status).toBe(201);
   });
 
-  test("leaves one of it ready from then on, unless none of what is built in is to be", async () => {
+  test("keeps one sandbox of it ready from then on, unless the setting is zero", async () => {
     const kept = () => f.host.kept.find(({ kind }) => kind.templateId === DEFINITION.id);
     await create();
     await ended(ready());
@@ -157,18 +157,18 @@ describe("a create of one that is not built", () => {
     await f.until(() => kept()?.count === 3);
   });
 
-  test("of a team that is blocked starts nothing", async () => {
+  test("of a blocked team starts nothing", async () => {
     await f.store.people.setLimits(f.firstRun.teamId, { blocked: true });
     expect((await create()).status).toBe(404);
     expect(await f.store.builds.unfinished("building", DEFINITION.id)).toEqual([]);
   });
 
-  test("of a tag that is none of its versions is refused, and nothing is built", async () => {
+  test("of an unknown tag is rejected, and nothing is built", async () => {
     expect((await create("pocket:v0")).status).toBe(404);
     expect(requests).toEqual([]);
   });
 
-  test("begins anew after a restart in the middle", async () => {
+  test("starts the build again after a restart during the build", async () => {
     await create();
     await begun(1);
     await f.restart();
@@ -178,10 +178,10 @@ describe("a create of one that is not built", () => {
   });
 });
 
-describe("built ahead", () => {
+describe("a build ahead of demand", () => {
   const build = (report: (line: string) => void = () => undefined) => f.control.buildTemplate("pocket", report);
 
-  test("it is ready when that resolves, and what the build said was heard", async () => {
+  test("resolves when the template is ready, and passes the build's log on", async () => {
     const heard: string[] = [];
     const built = build((line) => heard.push(line));
     const { id = "" } = await begun(1);
@@ -194,7 +194,7 @@ describe("built ahead", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("it returns the reason of its failure, and the next request starts another", async () => {
+  test("returns the reason of its failure, and the next request starts another", async () => {
     const built = build();
     built.catch(() => undefined);
     await ended({ isReady: false, step: "base", message: "no mirror can be reached" });
@@ -203,11 +203,11 @@ describe("built ahead", () => {
     expect((await create()).body.error_code).toBe("template_building");
   });
 
-  test("there is none of another name", async () => {
+  test("of an unknown name is rejected", async () => {
     await expect(f.control.buildTemplate("rocket", () => undefined)).rejects.toMatchObject({ status: 404 });
   });
 
-  test("the version before serves until the new one is asked for and ready; and a way back takes the old one", async () => {
+  test("keeps the previous version in use until the new one is ready, and reuses it after a downgrade", async () => {
     await create();
     await ended(ready());
     version = "v2";
@@ -228,7 +228,7 @@ describe("built ahead", () => {
   });
 });
 
-test("a build of the version before is over a day after another is the default and no sandbox has it", async () => {
+test("a build of the previous version is retired a day after it is unused", async () => {
   const round = () => f.idleClock.advance(HOUSEKEEPING_EVERY_MS, () => f.control.settled());
   await create();
   await ended(ready());
@@ -337,7 +337,7 @@ describe("in the lists of every team", () => {
   });
 });
 
-test("no team deletes, tags, publishes or builds it", async () => {
+test("no team can delete, tag, publish or build a built-in template", async () => {
   const refused = await Promise.all([
     f.call("DELETE", "/templates/pocket"),
     f.call("PATCH", "/v2/templates/pocket", { public: false }),
@@ -346,7 +346,7 @@ test("no team deletes, tags, publishes or builds it", async () => {
   expect(refused.map(({ status }) => status)).toEqual([403, 403, 403]);
 });
 
-test("a name that a team has published before is that team's", async () => {
+test("a name that a team published earlier stays that team's", async () => {
   await using other = await ControlFixture.open();
   const reply = await other.call("POST", "/v3/templates", { name: "pocket" });
   const { templateID } = reply.body as unknown as { templateID: string };

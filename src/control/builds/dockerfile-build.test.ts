@@ -44,7 +44,7 @@ test("a Dockerfile is built at once, and a later start changes nothing", async (
   expect(held.requests).toHaveLength(1);
 });
 
-test("is built anew for a template, which takes another name with it", async () => {
+test("a Dockerfile is built again for a template, which may get another name", async () => {
   const first = await post("/templates", { dockerfile: "FROM debian", alias: "old" });
   const again = await post(`/templates/${first.body.templateID}`, { dockerfile: "FROM alpine", alias: "new" });
   expect([again.status, again.body]).toMatchObject([202, { templateID: first.body.templateID, aliases: ["new"] }]);
@@ -53,7 +53,7 @@ test("is built anew for a template, which takes another name with it", async () 
   expect(taken.status).toBe(403);
 });
 
-test("can be without a name, and its start command another one", async () => {
+test("a Dockerfile may have no name, and the request may replace its start command", async () => {
   const held = calls.hold();
   const reply = await post("/templates", { dockerfile: "FROM x\nCMD b", startCmd: "c", readyCmd: "d" });
   await held.begun(reply.body as never);
@@ -71,12 +71,12 @@ test.each([
   expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(message)]);
 });
 
-test("of a template that is not the user's is 404, and a key is not taken", async () => {
+test("a build for a template of another user is 404, and an API key is rejected", async () => {
   expect((await post(`/templates/${baseTemplate.id}`, { dockerfile: "FROM x" })).status).toBe(404);
   expect((await f.call("POST", "/templates", { dockerfile: "FROM x" })).status).toBe(401);
 });
 
-test("a build without one cannot be started by the older route", async () => {
+test("a build without a Dockerfile cannot be started by the older route", async () => {
   const { templateID, buildID } = await calls.request("web");
   const reply = await f.call("POST", `/templates/${templateID}/builds/${buildID}`, undefined, bearer);
   expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("has no Dockerfile")]);

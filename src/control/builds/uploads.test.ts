@@ -52,7 +52,7 @@ const put = (url: string, body: Uint8Array<ArrayBuffer> | ReadableStream, header
 const blobs = async () => (await f.blobs.list("")).map(({ name }) => name);
 const own = (hash: string) => `files/${f.firstRun.teamId}/${hash}`;
 
-test("a link takes an archive without any key, and from then on the files are present", async () => {
+test("a link accepts an archive without a key, and the files are present from then on", async () => {
   const { present, url } = await link();
   expect([present, url]).toEqual([false, expect.stringContaining(server.url.origin)]);
   const response = await put(url, TAR);
@@ -62,14 +62,14 @@ test("a link takes an archive without any key, and from then on the files are pr
   expect(await link()).toMatchObject({ present: true, url: expect.stringContaining("signature=") });
 });
 
-test("gzip is taken, too, and so is a stream without a length", async () => {
+test("gzip and a stream without a length are accepted", async () => {
   expect((await put((await link()).url, Bun.gzipSync(TAR))).status).toBe(204);
   const { body } = new Response(TAR);
   expect((await put((await link("cd".repeat(32))).url, body ?? new ReadableStream())).status).toBe(204);
   expect(await blobs()).toHaveLength(2);
 });
 
-test("files are a team's own", async () => {
+test("files belong to one team", async () => {
   await put((await link()).url, TAR);
   const key = await f.anotherTeam("other");
   const other = await new BuildCalls(f).request("web", {}, key);
@@ -85,7 +85,7 @@ test("the link has the prefix and scheme of a trusted proxy only", async () => {
   expect((await link(HASH, told)).url).toStartWith(`https://api.test/e2b${path}?`);
 });
 
-test("the public URL of the server is in the link, whatever the request and a proxy say", async () => {
+test("the link begins with the server's public URL, whatever the request and a proxy say", async () => {
   f.publicUrl = "https://public.test/e2b";
   await f.restart();
   fromTrustedProxy = true;
@@ -93,7 +93,7 @@ test("the public URL of the server is in the link, whatever the request and a pr
   expect((await link(HASH, { "X-Forwarded-Proto": "http" })).url).toStartWith(`https://public.test/e2b${path}?`);
 });
 
-describe("is refused, and nothing is kept:", () => {
+describe("is rejected and not stored:", () => {
   afterEach(async () => expect(await blobs()).toEqual([]));
 
   test.each([
@@ -111,7 +111,7 @@ describe("is refused, and nothing is kept:", () => {
     expect((await put(url.href, TAR)).status).toBe(403);
   });
 
-  test("a link of another server, or after its time, or of a template that is gone", async () => {
+  test("a link of another server, an expired one, or one of a deleted template", async () => {
     const { url } = await link();
     await f.advance(UPLOAD_LINK_SECONDS * 1000);
     expect((await put(url, TAR)).status).toBe(403);
@@ -129,12 +129,12 @@ describe("is refused, and nothing is kept:", () => {
     expect((await f.call("GET", `/templates/${build.templateID}/files/${hash}`)).status).toBe(400);
   });
 
-  test("what is no archive", async () => {
+  test("a body that is not an archive", async () => {
     const response = await put((await link()).url, new Uint8Array(2000).fill(65));
     expect([response.status, await response.json()]).toMatchObject([400, { code: 400 }]);
   });
 
-  test("what announces to be too large, before any of it is read", async () => {
+  test("a body with a too large Content-Length, before it is read", async () => {
     const { hostname, port, pathname, search } = new URL((await link()).url);
     const answer = await exchange(Number(port), hostname, [
       `PUT ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}\r\nContent-Length: ${MAX + 1}\r\n\r\n`,
@@ -142,7 +142,7 @@ describe("is refused, and nothing is kept:", () => {
     expect(answer).toStartWith("HTTP/1.1 413 ");
   });
 
-  test("what is too large without having said so", async () => {
+  test("a body that is too large without a Content-Length", async () => {
     const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1024)) });
     const status = await put((await link()).url, endless).then(({ status }) => status);
     expect(status).toBe(413);
@@ -157,14 +157,14 @@ describe("is refused, and nothing is kept:", () => {
       "in chunks",
       (url: URL) => `PUT ${url.pathname}${url.search} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n600\r\n`,
     ],
-  ])("what breaks off, %s", async (_, head) => {
+  ])("an interrupted body, %s", async (_, head) => {
     const url = new URL((await link()).url);
     await exchange(Number(url.port), url.hostname, [head(url), TAR.slice(0, 1536)], "hang up");
     await f.until(() => f.logLines.some((line) => line.includes('"PUT"')));
   });
 });
 
-test("so many at once are a team's, and one too many is told to come again", async () => {
+test("concurrent uploads of a team are bounded, and one above gets a Retry-After", async () => {
   const urls = await Promise.all(
     Array.from({ length: UPLOADS_AT_ONCE_PER_TEAM + 1 }, (_, at) => link(at.toString(16).padStart(64, "0"))),
   );
@@ -189,7 +189,7 @@ test("so many at once are a team's, and one too many is told to come again", asy
   expect(new Set((await Promise.all(answers)).map(({ status }) => status))).toEqual(new Set([204]));
 });
 
-test("what a team keeps is bounded in number and in bytes", async () => {
+test("stored files of a team are bounded in number and in bytes", async () => {
   const { url } = await link();
   const kept = spyOn(f.blobs, "list");
   const blob = { name: "x", bytes: 1, usedAt: 0 };
@@ -204,7 +204,7 @@ test("what a team keeps is bounded in number and in bytes", async () => {
   expect((await put(url, TAR)).status).toBe(204);
 });
 
-test("a stop of the server breaks uploads off", async () => {
+test("a stop of the server aborts uploads", async () => {
   const { hostname, port, pathname, search } = new URL((await link()).url);
   const head = `PUT ${pathname}${search} HTTP/1.1\r\nHost: a\r\nContent-Length: ${TAR.length}\r\n\r\n`;
   const receives = spyOn(f.blobs, "put");
@@ -215,7 +215,7 @@ test("a stop of the server breaks uploads off", async () => {
   expect(await blobs()).toEqual([]);
 });
 
-test("files that no build has used for long are removed, but not those that one needs", async () => {
+test("files that no build has used for long are removed, except those that a build needs", async () => {
   const calls = new BuildCalls(f);
   const used = "cd".repeat(32);
   for (const hash of [HASH, used]) await put((await link(hash)).url, TAR);
@@ -231,7 +231,7 @@ test("files that no build has used for long are removed, but not those that one 
 });
 
 // Seen to fail: the client was told that its files were present, did not send them, and its build was refused.
-test("nor those that a client was told of while others were removed", async () => {
+test("files that a client was told about during a removal are kept", async () => {
   const asked = "cd".repeat(32);
   for (const hash of [HASH, asked]) await put((await link(hash)).url, TAR);
   f.clock.jump(UPLOADS_KEPT_MS);

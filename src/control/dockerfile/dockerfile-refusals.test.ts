@@ -6,7 +6,7 @@ import { seededRandom } from "../testing/control-fixture.ts";
 import { parse, refusalOf } from "../testing/dockerfiles.ts";
 import { DOCKERFILE_INSTRUCTIONS_MAX, DOCKERFILE_MAX_BYTES } from "./instructions.ts";
 
-describe("is refused with its line:", () => {
+describe("is rejected with its line:", () => {
   test.each([
     ["", "the Dockerfile has no FROM"],
     ["# nothing\n", "the Dockerfile has no FROM"],
@@ -54,7 +54,7 @@ describe("is refused with its line:", () => {
   });
 });
 
-test("whatever is sent, it is understood or refused with 400, in a moment", () => {
+test("any text is accepted or rejected with 400, quickly", () => {
   const random = seededRandom(7);
   const pieces = [
     ..."FROM x|RUN |ENV |ARG |ADD |COPY |WORKDIR |USER |CMD |ENTRYPOINT |SHELL |LABEL |ONBUILD ".split("|"),

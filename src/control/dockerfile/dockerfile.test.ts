@@ -14,7 +14,7 @@ import {
   USER,
 } from "../testing/dockerfiles.ts";
 
-test("a Dockerfile without steps is its image, with the user and folder that sandboxes have", () => {
+test("a Dockerfile without steps is its image with the default user and folder", () => {
   expect(parse("FROM debian:12")).toEqual({ from: "debian:12", steps: [ROOT, TOP, USER, HOME], startCommand: null });
 });
 
@@ -88,33 +88,33 @@ describe("RUN", () => {
     expect(commandsOf(text)).toEqual([command]);
   });
 
-  test("a here-document is a script of the shell", () => {
+  test("a here-document is a shell script", () => {
     expect(commandsOf("RUN <<EOF", "echo a", "echo $B \\", "  c", "# no comment", "EOF", "RUN b")).toEqual([
       "echo a\necho $B \\\n  c\n# no comment\n",
       "b",
     ]);
   });
 
-  test("a here-document without tabs, and one that is empty", () => {
+  test("a here-document may strip tabs, and may be empty", () => {
     expect(commandsOf("RUN <<-EOF", "\techo a", "\tEOF")).toEqual(["echo a\n"]);
     expect(commandsOf('RUN <<"EOF"', "EOF", "RUN b")).toEqual(["", "b"]);
   });
 
-  test("here-documents that a command reads stay with it", () => {
+  test("here-documents that a command reads stay in the command", () => {
     expect(commandsOf("RUN cat <<A >x && cat <<-'B'", "1", "A", "\t2", "\tB", "RUN b")).toEqual([
       "cat <<A >x && cat <<-'B'\n1\nA\n\t2\n\tB",
       "b",
     ]);
   });
 
-  test("a here-document with an interpreter of its own is run by it", async () => {
+  test("a here-document with a shebang is run by its interpreter", async () => {
     const [command = ""] = commandsOf("RUN <<EOF", "#!/bin/cat", "it's $x", "EOF");
     const run = Bun.spawn(["/bin/sh", "-c", command], { stdout: "pipe" });
     expect(await new Response(run.stdout).text()).toBe("#!/bin/cat\nit's $x\n");
     expect(await run.exited).toBe(0);
   });
 
-  test("SHELL changes what runs it, and what CMD means", () => {
+  test("SHELL changes the shell of RUN and CMD", () => {
     const lines = ['SHELL ["/bin/bash", "-o", "pipefail", "-c"]', "RUN a | b", 'RUN ["c"]', "CMD d e"];
     expect(commandsOf(...lines)).toEqual(["/bin/bash -o pipefail -c 'a | b'", "c"]);
     expect(startOf(...lines)).toBe("/bin/bash -o pipefail -c 'd e'");
@@ -122,14 +122,14 @@ describe("RUN", () => {
 });
 
 describe("variables", () => {
-  test("of ARG are there for commands, and not in the image", async () => {
+  test("of ARG are set for commands, and not in the image", async () => {
     const lines = ['ARG A="it\'s" B', "ARG C=$A-c", 'RUN echo "$A $B $C"'];
     expect(envOf(...lines)).toEqual([]);
     const run = Bun.spawn(["/bin/sh", "-c", commandsOf(...lines)[0] ?? ""], { stdout: "pipe" });
     expect(await new Response(run.stdout).text()).toBe("it's  it's-c\n");
   });
 
-  test("of ARG before FROM are only there after it when they are named again", () => {
+  test("of ARG before FROM are set after it only if declared again", () => {
     const parsed = parse("ARG A=1\nARG B=2\nFROM x:$A\nARG A\nENV GOT=$A\n");
     expect([parsed.from, parsed.steps[2]]).toEqual(["x:1", { type: "env", variables: [["GOT", "1"]], force: false }]);
     expect(refusalOf("ARG B=2\nFROM x\nADD http://h/$B /b")).toContain("line 3: ADD uses $B");
@@ -172,7 +172,7 @@ describe("variables", () => {
     expect(envOf(text)).toEqual(variables);
   });
 
-  test("with a default or an alternative are left to the host where the base image may have set them", () => {
+  test("with a default or an alternative are resolved by the host if the base image may set them", () => {
     expect(envOf('ENV L=/x${L:+:$L} M="${M:-a b}"')).toEqual([
       ["L", "/x${L:+:${L}}"],
       ["M", "${M:-a b}"],
@@ -203,7 +203,7 @@ describe("variables", () => {
     expect(commandsOf("ENV A=1", "ENV A=2 B=$A", "ADD http://h.test/x /$A$B")[0]).toContain("\nfile=/21\n");
   });
 
-  test("of the base image are left to the host in paths and users, too", () => {
+  test("of the base image are resolved by the host in paths and users, too", () => {
     expect(stepsOf("ARG B=b", "WORKDIR $GOPATH/$B/\\$x", "USER ${APP_USER:-app}", "USER 1000:$B")).toEqual([
       { type: "workdir", path: "${GOPATH}/b/\\$x", force: false },
       { type: "user", name: "${APP_USER:-app}", sudo: false, force: false },
@@ -211,7 +211,7 @@ describe("variables", () => {
     ]);
   });
 
-  test("of the base image are refused where they are needed here, also over a detour", () => {
+  test("of the base image are rejected where the parser needs their value, also indirectly", () => {
     expect(refusalOf("FROM x\nENV A=$BASE\nADD http://h/x /$A")).toContain("line 3: ADD uses $A");
     expect(refusalOf("FROM x\nARG A=$BASE")).toContain("line 2: ARG uses $BASE");
   });
@@ -221,7 +221,7 @@ describe("variables", () => {
     expect(refusalOf(["FROM x", "ARG A0=aaaaaaaa", ...doubling].join("\n"))).toContain("more than 131072 characters");
   });
 
-  test("of the platform have values once they are named", () => {
+  test("of the platform have values once they are declared", () => {
     expect(envOf("ARG TARGETARCH", "ENV X=$TARGETARCH")).toEqual([["X", "arm64"]]);
     expect(parse("FROM --platform=$BUILDPLATFORM x").from).toBe("x");
     expect(refusalOf("FROM --platform=linux/amd64 x")).toContain('"linux/amd64" is not supported; this server has');
@@ -271,7 +271,7 @@ describe("ADD of a URL", () => {
     });
   });
 
-  test("is fetched with wget where there is no curl, and says what is missing where there is neither", async () => {
+  test("is fetched with wget if there is no curl, and fails with a clear error if there is neither", async () => {
     const line = "ADD --chown=me --chmod=755 https://h.test/q?a='b' 'file name'";
     expect((await fetched(line, { wget: 'echo wget "$@"' })).lines).toEqual([
       "mkdir -p -- .",
@@ -283,14 +283,14 @@ describe("ADD of a URL", () => {
     expect([status, lines.at(-1)]).toEqual([1, expect.stringContaining("needs curl or wget in the image")]);
   });
 
-  test("is held to its checksum, and fails the step when it cannot be had", async () => {
+  test("is verified by its checksum, and fails the step if it cannot be fetched", async () => {
     const line = `ADD --checksum=sha256:${"a".repeat(64)} http://h.test/x /x`;
     const sums = { curl: "true", sha256sum: "cat; return 1" };
     expect((await fetched(line, sums)).status).toBe(1);
     expect((await fetched("ADD http://h.test/x /x", { curl: "return 22" })).status).toBe(22);
   });
 
-  test("several go into a folder", () => {
+  test("with several URLs is one step each", () => {
     expect(commandsOf('ADD ["http://h.test/a", "http://h.test/b", "/x/"]')).toHaveLength(2);
   });
 });

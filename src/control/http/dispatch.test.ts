@@ -31,7 +31,7 @@ describe("errors are JSON with a numeric code", () => {
   test.each([
     ["POST", "/secrets"],
     ["GET", "/secrets/s"],
-  ])("%s %s is refused by its name, for it is not built yet", async (method, path) => {
+  ])("%s %s is rejected by name as not supported yet", async (method, path) => {
     const reply = await f.call(method, path);
     expect([reply.status, reply.body.message]).toEqual([501, expect.stringMatching(/^[A-Z]+ \/.* is not built yet$/)]);
   });
@@ -43,13 +43,13 @@ describe("errors are JSON with a numeric code", () => {
     ["GET", "/admin/sandboxes/i0", "GET /sandboxes/{sandboxID}"],
     ["DELETE", "/admin/teams/t/api-keys/k", "sandlot keys revoke"],
     ["PUT", "/clusters/c/rigs/r/capacity", "no clusters"],
-  ])("%s %s is refused by its name, with what there is instead", async (method, path, instead) => {
+  ])("%s %s is rejected by name, with the alternative", async (method, path, instead) => {
     const { status, body } = await f.call(method, path);
     expect([status, body.message]).toEqual([501, expect.stringContaining("is not part of this server")]);
     expect(body.message).toContain(instead);
   });
 
-  test("501, 503 and 507 are no errors of the server: its log has no stack", async () => {
+  test("501, 503 and 507 are logged without a stack", async () => {
     await f.call("POST", "/secrets");
     const logged = () => JSON.parse(f.logLines.at(-1) ?? "");
     expect(logged()).toMatchObject({ level: "info", status: 501, error: "POST /secrets is not built yet" });
@@ -68,7 +68,7 @@ describe("errors are JSON with a numeric code", () => {
     }
   });
 
-  test("405 says what is possible", async () => {
+  test("405 lists the allowed methods", async () => {
     expect((await f.call("PUT", "/sandboxes")).headers.get("allow")).toBe("POST, GET, HEAD, OPTIONS");
     expect((await f.call("POST", "/sandboxes/i0")).headers.get("allow")).toBe("GET, HEAD, DELETE, OPTIONS");
   });
@@ -93,7 +93,7 @@ describe("errors are JSON with a numeric code", () => {
     expect(reply.body.message).toStartWith("validation error: the body must be an object, got ");
   });
 
-  test("a missing body is refused where one is needed", async () => {
+  test("a missing body is rejected where one is required", async () => {
     expect((await f.call("POST", "/sandboxes")).body.message).toContain("no body");
     expect((await f.call("POST", "/sandboxes", "")).status).toBe(400);
   });
@@ -146,7 +146,7 @@ describe("bodies", () => {
     "multipart/form-data; boundary=x",
     "Text/HTML",
     "image/png",
-  ])("of type %p are refused with 415, and told what to send", async (type) => {
+  ])("of type %p are rejected with 415, which names the expected type", async (type) => {
     const body = { templateID: "base" };
     const reply = await f.call("POST", "/sandboxes", body, { "Content-Type": type });
     const shown = type.split(";")[0]?.toLowerCase() ?? "";
@@ -161,7 +161,7 @@ describe("bodies", () => {
     expect((await f.control.handle(request)).status).toBe(415);
   });
 
-  test("of a type without end are refused with the beginning of it", async () => {
+  test("of an endless type are rejected, and the error quotes its beginning", async () => {
     const headers = { "Content-Type": `multipart/${"x".repeat(5_000)}` };
     const reply = await f.call("POST", "/sandboxes", { templateID: "base" }, headers);
     expect(reply.status).toBe(415);
@@ -182,7 +182,7 @@ describe("bodies", () => {
     expect((await f.call("POST", "/sandboxes", body, { "Content-Type": type })).status).toBe(201);
   });
 
-  test("without a type are read as JSON, and none is of no type", async () => {
+  test("without a type are read as JSON, and a missing body needs no type", async () => {
     expect((await f.control.handle(streamed([new TextEncoder().encode('{"templateID":"base"}')]))).status).toBe(201);
     const id = await f.create();
     const form = { "Content-Type": "application/x-www-form-urlencoded" };
@@ -190,7 +190,7 @@ describe("bodies", () => {
   });
 });
 
-describe("what a route gets and gives", () => {
+describe("input and output of a route", () => {
   const asked: string[] = [];
   const facts = {
     auth: "none",
@@ -233,14 +233,14 @@ describe("what a route gets and gives", () => {
     expect(await (await ask("/things/list?x=/things/y")).json()).toBe("list");
   });
 
-  test("a success without a body says that its length is 0", async () => {
+  test("a success without a body has Content-Length 0", async () => {
     const response = await ask("/things/x");
     expect([response.status, response.headers.get("content-length"), await response.text()]).toEqual([202, "0", ""]);
   });
 });
 
 describe("over a socket", () => {
-  test("every status arrives with a body that its length announces", async () => {
+  test("every status arrives with a body of its Content-Length", async () => {
     using server = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: (request) => f.control.handle(request) });
     const health = await fetch(new URL("/health", server.url));
     expect([health.status, await health.json()]).toEqual([200, { status: "ok" }]);
@@ -251,11 +251,11 @@ describe("over a socket", () => {
   });
 });
 
-describe("a client that hangs up in the middle of its body", () => {
+describe("a client that disconnects while it sends its body", () => {
   test.each([
     ["with a length", "Content-Length: 100\r\n\r\n12345"],
     ["in chunks", "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n"],
-  ])("%s is no error of the server, and the log says what happened", async (_, rest) => {
+  ])("%s is not a server error, and the log has the reason", async (_, rest) => {
     let handled: Promise<Response> | undefined;
     const arrived = Promise.withResolvers<void>();
     using server = Bun.serve({
@@ -292,7 +292,7 @@ describe("CORS", () => {
     }
   });
 
-  test("pages may read what they need, of errors, too", async () => {
+  test("pages may read the exposed headers, also of errors", async () => {
     for (const path of ["/v2/sandboxes", "/nothing"]) {
       const { headers } = await f.call("GET", path);
       expect(headers.get("access-control-allow-origin")).toBe("*");
@@ -326,7 +326,7 @@ describe("the log", () => {
     for (const secret of [token, f.apiKey, "hunter2", "v1_abc", "e2b_wrong"]) expect(everything).not.toContain(secret);
   });
 
-  test("cuts a path that goes on and on", async () => {
+  test("truncates a long path", async () => {
     await f.call("GET", `/${"x".repeat(10_000)}`);
     expect(f.logLines.at(-1)?.length).toBeLessThan(600);
   });

@@ -57,12 +57,12 @@ test.each([
   ["/sandboxes/{sandboxID}/fork", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/pause", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/snapshots", [400, 401, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
-])("POST %s lists every status with which it may be refused", async (path, statuses) => {
+])("POST %s lists every error status", async (path, statuses) => {
   const document = await (await f.control.handle(new Request("http://localhost/openapi.json"))).json();
   const listed = Object.keys(document.paths[path].post.responses).map(Number);
   expect(listed.filter((status) => status >= 400)).toEqual(statuses);
 });
 
-test("every route has one line that says what it does", () => {
+test("every route has a summary of one line", () => {
   for (const route of routes) expect(route.summary).toMatch(/^[A-Z][^\n]{5,100}[^.]$/);
 });

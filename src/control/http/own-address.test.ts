@@ -26,6 +26,6 @@ test.each([
   },
 );
 
-test("a client that came by TLS is sent back that way", () => {
+test("a client that used TLS gets links with https", () => {
   expect(baseOf(new Request("http://a.test/x"), { isSecure: true })).toBe("https://a.test");
 });

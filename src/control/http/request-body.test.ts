@@ -54,7 +54,7 @@ function slowBody(path: string, apiKey = f.apiKey, announced?: number) {
 const padded = (text: string, bytes: number) => text + " ".repeat(bytes - text.length);
 
 describe("a body", () => {
-  test("has at most 1 MiB where no more is needed, announced or not", async () => {
+  test("has at most 1 MiB by default, with or without a Content-Length", async () => {
     const path = `/sandboxes/${await f.create()}/timeout`;
     expect((await f.call("POST", path, padded('{"timeout":9}', REQUEST_BODY_MAX_BYTES))).status).toBe(204);
     const announced = await f.call("POST", path, padded('{"timeout":9}', REQUEST_BODY_MAX_BYTES + 1));
@@ -76,7 +76,7 @@ describe("a body", () => {
     expect((await create(REQUEST_LARGE_BODY_MAX_BYTES + 1)).status).toBe(413);
   });
 
-  test("has at most so many values, and is refused before it has come", async () => {
+  test("has a bounded number of values, and is rejected before it is complete", async () => {
     const create = (entries: number) => f.call("POST", "/sandboxes", { network: { allowOut: Array(entries).fill(7) } });
     expect((await create(REQUEST_VALUES_MAX - 3)).body.message).toMatch(/^validation error: .*; and \d+ more$/);
     const { status, body } = await create(REQUEST_VALUES_MAX);
@@ -86,7 +86,7 @@ describe("a body", () => {
     expect((await slow.answered).status).toBe(400);
   });
 
-  test("has at most so many levels, and is refused before it has come", async () => {
+  test("has a bounded depth, and is rejected before it is complete", async () => {
     const nested = (levels: number) => `{"templateID":"base","mcp":${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}`;
     expect((await f.call("POST", "/sandboxes", nested(JSON_DEPTH_MAX - 1))).status).toBe(201);
     expect((await f.call("POST", "/sandboxes", nested(JSON_DEPTH_MAX))).status).toBe(400);
@@ -96,7 +96,7 @@ describe("a body", () => {
     expect([status, message]).toEqual([400, `the body is nested deeper than ${JSON_DEPTH_MAX} levels`]);
   });
 
-  test("that does not arrive in time is given up", async () => {
+  test("that does not arrive in time is rejected", async () => {
     const slow = slowBody("/sandboxes");
     await slow.send('{"templateID":');
     await f.advance(REQUEST_BODY_MS - 1);
@@ -106,7 +106,7 @@ describe("a body", () => {
     expect([status, message]).toEqual([408, "the body did not arrive within 60 s, only 14 bytes of it"]);
   });
 
-  test("is not read before its key is known", async () => {
+  test("is not read before the key is checked", async () => {
     const slow = slowBody("/sandboxes", "e2b_0000000000000000000000000000000000000000");
     let taken = 0;
     void (async () => {
@@ -120,7 +120,7 @@ describe("a body", () => {
   });
 });
 
-describe("bodies under way", () => {
+describe("concurrent bodies", () => {
   const held = REQUEST_LARGE_BODY_MAX_BYTES;
   /** A body that has arrived except for its end. */
   const hold = async (apiKey?: string) => {
@@ -131,7 +131,7 @@ describe("bodies under way", () => {
     return body;
   };
 
-  test("of one team are held up to its bound, and there is room again when one is answered", async () => {
+  test("of one team are held up to its bound, and a response frees space", async () => {
     const fitting = BODIES_PER_TEAM_MAX_BYTES / held;
     const bodies = [];
     for (let nth = 0; nth < fitting; nth++) bodies.push(await hold());
@@ -168,7 +168,7 @@ describe("bodies under way", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: "base" })).status).toBe(201);
   });
 
-  test("a team that sends more than its bytes each second is told when to come again", async () => {
+  test("a team that sends more than its bytes each second gets a Retry-After", async () => {
     const send = () => f.call("POST", "/sandboxes", padded("{}", held));
     for (let sent = 0; sent < BODY_BYTES_PER_TEAM_BURST; sent += held) expect((await send()).status).toBe(400);
     const refused = await send();
@@ -181,7 +181,7 @@ describe("bodies under way", () => {
   });
 });
 
-describe("counted as they come", () => {
+describe("values of a body", () => {
   function depthOf(value: unknown): number {
     if (typeof value !== "object" || value === null) return 0;
     return 1 + Math.max(0, ...Object.values(value).map(depthOf));
@@ -225,7 +225,7 @@ describe("counted as they come", () => {
     },
   });
 
-  test("an empty list or object has no values, and each entry of another is one", () => {
+  test("an empty list or object has no values, and each entry counts as one", () => {
     const many = (text: string, count: number) => `[${Array(count).fill(text).join(",")}]`;
     expect(isRefused(many("[]", REQUEST_VALUES_MAX - 1))).toBe(false);
     expect(isRefused(many("{ }", REQUEST_VALUES_MAX))).toBe(true);

@@ -44,7 +44,7 @@ describe("create", () => {
 });
 
 describe("at its end", () => {
-  test("the sandbox is paused, not before, and stays so", async () => {
+  test("the sandbox is paused, not before, and stays paused", async () => {
     const id = await f.create({ timeout: 30, autoPause: true });
     await f.advance(29_999);
     expect((await read(id)).state).toBe("running");
@@ -77,7 +77,7 @@ describe("at its end", () => {
     expect(f.host.running).toEqual([]);
   });
 
-  test("a connect in the moment before its row says so waits and resumes it", async () => {
+  test("a connect between the end and the change of the row waits and resumes the sandbox", async () => {
     const id = await f.create({ timeout: 0, autoPause: true });
     const connecting = f.call("POST", `/v2/sandboxes/${id}/connect`);
     await f.advance(0);
@@ -85,7 +85,7 @@ describe("at its end", () => {
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
   });
 
-  timed("a thousand due together read as paused at once, and are written down a few at a time", async () => {
+  timed("a thousand due sandboxes read as paused at once, and are checkpointed a few at a time", async () => {
     for (let nth = 0; nth < 1_000; nth++) await f.create({ timeout: 10, autoPause: true });
     const held = Promise.withResolvers<void>();
     let [together, most] = [0, 0];
@@ -139,10 +139,10 @@ describe("at its end", () => {
   });
 });
 
-describe("a pause that cannot be done", () => {
+describe("a pause that fails", () => {
   const cannot = new Fault(422, "process 7 holds an io_uring");
 
-  test("is put off by five minutes three times, then memory is given up; each time somebody is told", async () => {
+  test("is postponed by five minutes three times, then done without memory; each is logged", async () => {
     const asked: boolean[] = [];
     f.host.beforePause = async (_id, _name, { memory }) => {
       asked.push(memory);
@@ -166,7 +166,7 @@ describe("a pause that cannot be done", () => {
     expect(f.host.checkpoints).toHaveLength(1);
   });
 
-  test("and whose files cannot be written down either goes on being tried, and is never lost", async () => {
+  test("without memory as well is retried, and the sandbox is never lost", async () => {
     f.host.beforePause = async () => {
       throw new Fault(507, "the disk is full");
     };
@@ -178,7 +178,7 @@ describe("a pause that cannot be done", () => {
     expect((await read(id)).state).toBe("paused");
   });
 
-  test("counts anew in the next run", async () => {
+  test("starts a new count in the next run", async () => {
     let failures = 2;
     f.host.beforePause = async () => {
       if (failures-- > 0) throw cannot;
@@ -189,7 +189,7 @@ describe("a pause that cannot be done", () => {
     expect((await f.store.sandboxes.byId(id))?.pauseFailures).toBe(0);
   });
 
-  test("counts anew when somebody says when its end is", async () => {
+  test("starts a new count when a client sets the timeout", async () => {
     f.host.beforePause = async () => {
       throw cannot;
     };
@@ -205,7 +205,7 @@ describe("a pause that cannot be done", () => {
     }
   });
 
-  test("never has its name again", async () => {
+  test("never reuses its checkpoint name", async () => {
     const names: string[] = [];
     f.host.beforePause = async (_id, name) => {
       names.push(name);
@@ -219,7 +219,7 @@ describe("a pause that cannot be done", () => {
     expect(new Set(names).size).toBe(3);
   });
 
-  test("of a sandbox that has died is its end", async () => {
+  test("because the sandbox died ends it", async () => {
     const id = await f.create({ timeout: 60, autoPause: true });
     f.host.beforePause = async () => f.host.lose(id);
     await f.advance(60_000);
@@ -229,7 +229,7 @@ describe("a pause that cannot be done", () => {
   });
 });
 
-test("a kill of one whose turn has not come ends it without a pause", async () => {
+test("a kill of a sandbox in the pause queue ends it without a pause", async () => {
   const held = Promise.withResolvers<void>();
   const asked: string[] = [];
   f.host.beforePause = async (id) => {

@@ -37,7 +37,7 @@ test.each([
   expect((await act()).status).toBe(otherwise);
 });
 
-test("traffic does not wake its sandboxes", async () => {
+test("traffic does not wake sandboxes of a blocked team", async () => {
   const wake = () =>
     f.control.directory.wake(asleep, { port: 3000, accessToken: null, trafficToken: null, mayWake: true });
   expect(await wake()).toEqual({ refused: "forbidden" });
@@ -45,7 +45,7 @@ test("traffic does not wake its sandboxes", async () => {
   expect(await wake()).toHaveProperty("woken");
 });
 
-test("reading, connecting to what runs, setting its end, pausing and killing still work", async () => {
+test("reading, connecting to running sandboxes, setting timeouts, pausing and killing still work", async () => {
   const call = async (method: string, path: string, body?: unknown) => (await f.call(method, path, body)).status;
   expect(await call("GET", "/v2/sandboxes")).toBe(200);
   expect(await call("GET", `/sandboxes/${asleep}`)).toBe(200);

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => f[Symbol.asyncDispose]());
 
-test("forward past an end: over for every reader at once, and gone within a minute", async () => {
+test("forward past an end: ended for every reader at once, and removed within a minute", async () => {
   const id = await f.create({ timeout: 1_800 });
   const other = await f.create({ timeout: 7_200 });
   f.clock.jump(HOUR_MS);
@@ -26,7 +26,7 @@ test("forward past an end: over for every reader at once, and gone within a minu
   expect((await f.call("GET", `/sandboxes/${other}`)).status).toBe(200);
 });
 
-test("forward past the end of one with autoPause: paused, not killed, and it can be resumed", async () => {
+test("forward past an end with autoPause: paused, not killed, and resumable", async () => {
   const id = await f.create({ timeout: 1_800, autoPause: true });
   f.clock.jump(HOUR_MS);
   await f.advance(EXPIRY_SLEEP_MAX_MS);
@@ -36,7 +36,7 @@ test("forward past the end of one with autoPause: paused, not killed, and it can
   expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
 });
 
-test("back: nothing ends before its time, and then it does", async () => {
+test("back: sandboxes end at their time, not before", async () => {
   const id = await f.create({ timeout: 30 });
   f.clock.jump(-HOUR_MS);
   await f.advance(HOUR_MS + 29_999);
@@ -46,7 +46,7 @@ test("back: nothing ends before its time, and then it does", async () => {
   expect(f.host.destroyed).toEqual([id]);
 });
 
-test("back and forth again: as if nothing had been", async () => {
+test("back and forth again: no effect", async () => {
   const id = await f.create({ timeout: 30 });
   f.clock.jump(-HOUR_MS);
   await f.advance(10_000);
@@ -57,7 +57,7 @@ test("back and forth again: as if nothing had been", async () => {
   expect(f.host.destroyed).toEqual([id]);
 });
 
-test("back while somebody waits for a pause: the wait is no longer than it ever is", async () => {
+test("back while a caller waits for a pause: the wait is not longer", async () => {
   const id = await f.create({ timeout: 7_200 });
   const { begun, finish } = f.hold("beforePause");
   const pausing = f.call("POST", `/sandboxes/${id}/pause`, {});
@@ -71,7 +71,7 @@ test("back while somebody waits for a pause: the wait is no longer than it ever 
   expect((await pausing).status).toBe(204);
 });
 
-test("a restart after the clock was set back by a day keeps what runs", async () => {
+test("a restart after the clock was set back by a day keeps running sandboxes", async () => {
   const id = await f.create({ timeout: 600 });
   f.clock.jump(-24 * HOUR_MS);
   await f.restart();

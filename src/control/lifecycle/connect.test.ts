@@ -17,7 +17,7 @@ const connect = (timeout: number, headers: Record<string, string> = {}) =>
   f.call("POST", `/sandboxes/${id}/connect`, { timeout }, headers);
 
 describe("by an official client", () => {
-  test("never shortens its life", async () => {
+  test("never shortens the timeout", async () => {
     for (const timeout of [300, 0]) {
       expect((await connect(timeout, OFFICIAL)).status).toBe(200);
       expect(await f.endOf(id)).toBe(DAY);
@@ -25,12 +25,12 @@ describe("by an official client", () => {
     expect(f.eventsOf(id)).toEqual(["created"]);
   });
 
-  test("prolongs it", async () => {
+  test("extends the timeout", async () => {
     expect((await connect(2 * DAY, OFFICIAL)).status).toBe(200);
     expect(await f.endOf(id)).toBe(2 * DAY);
   });
 
-  test("gives it no more than the team may have", async () => {
+  test("extends the timeout at most to the team's limit", async () => {
     await f.store.people.setLimits(f.firstRun.teamId, { runSeconds: DAY + 10 });
     expect((await connect(2 * DAY, OFFICIAL)).status).toBe(400);
     await f.advance(20_000);
@@ -39,7 +39,7 @@ describe("by an official client", () => {
   });
 });
 
-describe("by anybody else", () => {
+describe("by any other client", () => {
   test.each([
     {},
     { publisher: "e2b" },

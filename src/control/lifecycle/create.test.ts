@@ -29,7 +29,7 @@ describe("create", () => {
     expect(await f.endOf(body.sandboxID)).toBe(15);
   });
 
-  test("waits for no disk: a crash of the machine ends the sandbox, and its row is of no use then", async () => {
+  test("does not wait for the disk: a crash of the machine ends the sandbox anyway", async () => {
     const { transaction } = f.store;
     const outlasted: unknown[] = [];
     f.store.transaction = (work, outlasts) => {
@@ -54,7 +54,7 @@ describe("create", () => {
     expect(await f.endOf(body.sandboxID)).toBe(300);
   });
 
-  test("what was asked for reaches the host, and GET shows it", async () => {
+  test("the options reach the host, and GET shows them", async () => {
     const id = await f.create({
       timeout: 42,
       secure: true,
@@ -112,7 +112,7 @@ describe("create", () => {
     expect(f.host.requestOf(id)?.egress).toBe(egress);
   });
 
-  test("the internet is denied beside what network says, which is shown as it was sent", async () => {
+  test("allow_internet_access false adds to network, which is shown as it was sent", async () => {
     const network = { allowOut: ["1.1.1.1"], denyOut: ["9.9.9.9"] };
     const id = await f.create({ allow_internet_access: false, network });
     const { body } = await f.call("GET", `/sandboxes/${id}`);
@@ -134,7 +134,7 @@ describe("create", () => {
     expect(f.find(id)).toBeUndefined();
   });
 
-  test("the clock of its end starts when it is up", async () => {
+  test("the timeout starts when the sandbox is up", async () => {
     f.host.beforeCreate = async () => f.clock.advance(5_000, async () => undefined);
     expect(await f.endOf(await f.create({ timeout: 10 }))).toBe(15);
   });
@@ -160,7 +160,7 @@ describe("create", () => {
     }
   });
 
-  test("a private template is its team's alone, and shadows a global name", async () => {
+  test("a private template is visible to its team only, and shadows a global name", async () => {
     const theirs = await f.anotherTeam("strangers");
     const team = await f.store.people.teamBySlug("strangers");
     const base = await f.store.templates.byAlias("", "base");
@@ -186,7 +186,7 @@ describe("create", () => {
     ["default/base", 404],
     ["a/b/c", 400],
     ["", 400],
-  ])("template %p is answered %p", async (templateID, status) => {
+  ])("template %p gets %p", async (templateID, status) => {
     expect((await f.call("POST", "/sandboxes", { templateID })).status).toBe(status);
     expect(f.host.running).toEqual([]);
   });
@@ -225,7 +225,7 @@ describe("create", () => {
     expect([reply.status, reply.body.message]).toEqual([400, "validation error: timeout must be at least 1, got 0"]);
   });
 
-  test("a machine without room answers 503, and a missing image does, too", async () => {
+  test("a full machine and a missing image are 503", async () => {
     await f[Symbol.asyncDispose]();
     f = await ControlFixture.open(new FakeHost({ capacity: 1 }));
     await f.create();
@@ -262,7 +262,7 @@ describe("create", () => {
   });
 });
 
-describe("what is too large", () => {
+describe("a field that is too large", () => {
   const entries = (count: number, value: string) =>
     Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, value]));
 
@@ -292,7 +292,7 @@ describe("what is too large", () => {
 describe("__proto__", () => {
   const create = (fields: string) => f.call("POST", "/sandboxes", `{"templateID":"base","timeout":60,${fields}}`);
 
-  test("is a key of metadata like any other: kept, shown, and found by", async () => {
+  test("is a metadata key like any other: stored, shown, and filtered by", async () => {
     const { status, body } = await create('"metadata":{"__proto__":"x","constructor":"y","toString":"z"}');
     expect(status).toBe(201);
     const other = await f.create();
@@ -326,7 +326,7 @@ describe("__proto__", () => {
     ]);
   });
 
-  test("elsewhere is an unknown field, and changes nothing", async () => {
+  test("elsewhere is an unknown field without effect", async () => {
     const poison = '{"secure":true,"allowPublicTraffic":false,"enabled":true,"polluted":"yes"}';
     const fields = ["network", "autoResume", "mcp"].map((field) => `"${field}":{"__proto__":${poison}}`);
     const { status, body } = await create(`"__proto__":${poison},${fields.join(",")}`);
@@ -336,7 +336,7 @@ describe("__proto__", () => {
     expect(Reflect.get({}, "polluted")).toBeUndefined();
   });
 
-  test("must have a string as its value in both", async () => {
+  test("must have a string as its value in metadata and variables", async () => {
     for (const field of ["metadata", "envVars"]) {
       const { status, body } = await create(`"${field}":{"__proto__":{"polluted":"yes"}}`);
       const message = `validation error: ${field}.__proto__ must be a string, got an object`;

@@ -55,12 +55,12 @@ test.each(cases)("%s", (_, network, allowInternetAccess, egress) => {
   expect(egressOf({ network, allowInternetAccess }, [])).toEqual(egress);
 });
 
-test("a proxy that cannot be read leaves nothing open", () => {
+test("an unreadable proxy closes all traffic", () => {
   const network = { egressProxy: { address: "nowhere" } };
   expect(() => egressOf({ network, allowInternetAccess: null }, [])).toThrow("cannot be read");
 });
 
-test("private networks that are open are as the outside: what closes that closes them", () => {
+test("opened private networks follow the rules for the internet", () => {
   const privateRanges = ["10.1.0.0/16"];
   const of = (network: SandboxNetwork, allowInternetAccess: boolean | null = null) =>
     egressOf({ network, allowInternetAccess }, privateRanges);

@@ -16,7 +16,7 @@ const pause = (body?: unknown) => f.call("POST", `/sandboxes/${id}/pause`, body)
 const read = async () => (await f.call("GET", `/sandboxes/${id}`)).body;
 
 describe("pause", () => {
-  test("204, then nothing of it runs and it reads as paused since then", async () => {
+  test("204, then nothing of the sandbox runs and it reads as paused", async () => {
     const before = await read();
     expect((await pause()).status).toBe(204);
     expect(f.host.running).toEqual([]);
@@ -40,14 +40,14 @@ describe("pause", () => {
     expect(asked).toEqual([memory]);
   });
 
-  test("of what is paused already is 409, of what is unknown 404, of nonsense 400", async () => {
+  test("of a paused sandbox is 409, of an unknown one 404, of an invalid id 400", async () => {
     await pause();
     expect((await pause()).status).toBe(409);
     expect((await f.call("POST", "/sandboxes/i00000000000000000000/pause")).status).toBe(404);
     expect((await pause({ memory: "yes" })).status).toBe(400);
   });
 
-  test("is in lists of paused sandboxes, not of running ones", async () => {
+  test("puts the sandbox into lists of paused ones, not of running ones", async () => {
     const other = await f.create({ timeout: 60 });
     await pause();
     const ids = async (query: string) =>
@@ -59,7 +59,7 @@ describe("pause", () => {
     expect((await f.call("GET", "/sandboxes")).body.map(({ sandboxID }) => sandboxID)).toEqual([other]);
   });
 
-  test("while it goes on: paused to readers, unknown to the edge's look-up", async () => {
+  test("in progress: readers see it as paused, and the edge finds no route", async () => {
     const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;
@@ -76,7 +76,7 @@ describe("pause", () => {
     ["refreshes", {}, 404],
     ["snapshots", {}, 404],
     ["fork", {}, 409],
-  ])("while it goes on /%s waits, and afterwards it is %p", async (path, body, status) => {
+  ])("in progress: /%s waits, and afterwards it is %p", async (path, body, status) => {
     const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;
@@ -88,7 +88,7 @@ describe("pause", () => {
     expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining("is paused")]);
   });
 
-  test("after one that failed, another that waited is tried", async () => {
+  test("that waited for a failed pause is tried", async () => {
     const { begun, finish } = f.hold("beforePause", new Fault(422, "cannot be kept"));
     const first = pause();
     await begun;
@@ -99,7 +99,7 @@ describe("pause", () => {
     expect([(await first).status, (await second).status]).toEqual([422, 204]);
   });
 
-  test("of a sandbox that somebody has in hand for a minute is 503: not paused, and not paused already either", async () => {
+  test("of a sandbox that stays in transition for a minute is 503, not 409", async () => {
     const { begun, finish } = f.hold("beforeSnapshot");
     const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
@@ -112,7 +112,7 @@ describe("pause", () => {
     await making;
   });
 
-  test("that cannot be done is told with the reason, and the sandbox runs on to the end it had", async () => {
+  test("that fails returns the reason, and the sandbox runs on to its end", async () => {
     f.host.beforePause = async () => {
       throw new Fault(422, 'process 7 "ring" holds an io_uring, which cannot be kept; end it first');
     };
@@ -130,7 +130,7 @@ describe("pause", () => {
     [507, 507],
     [503, 503],
     [500, 500],
-  ])("a host's %p is a %p, and what a tool said stays in the log", async (status, shown) => {
+  ])("that the host answers with %p is a %p, and tool output stays in the log", async (status, shown) => {
     f.host.beforePause = async () => {
       throw status === 500 ? new Error("criu: /proc/1/mem") : new Fault(status, "no room for it");
     };
@@ -140,7 +140,7 @@ describe("pause", () => {
     expect((await read()).state).toBe("running");
   });
 
-  test("that fails after the end has come leaves the rest to the expiry", async () => {
+  test("that fails after the sandbox's end leaves the sandbox to the expiry", async () => {
     f.host.beforePause = async () => {
       await f.clock.advance(60_000, async () => undefined);
       throw new Fault(422, "cannot be kept");
@@ -158,14 +158,14 @@ describe("pause", () => {
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
   });
 
-  test("many at once: one does it", async () => {
+  test("many at once: the host pauses once", async () => {
     const statuses = (await Promise.all(Array.from({ length: 10 }, () => pause()))).map(({ status }) => status);
     expect(statuses.sort()).toEqual([204, ...Array(9).fill(409)]);
     expect(f.host.checkpoints).toHaveLength(1);
     expect(f.host.collisions).toEqual([]);
   });
 
-  test("leads nobody there from before the host is asked, however late the host says so", async () => {
+  test("closes the route before the host is called, however late the host reports it", async () => {
     const tell = f.host.listener;
     const late: Parameters<typeof tell>[0][] = [];
     f.host.listener = (event) => void late.push(event);
@@ -178,7 +178,7 @@ describe("pause", () => {
     expect(f.find(id)).toBeUndefined();
   });
 
-  test("ends what the edge carries when it is done, not when it fails", async () => {
+  test("ends the edge's connections when it succeeds, not when it fails", async () => {
     const first = f.find(id);
     f.host.beforePause = async () => {
       throw new Fault(422, "cannot be kept");
@@ -208,7 +208,7 @@ describe("pause", () => {
     expect((await read()).state).toBe("paused");
   });
 
-  test("another team cannot", async () => {
+  test("by another team is 404", async () => {
     const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
     for (const path of ["pause", "resume", "fork", "snapshots"]) {
       expect((await f.call("POST", `/sandboxes/${id}/${path}`, {}, stranger)).status).toBe(404);
@@ -258,7 +258,7 @@ describe("kill", () => {
     expect([f.host.running, f.host.checkpoints, f.host.collisions]).toEqual([[], [], []]);
   });
 
-  test("does not wait for ever for a pause that hangs", async () => {
+  test("does not wait forever for a hanging pause", async () => {
     const { begun, finish } = f.hold("beforePause");
     const pausing = pause();
     await begun;
@@ -273,7 +273,7 @@ describe("kill", () => {
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
   });
 
-  test("a checkpoint that cannot be removed is tried again before the row goes", async () => {
+  test("retries the removal of a checkpoint before it removes the row", async () => {
     await pause();
     let failures = 1;
     f.host.beforeRemoveCheckpoint = async () => {

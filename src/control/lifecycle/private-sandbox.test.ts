@@ -23,7 +23,7 @@ async function make(path: string, fields: Record<string, unknown>): Promise<{ id
 }
 
 describe("the traffic token", () => {
-  test("is there when traffic is not public, and only then", async () => {
+  test("exists only if traffic is not public", async () => {
     expect((await make("/v2/sandboxes", PRIVATE)).token).toMatch(TOKEN);
     expect((await make("/sandboxes", PRIVATE)).token).toMatch(TOKEN);
     for (const network of [{}, { allowPublicTraffic: true }, { allowPublicTraffic: null }]) {
@@ -31,7 +31,7 @@ describe("the traffic token", () => {
     }
   });
 
-  test("is the same in every answer that has it, over pauses and restarts of the server", async () => {
+  test("is the same in every response, through pauses and restarts of the server", async () => {
     const { id, token } = await make("/v2/sandboxes", PRIVATE);
     const told = async (path: string, body?: unknown) => (await f.call("POST", path, body)).body.trafficAccessToken;
     expect(await told(`/v2/sandboxes/${id}/connect`)).toBe(token);
@@ -45,7 +45,7 @@ describe("the traffic token", () => {
     expect(await told(`/v2/sandboxes/${id}/connect`)).toBe(token);
   });
 
-  test("of a copy is its own; who makes one of a snapshot says whether it is private", async () => {
+  test("differs in a copy; a create from a snapshot chooses whether it is private", async () => {
     const { id, token } = await make("/v2/sandboxes", PRIVATE);
     const forked = (await f.call("POST", `/sandboxes/${id}/fork`, { count: 2 })).body as unknown as ForkAnswer;
     const tokens = sandboxesIn(forked).map(({ trafficAccessToken }) => trafficAccessToken);
@@ -137,7 +137,7 @@ describe("a private sandbox that is paused is woken", () => {
     expect(f.host.running).toEqual(outcome === "woken" ? [id] : []);
   });
 
-  test("by nobody without auto-resume, and nothing is told of its token", async () => {
+  test("by no request without auto-resume, and the response does not mention its token", async () => {
     const { id } = await make("/sandboxes", PRIVATE);
     await f.call("POST", `/sandboxes/${id}/pause`);
     const request = { port: 3000, trafficToken: null, accessToken: null, mayWake: true };

@@ -74,7 +74,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       expect([f.host.running.length, most]).toEqual([13, 13]);
     });
 
-    test("that goes on for long, with pauses and failures: never one too many, and no lease is lost", async () => {
+    test("over a long time, with pauses and failures: never one too many, and no lease is lost", async () => {
       const random = seededRandom(SEED);
       const asleep = await paused(6);
       await limit(5);

@@ -29,7 +29,7 @@ describe("a team with a limit", () => {
     },
   );
 
-  test("does not hold another team back", async () => {
+  test("does not limit another team", async () => {
     await limit(1);
     const theirs = await f.anotherTeam("others");
     for (let nth = 0; nth < 3; nth++) {
@@ -39,7 +39,7 @@ describe("a team with a limit", () => {
     expect(await free()).toBe(1);
   });
 
-  test("may be lowered below what runs, and lifted again, from the next call on", async () => {
+  test("may get a lower limit than it uses, and a higher one again, from the next call on", async () => {
     const [id = ""] = await running(3);
     await limit(2);
     expect((await create()).status).toBe(429);
@@ -50,7 +50,7 @@ describe("a team with a limit", () => {
     expect((await create()).status).toBe(201);
   });
 
-  test("gives a lease for every one that is killed or paused, or whose timeout ended", async () => {
+  test("gets a lease back for every killed, paused or expired sandbox", async () => {
     await limit(3);
     const [killed = "", stopped = ""] = await running(2);
     await f.create({ timeout: 10 });
@@ -63,7 +63,7 @@ describe("a team with a limit", () => {
     expect(await free()).toBe(1);
   });
 
-  test("does not count what is being ended, however often that fails", async () => {
+  test("does not count sandboxes that are being ended, however often that fails", async () => {
     f.host.beforeDestroy = async () => {
       throw new Error("busy");
     };
@@ -74,7 +74,7 @@ describe("a team with a limit", () => {
     expect(await free()).toBe(1);
   });
 
-  test("counts what was ended and runs on, until it does not", async () => {
+  test("counts a killed sandbox whose processes still run", async () => {
     let runsOn = true;
     f.host.beforeDestroy = async () => {
       if (runsOn) throw new Fault(503, "something in it still runs");
@@ -89,7 +89,7 @@ describe("a team with a limit", () => {
     expect(await free()).toBe(1);
   });
 
-  test("counts what is being paused until it is, and then not", async () => {
+  test("counts a sandbox until it is paused", async () => {
     await limit(1);
     const [id = ""] = await running(1);
     const { begun, finish } = f.hold("beforePause");
@@ -101,7 +101,7 @@ describe("a team with a limit", () => {
     expect(await free()).toBe(1);
   });
 
-  test("counts what is paused at the end of its timeout until it is", async () => {
+  test("counts a sandbox until its automatic pause is complete", async () => {
     await limit(1);
     await f.create({ timeout: 10, autoPause: true });
     const { begun, finish } = f.hold("beforePause");
@@ -113,7 +113,7 @@ describe("a team with a limit", () => {
     expect(await free()).toBe(1);
   });
 
-  test("counts what a snapshot is made of, once", async () => {
+  test("counts a sandbox during a snapshot once", async () => {
     await limit(2);
     const [id = ""] = await running(1);
     const { begun, finish } = f.hold("beforeSnapshot");
@@ -188,7 +188,7 @@ describe("a team with a limit", () => {
       expect((await act()).status).toBe(201);
     });
 
-    test("traffic does not wake it, and does once there is one", async () => {
+    test("traffic does not wake a sandbox until a lease is free", async () => {
       expect(await wake(asleep)).toEqual({ refused: "limit-reached" });
       expect((await f.call("GET", `/sandboxes/${asleep}`)).body.state).toBe("paused");
       await pause(awake);
@@ -200,12 +200,12 @@ describe("a team with a limit", () => {
       expect([reply.status, woken]).toEqual([429, { refused: "limit-reached" }]);
     });
 
-    test("connect to a running sandbox needs none", async () => {
+    test("connect to a running sandbox needs no lease", async () => {
       expect((await connect(awake)).status).toBe(200);
       expect((await f.call("POST", `/sandboxes/${awake}/connect`, { timeout: 5 })).status).toBe(200);
     });
 
-    test("a fork refuses all copies, and the sandbox need not stand still", async () => {
+    test("a fork rejects all copies, and the sandbox is not frozen", async () => {
       await limit(3);
       await running(2);
       let captures = 0;
@@ -215,7 +215,7 @@ describe("a team with a limit", () => {
     });
   });
 
-  test("a fork makes the copies that fit and refuses the others", async () => {
+  test("a fork makes the copies that fit and rejects the others", async () => {
     await limit(5);
     const [id = "", other = ""] = await running(3);
     const { status, entries } = await fork(id, 4);
@@ -266,7 +266,7 @@ describe("a team with a limit", () => {
       expect(await free()).toBe(1);
     });
 
-    test("a resume that fails, and of one that is killed meanwhile", async () => {
+    test("a resume that fails or is interrupted by a kill", async () => {
       const [first = "", second = ""] = await paused(2);
       await limit(1);
       f.host.beforeResume = failure;
@@ -297,7 +297,7 @@ describe("a team with a limit", () => {
       expect(await free()).toBe(2);
     });
 
-    test("a look at the store that fails", async () => {
+    test("a failed read of the store", async () => {
       await limit(1);
       const { holdingQuota } = f.store.sandboxes;
       f.store.sandboxes.holdingQuota = async () => {

@@ -52,7 +52,7 @@ describe("a paused sandbox", () => {
     expect(f.eventsOf(id)).toEqual(["created", "paused", "resumed", "killed"]);
   });
 
-  test("each run has an execution id of its own", async () => {
+  test("each run has its own execution id", async () => {
     const runs = new Set([(await f.store.sandboxes.byId(id))?.executionId]);
     await connect();
     runs.add((await f.store.sandboxes.byId(id))?.executionId);
@@ -62,7 +62,7 @@ describe("a paused sandbox", () => {
     expect(runs.size).toBe(3);
   });
 
-  test("with timeout 0 every way refuses it, for it would be deleted at once, and it stays as it was", async () => {
+  test("with timeout 0 every resume is rejected, because it would end at once; it stays paused", async () => {
     expect((await resume({ timeout: 0 })).status).toBe(400);
     expect((await connect({ timeout: 0 })).status).toBe(400);
     const reply = await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 0 });
@@ -98,7 +98,7 @@ describe("a paused sandbox", () => {
     expect(f.host.contentsOf(id)).toEqual({ boot: memory ? 1 : 2, disk: 1 });
   });
 
-  test("/resume answers a new token besides the old ones, connect none", async () => {
+  test("/resume adds a new token to the old ones, connect does not", async () => {
     const first = before.envdAccessToken ?? "";
     expect((await connect()).body.envdAccessToken).toBe(first);
     await pause();
@@ -117,7 +117,7 @@ describe("a paused sandbox", () => {
     expect<unknown>((await read()).envdAccessToken).toBe(tokens.at(-1));
   });
 
-  test("autoPause of a resume holds from then on", async () => {
+  test("autoPause of a resume applies from then on", async () => {
     await resume({ timeout: 5, autoPause: true });
     expect((await read()).lifecycle.onTimeout).toBe("pause");
     await f.advance(5_000);
@@ -130,7 +130,7 @@ describe("a paused sandbox", () => {
     expect(f.host.destroyed).toEqual([id]);
   });
 
-  test("that cannot be resumed stays paused, and nothing is lost", async () => {
+  test("that cannot be resumed stays paused and loses nothing", async () => {
     for (const [thrown, status, told] of [
       [new Fault(422, "the checkpoint needs avx512; resume with memory: false"), 422, "avx512"],
       [new Fault(503, "no room"), 503, "Failed to place sandbox: no room"],
@@ -167,7 +167,7 @@ describe("a paused sandbox", () => {
     expect(await f.endOf(id)).toBe(110 + 90);
   });
 
-  test("who wants something else than the start under way waits for it, and finds the sandbox running", async () => {
+  test("a caller with other options than the current start waits, and finds the sandbox running", async () => {
     const { begun, finish } = f.hold("beforeResume");
     const first = connect({ timeout: 20 });
     await begun;
@@ -183,7 +183,7 @@ describe("a paused sandbox", () => {
     expect(await f.endOf(id)).toBe(110 + 50);
   });
 
-  test("who wants something else than a start that fails tries that", async () => {
+  test("a caller with other options than a failed start tries its own", async () => {
     let starts = 0;
     f.host.beforeResume = async ({ memory }) => {
       starts++;
@@ -200,7 +200,7 @@ describe("a paused sandbox", () => {
     expect((await Promise.all([connect(), connect()])).map(({ status }) => status)).toEqual([503, 503]);
   });
 
-  test("a checkpoint that cannot be removed afterwards is tried again", async () => {
+  test("the removal of its checkpoint is retried", async () => {
     let failures = 2;
     f.host.beforeRemoveCheckpoint = async () => {
       if (failures-- > 0) throw new Error("busy");
@@ -212,7 +212,7 @@ describe("a paused sandbox", () => {
     expect(f.host.checkpoints).toEqual([]);
   });
 
-  test("its checkpoint is removed when nobody waits for another resume any more", async () => {
+  test("its checkpoint is removed when no caller waits for another resume", async () => {
     const other = await f.create({ timeout: 600 });
     await f.call("POST", `/sandboxes/${other}/pause`);
     const held = Promise.withResolvers<void>();
@@ -255,7 +255,7 @@ describe("on a running sandbox", () => {
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
   });
 
-  test("/resume of the unknown is 404", async () => {
+  test("/resume of an unknown sandbox is 404", async () => {
     expect((await f.call("POST", "/sandboxes/i00000000000000000000/resume")).status).toBe(404);
   });
 });

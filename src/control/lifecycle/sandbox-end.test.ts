@@ -73,7 +73,7 @@ describe("the end becomes", () => {
     expect(f.host.destroyed).toEqual([id, second]);
   });
 
-  test("connect answers what create answered, and mints no token", async () => {
+  test("connect returns the same as create, without a new token", async () => {
     const { envdAccessToken } = (await f.call("GET", `/sandboxes/${id}`)).body;
     const { body } = await f.call("POST", `/v2/sandboxes/${id}/connect`, {});
     expect(body).toMatchObject({
@@ -99,7 +99,7 @@ describe("the end becomes", () => {
 });
 
 describe("kill", () => {
-  test("204, then nothing of it is left, then 404", async () => {
+  test("is 204, leaves nothing, and is 404 afterwards", async () => {
     expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(204);
     expect(f.host.running).toEqual([]);
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
@@ -107,7 +107,7 @@ describe("kill", () => {
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(404);
   });
 
-  test("of one that is paused waits for the disk, for it would be there again after a crash of the machine", async () => {
+  test("of a paused sandbox waits for the disk, or a crash of the machine would bring it back", async () => {
     const { kill } = f.store.sandboxes;
     const waited: string[] = [];
     f.store.sandboxes.kill = (run) => {
@@ -121,7 +121,7 @@ describe("kill", () => {
     expect([f.host.running, f.host.checkpoints]).toEqual([[], []]);
   });
 
-  test("while it is under way: 204 for a second kill, 404 for a reader, 409 for a change, unknown to the edge", async () => {
+  test("in progress: 204 for a second kill, 404 for a reader, 409 for a change, no route", async () => {
     const held = Promise.withResolvers<void>();
     const begun = Promise.withResolvers<void>();
     f.host.beforeDestroy = () => {
@@ -146,7 +146,7 @@ describe("kill", () => {
     expect(f.host.destroyed).toEqual([id]);
   });
 
-  test("many at once and an expiry at the same moment destroy it once", async () => {
+  test("many at once and an expiry at the same moment destroy the sandbox once", async () => {
     await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 1 });
     const kills = [];
     const expiry = f.advance(1_000);
@@ -158,7 +158,7 @@ describe("kill", () => {
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
   });
 
-  test("a destroy that fails is told, and tried again until it works", async () => {
+  test("reports a failed destroy and retries it until it works", async () => {
     let failures = 3;
     f.host.beforeDestroy = async () => {
       if (failures-- > 0) throw new Error("mount is busy");
@@ -175,7 +175,7 @@ describe("kill", () => {
     expect(f.logLines.filter((line) => line.includes("mount is busy")).length).toBeGreaterThanOrEqual(3);
   });
 
-  test("one that does not end is never said to be gone before it is", async () => {
+  test("is not reported as complete before the sandbox is gone", async () => {
     let runsOn = true;
     f.host.beforeDestroy = async () => {
       if (runsOn) throw new Fault(503, "something in it still runs");
@@ -200,7 +200,7 @@ describe("kill", () => {
   });
 });
 
-test("another team sees nothing of it, whatever it tries", async () => {
+test("another team cannot see or change the sandbox", async () => {
   const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
   const attempts = [
     await f.call("GET", `/sandboxes/${id}`, undefined, stranger),

@@ -48,7 +48,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       { running: false, paused: true },
       { running: true, paused: true },
       { running: false, paused: false },
-    ])("lists and counts show what code shows: %p", async ({ running, paused }) => {
+    ])("lists and counts in SQL match the code: %p", async ({ running, paused }) => {
       const expected = idsOf((row) => {
         const shown = shownState(row, NOW);
         return (running && shown === "running") || (paused && shown === "paused");
@@ -60,14 +60,14 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await store.sandboxes.count({ ...filter, running, paused })).toBe(expected.length);
     });
 
-    test("signed links are compared with what is shown, the running ones first", async () => {
+    test("signed links consider visible sandboxes, running ones first", async () => {
       const secured = (await store.sandboxes.secured(NOW, rows.length)).map(({ id }) => id);
       const running = idsOf((row) => shownState(row, NOW) === "running");
       expect(secured.slice(0, running.length).toSorted()).toEqual(running.toSorted());
       expect(secured.toSorted()).toEqual(idsOf((row) => shownState(row, NOW) !== undefined).toSorted());
     });
 
-    test("what runs or is between two states counts against the team's limit", async () => {
+    test("running and transitional sandboxes count against the team's limit", async () => {
       const expected = idsOf((row) => ["running", "between"].includes(statusOf(row, NOW)));
       expect((await store.sandboxes.holdingQuota("team-1", NOW)).toSorted()).toEqual(expected.toSorted());
     });

@@ -73,7 +73,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: callers waiting for the resume waited on, and the requested kill did not happen.
-    test.each([true, false])("a resume that fails, of one that somebody wants killed: %p", async (isKilled) => {
+    test.each([true, false])("a failed resume, with a kill request: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
       await f.call("POST", `/sandboxes/${id}/pause`);
@@ -92,7 +92,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: 500, and neither told nor ended.
-    test.each([true, false])("a pause of one that somebody wants killed: %p", async (isKilled) => {
+    test.each([true, false])("a pause with a kill request: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
       loseAnswer(f, "finishPause");
@@ -110,7 +110,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: 500.
-    test.each(["resumes", "kills"])("a pause of what somebody %s meanwhile", async (what) => {
+    test.each(["resumes", "kills"])("a pause of a sandbox that another call %s meanwhile", async (what) => {
       await using f = await opened();
       const id = await f.create();
       loseAnswer(f, "finishPause");
@@ -146,7 +146,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the requested kill did not happen.
-    test.each([true, false])("a snapshot of one that somebody wants killed: %p", async (isKilled) => {
+    test.each([true, false])("a snapshot with a kill request: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
       loseAnswer(f, "finishSnapshot");
@@ -162,7 +162,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect((await f.store.sandboxes.byId(id))?.state).toBe(isKilled ? undefined : "running");
     });
 
-    test("what somebody else has ended since is ended once", async () => {
+    test("a sandbox that another call ended meanwhile is ended once", async () => {
       await using f = await opened();
       const id = await f.create();
       loseAnswer(f, "finishSnapshot");
@@ -182,7 +182,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: it ran on, or its checkpoint stayed, until the next start, and another kill said that it was gone.
-    test.each([true, false])("a kill, of one that is paused: %p", async (isPaused) => {
+    test.each([true, false])("a kill of a paused sandbox: %p", async (isPaused) => {
       await using f = await opened();
       const id = await f.create();
       if (isPaused) await f.call("POST", `/sandboxes/${id}/pause`);
@@ -194,7 +194,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: its row stayed until the next start.
-    test("a loss", async () => {
+    test("a loss by the host", async () => {
       await using f = await opened();
       const id = await f.create();
       loseAnswer(f, "endRunning");
@@ -208,7 +208,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       ["beginPause", "pause", "running"],
       ["beginSnapshot", "snapshots", "running"],
       ["beginResume", "connect", "paused"],
-    ] as const)("of what is about to begin: %s", async (change, path, state) => {
+    ] as const)("a transition that is about to begin: %s", async (change, path, state) => {
       await using f = await opened();
       const id = await f.create();
       if (state === "paused") await f.call("POST", `/sandboxes/${id}/pause`);
@@ -221,7 +221,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: it was listed as running, though it was not there.
-    test("of one that is created", async () => {
+    test("a create", async () => {
       await using f = await opened();
       const { transaction } = f.store;
       f.store.transaction = async (...args) => {
@@ -235,7 +235,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: its kill was reported twice.
-    test("what is found killed before its killer hears of it is told once", async () => {
+    test("a kill that another call sees before its caller is reported once", async () => {
       await using f = await opened();
       const id = await f.create();
       const { killRunning } = f.store.sandboxes;
@@ -262,7 +262,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the checkpoint that it was resumed from stayed until the next start.
-    test.each([true, false])("a resume of what somebody ends meanwhile, wholly: %p", async (isGone) => {
+    test.each([true, false])("a resume that another call ends meanwhile, completely: %p", async (isGone) => {
       await using f = await opened();
       const id = await f.create();
       await f.call("POST", `/sandboxes/${id}/pause`);
@@ -282,7 +282,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the pause that had begun since was given up, and the sandbox lost.
-    test("a pause that fails as the end of the timeout comes", async () => {
+    test("a pause that fails at the moment of expiry", async () => {
       await using f = await opened();
       const id = await f.create({ timeout: 1, autoPause: true });
       await f.advance(900);
@@ -300,7 +300,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the sandbox that was being paused was paused once more at the same time, and lost.
-    test("ends of timeouts of which some were heard", async () => {
+    test("expiries of which some replies arrived", async () => {
       await using f = await opened();
       const [first, second] = [await f.create({ timeout: 1, autoPause: true }), await f.create({ autoPause: true })];
       const [begun, held] = [new Set<string>(), Promise.withResolvers<void>()];
@@ -324,7 +324,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the one ran on, the other was neither paused nor could it be resumed, until the next start.
-    test("ends of timeouts", async () => {
+    test("expiries", async () => {
       await using f = await opened();
       const [ended, paused] = [await f.create({ timeout: 1 }), await f.create({ timeout: 1, autoPause: true })];
       loseAnswer(f, "takeDue");

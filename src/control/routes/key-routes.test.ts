@@ -70,7 +70,7 @@ async function fillTeam(teamId: string, free: number): Promise<void> {
 }
 
 describe("an API key", () => {
-  test("is shown once, opens the team's sandboxes, is listed masked, renamed, and useless once deleted", async () => {
+  test("is shown once, gives access to the team's sandboxes, is listed masked, renamed and deleted", async () => {
     const me = await operator();
     const made = await makeKey(me);
     expect(made).toEqual({
@@ -102,7 +102,7 @@ describe("an API key", () => {
     expect((await as(me, "PATCH", `/api-keys/${made.id}`, { name: "back" })).status).toBe(404);
   });
 
-  test("is in no file of the store, no log line and no later answer", async () => {
+  test("is in no file of the store, no log line and no later response", async () => {
     const me = await operator();
     const { key } = await makeKey(me);
     const { body } = await as(me, "POST", "/access-tokens", { name: "cli" });
@@ -149,7 +149,7 @@ describe("an API key", () => {
     [7, "name"],
     [null, "name"],
     [undefined, "name"],
-  ])("is not called %j", async (name, reason) => {
+  ])("cannot be called %j", async (name, reason) => {
     const me = await operator();
     const { id } = await makeKey(me);
     for (const [method, path] of [
@@ -162,7 +162,7 @@ describe("an API key", () => {
     expect(await namesOf(me)).toEqual(["ci", "first key"]);
   });
 
-  test.each(["not-an-id", "%27%20OR%201%3D1", "0".repeat(36)])("is not known by %s", async (id) => {
+  test.each(["not-an-id", "%27%20OR%201%3D1", "0".repeat(36)])("is not found by %s", async (id) => {
     const me = await operator();
     for (const [method, path, body] of [
       ["PATCH", `/api-keys/${id}`, { name: "x" }],
@@ -173,13 +173,13 @@ describe("an API key", () => {
     }
   });
 
-  test("may have any name of 128 characters, and one that another has", async () => {
+  test("may have any name of 128 characters, also that of another key", async () => {
     const me = await operator();
     const name = `🔑 ${"ñ".repeat(125)}`;
     for (let times = 0; times < 2; times++) expect((await makeKey(me, name)).name).toBe(name);
   });
 
-  test("beyond as many as a team may have is refused, also of many at once; a deleted one makes room", async () => {
+  test("above the team's limit is rejected, also under concurrency; a deletion frees a place", async () => {
     const [me, other] = [await operator(), await stranger()];
     const { id } = await makeKey(me);
     await fillTeam(me.teamId, 2);
@@ -204,7 +204,7 @@ describe("an API key", () => {
     expect(await keysOf(me)).toHaveLength(1);
   });
 
-  test("may be deleted also when it is the last; the team's members make another, or the next start does", async () => {
+  test("may be deleted even if it is the last; a member or the next start creates another", async () => {
     const me = await operator();
     const [last] = await keysOf(me);
     expect((await as(me, "DELETE", `/api-keys/${last?.id}`)).status).toBe(204);
@@ -215,7 +215,7 @@ describe("an API key", () => {
     expect(await statusWithKey((await makeKey(me)).key)).toBe(200);
   });
 
-  test("of a blocked team is listed and deleted, but not made or renamed", async () => {
+  test("of a blocked team can be listed and deleted, but not created or renamed", async () => {
     const me = await operator();
     const { id } = await makeKey(me);
     await f.store.people.setLimits(me.teamId, { blocked: true });
@@ -234,7 +234,7 @@ describe("an access token", () => {
     return body as unknown as z.infer<typeof createdAccessToken>;
   }
 
-  test("is made with another, is as good as it, and can delete itself", async () => {
+  test("is created with another token, has the same rights, and can delete itself", async () => {
     const me = await operator();
     const made = await makeToken(me);
     expect(made).toEqual({
@@ -256,7 +256,7 @@ describe("an access token", () => {
     expect((await as(me, "DELETE", `/access-tokens/${made.id}`)).status).toBe(404);
   });
 
-  test("of another user is not deleted, also by one of the same team", async () => {
+  test("of another user cannot be deleted, even in the same team", async () => {
     const [me, other] = [await operator(), await stranger()];
     await f.store.people.join(other.userId, me.teamId, false);
     const { id, token } = await makeToken(me);
@@ -265,7 +265,7 @@ describe("an access token", () => {
     expect(await keysOf({ ...me, token })).toHaveLength(1);
   });
 
-  test("beyond as many as a user may have is refused, also of many at once", async () => {
+  test("above the user's limit is rejected, also under concurrency", async () => {
     const me = await operator();
     const mask = { maskPrefix: "00", maskSuffix: "0000", valueLength: 40 };
     await f.store.transaction(async ({ keys }) => {
@@ -283,7 +283,7 @@ describe("an access token", () => {
   });
 });
 
-test("a user's membership counts at each request", async () => {
+test("a user's membership is checked at each request", async () => {
   const [me, other] = [await operator(), await stranger()];
   const posing = { ...other, teamId: me.teamId };
   expect((await as(posing, "GET", "/api-keys")).status).toBe(403);

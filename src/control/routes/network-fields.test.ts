@@ -113,7 +113,7 @@ for (const path of ["/sandboxes", "/v2/sandboxes"]) {
       expect(f.host.running).toHaveLength(before);
     });
 
-    test.each(taken)("network %j is taken, and shown as it was sent", async (network, shown) => {
+    test.each(taken)("network %j is accepted, and shown as it was sent", async (network, shown) => {
       const { status, body } = await f.call("POST", path, { templateID: "base", network, timeout: 3600 });
       expect(status).toBe(201);
       const { maskRequestHost, egressProxy: _, rules: __, ...sent } = network;
@@ -135,13 +135,13 @@ describe("PUT /sandboxes/{sandboxID}/network", () => {
     expect(body.message).toContain(problem);
   });
 
-  test("rules are refused by name, and so is no body", async () => {
+  test("unsupported rules are rejected by name, and a missing body is rejected", async () => {
     const { status, body } = await put("i0", { rules: { "a.test": [] } });
     expect([status, body.message]).toEqual([400, "this server does not support rules yet; leave it out"]);
     expect((await put("i0", undefined)).body.message).toContain("no body");
   });
 
-  test.each(taken)("%j is taken, and shown as it was sent", async (fields, shown) => {
+  test.each(taken)("%j is accepted, and shown as it was sent", async (fields, shown) => {
     const id = await f.create({ timeout: 3600 });
     const { allowOut, denyOut, egressProxy } = fields;
     expect((await put(id, { ...fields, rules: {} })).status).toBe(204);

@@ -35,7 +35,7 @@ async function requested(templateId: string, tags: string[], memoryMB = 256): Pr
 }
 
 describe("a list of templates", () => {
-  test("has every field of a template, filled with the truth", async () => {
+  test("has every field of a template with its actual value", async () => {
     const id = await storeTemplate(f, "mine", { build: { cpuCount: 4, memoryMB: 2048, guestVersion: "0.6.1" } });
     const [built] = await f.store.builds.ofTemplate(id, undefined, 1);
     await f.advance(1000);
@@ -64,7 +64,7 @@ describe("a list of templates", () => {
     expect(await got<Template[]>("/templates", stranger)).toEqual([]);
   });
 
-  test("shows of what was never built what was asked for", async () => {
+  test("shows the requested values of a template that was never built", async () => {
     const id = await storeTemplate(f, "mine", { build: { tags: ["v1"] } });
     const [other] = await f.store.builds.ofTemplate(id, undefined, 1);
     await requested(id, ["default"]);
@@ -85,7 +85,7 @@ describe("a list of templates", () => {
     });
   });
 
-  test("is oldest first without pages, and newest first with them, without snapshots and what was deleted", async () => {
+  test("is oldest first without pages, newest first with them, without snapshots and deleted templates", async () => {
     const ids: string[] = [];
     for (const alias of ["a", "b", "c"]) {
       ids.push(await storeTemplate(f, alias));
@@ -107,7 +107,7 @@ describe("a list of templates", () => {
     expect(idsOf(await got("/templates"))).toEqual([...ids, shot?.id ?? ""]);
   });
 
-  test("is of the key's team and of no other", async () => {
+  test("has templates of the key's team only", async () => {
     const own = f.firstRun.teamId;
     for (const path of ["/templates", "/v2/templates"]) {
       expect(await statusOf("GET", `${path}?teamID=${own}`)).toBe(200);
@@ -154,7 +154,7 @@ describe("a template's record", () => {
     expect(rest.builds).toMatchObject([{ buildID: first?.id, status: "ready" }]);
   });
 
-  test("is found by id alone, and by its team alone", async () => {
+  test("is found only by id, and only by its team", async () => {
     const id = await storeTemplate(f, "mine", { public: true });
     expect(await statusOf("GET", "/templates/mine")).toBe(404);
     expect(await statusOf("GET", `/templates/${id}`, undefined, stranger)).toBe(404);
@@ -163,7 +163,7 @@ describe("a template's record", () => {
 });
 
 describe("a name", () => {
-  test("is the team's own, or forbidden when another team has made it public, or unknown", async () => {
+  test("is found for its team, 403 if another team published it, otherwise 404", async () => {
     const id = await storeTemplate(f, "mine");
     await storeTemplate(f, "shown", { team: "strangers", public: true });
     const secret = await storeTemplate(f, "secret", { team: "strangers" });
@@ -185,7 +185,7 @@ describe("a name", () => {
     }
   });
 
-  test("starts a public template of another team, as its id does; unpublished, neither does", async () => {
+  test("or id starts a public template of another team, and no longer an unpublished one", async () => {
     const id = await storeTemplate(f, "shown", { team: "strangers", public: true });
     const started = async () => {
       const answers: unknown[] = [];
@@ -208,7 +208,7 @@ describe("a name", () => {
 });
 
 describe("PATCH", () => {
-  test("publishes by alias or id, answers the names, and without a body changes nothing", async () => {
+  test("publishes by alias or id, returns the names, and without a body changes nothing", async () => {
     const id = await storeTemplate(f, "mine");
     const change = (reference: string, body?: unknown) => f.call("PATCH", `/v2/templates/${reference}`, body);
     for (const reference of ["mine", id, "default%2Fmine"]) {
@@ -220,7 +220,7 @@ describe("PATCH", () => {
     expect((await f.store.templates.byId(id))?.public).toBe(true);
   });
 
-  test("of the first generation claims the bare name for all teams, and gives it back", async () => {
+  test("of API v1 reserves the bare name for all teams, and releases it", async () => {
     await storeTemplate(f, "mine");
     await storeTemplate(f, "mine", { team: "strangers" });
     const change = (isPublic: boolean, headers?: Record<string, string>) =>
@@ -239,7 +239,7 @@ describe("PATCH", () => {
     expect((await change(true, stranger)).status).toBe(200);
   });
 
-  test("never lets a name stand for a template's id with other teams", async () => {
+  test("rejects a name that equals the id of a template", async () => {
     const known = await storeTemplate(f, "mine", { public: true });
     await storeTemplate(f, known, { team: "strangers" });
     const refused = await f.call("PATCH", `/templates/${known}`, { public: true }, stranger);
@@ -247,7 +247,7 @@ describe("PATCH", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: known })).body.templateID).toBe(known);
   });
 
-  test("never gives a team the name of a built-in template", async () => {
+  test("rejects the name of a built-in template", async () => {
     await storeTemplate(f, "desktop");
     const refused = await f.call("PATCH", "/templates/desktop", { public: true });
     expect([refused.status, refused.body.message]).toEqual([
@@ -258,7 +258,7 @@ describe("PATCH", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: "desktop" }, stranger)).status).toBe(404);
   });
 
-  test("is for the team's own: 404 by another's id, 403 for what is built in, 400 in another namespace", async () => {
+  test("is 404 for another team's id, 403 for a built-in template, 400 in another namespace", async () => {
     const theirs = await storeTemplate(f, "shown", { team: "strangers", public: true });
     for (const [reference, status] of [
       [theirs, 404],
@@ -274,7 +274,7 @@ describe("PATCH", () => {
 });
 
 describe("tags", () => {
-  test("are given to the build that a name and tag mean, listed, and taken away", async () => {
+  test("are assigned to the build of a name and tag, listed, and removed", async () => {
     const id = await storeTemplate(f, "mine");
     const first = await f.store.builds.tagged(id, "default");
     const second = await storeBuild(f, id, { tags: ["v2"] });
@@ -317,7 +317,7 @@ describe("tags", () => {
     expect(await statusOf(method, "/templates/tags", body)).toBe(status);
   });
 
-  test("of another team's template are its own business", async () => {
+  test("of another team's template cannot be changed", async () => {
     const theirs = await storeTemplate(f, "shown", { team: "strangers", public: true });
     expect(await statusOf("GET", `/templates/${theirs}/tags`)).toBe(404);
     expect(await statusOf("GET", "/templates/strangers%2Fshown/tags")).toBe(403);
@@ -326,7 +326,7 @@ describe("tags", () => {
 });
 
 describe("DELETE", () => {
-  test("takes a name with its namespace and tag, and ends the builds that are under way", async () => {
+  test("accepts a name with its namespace and tag, and cancels running builds", async () => {
     const id = await storeTemplate(f, "mine", { build: { checkpoint: "c1" } });
     const waiting = await requested(id, ["default"]);
     const building = await requested(id, ["default"]);
@@ -347,7 +347,7 @@ describe("DELETE", () => {
     await storeTemplate(f, "mine");
   });
 
-  test("waits for the team's own sandboxes; those of other teams go on without the template", async () => {
+  test("is rejected while the team has sandboxes of it; those of other teams continue without it", async () => {
     await storeTemplate(f, "shown", { public: true });
     const own = await f.create({ templateID: "shown" });
     const create = { templateID: "default/shown", timeout: 600 };

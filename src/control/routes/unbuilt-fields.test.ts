@@ -40,13 +40,13 @@ for (const path of ["/sandboxes", "/v2/sandboxes"]) {
       expect(f.host.running).toHaveLength(before);
     });
 
-    test.each(harmless)("takes %j", async (fields) => {
+    test.each(harmless)("accepts %j", async (fields) => {
       expect((await f.call("POST", path, { templateID: "base", ...fields })).status).toBe(201);
     });
   });
 }
 
-test("Idempotency-Key is refused where it would mean something, and ignored elsewhere", async () => {
+test("Idempotency-Key is rejected where it would have a meaning, and ignored elsewhere", async () => {
   const key = { "Idempotency-Key": "abc" };
   const v2 = await f.call("POST", "/v2/sandboxes", { templateID: "base" }, key);
   expect([v2.status, v2.body.message.includes("Idempotency-Key")]).toEqual([400, true]);

@@ -17,7 +17,7 @@ afterEach(() => f[Symbol.asyncDispose]());
 const rebuild = () =>
   f.restart([{ ...baseTemplate, image: "base-2", cpuCount: 8, defaultUser: "root", defaultWorkdir: "/" }]);
 
-test("resumed and forked after its template was built again, it has the image, user and folder that it had", async () => {
+test("after a new build of its template, a resume and a fork keep image, user and folder", async () => {
   const id = await f.create({ timeout: 600 });
   await f.call("POST", `/sandboxes/${id}/pause`, {});
   await rebuild();

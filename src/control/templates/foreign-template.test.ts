@@ -24,7 +24,7 @@ afterEach(() => f[Symbol.asyncDispose]());
 
 const remove = (id: string) => f.call("DELETE", `/templates/${id}`, undefined, stranger);
 
-test("DELETE of an id of another team, public or not, is answered as of one that never was", async () => {
+test("DELETE of another team's id, public or not, gets the response for an unknown id", async () => {
   const shown = { ...theirs, id: "public00000000000000", public: true };
   await f.store.templates.add(shown);
   for (const asked of [theirs.id, shown.id, ABSENT]) {
@@ -35,7 +35,7 @@ test("DELETE of an id of another team, public or not, is answered as of one that
   expect(await f.store.templates.byId(shown.id)).toEqual(shown);
 });
 
-test("DELETE of a common name of another team is 403 when it is public, else as of one that never was", async () => {
+test("DELETE of another team's name is 403 if it is public, otherwise as for an unknown name", async () => {
   const statuses = [];
   for (const isPublic of [true, false]) {
     const name = `common-${isPublic}`;
@@ -46,7 +46,7 @@ test("DELETE of a common name of another team is 403 when it is public, else as 
   expect(statuses).toEqual([403, 404]);
 });
 
-test("no call takes a name with the form of a template id, whether or not there is such a template", async () => {
+test("every call rejects a name in the form of a template id, known or not", async () => {
   const { sandboxID } = (await f.call("POST", "/sandboxes", { templateID: "base" }, stranger)).body;
   const own = (await f.call("POST", "/v3/templates", { name: "own" }, stranger)).body.templateID;
   const { secret } = await createAccessToken(f, { userId: f.firstRun.userId, name: "t" });

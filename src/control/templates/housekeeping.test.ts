@@ -18,7 +18,7 @@ async function round(): Promise<void> {
   await f.control.settled();
 }
 
-test("images are kept while something can be started from them, or lies on them", async () => {
+test("images are kept while a template or a sandbox uses them", async () => {
   await storeTemplate(f, "mine", { build: { image: "mine" } });
   await storeTemplate(f, "shown", { public: true, build: { image: "shared" } });
   const stranger = { "X-API-Key": await f.anotherTeam("strangers") };
@@ -37,7 +37,7 @@ test("images are kept while something can be started from them, or lies on them"
   expect(f.host.keptImages).toEqual(["base"]);
 });
 
-test("a snapshot goes a day after a newer one has taken its tag, and its sandboxes do not notice", async () => {
+test("a snapshot is removed a day after a newer one took its tag, and its sandboxes run on", async () => {
   const id = await f.create({ timeout: 2 * SUPERSEDED_SNAPSHOT_KEPT_MS });
   const snap = () => f.call("POST", `/sandboxes/${id}/snapshots`, { name: "shot" });
   await snap();

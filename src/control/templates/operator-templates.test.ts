@@ -27,7 +27,7 @@ async function snapshot(name: string): Promise<void> {
 
 const set = (written: string, count: number) => setKeptReady(f.store, "default", { written, count }, []);
 
-test("a number that is set beside the server reaches the host within seconds, and once", async () => {
+test("a ready number set by the command reaches the host within seconds, once", async () => {
   await snapshot("web");
   await f.passBy(KEPT_READY_LOOK_MS);
   expect(told).toEqual([]);
@@ -44,7 +44,7 @@ test("a number that is set beside the server reaches the host within seconds, an
   expect(told.at(-1)).toHaveLength(2);
 });
 
-test("a host that could not be told is told again", async () => {
+test("a failed call to the host is repeated", async () => {
   await snapshot("web");
   await set("web", 2);
   const { keepReady } = f.host;
@@ -77,7 +77,7 @@ test.each([
   ["no-such-template", 404, "sandlot templates"],
   ["strangers/web", 404, "strangers/web"],
   ["../etc", 400, "invalid template reference"],
-])("%s cannot be given a number", async (written, status, reason) => {
+])("%s cannot have a ready number", async (written, status, reason) => {
   await snapshot("web");
   const refusal = await set(written, 1).catch((fault: unknown) => fault);
   expect(refusal).toMatchObject({ status, message: expect.stringContaining(reason) });

@@ -41,7 +41,7 @@ async function fork(body?: unknown): Promise<ForkAnswer> {
 }
 
 describe("a snapshot", () => {
-  test("without a name is known by its id; the sandbox goes on to the end it had", async () => {
+  test("without a name is known by its id; the sandbox keeps its end", async () => {
     const made = await snapshot();
     expect(made).toEqual({ snapshotID: expect.stringMatching(/^[a-z0-9]{20}:default$/), names: [] });
     expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("running");
@@ -71,14 +71,14 @@ describe("a snapshot", () => {
     [{ name: "basetemplate00000000" }, 400],
     [{ memory: 1 }, 400],
     [undefined, 400],
-  ])("%j is refused with %p, and the sandbox is not stopped for it", async (body, status) => {
+  ])("%j is rejected with %p, without freezing the sandbox", async (body, status) => {
     let stops = 0;
     f.host.beforeSnapshot = async () => void stops++;
     expect((await f.call("POST", `/sandboxes/${id}/snapshots`, body)).status).toBe(status);
     expect([stops, f.host.checkpoints]).toEqual([0, []]);
   });
 
-  test("is what sandboxes are created from: by its id, with or without tag, with its variables and their own", async () => {
+  test("creates sandboxes by its id, with or without tag, with its variables and theirs", async () => {
     const { snapshotID } = await snapshot();
     for (const templateID of [snapshotID, snapshotID.replace(":default", "")]) {
       const reply = await f.call("POST", "/v2/sandboxes", { templateID, envVars: { C: "own" }, metadata: { x: "y" } });
@@ -93,7 +93,7 @@ describe("a snapshot", () => {
     }
   });
 
-  test("without memory is one that boots", async () => {
+  test("without memory is booted", async () => {
     const asked: boolean[] = [];
     f.host.beforeSnapshot = async (_id, _name, { memory }) => void asked.push(memory);
     const { snapshotID } = await snapshot({ memory: false });
@@ -102,7 +102,7 @@ describe("a snapshot", () => {
     expect(f.host.contentsOf(sandboxID)).toEqual({ boot: 2, disk: 1 });
   });
 
-  test("under a name that exists is what the name means from then on; tags are apart", async () => {
+  test("under an existing name replaces it; other tags are unaffected", async () => {
     await snapshot({ name: "mine:v1" });
     const other = await f.create({ timeout: 600 });
     await snapshot({ name: "mine" }, other);
@@ -162,7 +162,7 @@ describe("a snapshot", () => {
     expect([await list(), f.host.checkpoints]).toEqual([[], []]);
   });
 
-  test("that cannot be recorded is thrown away", async () => {
+  test("that cannot be recorded is removed", async () => {
     f.store.transaction = async () => {
       throw new Error("disk full");
     };
@@ -171,7 +171,7 @@ describe("a snapshot", () => {
     expect(f.host.checkpoints).toEqual([]);
   });
 
-  test("beyond as many as a team may have is refused before anything stands still; one that is deleted makes room", async () => {
+  test("above the team's limit is rejected before the sandbox is frozen; a deletion frees a place", async () => {
     await snapshot({ name: "crowd" });
     await snapshot({ name: "last" });
     // Clients see each tag of a template.
@@ -196,7 +196,7 @@ describe("a snapshot", () => {
     expect((await ask({})).status).toBe(201);
   });
 
-  test("in the making: the sandbox reads as running, and cannot be resumed", async () => {
+  test("in progress: the sandbox reads as running, and cannot be resumed", async () => {
     const { begun, finish } = f.hold("beforeSnapshot");
     const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
@@ -214,7 +214,7 @@ describe("a snapshot", () => {
     [`/sandboxes/ID/snapshots`, {}, 201],
     [`/sandboxes/ID/fork`, {}, 201],
     [`/sandboxes/ID/pause`, {}, 204],
-  ])("in the making: POST %s waits for it", async (path, body, status) => {
+  ])("in progress: POST %s waits for it", async (path, body, status) => {
     const { begun, finish } = f.hold("beforeSnapshot");
     const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
@@ -227,7 +227,7 @@ describe("a snapshot", () => {
     if ("timeout" in body) expect(await f.endOf(id)).toBe(700);
   });
 
-  test("whose sandbox is killed in the making is kept; the sandbox is not", async () => {
+  test("is kept if its sandbox is killed meanwhile", async () => {
     const { begun, finish } = f.hold("beforeSnapshot");
     const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
     await begun;
@@ -238,7 +238,7 @@ describe("a snapshot", () => {
     expect([f.host.running, f.host.checkpoints.length, f.host.collisions]).toEqual([[], 1, []]);
   });
 
-  test("that outlasts the sandbox's end: the end comes right after it", async () => {
+  test("that ends after the sandbox's timeout: the sandbox ends right after it", async () => {
     f.host.beforeSnapshot = async () => f.clock.advance(600_000, async () => undefined);
     await snapshot();
     await f.advance(0);
@@ -290,7 +290,7 @@ describe("DELETE /templates", () => {
     expect(host.destroyed).toHaveLength(when === "after" ? 1 : 0);
   });
 
-  test("that is refused changes nothing", async () => {
+  test("that is rejected changes nothing", async () => {
     const { snapshotID } = await snapshot({ name: "mine" });
     await f.call("POST", "/sandboxes", { templateID: "mine" });
     expect((await f.call("DELETE", "/templates/mine")).status).toBe(400);
@@ -298,7 +298,7 @@ describe("DELETE /templates", () => {
     expect((await f.call("POST", "/sandboxes", { templateID: "mine" })).status).toBe(201);
   });
 
-  test("refuses what is built in, the unknown, another namespace, nonsense", async () => {
+  test("rejects built-in and unknown templates, another namespace, invalid names", async () => {
     const statuses = [];
     for (const reference of ["base", "basetemplate00000000", "nothing", "other%2Fbase", "a%2Fb%2Fc"]) {
       statuses.push((await f.call("DELETE", `/templates/${reference}`)).status);
@@ -306,7 +306,7 @@ describe("DELETE /templates", () => {
     expect(statuses).toEqual([403, 403, 404, 400, 400]);
   });
 
-  test("a checkpoint that cannot be removed at once is tried again, and is not kept by a restart", async () => {
+  test("retries a failed removal of a checkpoint, also after a restart", async () => {
     const { snapshotID } = await snapshot();
     f.host.beforeRemoveCheckpoint = async () => {
       throw new Error("busy");
@@ -320,7 +320,7 @@ describe("DELETE /templates", () => {
 });
 
 describe("a fork", () => {
-  test("is a copy under its own id and token, with what its parent was given", async () => {
+  test("is a copy with its own id and token, and its parent's options", async () => {
     await f.advance(10_000);
     const parent = (await f.call("GET", `/sandboxes/${id}`)).body;
     const [entry, ...more] = await fork();
@@ -369,7 +369,7 @@ describe("a fork", () => {
     expect(f.host.running).toHaveLength(101);
   });
 
-  test("of which some cannot be made says which", async () => {
+  test("with failed copies names them", async () => {
     let made = 0;
     f.host.beforeCreate = async () => {
       if (++made > 2) throw new Fault(503, "no room");
@@ -386,7 +386,7 @@ describe("a fork", () => {
     expect((await f.call("POST", `/sandboxes/${id}/fork`, body)).status).toBe(400);
   });
 
-  test("that cannot be begun leaves the parent running", async () => {
+  test("that cannot begin leaves the parent running", async () => {
     f.host.beforeSnapshot = async () => {
       throw new Fault(503, "the machine is busy");
     };

@@ -7,7 +7,7 @@ describe("a template reference", () => {
     ["  Base:V1.0 ", { namespace: undefined, name: "base", tag: "v1.0" }],
     ["My-Team/x_y", { namespace: "my-team", name: "x_y", tag: undefined }],
     ["t/n:default", { namespace: "t", name: "n", tag: "default" }],
-  ])("%p is understood", (written, parts) => {
+  ])("%p is parsed", (written, parts) => {
     expect(parseTemplateReference(written)).toEqual(parts);
   });
 

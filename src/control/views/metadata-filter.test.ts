@@ -17,7 +17,7 @@ describe("the metadata filter", () => {
     ]);
   });
 
-  test("is none when empty", () => {
+  test("is absent when empty", () => {
     expect(parseMetadataFilter("")).toBeUndefined();
     expect(parseMetadataFilter(undefined)).toBeUndefined();
   });
@@ -26,7 +26,7 @@ describe("the metadata filter", () => {
     expect(() => parseMetadataFilter(text)).toThrow(expect.objectContaining({ status: 400 }));
   });
 
-  test("wants every pair, exactly", () => {
+  test("requires every pair exactly", () => {
     const filter = [
       ["a", "1"],
       ["b", ""],

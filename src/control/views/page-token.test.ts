@@ -9,7 +9,7 @@ const refused = (token: string) =>
   );
 
 describe("a page token", () => {
-  test("goes into a query as it is, and comes back in parts", () => {
+  test("needs no encoding in a query, and is parsed into its parts", () => {
     const token = writePageToken("17__abc__asc");
     expect(token).toMatch(/^[A-Za-z0-9_-]+$/);
     expect(readPageToken(token, FORM)).toEqual(["17", "abc", "asc"]);
@@ -21,12 +21,12 @@ describe("a page token", () => {
     (token) => refused(token),
   );
 
-  test("is taken unchanged only", () => {
+  test("is rejected if it was changed", () => {
     const token = writePageToken("17__abc");
     for (const changed of [`${token}==`, `${token} `, ` ${token}`, `${token}\n`, `!${token}`]) refused(changed);
   });
 
-  test("is bounded, and only the beginning of a bad one is repeated", () => {
+  test("is bounded, and errors quote only the beginning of an invalid one", () => {
     const long = writePageToken(`17__${"a".repeat(PAGE_TOKEN_MAX_CHARS)}`);
     refused(long);
     try {

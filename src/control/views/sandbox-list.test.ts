@@ -30,7 +30,7 @@ async function allPages(query: string): Promise<{ ids: string[]; pages: number }
 }
 
 describe("lists", () => {
-  test("an entry has what a listed sandbox has, and no token", async () => {
+  test("an entry has every documented field, and no token", async () => {
     const id = await f.create({ metadata: { a: "b" }, secure: true });
     for (const path of ["/sandboxes", "/v2/sandboxes"]) {
       const [entry] = (await f.call("GET", path)).body;
@@ -55,7 +55,7 @@ describe("lists", () => {
     }
   });
 
-  test("a page stays where it is while sandboxes come and go", async () => {
+  test("a page keeps its position while sandboxes are created and killed", async () => {
     const a = await f.create();
     await f.advance(1);
     const b = await f.create();
@@ -69,7 +69,7 @@ describe("lists", () => {
     expect(await ids(`/v2/sandboxes?limit=2&nextToken=${first.headers.get("x-next-token")}`)).toEqual([a]);
   });
 
-  test("X-Total-Running counts all that match, on whatever page, when running ones were asked for", async () => {
+  test("X-Total-Running counts all running matches on every page, if running ones were requested", async () => {
     for (const team of ["red", "red", "blue"]) await f.create({ metadata: { team } });
     const total = async (query: string) =>
       (await f.call("GET", `/v2/sandboxes?${query}`)).headers.get("x-total-running");
@@ -80,7 +80,7 @@ describe("lists", () => {
     expect(await total("state=paused")).toBeNull();
   });
 
-  test("metadata as the JS SDK encodes it, with paging", async () => {
+  test("metadata filters as the JS SDK encodes them, with paging", async () => {
     const wanted: string[] = [];
     for (let nth = 0; nth < 5; nth++) {
       wanted.unshift(await f.create({ metadata: { "a b": "c&d=é", k: "v", nth: String(nth) } }));

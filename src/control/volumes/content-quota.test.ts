@@ -14,7 +14,7 @@ function full(): { places: ContentQuota; held: Disposable[] } {
   return { places, held: Array.from({ length: VOLUME_CONTENTS_PER_TEAM_MAX }, (_, at) => places.take(volume(at))) };
 }
 
-test("a team works on so many volumes at once, on each as often as it likes, and keeps no other team out", () => {
+test("a team uses a bounded number of volumes at once, each without limit, and blocks no other team", () => {
   const { places, held } = full();
   expect(() => places.take(volume(99))).toThrow(
     expect.objectContaining({
@@ -43,7 +43,7 @@ test.each([
   places.take(volume(99));
 });
 
-test("a download that breaks off gives its place back", async () => {
+test("an interrupted download gives its place back", async () => {
   const { places, held } = full();
   const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("gone")) });
   const stream = withPlace(broken, held[0] ?? places.take(volume(0)));

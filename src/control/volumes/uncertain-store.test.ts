@@ -17,7 +17,7 @@ function loseAnswer({ store }: ControlFixture): void {
 for (const { title, missing, fresh } of bothEngines()) {
   describe.skipIf(missing)(title, () => {
     // Seen to fail: the name was taken until the next start.
-    test("one that is made can be made again", async () => {
+    test("a volume whose creation failed can be created again", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       loseAnswer(f);
       expect((await f.call("POST", "/volumes", { name: "one" })).status).toBe(500);
@@ -26,7 +26,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: its content stayed until the next start.
-    test("one that is deleted is removed", async () => {
+    test("a deleted volume is removed", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const { volumeID } = (await f.call("POST", "/volumes", { name: "one" })).body as unknown as { volumeID: string };
       loseAnswer(f);
@@ -35,7 +35,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(f.host.volumes.size).toBe(0);
     });
 
-    test("one that could not be deleted stays", async () => {
+    test("a volume that could not be deleted stays", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const { volumeID } = (await f.call("POST", "/volumes", { name: "one" })).body as unknown as { volumeID: string };
       const { transaction } = f.store;

@@ -27,7 +27,7 @@ const stat = ({ volumeID, token }: VolumeReply): Promise<Reply> =>
   f.call("GET", `/volumecontent/${volumeID}/path?path=x`, undefined, { Authorization: `Bearer ${token}` });
 
 describe("volumes", () => {
-  test("are made with the size that is asked for, or the usual one", async () => {
+  test("are created with the requested or the default size", async () => {
     const one = await make("one");
     const two = await make("two", { sizeMB: 64 });
     expect([...f.host.volumes]).toEqual([
@@ -47,12 +47,12 @@ describe("volumes", () => {
     [{}],
     [{ name: "a", sizeMB: 31 }],
     [{ name: "a", sizeMB: 102_401 }],
-  ])("%j is refused, and nothing is made", async (body) => {
+  ])("%j is rejected, and nothing is created", async (body) => {
     expect((await f.call("POST", "/volumes", body)).status).toBe(400);
     expect(f.host.volumes.size).toBe(0);
   });
 
-  test("have names that are unique in the team, of which there are only so many", async () => {
+  test("have unique names in the team, and are bounded in number", async () => {
     await make("taken");
     expect((await f.call("POST", "/volumes", { name: "taken" })).body.message).toContain('"taken"');
     for (let count = 1; count < 100; count++) await make(`volume-${count}`);
@@ -62,7 +62,7 @@ describe("volumes", () => {
     await make("taken", {}, { "X-API-Key": await f.anotherTeam("others") });
   });
 
-  test("of another team are as none: to read, to delete, to mount, to look into", async () => {
+  test("of another team cannot be read, deleted, mounted or opened", async () => {
     const { volumeID, token } = await make("theirs");
     const other = { "X-API-Key": await f.anotherTeam("others") };
     for (const method of ["GET", "DELETE"]) {
@@ -76,7 +76,7 @@ describe("volumes", () => {
     expect((await f.call("GET", "/volumes/not-a-uuid")).status).toBe(400);
   });
 
-  test("are made a few at a time, however many are asked for at once", async () => {
+  test("are created a few at a time, however many are requested at once", async () => {
     const open = Promise.withResolvers<void>();
     let underWay = 0;
     f.host.beforeCreateVolume = () => {
@@ -93,7 +93,7 @@ describe("volumes", () => {
     expect(underWay).toBe(3 * VOLUMES_MADE_AT_ONCE);
   });
 
-  test("that the host could not make are not there, and their name is free", async () => {
+  test("that the host could not create do not exist, and their name is free", async () => {
     f.host.beforeCreateVolume = () => Promise.reject(new Fault(507, "no room"));
     expect((await f.call("POST", "/volumes", { name: "failed" })).status).toBe(507);
     f.host.beforeCreateVolume = async () => undefined;
@@ -104,7 +104,7 @@ describe("volumes", () => {
 });
 
 describe("a restart", () => {
-  test("removes what was half made", async () => {
+  test("removes half-created volumes", async () => {
     await f.store.volumes.add({
       id: "5a4d1075-0000-4000-8000-000000000001",
       teamId: f.firstRun.teamId,
@@ -121,7 +121,7 @@ describe("a restart", () => {
     await make("half");
   });
 
-  test("finishes removals, and those that fail are tried again", async () => {
+  test("completes removals, and retries failed ones", async () => {
     const { volumeID } = await make("leaving");
     let tries = 0;
     f.host.beforeRemoveVolume = async () => {
@@ -154,7 +154,7 @@ describe("mounts", () => {
     expect(f.host.requestOf(fork[0]?.sandbox.sandboxID ?? "")?.volumes).toEqual(volumes);
   });
 
-  test("hold the volume until the last sandbox and snapshot is gone, and name them", async () => {
+  test("prevent deletion until the last sandbox and snapshot is gone; the error names them", async () => {
     const { volumeID } = await make("v");
     const id = await create();
     const { snapshotID } = (await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "shot" })).body;
@@ -170,7 +170,7 @@ describe("mounts", () => {
     expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(204);
   });
 
-  test("of a volume that is deleted meanwhile come to nothing", async () => {
+  test("of a volume that is deleted meanwhile fail the create", async () => {
     const { volumeID } = await make("v");
     f.host.beforeCreate = async () => {
       expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(204);
@@ -183,7 +183,7 @@ describe("mounts", () => {
     expect(f.host.running).toEqual([]);
   });
 
-  test("keep a template from being public", async () => {
+  test("prevent a template from being public", async () => {
     await make("v");
     const id = await create();
     await f.call("POST", `/sandboxes/${id}/snapshots`, { name: "shot" });
@@ -196,7 +196,7 @@ describe("mounts", () => {
     expect([into.status, into.body.message]).toEqual([409, expect.stringContaining("public")]);
   });
 
-  test("of more than a sandbox may have are refused", async () => {
+  test("above the limit of a sandbox are rejected", async () => {
     const volumeMounts = Array.from({ length: 17 }, (_, at) => ({ name: `v${at}`, path: `/data/${at}` }));
     const reply = await f.call("POST", "/sandboxes", { templateID: "base", volumeMounts });
     expect([reply.status, reply.body.message]).toEqual([400, expect.stringContaining("at most 16")]);
@@ -219,7 +219,7 @@ describe("mounts", () => {
     ["/da\u0000ta", "characters"],
     ["/da\nta", "characters"],
     [`/${"x".repeat(1024)}`, "1024"],
-  ])("at %j are judged: %j", async (path, problem) => {
+  ])("at %j: %j", async (path, problem) => {
     await make("v");
     const reply = await f.call("POST", "/sandboxes", { templateID: "base", volumeMounts: [{ name: "v", path }] });
     expect(reply.status).toBe(problem === undefined ? 201 : 400);
@@ -228,7 +228,7 @@ describe("mounts", () => {
 });
 
 describe("tokens", () => {
-  test("open the volume for an hour, and no longer than it is there", async () => {
+  test("give access for an hour, while the volume exists", async () => {
     const volume = await make("v");
     expect((await stat(volume)).status).toBe(200);
     await f.advance(VOLUME_TOKEN_MS);

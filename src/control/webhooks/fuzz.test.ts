@@ -28,7 +28,7 @@ function formsOf(bytes: readonly number[]): string[] {
   ];
 }
 
-test(`no form of a closed address is outside (SANDLOT_TEST_SEED=${SEED})`, () => {
+test(`no spelling of a private address passes as public (SANDLOT_TEST_SEED=${SEED})`, () => {
   const lot = new Lot(SEED);
   const outside: string[] = [];
   for (const { range } of CLOSED_IPV4) {

@@ -15,7 +15,7 @@ function entry(address: string, family: string) {
   return { address, family, netmask: "", mac: "", internal: false };
 }
 
-describe("inside is", () => {
+describe("a private address:", () => {
   test.each([
     "127.0.0.1",
     "127.255.255.254",
@@ -92,12 +92,12 @@ function written(number: bigint, isV4: boolean): string {
   return groups.map((group) => group.toString(isV4 ? 10 : 16)).join(isV4 ? "." : ":");
 }
 
-test.each([...CLOSED_IPV4, ...CLOSED_IPV6])("all of $range is inside: $why", ({ range }) => {
+test.each([...CLOSED_IPV4, ...CLOSED_IPV6])("all of $range is private: $why", ({ range }) => {
   const nowhere = ownNetworks({});
   for (const address of ends(range)) expect([address, isInside(address, nowhere)]).toEqual([address, true]);
 });
 
-describe("outside is", () => {
+describe("a public address:", () => {
   test.each([
     "93.184.215.14",
     "1.1.1.1",
@@ -115,12 +115,12 @@ describe("outside is", () => {
   });
 });
 
-test("the machine's own addresses are inside, whichever they are", () => {
+test("the machine's own addresses are private", () => {
   expect(isInside("127.0.0.1")).toBe(true);
   expect(isInside("93.184.215.14", ownNetworks({}))).toBe(false);
 });
 
-describe("a url is refused", () => {
+describe("a URL is rejected", () => {
   test.each([
     ["ftp://a.example/", "http or https"],
     ["file:///etc/passwd", "http or https"],
@@ -141,7 +141,7 @@ describe("a url is refused", () => {
     expect(() => checkedUrl(url, false)).toThrow(why);
   });
 
-  test("inside is fine where the operator allows it, the rest is not", () => {
+  test("a private address is accepted if the operator allows it; other rules still apply", () => {
     expect(checkedUrl("http://127.0.0.1:8080/x", true).href).toBe("http://127.0.0.1:8080/x");
     expect(() => checkedUrl("ftp://127.0.0.1/", true)).toThrow("http or https");
     expect(() => checkedUrl("http://a:b@127.0.0.1/", true)).toThrow("password");

@@ -49,7 +49,7 @@ const message = (url: string) => ({ url, headers: { "e2b-webhook-id": "w" }, bod
 const inside = webhookPost({ allowInside: true });
 
 describe("a message", () => {
-  test("is a POST of JSON, and the status is the answer", async () => {
+  test("is a POST of JSON, and its result is the response status", async () => {
     const { port, heard } = receiver(() => new Response("thanks", { status: 202 }));
     expect(await inside(message(`http://127.0.0.1:${port}/path?a=b%20c`))).toBe(202);
     expect(heard[0]).toMatchObject({
@@ -70,7 +70,7 @@ describe("a message", () => {
   test.each([
     ["later", ""],
     ["at once", "x".repeat(65_536)],
-  ])("is done with the head of the answer, however much follows %s", async (_when, following) => {
+  ])("is complete with the response head, however much follows %s", async (_when, following) => {
     const port = await speaker((socket) => {
       socket.write(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n${following}`);
       const flood = setInterval(() => socket.write("x".repeat(65_536)), 1);
@@ -84,12 +84,12 @@ describe("a message", () => {
     ["a head without an end", `HTTP/1.1 200 OK\r\nx: ${"x".repeat(20_000)}`, "its head is too long"],
     ["an end", "", "closed without an answer"],
     ["half a line", "HTTP/1.1 2", "closed without an answer"],
-  ])("that gets %s for an answer failed", async (_what, said, why) => {
+  ])("that gets %s as a response fails", async (_what, said, why) => {
     const port = await speaker((socket) => socket.end(said));
     await expect(inside(message(`http://127.0.0.1:${port}/`))).rejects.toThrow(why);
   });
 
-  test("that gets one forerunner of an answer after the other failed, and lets go of the connection", async () => {
+  test("that gets endless 1xx responses fails and closes the connection", async () => {
     const closed = Promise.withResolvers<void>();
     const port = await speaker((socket) => {
       const flood = setInterval(() => socket.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(10)), 1);
@@ -102,7 +102,7 @@ describe("a message", () => {
     await closed.promise;
   });
 
-  test("does not become another protocol", async () => {
+  test("accepts no protocol upgrade", async () => {
     const closed = Promise.withResolvers<void>();
     const port = await speaker((socket) => {
       socket.resume().on("close", () => closed.resolve());
@@ -112,7 +112,7 @@ describe("a message", () => {
     await closed.promise;
   });
 
-  test("has a connection of its own, which is closed afterwards", async () => {
+  test("has its own connection, which is closed afterwards", async () => {
     const closed: Promise<void>[] = [];
     const heads: string[] = [];
     const port = await speaker((socket) => {
@@ -143,7 +143,7 @@ describe("a message", () => {
     expect(proxy.heard).toEqual([]);
   });
 
-  test("that gets no answer in time failed, and lets go of the connection", async () => {
+  test("that gets no response in time fails and closes the connection", async () => {
     const closed = Promise.withResolvers<void>();
     const port = await speaker((socket) => socket.resume().on("close", () => closed.resolve()));
     const impatient = webhookPost({ allowInside: true, timeoutMs: 50 });
@@ -151,12 +151,12 @@ describe("a message", () => {
     await closed.promise;
   });
 
-  test("whose name is not found in time failed", async () => {
+  test("whose host name does not resolve in time fails", async () => {
     const lost = webhookPost({ allowInside: true, timeoutMs: 50, resolve: () => new Promise(() => undefined) });
     await expect(lost(message("http://slow.example/"))).rejects.toThrow("within 50 ms");
   });
 
-  test("to a closed port failed with the reason", async () => {
+  test("to a closed port fails with the reason", async () => {
     const port = await speaker(() => undefined);
     open.pop()?.stop();
     await expect(inside(message(`http://127.0.0.1:${port}/`))).rejects.toThrow("ECONNREFUSED");
@@ -166,7 +166,7 @@ describe("a message", () => {
 describe("the guard", () => {
   const resolving = (...addresses: string[]) => webhookPost({ allowInside: false, resolve: async () => addresses });
 
-  test("no connection is made to a name that leads inside, not even when another address of it is fine", async () => {
+  test("rejects a name with a private address, even if it also has a public one", async () => {
     const { port, heard } = receiver(() => new Response());
     const url = `http://evil.example:${port}/`;
     for (const addresses of [["127.0.0.1"], ["93.184.215.14", "127.0.0.1"], ["::ffff:127.0.0.1"], ["::1"]]) {
@@ -182,7 +182,7 @@ describe("the guard", () => {
     expect(heard).toEqual([]);
   });
 
-  test("the name is asked for once, and the connection goes to the address that was checked", async () => {
+  test("resolves the name once and connects to the checked address", async () => {
     const { port, heard } = receiver(() => new Response());
     let asked = 0;
     // DNS rebinding: the second answer would lead elsewhere.

@@ -38,7 +38,7 @@ test("connect resumes a paused sandbox and opens a terminal with the given user,
   await sandbox.kill();
 });
 
-test("pause and resume keep everything that runs, and may be repeated", async () => {
+test("pause and resume keep running processes, and may be repeated", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const sleeper = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
   expect(await cli.sandbox(["pause", sandbox.sandboxId])).toMatchObject({ exitCode: 0, stderr: "" });

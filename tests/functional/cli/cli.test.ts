@@ -30,7 +30,7 @@ async function listed(...args: string[]): Promise<Listed[]> {
 }
 
 describe("create", () => {
-  test("detached prints the id of a running sandbox, and nothing else", async () => {
+  test("with --detach prints only the id of the running sandbox", async () => {
     const { stdout, stderr, exitCode } = await cli.sandbox(["create", "-d", "base", "--timeout", "600"]);
     expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
     const id = stdout.trim();
@@ -41,7 +41,7 @@ describe("create", () => {
     await Sandbox.kill(id, server().options);
   });
 
-  test("of an unknown template fails with its name", async () => {
+  test("fails for an unknown template and names it", async () => {
     const { stdout, stderr, exitCode } = await cli.sandbox(["create", "-d", "no-such-template"]);
     expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 1 });
     expect(stderr).toContain("no-such-template");
@@ -61,7 +61,7 @@ describe("create", () => {
 });
 
 describe("list", () => {
-  test("has the sandbox with its facts", async () => {
+  test("shows a sandbox with its template, state, size and metadata", async () => {
     const found = (await listed()).find(({ sandboxId }) => sandboxId === sandbox.sandboxId);
     const facts = { name: "base", state: "running", cpuCount: 2, memoryMB: 1024, metadata: { of: "this file" } };
     expect(found).toMatchObject(facts);
@@ -79,7 +79,7 @@ describe("list", () => {
   });
 });
 
-test("info has the facts of one sandbox", async () => {
+test("info shows one sandbox", async () => {
   const { stdout, exitCode } = await cli.sandbox(["info", "--format", "json", sandbox.sandboxId]);
   expect(exitCode).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ sandboxId: sandbox.sandboxId, state: "running", name: "base" });
@@ -128,14 +128,14 @@ describe("exec", () => {
     expect(stdout).toBe("root /tmp green\n");
   });
 
-  test("pipes its input in, and the end of it", async () => {
+  test("passes its input on, and closes it at the end", async () => {
     expect((await exec([inside(), "wc -c; echo done"], "piped")).stdout).toBe("5\ndone\n");
     const bytes = new Uint8Array(300_000).map((_, at) => (at * 31) % 251);
     const expected = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
     expect((await exec([inside(), "sha256sum"], bytes)).stdout).toBe(`${expected}  -\n`);
   });
 
-  test("in the background returns with the pid of what runs on", async () => {
+  test("in the background prints the pid and returns", async () => {
     const { stdout, stderr, exitCode } = await exec(["-b", inside(), "sleep 300"]);
     expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 });
     const pid = Number(stderr.trim());
@@ -179,7 +179,7 @@ describe("connect", () => {
 });
 
 describe("kill", () => {
-  test("ends the sandboxes that are named", async () => {
+  test("ends the named sandboxes", async () => {
     const [one, two] = [await Sandbox.create(server().options), await Sandbox.create(server().options)];
     const { stdout, exitCode } = await cli.sandbox(["kill", one.sandboxId, two.sandboxId]);
     expect(exitCode).toBe(0);
@@ -188,7 +188,7 @@ describe("kill", () => {
     expect([await one.isRunning(), await two.isRunning(), await sandbox.isRunning()]).toEqual([false, false, true]);
   });
 
-  test("ends all with the metadata that is given", async () => {
+  test("ends all sandboxes with the given metadata", async () => {
     const ours = await Sandbox.create({ ...server().options, metadata: { doomed: "yes" } });
     const { stdout, exitCode } = await cli.sandbox(["kill", "--all", "--metadata", "doomed=yes"]);
     expect(exitCode).toBe(0);

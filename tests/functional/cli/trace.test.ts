@@ -46,7 +46,7 @@ describe("the steps of", () => {
     resume: ["host: resume", "disk: a copy", "CRIU restore", "guest: until it has its settings"],
   };
   // A sandbox booted for a caller receives its settings with the first request.
-  test("create have no second question to the guest", () => {
+  test("create contain one request to the guest", () => {
     expect(tables[TRACED.indexOf("create")]).not.toContain(" guest: settings ");
   });
 

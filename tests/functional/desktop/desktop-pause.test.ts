@@ -16,7 +16,7 @@ const COLOUR = "#2244cc";
 const server = desktopServer();
 const desktop = desktopOfFile(server);
 
-test("windows, the pointer and the stream go on after a pause, and so do programs", async () => {
+test("windows, programs, the pointer and the stream continue after a pause", async () => {
   await openColouredWindow(desktop(), { colour: COLOUR, title: "blue" });
   await desktop().files.write("/home/user/page.html", `<title>kept</title><body style="background:#8a1c62">`);
   await desktop().launch("google-chrome", "file:///home/user/page.html");
@@ -36,7 +36,7 @@ test("windows, the pointer and the stream go on after a pause, and so do program
   await until("the window below is seen again", async () => isWindowIn(await pictureOf(desktop()), COLOUR));
 });
 
-test("a copy has the windows of its original, and its own from then on", async () => {
+test("a copy starts with the windows of its original and changes independently", async () => {
   const [copy] = await desktop().fork();
   if (!(copy instanceof Sandbox)) throw new Error("there is no copy", { cause: copy });
   expect(isWindowIn(await pictureOf(copy), COLOUR)).toBe(true);

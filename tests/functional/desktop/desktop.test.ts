@@ -31,11 +31,11 @@ test("screenshots are PNG of that size, in every format", async () => {
   }
 });
 
-test("a machine id is there, as programs on the bus want it", async () => {
+test("the D-Bus machine id exists", async () => {
   expect(await desktop().files.read("/etc/machine-id")).toMatch(/^[0-9a-f]{32}\n$/);
 });
 
-test("folders in which the template has files are the user's as in base", async () => {
+test("folders that the template adds files to keep their owner and mode", async () => {
   const { stdout } = await desktop().commands.run("stat -c '%A %U' /home/user /usr/local/bin; readlink /opt/noVNC");
   expect(stdout.split("\n")).toEqual(["drwx------ user", "drwxrwxrwx root", "../usr/share/novnc", ""]);
 });
@@ -49,7 +49,7 @@ test.each([
   expect(await desktop().getCursorPosition()).toEqual({ x, y });
 });
 
-test("nothing at the end of the panel is cut", async () => {
+test("the panel fits on the screen", async () => {
   const picture = await pictureOf(desktop());
   const edge = [...Array(4 * 20).keys()].map((at) => picture.at(1023 - (at % 4), 3 + Math.floor(at / 4)));
   expect(new Set(edge)).toEqual(new Set(["#f6f5f4"]));
@@ -77,7 +77,7 @@ test.each([
 });
 
 // The desktop drops a click while it waits in vain (0.25 s) for the window manager to release the pointer.
-test("a right click on the desktop brings its menu", async () => {
+test("a right click on the desktop opens its menu", async () => {
   const before = await pictureOf(desktop());
   const around = [...Array(100).keys()].map((step) => [720 + step, 310 + 2 * step] as const);
   const isShown = async () => {
@@ -95,7 +95,7 @@ test("a right click on the desktop brings its menu", async () => {
   await desktop().press("esc");
 });
 
-test("a window of a colour is in the picture, and has a title and an id", async () => {
+test("a screenshot shows a coloured window, which has a title and an id", async () => {
   await openColouredWindow(desktop(), { colour: "#1fa34c", title: "green" });
   const [id = ""] = await desktop().getApplicationWindows("xmessage");
   expect(await desktop().getWindowTitle(id)).toBe("green");
@@ -113,7 +113,7 @@ test("a window of a colour is in the picture, and has a title and an id", async 
   expect((await refusalOf(windows())).message).toContain("exit status 1");
 });
 
-test("text reaches the window that has the keyboard, as it was given", async () => {
+test("typed text reaches the focused window unchanged", async () => {
   const text = `It's "25 characters" a call; so $HOME & \`this\` \\ take 3.`;
   await startInTerminal("typing", "cat > /home/user/typed");
   // The terminal drops keys until its program has started.
@@ -124,7 +124,7 @@ test("text reaches the window that has the keyboard, as it was given", async () 
   await until("the text is written", async () => (await written("/home/user/typed")) === `${text}\n`);
 });
 
-test("letters that no key has reach a program, however late it looks", async () => {
+test("characters without a key reach a program that reads its events late", async () => {
   const text = "naïve café Ünïcode αβγ жщ 日本語 €";
   const xev = "xev -name letters -event keyboard -geometry 300x200+120+240 > /tmp/letters";
   const watching = await desktop().commands.run(xev, { background: true, timeoutMs: 0 });
@@ -169,7 +169,7 @@ test("buttons, the wheel, drags and keys reach a window", async () => {
   await desktop().commands.run("pkill -x xev");
 });
 
-test("a text file opens in an editor, which leaves it as it is", async () => {
+test("a text file opens in an editor and stays unchanged", async () => {
   await desktop().files.write("/home/user/letter.txt", "Dear reader\n");
   await desktop().open("/home/user/letter.txt");
   await until("the editor has it", async () => (await currentTitle(desktop())) === "~/letter.txt - Mousepad");
@@ -177,7 +177,7 @@ test("a text file opens in an editor, which leaves it as it is", async () => {
   expect(await written("/home/user/letter.txt")).toBe("Dear reader\n");
 });
 
-test("the browser starts by the names that examples have, and opens pages", async () => {
+test("the browser starts by each of its names and opens pages", async () => {
   const page = (title: string, colour: string) => `<title>${title}</title><body style="background:${colour}">`;
   await desktop().files.write("/home/user/first.html", page("first page", "#7b2d8e"));
   await desktop().files.write("/home/user/second.html", page("second page", "#c98a12"));

@@ -11,7 +11,7 @@ import { refusalOf, until } from "../../support/until.ts";
 const server = desktopServer();
 const CLONES = LONG ? 20 : 3;
 
-test("the first client takes them over, with a machine id of its own", async () => {
+test("the first client gets the started screen and session, with a new machine id", async () => {
   const machines = new Set<string>();
   for (let clone = 0; clone < CLONES; clone++) {
     const desktop = await Sandbox.create(optionsOf(server()));
@@ -27,7 +27,7 @@ test("the first client takes them over, with a machine id of its own", async () 
   expect(machines.size).toBe(CLONES);
 });
 
-test("they are taken once, and other screens leave them alone", async () => {
+test("the started session is handed out once, and other screens do not touch it", async () => {
   const desktop = await Sandbox.create(optionsOf(server()));
   const again = desktop.commands.run("Xvfb :0 -ac -screen 0 1024x768x24 -retro -dpi 96 -nolisten tcp -nolisten unix");
   expect((await refusalOf(again)).message).toBe("exit status 1");
@@ -43,7 +43,7 @@ test("they are taken once, and other screens leave them alone", async () => {
 test.each([
   { what: "another size and density", display: ":0", resolution: [800, 600] as [number, number], dpi: 120 },
   { what: "another display", display: ":7", resolution: [1024, 768] as [number, number], dpi: 96 },
-])("who asks for $what has that, and no other", async ({ display, resolution: [width, height], dpi }) => {
+])("a client that asks for $what gets only that", async ({ display, resolution: [width, height], dpi }) => {
   const wanted = { display, resolution: [width, height] as [number, number], dpi };
   const desktop = await Sandbox.create("desktop", { ...optionsOf(server()), ...wanted });
   const picture = await pictureOf(desktop);

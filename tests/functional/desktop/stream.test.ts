@@ -41,7 +41,7 @@ test("the stream shows the screen and passes on input until it is stopped", asyn
   await shown(again);
 });
 
-test("the stream asks for its key", async () => {
+test("the stream requires its key", async () => {
   await desktop().stream.start({ requireAuth: true });
   const authKey = desktop().stream.getAuthKey();
   const stranger = await open(desktop().stream.getUrl());

@@ -21,7 +21,7 @@ test("examples/data-analysis.mjs sees an error, corrects it, and ends with a cha
   ]);
 });
 
-test("examples/explore-by-fork.mjs has ten copies go on from one state", async () => {
+test("examples/explore-by-fork.mjs continues from one state in ten copies", async () => {
   const said = await runExample("explore-by-fork.mjs", server());
   const errors = said.slice(0, -1).map((line) => Number(/^degree \d+: (\d\.\d{4})$/.exec(line)?.[1]));
   expect(errors).toHaveLength(10);

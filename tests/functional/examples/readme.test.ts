@@ -16,30 +16,30 @@ async function printed(program: string): Promise<string> {
   return await clone.run(["node", "--input-type=module", "--eval", program], printedEnv(server()), PROGRAM_MS);
 }
 
-test("the variables are those that the server prints", () => {
+test("the variables match those that the server prints", () => {
   const shown = [...(/```sh\n(export .*?)```/s.exec(readme)?.[1]?.matchAll(/^export (\w+)=(.*)$/gm) ?? [])];
   const { port } = new URL(server().url);
   const theirs = Object.fromEntries(shown.map(([, name = "", value = ""]) => [name, value.replace("3000", port)]));
   expect(theirs).toEqual({ ...printedEnv(server()), E2B_API_KEY: "e2b_…" });
 });
 
-test("the first program", async () => {
+test("the first program runs", async () => {
   expect(await printed(first)).toMatch(/^hello from \S+\n\n$/);
   expect((await leftOn(server())).sandboxes).toEqual([]);
 });
 
-test("pause and fork", async () => {
+test("the program with pause and fork runs", async () => {
   const begin = `${IMPORT}const sandbox = await Sandbox.create();`;
   const end = 'console.log((await copy.commands.run("echo copied")).stdout);';
   expect(await printed(`${begin}\n${pause}\n${end}`)).toBe("copied\n\n");
 });
 
-test("a template", async () => {
+test("the program with a template runs", async () => {
   const end = 'console.log((await greeter.commands.run("cat greeting")).stdout);';
   expect(await printed(`${IMPORT}${template}\n${end}`)).toBe("hello\n\n");
 });
 
-test("what getHost() and a link to a file name leads to this server", async () => {
+test("getHost() and links to files point to this server", async () => {
   const program = `${IMPORT}
     const sandbox = await Sandbox.create();
     await sandbox.files.write("served", "by its URL");

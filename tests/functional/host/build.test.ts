@@ -42,7 +42,7 @@ const messages = ({ entries }: { entries: { message: string; step: string | null
 const inSandbox = (outcome: BuildOutcome, line: string) => shellOf(here, outcome, line);
 
 describe("steps", () => {
-  test("run one after the other, and each finds what the ones before left", async () => {
+  test("run in order, and each sees the results of the previous ones", async () => {
     const built = await build(
       here.machine,
       requestOf([
@@ -129,7 +129,7 @@ describe("steps", () => {
     expect(await inSandbox(more.outcome, "cat /home/user/other")).toBe(drawn);
   });
 
-  test("are run again for another owner, on another disk, or with force", async () => {
+  test("run again for another owner, another disk size, or with force", async () => {
     const steps = [run("echo $RANDOM$RANDOM > drawn"), run("cp drawn copy")];
     const [one, two] = steps;
     if (one === undefined || two === undefined) throw new Error("there are two");
@@ -159,7 +159,7 @@ describe("a build fails", () => {
     expect(messages(failed, "3")).toEqual([]);
   });
 
-  test("when its step is killed, names an unknown user, or has no folder to run in", async () => {
+  test("when a step is killed, names an unknown user, or has no working folder", async () => {
     expect(await outcomeOf(requestOf([run("kill -9 $$")]))).toMatchObject({
       step: "1",
       message: 'the command "kill -9 $$" got signal: killed',
@@ -175,7 +175,7 @@ describe("a build fails", () => {
     expect(await outcomeOf(requestOf([workdir("/etc/passwd")]))).toMatchObject({ step: "1" });
   });
 
-  test("when an upload is not there, or is not whole", async () => {
+  test("when an upload is missing or incomplete", async () => {
     expect(await outcomeOf(requestOf([run("true"), copy("gone", "a", "b")]))).toMatchObject({
       step: "2",
       message: "there is no file files/gone",
@@ -183,7 +183,7 @@ describe("a build fails", () => {
     expect(await outcomeOf(requestOf([copy("broken", "app", "b")]))).toMatchObject({ isReady: false, step: "1" });
   });
 
-  test("when what it begins with is not there", async () => {
+  test("when its base is missing", async () => {
     const from = { kind: "template", from: { ...base, image: "gone" }, checkpoint: null, envVars: {} } as const;
     expect(await outcomeOf(requestOf([run("true")], { from }))).toEqual({
       isReady: false,
@@ -220,7 +220,7 @@ while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=
   expect(await inSandbox(other, "cat /home/user/file")).toBe("undisturbed");
 });
 
-test("output that has no end is dropped when the log is full, and held back", async () => {
+test("endless output is throttled, and dropped when the log is full", async () => {
   const built = await build(
     here.machine,
     requestOf([run("yes $(printf %01000d) | head -c 12000000; echo the end; exit 1")]),
@@ -247,7 +247,7 @@ describe("a build that is cancelled", () => {
     expect(tookMs).toBeLessThan(5_000);
   });
 
-  test("at any other moment ends as well", async () => {
+  test("ends in every phase", async () => {
     for (const delayMs of [0, 20, 80, 140, 180]) {
       const request = requestOf([run(`head -c 20M /dev/urandom > a; echo ${delayMs}`), run("cp a b")]);
       const outcome = here.machine.build(request);
@@ -258,13 +258,13 @@ describe("a build that is cancelled", () => {
   });
 });
 
-test("a build that takes too long is ended", async () => {
+test("a build ends at its time limit", async () => {
   const { outcome } = await build(hurried.machine, requestOf([run("sleep 60")]));
   expect(outcome).toMatchObject({ isReady: false, message: "the build was ended: it took longer than 0.5 s" });
   expect(await settledCensus(hurried.dataFolder, NOTHING)).toEqual(NOTHING);
 });
 
-test("builds at the same time do not disturb each other, also when they are the same", async () => {
+test("concurrent builds are independent, even if they are equal", async () => {
   const same = [run("sleep 0.1; echo same > file"), run("cat file")];
   const requests = [requestOf(same), requestOf(same), requestOf([run("echo other > file")]), requestOf(same)];
   const outcomes = await Promise.all(requests.map((request) => here.machine.build(request)));

@@ -10,7 +10,7 @@ import { until } from "../../support/until.ts";
 const here = new MachineOfFile("copy");
 
 describe("a copy", () => {
-  test("without memory has the files of its original and a machine id of its own", async () => {
+  test("without memory has the files of its original and a new machine id", async () => {
     await here.withSandbox(async (id) => {
       await shell(here.data, id, "echo original > /home/file");
       await here.machine.snapshot(id, "cold", { memory: false });
@@ -25,7 +25,7 @@ describe("a copy", () => {
   });
 
   // Its guest does not know its settings yet: it looks for them at the first request.
-  test("of a ready sandbox without requests so far has its own machine id and tokens", async () => {
+  test("of a ready sandbox that had no requests yet has its own machine id and tokens", async () => {
     await readySandbox(here);
     const { id } = await here.machine.create({ ...request, egress: "open", accessTokens: ["token"] });
     await here.machine.snapshot(id, "unasked", { memory: true });
@@ -48,7 +48,7 @@ describe("a copy", () => {
 });
 
 describe("connections to the outside", () => {
-  test("are closed by a resume and in a copy, and go on in the original", async () => {
+  test("are closed by a resume and in a copy, and stay open in the original", async () => {
     const { id } = await here.machine.create(request);
     // A connection from the machine to a service inside, like the edge's: the service echoes data and reports when the
     // connection broke.

@@ -2,13 +2,13 @@
 import { expect, test } from "bun:test";
 import { controllerLines } from "../../../src/sandbox/runtime/crun/criu-config.ts";
 
-test("with v1 and hybrid layouts the controllers are named, without named trees and the unified one", () => {
+test("with cgroup v1 and hybrid layouts CRIU gets the controllers, without named trees and the unified one", () => {
   const hybrid = "9:name=systemd:/\n8:pids:/\n2:cpu,cpuacct:/x\n0::/\n";
   expect(controllerLines(hybrid)).toBe(
     "cgroup-dump-controller pids\ncgroup-dump-controller cpu\ncgroup-dump-controller cpuacct\n",
   );
 });
 
-test("with v2 there is one tree and nothing to name", () => {
+test("with cgroup v2 CRIU gets no list of controllers", () => {
   expect(controllerLines("0::/user.slice/x\n")).toBe("");
 });

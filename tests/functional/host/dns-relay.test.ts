@@ -158,7 +158,7 @@ describe.each([
     expect(heard.map((message) => message.subarray(2))).toEqual([query.subarray(2)]);
   });
 
-  test("names that are allowed are answered, in any case, all others are refused and never leave", async () => {
+  test("allowed names in any case are answered, all others are rejected and not forwarded", async () => {
     await expectAnswered(NAMES_ONLY, dnsQuery("aLLowed.Test"));
     await expectAnswered(NAMES_ONLY, dnsQuery("deep.below.wild.test", { type: 28 }));
     heard.length = 0;
@@ -167,7 +167,7 @@ describe.each([
     }
   });
 
-  test("an answer that comes after the policy was tightened does not pass", async () => {
+  test("an answer that arrives after the policy was tightened is dropped", async () => {
     held = Promise.withResolvers();
     const answer = ask(CHANGING, dnsQuery("other.test"));
     await until("the resolver was asked", () => heard.length === 1);
@@ -177,7 +177,7 @@ describe.each([
   });
 });
 
-test("on one connection each message is judged, in whatever pieces they come", async () => {
+test("each message of a connection is checked, however it is split", async () => {
   const names = ["allowed.test", "other.test", "a.wild.test", "tunnel.example"];
   const bytes = Buffer.concat(names.map((name, id) => framed(dnsQuery(name, { id }))));
   const expected = [OK, REFUSED, OK, REFUSED].map((code, id) => ({ id, code }));
@@ -269,13 +269,13 @@ test("a sandbox that closes its sockets before the answers costs no other sandbo
   for (const answer of await Promise.all(answers)) expect(answerHead(answer).code).toBe(OK);
 });
 
-test("the first name server of the machine is asked", () => {
+test("queries go to the machine's first name server", () => {
   expect(firstNameserver("# x\nsearch lan\nnameserver 10.0.0.1\nnameserver 10.0.0.2\n")).toBe("10.0.0.1");
   expect(firstNameserver("nameserver fd00::1\n")).toBe("fd00::1");
   expect(firstNameserver("")).toBeUndefined();
 });
 
-test("each has its own share, and gets a place back when one is done", () => {
+test("each sandbox has its own share of queries, and a finished query frees its place", () => {
   const counter = new Counter(2);
   expect([counter.add("a"), counter.add("a"), counter.add("a"), counter.add("b")]).toEqual([true, true, false, true]);
   counter.remove("a");

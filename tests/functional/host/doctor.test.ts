@@ -76,7 +76,7 @@ test("a start without cgroups fails with the fix", async () => {
   expect(stdout + stderr).toMatch(/^broken +cgroups: none are mounted below \/sys\/fs\/cgroup\n +FIX: mount /m);
 });
 
-test("without root it says so", async () => {
+test("without root the doctor says so", async () => {
   const command = ["setpriv", "--reuid=65534", "--clear-groups", process.execPath, MAIN, "doctor"];
   const { exitCode, stderr } = await attempt(command, { env: serverEnv(newDataFolder("doctor-user")) });
   expect(exitCode).toBe(1);

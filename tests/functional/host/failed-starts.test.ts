@@ -79,14 +79,14 @@ describe("a sandbox that dies while it starts", () => {
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
-  test("is a failure when the next one dies as well: there is no third", async () => {
+  test("fails the create if its replacement dies too: there is no third attempt", async () => {
     const { killed, id, fault } = await struck(here, 2);
     expect([killed.length, id]).toEqual([2, undefined]);
     expect(fault).toMatchObject({ status: 500 });
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
-  test("is not handed over when it was ready and has ended since", async () => {
+  test("is not handed over if it ended while it was ready", async () => {
     const ready = await readySandbox(here);
     const record = recordOf(here.data, ready);
     process.kill(record.pid, "SIGKILL");

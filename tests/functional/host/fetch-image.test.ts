@@ -161,7 +161,7 @@ describe("an image of a registry", () => {
     expect(await failure(image("team/only-other"))).toContain("it is for linux/s390x");
   });
 
-  test("without a shell runs what it has", async () => {
+  test("without a shell runs its own programs", async () => {
     const bare = ociImage({ layers: [tar([{ name: "app", content: busybox, mode: 0o755 }])] });
     await push(good.url, "team/bare", "latest", bare);
     const { outcome, entries } = await fetched(image("team/bare"));
@@ -171,7 +171,7 @@ describe("an image of a registry", () => {
     expect(refused).toMatchObject({ isReady: false, step: "1", message: expect.stringContaining("no shell") });
   });
 
-  test("is found by its digest only", async () => {
+  test("requested by digest has exactly that digest", async () => {
     const { digest } = alpine.top;
     demandReady((await fetched(image(`team/alpine@${digest}`))).outcome);
     const wrong = `sha256:${"0".repeat(64)}`;
@@ -179,7 +179,7 @@ describe("an image of a registry", () => {
     expect(await failure(`${bad.name}/other-manifest@${digest}`)).toMatch(/not what it promised|its registry sent/);
   });
 
-  test("in a private network is reached if the operator says so, and else not", async () => {
+  test("in a private network is reached only if the operator allows it", async () => {
     await push(inside.url, "team/alpine", "3", alpine);
     demandReady((await fetched(`${PRIVATE}:5000/team/alpine:3`)).outcome);
     expect(await failure("172.16.5.6:5000/team/alpine:3")).toContain("cannot be reached");
@@ -189,7 +189,7 @@ describe("an image of a registry", () => {
 });
 
 describe("a registry with a certificate of the operator's own authority", () => {
-  test("is trusted if the machine trusts that authority, and else not", async () => {
+  test("is trusted only if the machine trusts that authority", async () => {
     await push(good.url, "team/signed", "1", alpine);
     const name = `${closed.name}/team/signed:1`;
     expect(await failure(name)).toContain("not one that this machine trusts");
@@ -287,7 +287,7 @@ describe("a registry that does wrong", () => {
 });
 
 describe("collected", () => {
-  test("are notes about removed images", async () => {
+  test("the notes about removed images", async () => {
     const { outcome } = await fetched(image("team/alpine:3"));
     const { image: name } = demandReady(outcome);
     const notes = join(here.dataFolder, "fetched-images");
@@ -306,18 +306,18 @@ describe("an image on this machine", () => {
     expect(await inSandbox(outcome, "cat /hidden/2")).toBe("2");
   });
 
-  test("of another form does as well", async () => {
+  test("may be an archive or a folder", async () => {
     const { outcome } = await fetched("folder.test/root");
     expect(await inSandbox(outcome, "cat /from-folder; stat -c %u /from-folder")).toBe("yes7");
     const { outcome: archived } = await fetched("archive.test/oci");
     expect(await inSandbox(archived, "cat /hidden/2")).toBe("2");
   });
 
-  test("that is missing is an error with its path", async () => {
+  test("that is missing fails with its path", async () => {
     expect(await failure("nowhere")).toContain("/nowhere");
   });
 
-  test("stands for the SDK's default image", async () => {
+  test("replaces the SDK's default image", async () => {
     const { outcome } = await fetched("e2bdev/base");
     expect(outcome).toMatchObject({ isReady: true, image: BASE_IMAGE, defaultUser: "user" });
   });
@@ -363,7 +363,7 @@ describe("hostile layers", () => {
     expect(await failure(image(`${repository}:1`))).toMatch(reason);
   });
 
-  test("that grow without end fill only their own disk", async () => {
+  test("without an end fill only their own disk", async () => {
     // Packed, a few hundred kilobytes: archives of zeros behind each other are one archive.
     const zeros = Array.from({ length: 32 }, () => gzipSync(Buffer.alloc(16 * MEBIBYTE)));
     const [header] = [tar([{ name: "bomb", content: "", claimedSize: 512 * MEBIBYTE }]).subarray(0, 512)];

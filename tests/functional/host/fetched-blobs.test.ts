@@ -26,20 +26,20 @@ const found = async (repository: string) => {
   return content === undefined ? undefined : await new Response(content).text();
 };
 
-test("what a repository has sent is there for it, and for no other", async () => {
+test("a cached blob is found for its own repository only", async () => {
   await cache.keep("docker.io/library/debian", blob, stream(TEXT));
   expect(await found("docker.io/library/debian")).toBe(TEXT);
   expect(await found("evil.example/library/debian")).toBeUndefined();
   expect(await cache.find("docker.io/library/debian", { ...blob, bytes: blob.bytes + 1 })).toBeUndefined();
 });
 
-test("bytes that are not those of the digest are not kept", async () => {
+test("bytes that do not match the digest are not cached", async () => {
   for (const text of ["b layer", TEXT.slice(1), `${TEXT}!`, ""]) await cache.keep("here", blob, stream(text));
   expect(await found("here")).toBeUndefined();
   expect(await blobs.list("")).toEqual([]);
 });
 
-test("what was not used lately is collected", async () => {
+test("unused blobs are removed after a while", async () => {
   await cache.keep("used", blob, stream(TEXT));
   await cache.keep("unused", blob, stream(TEXT));
   await blobs.put("files/another", stream("x"), 1);

@@ -11,7 +11,7 @@ const subject = new MachineOfFile("guest-folders");
 const current = guestFolder(new Toolbox(CACHE));
 const earlier = join(dirname(current), Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString("hex"));
 
-test("an old guest stays while a checkpoint or a sandbox has it, and is removed afterwards", async () => {
+test("an old guest stays while a checkpoint or a sandbox uses it, and is removed afterwards", async () => {
   await run(["cp", "--archive", "--reflink=auto", current, earlier]);
   await reopen(earlier);
   const { id } = await subject.machine.create(request);

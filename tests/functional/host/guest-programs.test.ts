@@ -41,7 +41,7 @@ function wholeTree(root: ForeignRoot, below = ""): string[] {
 }
 
 describe("a root with nothing in it", () => {
-  test("gets everything that is promised, except a shell and sudo, with a message", async () => {
+  test("gets all promised files and accounts, and a message that shell and sudo are missing", async () => {
     using root = new ForeignRoot();
     expect(await root.run("provision", REQUEST)).toMatchObject({ ...QUIET, stdout: NO_SUDO });
     expect(root.read("etc/passwd")).toBe(
@@ -66,7 +66,7 @@ describe("a root with nothing in it", () => {
     expect(wholeTree(root)).toEqual(once);
   });
 
-  test("takes archives", async () => {
+  test("unpacks archives", async () => {
     using root = new ForeignRoot({ "archive.tar": "" });
     await Bun.$`tar -C ${import.meta.dir} -czf ${join(root.path, "archive.tar")} guest-programs.test.ts`.quiet();
     const request = { archive: "/archive.tar", source: "guest-programs.test.ts", target: "/app/", workdir: "/" };
@@ -77,7 +77,7 @@ describe("a root with nothing in it", () => {
     expect(root.has("archive.tar")).toBe(false);
   });
 
-  test("what the image has in its root for Bun is not read", async () => {
+  test("Bun's configuration files in the image are not read", async () => {
     using root = new ForeignRoot({ ".env": "LD_LIBRARY_PATH=/none\n", "bunfig.toml": 'preload = ["/evil.ts"]\n' });
     root.write("evil.ts", 'require("node:fs").writeFileSync("/evil-was-here", "");');
     expect(await root.run("provision", REQUEST)).toMatchObject(QUIET);
@@ -86,7 +86,7 @@ describe("a root with nothing in it", () => {
 });
 
 describe("a root like a distroless image's", () => {
-  test("keeps its accounts; ids that are taken are passed over, the resolver's link is replaced", async () => {
+  test("keeps its accounts, skips taken ids, and gets a file in place of a linked resolv.conf", async () => {
     const passwd =
       "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532::/home/nonroot:/sbin/nologin\nold:x:1000:1000::/:\n";
     using root = new ForeignRoot({ "etc/passwd": passwd, "etc/group": "root:x:0:\nvideo:x:1001:nonroot\n" });
@@ -104,7 +104,7 @@ describe("a root like a distroless image's", () => {
     expect(lstatSync(join(root.path, "etc/resolv.conf")).isFile()).toBe(true);
   });
 
-  test("an account called user that exists stays as it is, with a home", async () => {
+  test("an existing account called user stays unchanged and has a home", async () => {
     const passwd = "root:x:0:0::/root:\nuser:x:123:45::/srv/user:/bin/sh\n";
     using root = new ForeignRoot({ "etc/passwd": passwd, "etc/skel/.profile": "hello" });
     expect(await root.run("provision", REQUEST)).toMatchObject(QUIET);
@@ -126,7 +126,7 @@ describe("a root like Alpine's", () => {
     return root;
   }
 
-  test("gets its own shell, and its programs know the account", async () => {
+  test("uses its own shell, and its programs know the account", async () => {
     using root = alpine();
     expect(await root.run("provision", REQUEST)).toMatchObject(QUIET);
     expect(root.read("etc/passwd")).toContain("user::1000:1000::/home/user:/bin/sh\n");
@@ -138,7 +138,7 @@ describe("a root like Alpine's", () => {
     expect(lent.stdout).toBe("name two words\n");
   });
 
-  test("gets rules for sudo where it has that, which are read by every version of it", async () => {
+  test("gets sudo rules that every version of sudo reads, if it has sudo", async () => {
     using root = alpine({ "usr/bin/sudo": "", "etc/sudoers": "root ALL=(ALL:ALL) ALL" });
     expect(await root.run("provision", REQUEST)).toMatchObject({ ...QUIET, stdout: "" });
     expect(root.read("etc/sudoers")).toBe("root ALL=(ALL:ALL) ALL\n#includedir /etc/sudoers.d\n");
@@ -175,7 +175,7 @@ describe("a root like Alpine's", () => {
     expect(await root.run("add-user", { name: "0", sudo: false })).toMatchObject({ ...QUIET, stdout: "root\n" });
   });
 
-  test("names that cannot be accounts are refused, and nothing is changed", async () => {
+  test("invalid account names are rejected without any change", async () => {
     using root = alpine();
     const before = wholeTree(root);
     for (const name of ["", "a:b:c", ":", "a\nroot::0:0::/:", "../../etc", "-x", "ä", "n".repeat(33), "a b", "$(id)"]) {
@@ -199,7 +199,7 @@ describe("a root like Alpine's", () => {
     expect(root.has("etc/group.lock")).toBe(false);
   });
 
-  test("ten accounts at once", async () => {
+  test("ten accounts are added at once", async () => {
     using root = alpine();
     const names = Array.from({ length: 10 }, (_, nth) => `worker${nth}`);
     const added = await Promise.all(names.map((name) => root.run("add-user", { name, sudo: false })));
@@ -211,7 +211,7 @@ describe("a root like Alpine's", () => {
   });
 });
 
-test("in a real sandbox a program runs as any process, and what base has stays", async () => {
+test("in a real sandbox the program runs like any process, and the files of base stay", async () => {
   await here.withSandbox(async (id) => {
     const commands = new GuestCommands(here.machine.addressOf(id) ?? "", "");
     const before = await shell(here.data, id, "md5sum /etc/passwd /etc/shadow /etc/group /etc/profile /etc/hosts");

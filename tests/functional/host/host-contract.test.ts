@@ -122,7 +122,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect([first.endpoints.has(id), second.endpoints.has(id)]).toEqual([true, false]);
   });
 
-  test("forward finds no way to a closed port or to a sandbox that does not run", async () => {
+  test("forward returns nothing for a closed port or a sandbox that is not running", async () => {
     const { host } = subject();
     const { id } = await host.create(request);
     expect(await host.forward(id, 4_321)).toBeUndefined();
@@ -130,7 +130,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(await host.forward(id, 4_321)).toBeUndefined();
   });
 
-  test("an unrequested answer about a log is ignored", async () => {
+  test("a reply about a log that the host did not ask for is ignored", async () => {
     const { host, heard } = subject();
     const before = heard.events.length;
     await host.hearLog("i00000000000000000000", "journal:1");
@@ -174,7 +174,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(kinds.slice(1)).toEqual(["reachable", "unreachable", "lost"]);
   });
 
-  test("setEgress changes a running sandbox any number of times, and fails for one that is gone", async () => {
+  test("setEgress changes a running sandbox any number of times, and fails for an ended one", async () => {
     const { host } = subject();
     const { id } = await host.create(request);
     const denied = { allowRanges: ["1.1.1.1/32"], allowNames: ["a.test"], denyRanges: ["0.0.0.0/0"], proxy: null };
@@ -243,7 +243,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await host.removeCheckpoint("contract-7");
   });
 
-  test("a snapshot lets the sandbox go on, and any number of others begin from it", async () => {
+  test("a snapshot leaves the sandbox running, and any number of others start from it", async () => {
     const { host, heard } = subject();
     const { id } = await host.create(request);
     await host.snapshot(id, "contract-2", { memory: true });
@@ -255,7 +255,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     await Promise.all([id, ...copies.map((copy) => copy.id)].map((each) => host.destroy(each)));
   });
 
-  test("volumes are made and removed any number of times, and a copy with memory has those of its original", async () => {
+  test("volumes are made and removed any number of times, and a copy with memory keeps its original's", async () => {
     const { host } = subject();
     for (let times = 0; times < 2; times++) await host.createVolume("contract", 64);
     const volumes = [{ volume: "contract", path: "/data" }];
@@ -271,7 +271,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     for (let times = 0; times < 2; times++) await host.removeVolume("contract");
   });
 
-  test("pause and snapshot of a sandbox that does not run are 404", async () => {
+  test("pause and snapshot of a sandbox that is not running are 404", async () => {
     const { host } = subject();
     const unknown = "i99999999999999999999";
     await expect(host.pause(unknown, "contract-3", { memory: true })).rejects.toMatchObject({ status: 404 });
@@ -306,7 +306,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     expect(told).toEqual([id]);
   });
 
-  test("a build that is cancelled ends with the reason; cancelling again or the unknown is success", async () => {
+  test("a cancelled build ends with the reason; cancelling it again, or an unknown one, succeeds", async () => {
     const { host } = subject();
     const wanted = requestOf([run("sleep 1000")]);
     const outcome = host.build(wanted);
@@ -318,7 +318,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
 });
 
 describe("the machine alone", () => {
-  test("nothing is left of what was created and destroyed", async () => {
+  test("nothing is left of destroyed sandboxes", async () => {
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
     const made = await Promise.all(
       Array.from({ length: 4 }, () => here.machine.create({ ...request, egress: "closed" })),
@@ -341,7 +341,7 @@ describe("the machine alone", () => {
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
-  test("other users of the machine do not reach a sandbox, root does", async () => {
+  test("only root on this machine can connect to a sandbox", async () => {
     const { id } = await here.machine.create(request);
     const health = `http://${here.machine.addressOf(id)}:49983/health`;
     const curl = (seconds: number) =>
@@ -361,7 +361,7 @@ describe("the machine alone", () => {
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
-  test("a sandbox with fewer processors than the machine counts just those, and gets no more", async () => {
+  test("a sandbox with fewer processors than the machine sees and uses only those", async () => {
     const { id } = await here.machine.create({ ...request, kind: { ...kind, cpuCount: 1 } });
     const { pid } = await Bun.file(`${here.data.sandboxesFolder}/${id}/record.json`).json();
     const allowed = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "";
@@ -373,7 +373,7 @@ describe("the machine alone", () => {
     await here.machine.destroy(id);
   });
 
-  test("an image without anything in it, not even a C library, gets a working guest", async () => {
+  test("an empty image, without a C library, has a working guest", async () => {
     await withImage("empty-test", {}, async () => {
       const { id } = await here.machine.create({
         ...request,

@@ -80,7 +80,7 @@ async function expectHeld(id: string, image: string, checkpoint: string): Promis
 }
 
 describe("where the kernel maps owners", () => {
-  test("they are plain on new disks and images, and checkpoints say so", async () => {
+  test("new disks and images have plain ids, and checkpoints record that", async () => {
     await buildImage(here, "plain", BASE_IMAGE, WRITE);
     expect(formOf("plain")).toEqual(["plain", 0, 1000]);
     const { id } = await here.machine.create(requestOf("plain"));
@@ -92,7 +92,7 @@ describe("where the kernel maps owners", () => {
     await here.machine.removeCheckpoint("plain");
   });
 
-  test("sandboxes that outlive a server keep their ids, and new ones get others", async () => {
+  test("sandboxes that outlive a server keep their ids, and new ones get different ids", async () => {
     const { id } = await here.machine.create(requestOf(BASE_IMAGE));
     const { firstId, pid } = recordOf(here.data, id);
     // Left by a server that was killed before it wrote a record; the next one ends it when it adopts the others.
@@ -110,7 +110,7 @@ describe("where the kernel maps owners", () => {
     for (const each of [id, ...others.map((other) => other.id)]) await here.machine.destroy(each);
   });
 
-  test("sandboxes, checkpoints and images of a server that shifted them go on, and new ones stand on them", async () => {
+  test("sandboxes, checkpoints and images with shifted ids still work, also as a base for new ones", async () => {
     await reopen({ mapIds: false });
     await buildImage(here, "shifted", BASE_IMAGE, WRITE);
     expect(formOf("shifted").map((each) => typeof each === "number" && each > 65_536)).toEqual([false, true, true]);

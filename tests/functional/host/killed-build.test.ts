@@ -61,7 +61,7 @@ test.each([
   expect(here.machine.parts.images.list()).toEqual([]);
 });
 
-test("the layers that were finished are used, and the build comes to its end", async () => {
+test("the next build reuses finished layers and completes", async () => {
   const steps = [run("echo kept > a"), run("cp a b; sleep 60")];
   await here.machine.close();
   await killed(requestOf(steps), "[2/2]", 0).finally(() => here.open());

@@ -14,7 +14,7 @@ const MIB = 1024 ** 2;
 const LAYERS_MAX = 40 * MIB;
 const few = new MachineOfFile("few-layers", { builds: { layersMaxBytes: LAYERS_MAX } });
 
-test("the most recently used layers stay up to the limit, and unused images go", async () => {
+test("the most recently used layers stay up to the limit, and unused images are removed", async () => {
   const writing = (name: string) => requestOf([run(`head -c 10M /dev/urandom > ${name}`)]);
   const isCached = async (name: string) => {
     const { entries, outcome } = await build(few.machine, writing(name));
@@ -34,7 +34,7 @@ test("the most recently used layers stay up to the limit, and unused images go",
   expect(await settledCensus(few.dataFolder, NOTHING)).toEqual(NOTHING);
 });
 
-test("a disk is full at its number of files", async () => {
+test("a disk is full when it has its maximum number of files", async () => {
   const kind = { ...request.kind, diskSizeMB: DISK_SMALL_MB };
   const { id } = await few.machine.create({ ...request, kind });
   const most = (DISK_SMALL_MB * MIB) / DISK_BYTES_PER_FILE;
@@ -64,7 +64,7 @@ describe("on a disk that is nearly full", () => {
   const full = new MachineOfFile("full/build");
   afterAll(() => disk.remove());
 
-  test("a build that has no room for what it wrote fails, says so, and leaves nothing", async () => {
+  test("a build without space for its result fails and leaves nothing", async () => {
     await disk.fill(DISK_FREE_MIN_BYTES + 60 * MIB);
     const steps = [run("head -c 100M /dev/urandom > file")];
     const { outcome } = await build(full.machine, requestOf(steps));

@@ -51,7 +51,7 @@ async function untilCriuWaits(): Promise<number[]> {
 }
 
 describe("while it is paused", () => {
-  test("nothing of a sandbox exists but its checkpoint, and it survives the loss of all that only a running machine has", async () => {
+  test("only the checkpoint of a sandbox exists, and it survives the loss of the run folder", async () => {
     const { id } = await here.machine.create(request);
     const word = await startService(here.machine, id, "word = os.urandom(16).hex()", "return word");
     await here.machine.pause(id, "reboot", { memory: true });
@@ -67,7 +67,7 @@ describe("while it is paused", () => {
     await here.machine.removeCheckpoint("reboot");
   });
 
-  test("its clock that only goes forward stands still, and goes on where it was", async () => {
+  test("its monotonic clock stops, and continues from there", async () => {
     await here.withSandbox(async (id) => {
       await startService(here.machine, id, "", "return time.monotonic()");
       const began = performance.now();
@@ -85,7 +85,7 @@ describe("while it is paused", () => {
     });
   });
 
-  test("it can be resumed where the machine's clock is behind the one it knew, as after a reboot", async () => {
+  test("it can be resumed on a machine with an earlier monotonic clock, as after a reboot", async () => {
     const { id } = await here.machine.create(request);
     const age = "return time.monotonic() - began";
     const before = Number(await startService(here.machine, id, "began = time.monotonic()", age));
@@ -103,7 +103,7 @@ describe("while it is paused", () => {
   });
 });
 
-test("a CRIU waits for the next pause, is not missed when it is killed, and ends with the machine", async () => {
+test("a CRIU process waits for the next pause, is replaced when killed, and ends with the server", async () => {
   await here.withSandbox(async (id) => {
     const word = await startService(here.machine, id, "word = os.urandom(16).hex()", "return word");
     await pauseAndResume(id);
@@ -125,7 +125,7 @@ test("a CRIU waits for the next pause, is not missed when it is killed, and ends
 
 describe("a resume", () => {
   // Seen to fail: CRIU had ended, so the restored processes were ended too, before the success was noticed.
-  test("succeeds in a server that is too busy to notice it in time", async () => {
+  test("succeeds in a server with a blocked event loop", async () => {
     const { id } = await here.machine.create(request);
     await here.machine.pause(id, "late", { memory: true });
     const busy = setInterval(() => Bun.sleepSync(STALL_CHECK_MS + 100), 20);
@@ -141,7 +141,7 @@ describe("a resume", () => {
     await here.machine.destroy(id);
   });
 
-  test("is refused before anything is touched when the checkpoint does not fit; its disk alone still starts", async () => {
+  test("is rejected before any change if the checkpoint does not fit; a resume without memory works", async () => {
     const { id } = await here.machine.create(request);
     await shell(here.data, id, "echo kept > /home/file");
     await here.machine.pause(id, "mismatch", { memory: true });
@@ -173,7 +173,7 @@ describe("a resume", () => {
     await here.machine.removeCheckpoint("mismatch");
   });
 
-  test("of a checkpoint that is damaged on disk is refused", async () => {
+  test("of a damaged checkpoint is rejected", async () => {
     const { id } = await here.machine.create(request);
     await here.machine.pause(id, "decay", { memory: true });
     const pages = join(here.dataFolder, "disks/checkpoints/decay/memory/pages-3.img");

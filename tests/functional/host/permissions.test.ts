@@ -50,7 +50,7 @@ describe.each([
   ["that takes nothing away", 0],
   ["that takes everything away", 0o077],
 ])("with a umask %s", (_, umask) => {
-  test("only CRIU's images are for more than root, and only for the root of sandboxes", async () => {
+  test("only root reads the files, and the sandboxes' root reads CRIU's images", async () => {
     const before = process.umask(umask);
     const starting = startServer(newDataFolder(`permissions-${umask}`), { SANDLOT_READY: "1" });
     process.umask(before);

@@ -43,7 +43,7 @@ async function found(checkpoint: string, words: Record<string, string>): Promise
   return [...new Set(hits)].sort();
 }
 
-test("a renewed guest has forgotten all, what was started goes on, and copies work", async () => {
+test("a renewed guest has no settings left, started processes continue, and copies work", async () => {
   const words = { token: random(), old: random(), variable: random(), argument: random() };
   const { id } = await here.machine.create({ ...request, accessTokens: [words.old] });
   const address = here.machine.addressOf(id) ?? "";

@@ -74,7 +74,7 @@ function mountLine(id: string): string | undefined {
   return lines.find((line) => mountPointsIn(line)[0] === "/data/shared");
 }
 
-test("several sandboxes see each other's writes, as the users they are, without devices and the bits of users", async () => {
+test("sandboxes see each other's writes and owners; devices and set-uid bits are disabled", async () => {
   const [one, other] = await Promise.all([f.machine.create(mounted), f.machine.create(mounted)]);
   await shell(f.data, one.id, "su user -c 'echo hello > /data/shared/greeting'");
   expect(await shell(f.data, other.id, "cat /data/shared/greeting; stat -c %U /data/shared/greeting")).toBe(
@@ -167,7 +167,7 @@ test("a copy has the same volumes; with its memory no others, without it any", a
   await Promise.all([id, copy, bare].map((each) => f.machine.destroy(each)));
 });
 
-test("a path that the template has other plans for is refused, and nothing is left of the sandbox", async () => {
+test("a mount path that the template uses otherwise is rejected, and nothing is left of the sandbox", async () => {
   const { id } = await f.machine.create(request);
   await shell(f.data, id, "ln -s /etc /link && touch /file");
   await f.machine.snapshot(id, "links", { memory: false });
@@ -180,7 +180,7 @@ test("a path that the template has other plans for is refused, and nothing is le
   await expect(unknown).rejects.toMatchObject({ status: 422 });
 });
 
-test("a sandbox keeps its volume when the machine lets go of it, and the volume is free after the last one", async () => {
+test("a sandbox keeps its volume after the server unmounts it, and the last one frees it", async () => {
   await f.machine.createVolume("own", 64);
   const { id } = await f.machine.create({ ...request, volumes: [{ volume: "own", path: "/mnt" }] });
   await f.machine.close();

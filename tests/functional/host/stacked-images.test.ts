@@ -59,7 +59,7 @@ def told():
 }
 
 describe("a sandbox on a stack of three builds", () => {
-  test("sees each layer through the ones above it, with all that files have", async () => {
+  test("sees files of every layer with all their attributes", async () => {
     const { id } = await here.machine.create(requestOf("top"));
     const read = (line: string) => shell(here.data, id, line);
     expect(await read("cat /data/whiteout; ls /data/opaque /data/kept")).toBe(
@@ -94,7 +94,7 @@ print(os.getxattr("/data/kept", "user.colour"), os.getxattr("/data/set-id", "sec
     await here.machine.destroy(id);
   });
 
-  test("keeps watches, links and renamed folders over a pause, and in a copy", async () => {
+  test("keeps watches, links and renamed folders through a pause and in a copy", async () => {
     const { id } = await here.machine.create(requestOf("top"));
     await shell(here.data, id, "mv /data/again /data/last; mv /data/last /data/again; echo mine >> /data/second");
     expect(await startWatch(id)).toBe("False");
@@ -117,7 +117,7 @@ print(os.getxattr("/data/kept", "user.colour"), os.getxattr("/data/set-id", "sec
   });
 });
 
-test("a sandbox on as many builds as can be stacked is paused and goes on", async () => {
+test("a sandbox on the deepest possible stack of builds is paused and resumed", async () => {
   const levels = Array.from({ length: IMAGE_LEVELS_MAX }, (_, index) => `level-${index}`);
   const top = levels.at(-1) ?? "";
   await withDiskAfter(here, BASE_IMAGE, "echo level > /level; rm /etc/debian_version", async (disk) => {
@@ -144,7 +144,7 @@ describe("two sandboxes of one image", () => {
   const MIB = 1024 * 1024;
   const cacheOf = async (id: string) => (await here.machine.measure([id]))[id]?.memCache ?? 0;
 
-  test("have its files in memory once", async () => {
+  test("share its files in the page cache", async () => {
     await buildImage(here, "large", "top", "head -c 64M /dev/urandom > /large");
     // Written just now, it is in memory already.
     const file = join(here.machine.parts.disks.imagesFolder, "large/layer/large");
@@ -166,7 +166,7 @@ describe("two sandboxes of one image", () => {
 describe("images that are collected", () => {
   const names = async (...keep: string[]) => (await here.machine.collectImages(keep)).images.map(({ name }) => name);
 
-  test("are never those of a sandbox that is just being paused, resumed, copied or started", async () => {
+  test("never include those of a sandbox that is being paused, resumed, copied or started", async () => {
     await buildImage(here, "busy", "top", "echo busy > /whose");
     const all = ["low", "middle", "top", "large"];
     await here.machine.collectImages([...all, "busy"]);
@@ -196,7 +196,7 @@ describe("images that are collected", () => {
     expect(await names(...all)).not.toContain("busy");
   });
 
-  test("are not those of a sandbox or a checkpoint, and these keep working", async () => {
+  test("never include those of a sandbox or a checkpoint, which keep working", async () => {
     await buildImage(here, "of-sandbox", "top", "echo sandbox > /whose");
     await buildImage(here, "of-checkpoint", "top", "echo checkpoint > /whose");
     const all = ["low", "middle", "top", "of-sandbox", "of-checkpoint"];

@@ -60,8 +60,8 @@ async function answerOf(
   }
 }
 
-describe("what a start command started", () => {
-  test("is in every sandbox of the template as it was when it was ready, each a machine of its own", async () => {
+describe("the processes of a start command", () => {
+  test("run in every sandbox of the template, each with its own machine id", async () => {
     const { outcome, entries } = await build(here.machine, requestOf(steps, { start }));
     const ready = demandReady(outcome);
     expect(ready.checkpoint).toMatch(/^start-/);
@@ -82,7 +82,7 @@ describe("what a start command started", () => {
     expect(demandReady(other.outcome).checkpoint).not.toBe(ready.checkpoint);
   });
 
-  test("is kept anew when the template that had it goes while a build like it is under way", async () => {
+  test("are checkpointed again if the template with the same checkpoint is deleted during a build", async () => {
     // On a busy machine it may be over before it was seen: then once more.
     for (let [wasSeen, tries] = [false, 0]; !wasSeen; tries++) {
       expect(tries).toBeLessThan(TRIES);
@@ -102,7 +102,7 @@ describe("what a start command started", () => {
     }
   });
 
-  test("runs in ready sandboxes of the template", async () => {
+  test("run in ready sandboxes of the template", async () => {
     const ready = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
     const request = creation(ready);
     const { kind } = request;
@@ -126,7 +126,7 @@ describe("what a start command started", () => {
     await here.machine.destroy(open.id);
   });
 
-  test("is started in each sandbox where it cannot be kept, and the log says why", async () => {
+  test("start in each sandbox if they cannot be checkpointed, and the log has the reason", async () => {
     const { outcome, entries } = await build(here.machine, requestOf(unkeepable, { start }));
     const ready = demandReady(outcome);
     expect(ready.checkpoint).toBeNull();
@@ -177,7 +177,7 @@ describe("a build fails at its end, and leaves neither image nor checkpoint,", (
   });
 });
 
-timed("a build that is cancelled while its memory is written is gone within five seconds", async () => {
+timed("a build that is cancelled during its checkpoint ends within five seconds", async () => {
   // So much that writing it takes a while, on any machine.
   const hold = {
     command: "exec python3 -c 'import os, time; a = os.urandom(300 << 20); time.sleep(1000)'",
@@ -197,7 +197,7 @@ timed("a build that is cancelled while its memory is written is gone within five
   expect(await here.machine.parts.checkpoints.list()).toEqual(before);
 });
 
-test("a start command that goes into the background by itself, or is given its time, is as good", async () => {
+test("a start command may daemonize itself, or have no ready command", async () => {
   for (const command of ["setsid python3 /srv/service.py > /dev/null 2>&1 &", "exec python3 /srv/service.py"]) {
     const given = { command, ready: command.startsWith("exec") ? null : start.ready };
     const ready = demandReady((await build(here.machine, requestOf(steps, { start: given }))).outcome);

@@ -129,7 +129,7 @@ async function wordsOf({ sandboxId }: Sandbox, words: readonly string[]): Promis
   }
 }
 
-test("what the server inside drew when it was built is served by every sandbox, each a machine of its own", async () => {
+test("every sandbox serves the random value from the build, and has its own machine id", async () => {
   const all = Object.values(sandboxes);
   const answers = await Promise.all(all.map(served));
   expect(answers[0]).toMatch(/^[0-9a-f]{32}$/);
@@ -142,7 +142,7 @@ test("what the server inside drew when it was built is served by every sandbox, 
   expect(seen.map((lines) => lines.slice(2))).toEqual(all.map(({ sandboxId }) => [sandboxId, "e2b.local"]));
 });
 
-test("no sandbox has a secret of another team in its memory or its files, nor has the template", async () => {
+test("neither a sandbox nor the template has another team's secret in memory or files", async () => {
   const every = Object.values(secrets).flatMap((own) => Object.values(own));
   const { disks } = server.machine.parts;
   expect(await wordsIn([disks.checkpointsFolder, disks.imagesFolder], every)).toEqual(new Set());
@@ -157,7 +157,7 @@ test("no sandbox has a secret of another team in its memory or its files, nor ha
   }
 });
 
-test("when its memory does not fit any more, sandboxes start the server anew, until it is kept again", async () => {
+test("if the checkpoint no longer fits, sandboxes run the start command until a new one exists", async () => {
   const [kept = ""] = await server.store.buildsInUse.checkpoints();
   const { manifest } = server.machine.parts.checkpoints.folderOf(kept);
   const { memory, ...rest } = JSON.parse(readFileSync(manifest, "utf8"));

@@ -9,7 +9,7 @@ const server = templateServer("code-interpreter-v1");
 test.each([
   ["secured and private", { secure: true, network: { allowPublicTraffic: false } }],
   ["neither secured nor private", { secure: false }],
-])("a sandbox that is %s runs code, knows its variables, and has contexts", async (_, options) => {
+])("a sandbox that is %s runs code with its variables and contexts", async (_, options) => {
   const envs = { WHOSE: "the sandbox's", OTHER: "kept" };
   const sandbox = await Sandbox.create(Object.assign({ envs, timeoutMs: 300_000 }, options, server().options));
   const shown = "import os\n[os.environ.get(name) for name in ('WHOSE', 'OTHER')]";
@@ -24,7 +24,7 @@ test.each([
   await sandbox.kill();
 });
 
-test("a sandbox that is killed while code runs in it breaks the stream, and the client says so", async () => {
+test("a kill while code runs breaks the stream, and the client reports it", async () => {
   const sandbox = await Sandbox.create(Object.assign({ timeoutMs: 300_000 }, server().options));
   const running = Promise.withResolvers<void>();
   const refusal = refusalOf(

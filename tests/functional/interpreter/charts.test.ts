@@ -150,13 +150,13 @@ test.each(PLOTS)("a figure of the type $type has its data beside its picture", a
   ).toBe("PNG");
 });
 
-test("a figure without anything in it has an empty chart", async () => {
+test("an empty figure has an empty chart", async () => {
   const { chart, text } = await shown("plt.figure()\nplt.show()");
   expect([chart as unknown, text]).toEqual([{}, "<Figure size 640x480 with 0 Axes>"]);
   expect((await shown("plt.subplots()\nplt.show()")).chart as unknown).toEqual({});
 });
 
-test("a figure is shown at the end of a cell without being asked for, and as a value", async () => {
+test("a figure is displayed at the end of its cell, and as a value", async () => {
   expect((await shown("_ = plt.plot([1, 2, 4])")).chart).toMatchObject({ type: "line" });
   const { results } = await interpreter().runCode(
     "from matplotlib.figure import Figure\nf = Figure(); f.subplots().bar(['a'], [1]); f",
@@ -164,7 +164,7 @@ test("a figure is shown at the end of a cell without being asked for, and as a v
   expect(results.map(({ isMainResult, chart }) => [isMainResult, chart?.type])).toEqual([[true, "bar"]] as never);
 });
 
-test("numbers of charts are floats on the wire, and labels text", async () => {
+test("chart numbers are floats and labels are strings on the wire", async () => {
   const lines = await rawLines(
     interpreter(),
     `${IMPORT}\nplt.plot([0, 1, 2], [4, 5, 6]); plt.xticks([0, 2]); plt.show()`,
@@ -175,12 +175,12 @@ test("numbers of charts are floats on the wire, and labels text", async () => {
   expect(result).toContain('"x_tick_labels":["0","2"]');
 });
 
-test("a figure of too many points is a picture, and its chart is empty", async () => {
+test("a figure with too many points is only a picture", async () => {
   const { chart, png } = await shown("plt.plot(range(1_000_000)); plt.show()");
   expect([chart as unknown, typeof png]).toEqual([{}, "string"]);
 });
 
-test("a figure that cannot be drawn is an error, with its text and data", async () => {
+test("a figure that cannot be drawn is an error, and its text and data are returned", async () => {
   const { error, results } = await interpreter().runCode(
     `${IMPORT}\nplt.plot([1, 2, 4]); plt.title("$\\\\nope$"); plt.show()`,
   );

@@ -104,7 +104,7 @@ async function drawsOf(sandbox: Sandbox): Promise<Draws> {
 }
 
 test(
-  `in ${CLONES} sandboxes of the template all generators differ, also in a context that is new`,
+  `all generators differ in ${CLONES} sandboxes of the template, also in a new context`,
   async () => {
     const draws: Draws[] = [];
     while (draws.length < CLONES) {
@@ -122,7 +122,7 @@ test(
   CLONES_MS,
 );
 
-test("in copies of a notebook they differ, too; a generator that the user has made goes on the same", async () => {
+test("all generators differ in copies of a notebook, except generators made by the user", async () => {
   const original = await Sandbox.create(server().options);
   const languages = [
     { language: "python", code: PYTHON },
@@ -140,7 +140,7 @@ test("in copies of a notebook they differ, too; a generator that the user has ma
   await Promise.all(all.map((sandbox) => sandbox.kill()));
 });
 
-test("what the kernels drew when they started is the same in all, and processes that they start draw their own", async () => {
+test("values that kernels drew at their start are equal in all sandboxes; child processes draw their own", async () => {
   const clones = await Promise.all([1, 2].map(() => Sandbox.create(server().options)));
   const asked = "import subprocess, sys\nown = [sys.executable, '-c', 'print(hash(\"word\"))']\n";
   const print = "print(hash('word'), id(sys), subprocess.check_output(own, text=True))";

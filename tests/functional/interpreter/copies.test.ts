@@ -26,7 +26,7 @@ async function drawn(from: Sandbox): Promise<string[]> {
   return text.replaceAll(/[()]/g, "").split(", ");
 }
 
-test("a pause keeps the variables of every kernel, and forks and snapshots go on from them each by itself", async () => {
+test("variables of every kernel survive pause, fork and snapshot, and copies diverge", async () => {
   await sandbox().runCode("notes = 'kept'");
   for (const [language, [keep]] of Object.entries(KEPT)) await sandbox().runCode(keep, { language });
   await sandbox().pause();

@@ -56,14 +56,14 @@ describe.each(CASES)("$language", ({ language, prints, fails, error, variable, s
     expect((await sandbox.runCode(fails, { language })).error).toMatchObject(error);
   });
 
-  test("keeps its state, and variables of one call are gone after it", async () => {
+  test("keeps its state, and drops the variables of a call after it", async () => {
     await sandbox.runCode(sets, { language });
     expect((await sandbox.runCode(reads, { language })).logs.stdout).toEqual(["5\n"]);
     expect((await sandbox.runCode(variable, { language, envs: { CALL: "it's" } })).logs.stdout).toEqual(["it's\n"]);
     expect((await sandbox.runCode(variable, { language })).logs.stdout).not.toEqual(["it's\n"]);
   });
 
-  test("has contexts with a folder of their own", async () => {
+  test("has contexts with their own folders", async () => {
     expect((await sandbox.runCode(folder, { language })).logs.stdout).toEqual(["/home/user\n"]);
     const context = await sandbox.createCodeContext({ language, cwd: "/root" });
     expect((await sandbox.runCode(folder, { context })).logs.stdout).toEqual(["/root\n"]);
@@ -71,13 +71,13 @@ describe.each(CASES)("$language", ({ language, prints, fails, error, variable, s
   });
 });
 
-test("a kernel that a cell ends is replaced", async () => {
+test("a kernel that exits in a cell is replaced", async () => {
   const language = "js";
   expect((await sandbox.runCode("process.exit(1)", { language })).error).toMatchObject({ name: "ContextRestarting" });
   expect((await sandbox.runCode("typeof kept", { language })).text).toBe("undefined");
 });
 
-test("who leaves a loop finds all as it was", async () => {
+test("after a client leaves an endless loop, variables are unchanged", async () => {
   const language = "js";
   await sandbox.runCode("const before = 'here'", { language });
   const loop = sandbox.runCode("await 1; while (true);", { language, timeoutMs: 2_000 });

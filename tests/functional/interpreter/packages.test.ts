@@ -6,7 +6,7 @@ import { packageSourceOfFile } from "../../support/services/package-source.ts";
 const interpreter = interpreterOfFile();
 const { variables: envs } = packageSourceOfFile(5081);
 
-test("are found by the next line, also where Debian has an older one, and so are their commands", async () => {
+test("an installed package and its commands are found by the next line, before Debian's older version", async () => {
   const run = async (code: string) => {
     const { logs, error } = await interpreter().runCode(code, { envs, timeoutMs: 120_000 });
     expect(error).toBeUndefined();

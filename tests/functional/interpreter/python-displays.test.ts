@@ -5,7 +5,7 @@ import { interpreterOfFile, rawLines } from "../../support/interpreter/interpret
 
 const interpreter = interpreterOfFile();
 
-test("each print is one line of output, whatever is in it", async () => {
+test("each print is one line of output, whatever it contains", async () => {
   const { logs } = await run(`
 import sys
 print("a"); print("b", 1); print("two\\nlines"); print("with its own\\n"); print()
@@ -26,7 +26,7 @@ print("error", file=sys.stderr)`);
   expect(logs.stderr).toEqual(["error\n"]);
 });
 
-test("also after a timer that was set before prints were kept apart", async () => {
+test("prints stay separate after a flush of ipykernel's own stream", async () => {
   const { logs } = await run(`
 import sys
 from ipykernel.iostream import OutStream
@@ -36,7 +36,7 @@ print("error", file=sys.stderr)`);
   expect(logs.stderr).toEqual(["before\n", "error\n"]);
 });
 
-test("however fast they come, and from another process", async () => {
+test("prints stay separate at any rate, and from a child process", async () => {
   const { logs } = await run(`
 import os
 for i in range(50_000): print(i)
@@ -50,7 +50,7 @@ os.wait()`);
 });
 
 // Seen to fail: the clock said that the text had waited for its newline long enough.
-test("also when the kernel as a whole stops between a text and its newline, as on a busy machine", async () => {
+test("prints stay separate if the kernel stalls between a text and its newline", async () => {
   const { logs } = await run(`
 import ctypes, sys
 for i in range(5):
@@ -152,7 +152,7 @@ test("every MIME type has its member, and others are extra", async () => {
   expect(results.map((result) => [result.formats(), result.text])).toEqual([[["latex"], undefined]]);
 });
 
-test("what a display is given is made JSON that everybody reads", async () => {
+test("displayed data becomes standard JSON", async () => {
   const { results } = await run('display({"application/json": {1: float("nan"), "s": {2}}}, raw=True)');
   expect(results[0]?.json as unknown).toEqual({ 1: null, s: [2] });
 });
@@ -176,7 +176,7 @@ const RESISTING: readonly [object: string, body: string, text: string | undefine
   ],
 ];
 
-test.each(RESISTING)("an object %s gives a result or an error", async (_object, body, text, error) => {
+test.each(RESISTING)("an object %s returns a result or an error", async (_object, body, text, error) => {
   const got = await interpreter().runCode(`class Odd:\n  ${body}\nOdd()`);
   expect(got.error?.name).toBe(error);
   if (text === undefined) expect(got.results).toEqual([]);
@@ -184,7 +184,7 @@ test.each(RESISTING)("an object %s gives a result or an error", async (_object, 
   expect((await interpreter().runCode("1 + 1")).text).toBe("2");
 });
 
-test("a list without an end to its depth is an error, and the kernel lives on", async () => {
+test("an infinitely nested list is an error, and the kernel continues", async () => {
   const { error } = await interpreter().runCode("deep = []\nfor _ in range(100_000): deep = [deep]\ndeep");
   expect(error?.name).toBe("RecursionError");
   expect((await interpreter().runCode("len(deep)")).text).toBe("1");

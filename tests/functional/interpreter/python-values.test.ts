@@ -100,7 +100,7 @@ pd.DataFrame({
   });
 });
 
-test("columns of a data frame have names, each its own", async () => {
+test("columns of a data frame have unique names", async () => {
   const { results } = await interpreter().runCode(`${IMPORTS}
 display(pd.DataFrame([[1, 2, 3]], columns=["a", "a", "a.1"]))
 display(pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])))
@@ -121,14 +121,14 @@ display(pd.Series([1]))`);
   ]);
 });
 
-test("a data frame of too many cells is text and HTML alone", async () => {
+test("a data frame with too many cells is returned as text and HTML only", async () => {
   const { results } = await interpreter().runCode(`${IMPORTS}\npd.DataFrame(np.zeros((1_000_001, 1)))`);
   expect(results.map(({ data, html, text }) => [data, typeof html, text?.slice(-24)])).toEqual([
     [undefined, "string", "[1000001 rows x 1 columns]".slice(-24)],
   ] as never);
 });
 
-test("the page has the limits of results beside the text", () => {
+test("docs/interpreter.md has the limits of results", () => {
   const source = readText("templates/code-interpreter-v1/files/opt/sandlot/python/sandlot_kernel/limits.py");
   const rows = tableRows(readText("docs/interpreter.md"), ["Beside the text", "Largest", "In", "Beyond it"]);
   const told = rows.map(({ Largest: value, In: name }) => [name, value]);
@@ -140,7 +140,7 @@ test("the page has the limits of results beside the text", () => {
   expect(told).toEqual(held);
 });
 
-test("long sequences are shown whole, and quickly", async () => {
+test("long sequences are shown completely and quickly", async () => {
   const { results } = await interpreter().runCode(`${IMPORTS}
 display(list(range(2000)))
 display({i: i for i in range(200_000)})
@@ -151,7 +151,7 @@ display([object] + [1] * 1500)`);
   expect(results[2]?.text?.split("\n").length).toBe(1501);
 });
 
-test("variables of a call are set as they are given, and a time zone is in effect", async () => {
+test("variables of a call are set unchanged, and TZ takes effect", async () => {
   const code = "import os, time; (ascii(os.environ.get('FACE')), time.strftime('%Z'))";
   const during = await interpreter().runCode(code, { envs: { FACE: "\u{1f600} '\n", TZ: "Asia/Tokyo" } });
   const after = await interpreter().runCode(code);

@@ -30,7 +30,7 @@ describe("the stream", () => {
 });
 
 describe("a cell", () => {
-  test("has its value, its prints and its errors, each where it belongs", async () => {
+  test("returns its value, prints and errors in separate fields", async () => {
     const told: string[] = [];
     const { text, logs, results, error } = await sandbox().runCode(
       "import sys\nprint('out')\nprint('more', 'words')\nprint('err', file=sys.stderr)\nx = 41\nx + 1",
@@ -46,13 +46,13 @@ describe("a cell", () => {
     expect(told.toSorted()).toEqual(["err err\n", "out more words\n", "out out\n", "result 42"]);
   });
 
-  test("finds what those before it have made", async () => {
+  test("sees variables of earlier cells", async () => {
     await sandbox().runCode("kept = [1]");
     await sandbox().runCode("kept.append(2)");
     expect((await sandbox().runCode("kept")).text).toBe("[1, 2]");
   });
 
-  test("counts, failed ones too", async () => {
+  test("increases the execution count, also if it fails", async () => {
     const context = await sandbox().createCodeContext();
     const counts: (number | undefined)[] = [];
     for (const code of ["1", "1/0", "(", "2"]) {
@@ -87,7 +87,7 @@ describe("a cell", () => {
       "copies of a pool",
       "import multiprocessing as m\nwith m.get_context('fork').Pool(3) as p: p.map(print, ['x' * 999] * 60)",
     ],
-  ])("says all that %s has printed before it is over", async (_, code) => {
+  ])("returns all that %s has printed before it ends", async (_, code) => {
     const begin = "import io, os, sys\nFILL = \"yes $(printf %999s | tr ' ' x) | head -n 60\"";
     await sandbox().runCode(begin);
     for (let time = 0; time < (LONG ? 50 : 3); time++) {
@@ -98,7 +98,7 @@ describe("a cell", () => {
     }
   });
 
-  test("says what its child processes print among its own lines", async () => {
+  test("returns output of child processes among its own lines", async () => {
     const code = "import os\nprint('a'); os.system('echo b; echo error >&2'); print('c'); os.system('echo é'); None";
     const { logs } = await sandbox().runCode(code);
     expect(logs.stdout.join("")).toBe("a\nb\nc\né\n");
@@ -107,12 +107,12 @@ describe("a cell", () => {
 });
 
 describe("variables and folders", () => {
-  test("set for one call leave a cell magic at the top of its cell", async () => {
+  test("of one call may come before a cell magic", async () => {
     const { logs } = await sandbox().runCode("%%bash\necho $CALL", { envs: { CALL: "magic" } });
     expect(logs.stdout.join("")).toBe("magic\n");
   });
 
-  test("nothing of the server's is among the user's names", async () => {
+  test("no names of the server are visible", async () => {
     const context = await sandbox().createCodeContext({ cwd: "/tmp" });
     const code =
       "sorted(n for n in globals() if not n.startswith('_') and n not in ('In', 'Out', 'exit', 'quit', 'open'))";
@@ -122,7 +122,7 @@ describe("variables and folders", () => {
     await sandbox().removeCodeContext(context);
   });
 
-  test("cells run as root in the user's home", async () => {
+  test("a cell runs as root in the user's home", async () => {
     expect((await sandbox().runCode("import os; os.getcwd(), os.getuid()")).text).toBe("('/home/user', 0)");
   });
 });

@@ -46,7 +46,7 @@ test("Java shows values, errors, output, variables and folders", async () => {
   expect((await interpreter().runCode(folder, { context })).logs.stdout).toEqual(["/root"]);
 });
 
-test("both print all that they have to before a cell is over", async () => {
+test("R and Java return all output before a cell ends", async () => {
   for (let time = 0; time < (LONG ? 50 : 5); time++) {
     const r = await interpreter().runCode("for (i in 1:500) cat(i, '\\n')", { language: "r" });
     expect(r.logs.stdout.join("").split("\n").length).toBe(501);
@@ -56,7 +56,7 @@ test("both print all that they have to before a cell is over", async () => {
   }
 });
 
-test("Java goes on after a loop that its client has left", async () => {
+test("Java continues after a client leaves an endless loop", async () => {
   const language = "java";
   await interpreter().runCode("int kept = 4;", { language });
   const loop = interpreter().runCode("while (true) Thread.sleep(10);", { language, timeoutMs: 2_000 });
@@ -67,7 +67,7 @@ test("Java goes on after a loop that its client has left", async () => {
 describe.skipIf(!LONG)("the template code-interpreter-full", () => {
   const server = templateServer("code-interpreter-full");
 
-  test("is the same under its own name", async () => {
+  test("works under its own name", async () => {
     const sandbox = await Sandbox.create("code-interpreter-full", server().options);
     expect((await sandbox.runCode("1 + 1")).text).toBe("2");
     expect((await sandbox.runCode("1 + 1", { language: "r" })).results[0]?.text).toBe("[1] 2");

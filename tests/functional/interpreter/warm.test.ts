@@ -66,7 +66,7 @@ const ENDLESS = [
   ["bash", "trap '' INT; echo runs; while :; do sleep 1; done", "echo 2"],
 ] as const;
 
-timed("five seconds after its client has left, a context runs other code within ten, whatever ran there", async () => {
+timed("five seconds after its client disconnects, a context runs other code within ten", async () => {
   const all = await Promise.all(
     ENDLESS.map(async ([language, endless, code]) => {
       const context = await sandbox().createCodeContext({ language, requestTimeoutMs: 120_000 });

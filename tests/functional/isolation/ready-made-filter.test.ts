@@ -11,7 +11,7 @@ const COMPARED = /^(?:NoNewPrivs|Seccomp|Seccomp_filters|Speculation\w+|Cap\w+):
 
 const server = sharedServer();
 
-test("a later sandbox has the filter that crun has compiled, and all that stands around it", async () => {
+test("a later sandbox gets the filter that crun compiled for an earlier one, and is confined alike", async () => {
   const { crunFolder, runFolder } = new DataFolder(server().dataFolder);
   const sandboxes = [];
   // One after the other: of two made at once, neither is the later one.

@@ -26,7 +26,7 @@ describe("a template with steps and a start command", () => {
     await Template.build(template, "behind-runsc", { ...server().options, memoryMB: 512 });
   });
 
-  test("was built behind it; its sandboxes go on from where the start command was", async () => {
+  test("is built behind runsc; its sandboxes continue the processes of the start command", async () => {
     const made = await Promise.all([1, 2].map(() => Sandbox.create("behind-runsc", server().options)));
     const [first = "", second] = await Promise.all(made.map(answerOf));
     expect(first).toMatch(/^\d+$/);
@@ -38,7 +38,7 @@ describe("a template with steps and a start command", () => {
   });
 });
 
-test("a step that fails ends the build, and is named", async () => {
+test("a failed step ends the build, and the error names it", async () => {
   const template = Template().fromTemplate("base").runCmd("echo reason >&2; exit 3");
   const refusal = await refusalOf(Template.build(template, "fails-behind-runsc", server().options));
   expect(refusal.message).toContain("ended with exit code 3");

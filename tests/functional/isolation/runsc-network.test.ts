@@ -85,17 +85,17 @@ describe.each(LIVES)("a sandbox behind runsc, %s", (life) => {
     );
   });
 
-  test("finds names, fetches pages, and reaches the outside over TCP, UDP and ICMP", async () => {
+  test("resolves names, fetches pages, and reaches the outside over TCP, UDP and ICMP", async () => {
     await expectReached(sandbox, [...everyWay(OUTSIDE), `name ${OUTSIDE_NAME} 0`]);
     const { stdout } = await sandbox.commands.run(`curl -sS --connect-timeout 10 http://${OUTSIDE_NAME}/`);
     expect(stdout).toBe("hello from outside");
   });
 
-  test("reaches nothing that is closed to all", async () => {
+  test("reaches no address that is closed to all sandboxes", async () => {
     expect(await reached(sandbox, MUST_BE_CLOSED.flatMap(everyWay))).toEqual([]);
   });
 
-  test("is held by its rules", async () => {
+  test("is bound by its network rules", async () => {
     await sandbox.updateNetwork({ denyOut: [ALL_TRAFFIC], allowOut: ["allowed.test", "1.1.1.1"] });
     await expectReached(sandbox, [...everyWay("1.1.1.1"), "name allowed.test 0"]);
     expect(await reached(sandbox, [...everyWay(OUTSIDE), "name other.test 0"])).toEqual([]);

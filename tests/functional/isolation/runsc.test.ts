@@ -89,7 +89,7 @@ describe("a sandbox behind runsc", () => {
   });
   afterAll(() => sandbox.kill());
 
-  test("has a kernel that is not the machine's, and the users, size and disk that it is to have", async () => {
+  test("has gVisor's kernel, and the users, size and disk of its template", async () => {
     const script = "uname -r; id -un; pwd; nproc; grep MemTotal /proc/meminfo; stat -fc %T /tmp; ls -A /tmp";
     const { stdout } = await sandbox.commands.run(script);
     const [kernel, ...others] = stdout.trim().split("\n");
@@ -129,7 +129,7 @@ describe("a sandbox behind runsc", () => {
     await leaveAndFollow(sandbox);
   });
 
-  test("is measured", async () => {
+  test("has metrics", async () => {
     await until("there are samples", async () => (await sandbox.getMetrics()).length > 0);
     const [{ memUsed, memTotal, diskTotal } = { memUsed: 0, memTotal: 0, diskTotal: 0 }] = await sandbox.getMetrics();
     expect(memUsed).toBeGreaterThan(10 * 1024 ** 2);
@@ -138,7 +138,7 @@ describe("a sandbox behind runsc", () => {
   });
 });
 
-test("a pause keeps processes, memory and files, and a resume goes on with them", async () => {
+test("a pause and a resume keep processes, memory and files", async () => {
   const sandbox = await create();
   await sandbox.files.write("/tmp/note", "on disk");
   await startCounter(sandbox);
@@ -167,7 +167,7 @@ test("a sandbox paused with one runtime is not resumed with the other, and resum
   await sandbox.kill();
 });
 
-test("a fork and sandboxes of a snapshot go on from there, each for itself", async () => {
+test("a fork and sandboxes of a snapshot continue from its state independently", async () => {
   const sandbox = await create();
   await startCounter(sandbox);
   const before = Number(await countOf(sandbox));
@@ -185,7 +185,7 @@ test("a fork and sandboxes of a snapshot go on from there, each for itself", asy
   await Sandbox.deleteSnapshot(snapshotId, server.options);
 });
 
-test("a deleted file that is open is refused by its name, and the sandbox runs on", async () => {
+test("an open deleted file prevents the pause; the error names it, and the sandbox runs on", async () => {
   const sandbox = await create();
   await sandbox.commands.run("exec 3> gone; rm gone; touch deleted; sleep 1000", { background: true });
   await until("it is deleted", () => sandbox.files.exists("deleted"));
@@ -194,7 +194,7 @@ test("a deleted file that is open is refused by its name, and the sandbox runs o
   await sandbox.kill();
 });
 
-test("a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it", async () => {
+test("a sandbox outlives a killed server; the next server serves it and removes all of it", async () => {
   const [sandbox, decayed] = [await create(), await create()];
   await startCounter(sandbox);
   const before = Number(await countOf(sandbox));

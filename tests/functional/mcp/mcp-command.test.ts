@@ -91,7 +91,7 @@ test("a repository that cannot be cloned is an error with git's message", async 
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("https://github.com/no/repo cannot be cloned; ")]);
 });
 
-test("pull: names that are served, and others", async () => {
+test("pull accepts served names and rejects others", async () => {
   const { stdout } = await asRoot("mcp-gateway pull memory filesystem");
   expect(stdout).toBe(
     "memory: @modelcontextprotocol/server-memory\nfilesystem: @modelcontextprotocol/server-filesystem\n",
@@ -101,7 +101,7 @@ test("pull: names that are served, and others", async () => {
   expect(stderr).toStartWith('"puppeteer" cannot be served: it needs a browser');
 });
 
-test("without root, token or arguments it says what it needs", async () => {
+test("without root, token or arguments, mcp-gateway names what is missing", async () => {
   expect((await failure(sandbox.commands.run("mcp-gateway --config '{}'"))).stderr).toContain("run by root");
   const noToken = sandbox.commands.run(`mcp-gateway --config '{"memory":{}}'`, { user: "root" });
   expect((await failure(noToken)).stderr).toContain("GATEWAY_ACCESS_TOKEN is not set");

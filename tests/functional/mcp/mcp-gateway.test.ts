@@ -24,7 +24,7 @@ test("the tools of all servers are listed", async () => {
   expect(names).toContain("create_entities");
 });
 
-test("they are called, and work as the user that commands work as", async () => {
+test("tools can be called, and run as the user of commands", async () => {
   await callText(client, "write_file", { path: "/home/user/note.txt", content: "by MCP" });
   expect(await sandbox.files.read("note.txt")).toBe("by MCP");
   expect((await sandbox.commands.run("stat -c %U note.txt")).stdout).toBe("user\n");
@@ -35,14 +35,14 @@ test("they are called, and work as the user that commands work as", async () => 
   expect(await callText(client, "search_nodes", { query: "Ada" })).toContain("writes programs");
 });
 
-test("the token is in a file of root, where later clients read it", async () => {
+test("later clients read the token from a file that belongs to root", async () => {
   const later = await Sandbox.connect(sandbox.sandboxId, server().options);
   expect(await later.getMcpToken()).toBe((await sandbox.getMcpToken()) as string);
   const { stdout } = await sandbox.commands.run("stat -c '%U %a %s' /etc/mcp-gateway/.token", { user: "root" });
   expect(stdout).toBe(`root 600 ${(await sandbox.getMcpToken())?.length}\n`);
 });
 
-test("neither token nor settings can be read off the processes that stay", async () => {
+test("arguments and environment of running processes contain neither token nor settings", async () => {
   const token = (await sandbox.getMcpToken()) ?? "none";
   const { stdout } = await sandbox.commands.run("cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\\0' '\\n'");
   expect(stdout).toContain("mcp-gateway.js");
@@ -58,7 +58,7 @@ test("pause and resume keep the gateway, its servers and the session", async () 
   expect(await callText(client, "search_nodes", { query: "before" })).toContain("paused");
 });
 
-test("a fork has a gateway of its own, with the same token", async () => {
+test("a fork has its own gateway with the same token", async () => {
   const [entry] = await sandbox.fork({ timeoutMs: 120_000 });
   if (!(entry instanceof Sandbox)) throw new Error(`no fork: ${Bun.inspect(entry)}`);
   expect(await entry.getMcpToken()).toBe((await sandbox.getMcpToken()) as string);

@@ -7,7 +7,7 @@ import { refusalOf } from "../../support/until.ts";
 
 const server = templateServer("mcp-gateway");
 
-test("addMcpServer: its sandboxes serve what was added, and have what was put beside", async () => {
+test("sandboxes of a template with addMcpServer serve the added servers and have its other files", async () => {
   const template = Template()
     .fromTemplate("mcp-gateway")
     .addMcpServer(["memory", "filesystem"])
@@ -20,7 +20,7 @@ test("addMcpServer: its sandboxes serve what was added, and have what was put be
   await client.close();
 });
 
-test("a name that is not served fails the build, and says which are", async () => {
+test("an unknown server name fails the build, and the error lists the known ones", async () => {
   const template = Template().fromTemplate("mcp-gateway").addMcpServer("grafana");
   const said: string[] = [];
   const onBuildLogs = ({ message }: { message: string }) => said.push(message);

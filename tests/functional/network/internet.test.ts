@@ -15,7 +15,7 @@ async function probe(...probes: string[]): Promise<string[]> {
   return stdout.split("\n").filter((line) => line !== "");
 }
 
-test("every address is there over TCP, UDP, TLS and as a name server", async () => {
+test("every address answers over TCP, UDP, TLS and DNS", async () => {
   const ipv4 = INTERNET_ADDRESSES.filter((address) => !address.includes(":"));
   const probes = ipv4.flatMap((address) => [
     `tcp ${address} ${INTERNET_PORTS.http}`,
@@ -40,7 +40,7 @@ test("every address is there over TCP, UDP, TLS and as a name server", async () 
   }
 });
 
-test("a web site tells by which address, name and Host it was reached", async () => {
+test("a web site reports the address, TLS name and Host of a request", async () => {
   const to = `allowed.test:443:${SITES["other.test"]}`;
   const told = await curl("--resolve", to, "-H", "Host: hidden.test", "https://allowed.test/reached");
   expect(JSON.parse(told)).toEqual({

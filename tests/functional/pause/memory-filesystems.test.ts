@@ -57,7 +57,7 @@ test.each([
   ["both", `${SIMPLE}\n${ODD}`],
   ["nothing, in folders with other modes and owners", ROOTS],
   ["all of it, in folders with other modes and owners", `${SIMPLE}\n${ODD}\n${ROOTS}`],
-])("a filesystem in memory with %s in it is the same after two pauses, and in a copy", async (_what, fill) => {
+])("an in-memory filesystem with %s is unchanged after two pauses and in a copy", async (_what, fill) => {
   const sandbox = await Sandbox.create(server().options);
   made.push(sandbox);
   await root(sandbox, fill);

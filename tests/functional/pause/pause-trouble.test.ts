@@ -74,7 +74,7 @@ async function resume(stage: Stage, hero: Hero): Promise<void> {
   await expectItself(stage, hero);
 }
 
-describe("a disk that is full", () => {
+describe("a full disk", () => {
   test.each(["btrfs", "ext4"] as const)("when the pause begins, on %s: 507, and the sandbox runs on", async (type) => {
     await withDisk(type, async (disk, stage) => {
       const hero = await newHero(stage);
@@ -109,7 +109,7 @@ describe("a disk that is full", () => {
     });
   });
 
-  test("to the last block, under a pool of disks in a file: what was paused before is not harmed", async () => {
+  test("to the last block, under the reflink pool's file: earlier checkpoints are intact", async () => {
     const data = newDataFolder("full-pool");
     const disk = await OwnFilesystem.make(data, "ext4", DISK_BYTES);
     try {
@@ -149,7 +149,7 @@ describe("a disk that is full", () => {
   }
 });
 
-test("a disk that can only be read from the middle of a pause on: an error, and the sandbox runs on", async () => {
+test("a disk that becomes read-only during a pause: an error, and the sandbox runs on", async () => {
   const stage = await Stage.open(folder("read-only"));
   const hero = await newHero(stage);
   const checkpoints = join(stage.dataFolder, "disks/checkpoints");
@@ -172,7 +172,7 @@ test("a disk that can only be read from the middle of a pause on: an error, and 
   await stage.close();
 });
 
-describe(`a store that is locked by another process for longer than it is waited for (SANDLOT_TEST_SEED=${SEED})`, () => {
+describe(`a store locked by another process for longer than the server waits (SANDLOT_TEST_SEED=${SEED})`, () => {
   const random = seededRandom(SEED);
   const all = OPERATIONS.flatMap((operation) =>
     ["from the start", "in the middle"].map((when) => ({ operation, when })),
@@ -190,7 +190,7 @@ describe(`a store that is locked by another process for longer than it is waited
     (LONG ? all : [one]).flatMap((each) =>
       each === undefined ? [] : [[each.operation.name, each.when, each.operation] as const],
     ),
-  )("%s, %s: done or refused, nothing half done", async (_name, when, operation) => {
+  )("%s, %s: completes or is rejected, nothing in between", async (_name, when, operation) => {
     const step = when === "from the start" ? 0 : Math.floor(operation.steps.length / 2);
     let wasSeen = false;
     for (let tries = 0; !wasSeen; tries++) {

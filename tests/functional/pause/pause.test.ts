@@ -122,7 +122,7 @@ test("a resume returns a new token, and earlier tokens stay valid", async () => 
 });
 
 // Seen to fail without openMemoryAgain(): the file belonged to the user nobody (65534).
-test("the guest stays root's after it has tried another user's rights and a resume", async () => {
+test("the guest's processes belong to root after a permission check as another user and a resume", async () => {
   const sandbox = await Sandbox.create(server().options);
   // The guest may still be starting this command.
   const look = "sleep 0.2; stat -c %u /proc/$PPID/oom_score_adj";

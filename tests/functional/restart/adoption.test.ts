@@ -42,7 +42,7 @@ test("a stop by SIGTERM keeps sandboxes and their processes; the next start serv
   await second.stop();
 });
 
-test("a server killed while it creates sandboxes leaves none behind but those it had answered for", async () => {
+test("a server killed during creates leaves only the sandboxes that it had returned", async () => {
   const data = folder("crash");
   // Different moments of the creation, from the first step to past the last.
   for (const delayMs of [0, 15, 40, 80, 160]) {
@@ -82,7 +82,7 @@ test("a server killed while it creates sandboxes leaves none behind but those it
   await last.stop();
 });
 
-timed("a guest that is killed is back within a second, and processes go on", async () => {
+timed("a killed guest restarts within a second, and processes continue", async () => {
   const data = folder("guest");
   const server = await startServer(data, { SANDLOT_READY: "0" });
   const sandbox = await Sandbox.create({ ...server.options, envs: { KEPT: "yes" } });

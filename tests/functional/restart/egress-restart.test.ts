@@ -17,7 +17,7 @@ import { until } from "../../support/until.ts";
 const LIFE = { timeoutMs: 600_000 };
 const folders = foldersOfFile();
 
-test("after kill -9 of the server nothing gets out that rules forbid, before and after the next one starts", async () => {
+test("network rules hold after kill -9 of the server and after the next start", async () => {
   const folder = folders("egress-restart");
   const first = await startServer(folder);
   const network = { allowOut: ["allowed.test", "1.1.1.1"], denyOut: [ALL_TRAFFIC] };

@@ -40,7 +40,7 @@ timed("the second start is ready in under 3 s, has the same key, and prints it i
   await second.stop();
 });
 
-test("a second server on the same data folder is refused and the first goes on", async () => {
+test("a second server on the same data folder fails, and the first runs on", async () => {
   const data = folder("same");
   const server = await startServer(data, { SANDLOT_READY: "0" });
   const sandbox = await Sandbox.create(server.options);
@@ -76,7 +76,7 @@ test("a start on a port in use fails with the fix", async () => {
   await server.stop();
 });
 
-test("two servers live side by side, and taking one down leaves the other as it was", async () => {
+test("two servers run side by side, and `sandlot down` of one does not affect the other", async () => {
   const [left, right] = [folder("left"), folder("right")];
   const settingsBefore = settingsNow();
   const one = await startServer(left, { SANDLOT_READY: "0" });

@@ -80,7 +80,7 @@ function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-test("signals to all processes of the server, again and again, are one orderly stop", async () => {
+test("repeated signals to all processes of the server cause one orderly stop", async () => {
   const data = folder("stop-signals");
   let sandboxId: string | undefined;
   const stops: Record<string, (pid: number) => void> = {

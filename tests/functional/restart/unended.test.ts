@@ -60,7 +60,7 @@ async function isLeft({ id, cgroup, disk }: SandboxRecord): Promise<unknown> {
 const ALL_BUT_THE_WAY_TO_IT = { processes: true, disk: true, record: true, endpoint: undefined };
 
 describe("a sandbox that cannot be ended", () => {
-  test("is said to run on, keeps what it has, holds up no other, and goes as soon as it can", async () => {
+  test("gets 503 for its kill, keeps its resources, delays no other, and is removed when it ends", async () => {
     await using held = new AsyncDisposableStack();
     const stuck = await stuckSandboxes(held);
     for (const attempt of ["first", "second"]) {
@@ -74,7 +74,7 @@ describe("a sandbox that cannot be ended", () => {
     expect(await settledCensus(here.dataFolder, NOTHING)).toEqual(NOTHING);
   });
 
-  test("holds up no start of a server, which keeps what it has, too, and removes it when it can", async () => {
+  test("delays no start of a server, keeps its resources, and is removed when it ends", async () => {
     await using held = new AsyncDisposableStack();
     const stuck = await stuckSandboxes(held);
     const plain = await here.machine.create(request);

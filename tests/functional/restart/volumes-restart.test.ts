@@ -30,7 +30,7 @@ async function contentProcesses(data: string): Promise<number> {
 
 const at = (server: TestServer) => ({ apiUrl: server.url });
 
-test("after a crash a sandbox goes on with its volume, which is still mounted once, and so does its content", async () => {
+test("after a crash a sandbox and the file API continue on a volume that is mounted once", async () => {
   const data = folder("crash");
   const first = await startServer(data, SETTINGS);
   const volume = await Volume.create("kept", first.options);

@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 const isListed = async (pid: number) => (await sandbox.commands.list()).some((process) => process.pid === pid);
 
-test("a command goes on when nobody follows it, and can be followed again", async () => {
+test("a command continues without followers, and can be followed again", async () => {
   const handle = await sandbox.commands.run("while [ ! -e go-on ]; do sleep 0.05; done; echo went on | tee went-on", {
     background: true,
   });
@@ -26,7 +26,7 @@ test("a command goes on when nobody follows it, and can be followed again", asyn
   expect(await sandbox.files.read("went-on")).toBe("went on\n");
 });
 
-test("the time of one who only follows ends following, not the command", async () => {
+test("the timeout of a follower ends only its stream, not the command", async () => {
   const handle = await sandbox.commands.run("read -r _; echo still here", { background: true, stdin: true });
   const follower = await sandbox.commands.connect(handle.pid, { timeoutMs: LIMIT_MS });
   expect(await refusalOf(follower.wait())).toBeInstanceOf(TimeoutError);
@@ -35,7 +35,7 @@ test("the time of one who only follows ends following, not the command", async (
   expect((await handle.wait()).stdout).toBe("still here\n");
 });
 
-test("a kill of the sandbox ends what its clients follow, with words about the sandbox", async () => {
+test("a kill of the sandbox ends all followed streams with an error about the sandbox", async () => {
   const doomed = await Sandbox.create(server().options);
   const handle = await doomed.commands.run("exec sleep 300", { background: true });
   await doomed.kill();

@@ -19,7 +19,7 @@ async function exitOf(promise: Promise<unknown>): Promise<CommandExitError> {
   return error;
 }
 
-test("a command gives its output, its errors and its exit code, apart", async () => {
+test("a command returns stdout, stderr and exit code separately", async () => {
   const { stdout, stderr, exitCode, error } = await sandbox.commands.run("echo out; echo err >&2");
   expect({ stdout, stderr, exitCode, error }).toEqual({
     stdout: "out\n",
@@ -37,14 +37,14 @@ test.each([1, 2, 42, 127, 255])("exit code %p is an error that carries the outpu
   expect(error).toBe(`exit status ${code}`);
 });
 
-test("it runs in a login shell of the user, in the home folder, without input", async () => {
+test("a command runs in the user's login shell and home folder, without input", async () => {
   const { stdout } = await sandbox.commands.run(
     "shopt -q login_shell && whoami && pwd && cat && echo the end of input",
   );
   expect(stdout).toBe("user\n/home/user\nthe end of input\n");
 });
 
-test("as root on options", async () => {
+test("a command runs as root on request", async () => {
   const script = "id -un; id -gn; echo $HOME $USER $LOGNAME; touch /etc/only-root-can && echo written";
   const { stdout } = await sandbox.commands.run(script, { user: "root" });
   expect(stdout).toBe("root\nroot\n/root root root\nwritten\n");
@@ -56,7 +56,7 @@ test("the user becomes root with sudo, and back", async () => {
   expect(stdout).toBe("root\nuser\nroot");
 });
 
-test("variables: the command's win over the sandbox's, and those of the system cannot be forged for all", async () => {
+test("a command's variables override the sandbox's, and system variables cannot be replaced for all", async () => {
   const script = 'echo "$COLOUR $E2B_SANDBOX $HOME"';
   expect((await sandbox.commands.run(script)).stdout).toBe("sandbox true /home/user\n");
   const envs = { COLOUR: "command", E2B_SANDBOX: "mine", HOME: "/tmp" };
@@ -64,7 +64,7 @@ test("variables: the command's win over the sandbox's, and those of the system c
   expect((await sandbox.commands.run(script)).stdout).toBe("sandbox true /home/user\n");
 });
 
-test("a variable's value arrives as it is, whatever it holds", async () => {
+test("a variable's value arrives unchanged", async () => {
   const value = "a 'b' \"c\" $d `e` \\f\n\tü € 😀 =;&|";
   const { stdout } = await sandbox.commands.run('printf %s "$STRANGE"', { envs: { STRANGE: value } });
   expect(stdout).toBe(value);
@@ -109,7 +109,7 @@ test("20 MB of output arrive complete", async () => {
   expect(sha256(stdout)).toBe(sha256(expected));
 });
 
-test("input is given piece by piece and ends when it is closed", async () => {
+test("input is sent in pieces and ends when it is closed", async () => {
   const script = "cat | wc -c; until [ -e closed-twice ]; do sleep 0.05; done; echo done";
   const handle = await sandbox.commands.run(script, { background: true, stdin: true });
   await handle.sendStdin("hello ");
@@ -131,7 +131,7 @@ test("a command in the background is listed until it has ended", async () => {
   expect((await sandbox.commands.list()).map(({ pid }) => pid)).not.toContain(handle.pid);
 });
 
-test("a killed command ends with -1 and says what killed it", async () => {
+test("a killed command returns -1 and names the signal", async () => {
   const handle = await sandbox.commands.run("echo started; exec sleep 300", { background: true });
   expect(await handle.kill()).toBe(true);
   const { exitCode, error } = await exitOf(handle.wait());
@@ -140,7 +140,7 @@ test("a killed command ends with -1 and says what killed it", async () => {
   expect(await sandbox.commands.kill(handle.pid)).toBe(false);
 });
 
-test("what does not run cannot be addressed", async () => {
+test("a request for a process that is not running fails", async () => {
   const nobody = 999_999;
   expect(await sandbox.commands.kill(nobody)).toBe(false);
   expect(await refusalOf(sandbox.commands.sendStdin(nobody, "x"))).toBeInstanceOf(NotFoundError);
@@ -148,13 +148,13 @@ test("what does not run cannot be addressed", async () => {
   expect(await refusalOf(sandbox.commands.connect(nobody))).toBeInstanceOf(NotFoundError);
 });
 
-test("a background job that lets go of the output does not hold the command back", async () => {
+test("a command ends while its background job runs, if the job has closed the output", async () => {
   const { stdout } = await sandbox.commands.run("sleep 300 >/dev/null 2>&1 & echo $!");
   expect((await sandbox.commands.run(`kill -0 ${stdout.trim()} && echo runs`)).stdout).toBe("runs\n");
   await sandbox.commands.run(`kill ${stdout.trim()}`);
 });
 
-test("nothing runs in a sandbox beside a first command, and it is the same user beside others as it is alone", async () => {
+test("a first command runs alone, and has the same user and groups as concurrent commands", async () => {
   const quiet = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   try {
     const itself = "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|SigBlk|SigIgn)' /proc/self/status; umask; sudo -n id";

@@ -15,7 +15,7 @@ async function start(user: string, process: object, more: object = {}) {
   return { exitCode: end?.exitCode, said: stderr + pty, error };
 }
 
-test.each(["user", "root"])("what %s cannot execute is told in plain words", async (user) => {
+test.each(["user", "root"])("a program that %s cannot execute fails with a clear error", async (user) => {
   await sandbox.commands.run("printf '#!/no/shell\\n' > script; printf hi > text; chmod 755 script; chmod 644 text");
   const missing = '"no-such-program" could not be executed: there is no such program in the directories of its PATH';
   expect(await start(user, { cmd: "no-such-program" })).toMatchObject({ exitCode: 127, said: `${missing}\n` });
@@ -35,7 +35,7 @@ test.each(["user", "root"])("what %s cannot execute is told in plain words", asy
   });
 });
 
-test("the language of the process makes no difference", async () => {
+test("the error is the same in every locale", async () => {
   const { said } = await start("user", {
     cmd: "no-such-program",
     envs: { LANG: "de_DE.UTF-8", LC_ALL: "de_DE.UTF-8" },
@@ -43,7 +43,7 @@ test("the language of the process makes no difference", async () => {
   expect(said).toStartWith('"no-such-program" could not be executed: ');
 });
 
-test("a text with a NUL byte is refused by the name of its field", async () => {
+test("a NUL byte is rejected with the name of its field", async () => {
   const { error } = await start("user", { cmd: "echo", args: ["a\0"] });
   expect(error).toMatchObject({ code: "invalid_argument", message: expect.stringContaining("process.args") });
 });

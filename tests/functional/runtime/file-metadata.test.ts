@@ -36,7 +36,7 @@ async function attributes(path: string): Promise<unknown> {
   return JSON.parse((await sandbox.commands.run(`python3 -c '${script}' '${path}'`)).stdout);
 }
 
-test("what an upload says of a file is kept with it on the sandbox's disk, for programs and clients to read", async () => {
+test("metadata of an upload is stored with its file, for programs and clients to read", async () => {
   const answer = await upload("kept", { "X-Metadata-Origin": "agent 7", "X-Metadata-Step": "3" });
   const metadata = { origin: "agent 7", step: "3" };
   expect([answer.status, await answer.json()]).toEqual([
@@ -65,14 +65,14 @@ test.each([
   expect((await sandbox.files.getInfo("by-sdk-moved")).metadata).toBeUndefined();
 });
 
-test("through the SDK it goes to every file of one call", async () => {
+test("metadata of an SDK call applies to all its files", async () => {
   const files = ["one", "two"].map((name) => ({ path: `together/${name}`, data: name }));
   const written = await sandbox.files.writeFiles(files, { metadata: { batch: "9" } });
   expect(written.map(({ metadata }) => metadata)).toEqual([{ batch: "9" }, { batch: "9" }]);
   for (const { path } of files) expect((await sandbox.files.getInfo(path)).metadata).toEqual({ batch: "9" });
 });
 
-test("metadata set by programs is shown, also of folders and of files of the template", async () => {
+test("metadata set by programs is returned, also for folders and files of the template", async () => {
   const set = (path: string) => `python3 -c 'import os; os.setxattr("${path}", "user.e2b.by", b"program")'`;
   await sandbox.commands.run(
     `mkdir folder; ${set("folder")}; sudo ${set("/etc/hostname")}; sudo ${set("/etc/debian_version")}`,
@@ -81,7 +81,7 @@ test("metadata set by programs is shown, also of folders and of files of the tem
   expect((await entry("/etc/debian_version")).metadata).toEqual({ by: "program" });
 });
 
-test("a file in memory can have it, too", async () => {
+test("a file on tmpfs can have metadata", async () => {
   const answer = await upload("/dev/shm/file", { "X-Metadata-A": "1" });
   expect(answer.status).toBe(200);
   const [file] = (await answer.json()) as { metadata?: Record<string, string> }[];

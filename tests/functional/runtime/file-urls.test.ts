@@ -50,7 +50,7 @@ test.each(["with space.txt", "ünï € 😀.txt", "100%.txt", "a+b&c=d.txt", "n
   },
 );
 
-test("a link to write puts one file there, as a form or as plain bytes", async () => {
+test("a link to write uploads one file, as a form or as raw bytes", async () => {
   const link = await sandbox.uploadUrl("uploaded/file.txt");
   const form = new FormData();
   form.append("file", new Blob(["from a form"]), "any name");
@@ -63,7 +63,7 @@ test("a link to write puts one file there, as a form or as plain bytes", async (
   expect(await sandbox.files.read("uploaded/file.txt")).toBe("plain");
 });
 
-test("a changed link opens nothing", async () => {
+test("a changed link is rejected", async () => {
   const link = await sandbox.downloadUrl("shared.txt", { useSignatureExpiration: 600 });
   expect((await follow(link)).status).toBe(200);
   const changes: ((query: URLSearchParams) => void)[] = [
@@ -82,7 +82,7 @@ test("a changed link opens nothing", async () => {
   for (const change of changes) await expectRefused(await follow(changed(link, change)));
 });
 
-test("a link to one sandbox opens no other", async () => {
+test("a link to one sandbox is rejected by others", async () => {
   const other = await Sandbox.create(server().options);
   await other.files.write("shared.txt", "of the other");
   const { pathname, search } = new URL(await sandbox.downloadUrl("shared.txt"));

@@ -18,7 +18,7 @@ test.each([
   { way: "as a form", options: {} },
   { way: "as plain bytes", options: { useOctetStream: true } },
   { way: "compressed", options: { gzip: true } },
-])("text, bytes, blobs and streams sent $way arrive as they were", async ({ options }) => {
+])("text, bytes, blobs and streams sent $way arrive unchanged", async ({ options }) => {
   for (const [kind, data, expected] of [
     ["text", TEXT, new TextEncoder().encode(TEXT)],
     ["bytes", ALL_BYTES.buffer, ALL_BYTES],
@@ -61,7 +61,7 @@ test("64 MiB make the round trip unchanged", async () => {
   await sandbox.files.remove("large");
 });
 
-test("missing folders are made on the way, for the user", async () => {
+test("missing parent folders are created for the user", async () => {
   await sandbox.files.write("/home/user/new/deep/er/file", "x");
   expect(await shell("stat -c '%U %G %a' new new/deep new/deep/er new/deep/er/file")).toBe(
     "user user 755\nuser user 755\nuser user 755\nuser user 644\n",
@@ -131,7 +131,7 @@ test("many files with strange names are written in one call", async () => {
   for (const name of names) expect(await sandbox.files.read(`/home/user/together/${name}`)).toBe(name);
 });
 
-test("what root writes belongs to root, and its paths begin at its home", async () => {
+test("files that root writes belong to root, and its relative paths begin at /root", async () => {
   await sandbox.files.write("mine/secret", "x", { user: "root" });
   const info = await sandbox.files.getInfo("/root/mine/secret");
   expect(info).toMatchObject({ owner: "root", group: "root", path: "/root/mine/secret" });
@@ -147,7 +147,7 @@ test("a path may begin with ~, and a relative one begins at home", async () => {
   expect(await sandbox.files.read("./new/../tilde")).toBe("x");
 });
 
-test("what is not there, or is a folder, cannot be read, and the error names it", async () => {
+test("reading a missing file or a folder fails, and the error names it", async () => {
   const missing = await refusalOf(sandbox.files.read("/no/such/file"));
   expect(missing).toBeInstanceOf(FileNotFoundError);
   expect(missing.message).toContain("/no/such/file");

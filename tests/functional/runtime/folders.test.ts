@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 const shell = async (script: string) => (await sandbox.commands.run(script)).stdout;
 
-test("exists tells files, folders and links from nothing", async () => {
+test("exists is true for files, folders and links only", async () => {
   await shell("mkdir is && touch is/file && ln -s nowhere is/broken");
   expect(await sandbox.files.exists("is")).toBe(true);
   expect(await sandbox.files.exists("is/file")).toBe(true);
@@ -45,7 +45,7 @@ test.each([
   "/run",
   "/run/sandlot",
   "/.sandlot",
-])("remove of %s, a part of the running system, takes nothing", async (path) => {
+])("remove of %s, a part of the running system, removes nothing", async (path) => {
   await shell("ln -sfn / to-root; echo kept > still-here");
   const everything = "sudo find /run /etc /dev -xdev | sort";
   const before = await shell(everything);
@@ -54,7 +54,7 @@ test.each([
   expect(await shell(everything)).toBe(before);
 });
 
-test("remove of a link to / takes the link", async () => {
+test("remove of a link to / removes only the link", async () => {
   await shell("ln -sfn / to-root");
   await sandbox.files.remove("to-root");
   expect(await sandbox.files.exists("to-root")).toBe(false);

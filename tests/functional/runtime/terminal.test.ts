@@ -96,7 +96,7 @@ test("control-C interrupts the program, not the shell", async () => {
   await terminal.kill();
 });
 
-test("it opens as another user and in another folder", async () => {
+test("a terminal opens as another user and in another folder", async () => {
   const { terminal, screen } = await open({ user: "root", cwd: "/tmp" });
   await type(terminal, 'echo "$(whoami) in $PWD"\n');
   await screen.read(/\r\nroot in \/tmp\r\n/);
@@ -109,13 +109,13 @@ test("a terminal ends with the exit code of its shell", async () => {
   expect(await refusalOf(terminal.wait())).toMatchObject({ exitCode: 3 });
 });
 
-test("end of input ends it", async () => {
+test("a terminal ends at the end of its input", async () => {
   const { terminal } = await open();
   await type(terminal, "\u0004");
   expect((await terminal.wait()).exitCode).toBe(0);
 });
 
-test("a killed terminal ends with -1 and says what killed it", async () => {
+test("a killed terminal returns -1 and names the signal", async () => {
   const { terminal } = await open();
   expect(await sandbox.pty.kill(terminal.pid)).toBe(true);
   expect(await refusalOf(terminal.wait())).toMatchObject({ exitCode: -1, error: "signal: killed" });
@@ -138,7 +138,7 @@ test("a second client watches the same terminal and types into it", async () => 
   await terminal.kill();
 });
 
-test("it is listed among the commands, and outlives its client", async () => {
+test("a terminal is in the list of commands, and outlives its client", async () => {
   const { terminal, screen } = await open();
   await terminal.disconnect();
   const listed = (await sandbox.commands.list()).find(({ pid }) => pid === terminal.pid);

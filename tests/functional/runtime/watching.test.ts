@@ -92,7 +92,7 @@ test("events carry entries of existing files, and a watch may include network mo
   await entries.stop();
 });
 
-test("a watch ends with its time limit, and nothing is left of it", async () => {
+test("a watch ends at its timeout and leaves nothing", async () => {
   await until("earlier watches are gone", async () => (await instances()) === 0);
   await shell("mkdir -p brief");
   const brief = await watch("brief", { timeoutMs: 5_000 });

@@ -21,7 +21,7 @@ test("commands run as `user` in its home folder on a machine called e2b.local", 
   expect(await shell("stat -c '%U:%G %a' /home/user")).toMatch(/^user:user 7\d\d$/);
 });
 
-test("sudo asks for no password, and root may do what root does inside", async () => {
+test("sudo asks for no password, and root administers its sandbox", async () => {
   expect(await shell("sudo -n id -u")).toBe("0");
   expect(await shell("sudo -n sh -c 'echo x > /etc/by-root && cat /etc/by-root'")).toBe("x");
   expect(await shell("sudo -n useradd --create-home ada && sudo -n -u ada sh -c 'cd && pwd && whoami'")).toBe(
@@ -29,7 +29,7 @@ test("sudo asks for no password, and root may do what root does inside", async (
   );
 });
 
-test("a user that was made inside runs commands and owns files", async () => {
+test("a user added inside runs commands and owns files", async () => {
   await shell("sudo -n useradd --create-home bob");
   expect(await shell("whoami; echo $HOME", "bob")).toBe("bob\n/home/bob");
   await sandbox.files.write("of-bob", "x", { user: "bob" });
@@ -189,7 +189,7 @@ test("/proc/meminfo and niceness are the same after a pause, also for programs f
   expect(await again.kill()).toBe(true);
 });
 
-test("a program that takes more memory than there is dies, and the sandbox lives on", async () => {
+test("a program that exceeds the memory is killed, and the sandbox runs on", async () => {
   const greedy = await Sandbox.create(server().options);
   const error = await refusalOf(
     greedy.commands.run("python3 -c 'block = bytearray(2 * 1024**3); block[::4096] = b\"x\" * (len(block) // 4096)'"),
@@ -216,7 +216,7 @@ test("no secret of the server is in the environment of a process", async () => {
 });
 
 // Seen to fail on arm64 without the settings of the guest's C library: two pages of 2 MiB since the first command.
-test("the guest takes no memory by huge pages", async () => {
+test("the guest uses no huge pages", async () => {
   const flags = await shell("grep '^VmFlags' /proc/$(pgrep -x guest)/smaps", "root");
   expect(flags.split("\n").length).toBeGreaterThan(10);
   expect(flags).not.toMatch(/ hg\b/);

@@ -6,7 +6,7 @@ import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
 
-test("a token of the operator makes a key, which opens the team's sandboxes until it is deleted", async () => {
+test("an operator's token creates a key, which grants access to the team's sandboxes until it is deleted", async () => {
   const authorization = `Bearer ${await sandlotKeys(server(), "token", "functional test")}`;
   const ask = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
     const sent = body === undefined ? {} : { body: JSON.stringify(body) };

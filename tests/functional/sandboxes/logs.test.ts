@@ -48,7 +48,7 @@ describe("a log", () => {
   });
   afterAll(() => sandbox.kill());
 
-  test("has commands with their ends and sizes, and not what they say", async () => {
+  test("has commands with exit codes and output sizes, and not their output", async () => {
     await sandbox.commands.run("echo said-nowhere; exit 0", { envs: { MORE: "value-of-another" } });
     const log = await logWith(sandbox.sandboxId, has({ event_type: "process_end" }));
     expect(log[0]).toMatchObject({ level: "info", message: "Sandbox created", fields: { logger: "sandbox" } });
@@ -78,7 +78,7 @@ describe("a log", () => {
   });
 });
 
-test("the official command line follows a log to the sandbox's end, and misses nothing", async () => {
+test("the official command line follows a log to the sandbox's end without a gap", async () => {
   const sandbox = await Sandbox.create(server().options);
   const { argv, env } = cli.command(["logs", sandbox.sandboxId, "--follow", "--format", "json"]);
   const child = Bun.spawn(argv, { env, stdio: ["ignore", "pipe", "pipe"] });
@@ -105,7 +105,7 @@ test("the official command line follows a log to the sandbox's end, and misses n
 });
 
 // Its last words are listened to for a moment only.
-timed("a log outlives its sandbox and says how it ended", async () => {
+timed("a log outlives its sandbox and has the reason of its end", async () => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.commands.run("true # last-command");
   await sandbox.kill();
@@ -115,7 +115,7 @@ timed("a log outlives its sandbox and says how it ended", async () => {
   expect((await cli.sandbox(["logs", sandbox.sandboxId])).stdout).toContain("last-command");
 });
 
-test("what happened while the server was away is in the log when it is back, once", async () => {
+test("events during a restart of the server are in the log once", async () => {
   const folder = folderNamed("logs-restart");
   const first = await startServer(folder);
   const sandbox = await Sandbox.create(first.options);
@@ -135,7 +135,7 @@ test("what happened while the server was away is in the log when it is back, onc
   await second.stop();
 });
 
-test("a log goes on across a pause, and that of a copy begins with the copy", async () => {
+test("a log continues after a pause, and the log of a copy begins with the copy", async () => {
   const sandbox = await Sandbox.create(server().options);
   await sandbox.commands.run("true # before-the-pause");
   await sandbox.commands.run("while sleep 0.1; do :; done # across-the-pause", { background: true });

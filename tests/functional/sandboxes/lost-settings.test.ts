@@ -25,7 +25,7 @@ async function strangersUntilItWorks(server: TestServer, sandbox: Sandbox): Prom
 }
 
 // Seen to fail with a JournalSource without reconfigure(): the guest answered 503 for ever.
-test("settings that were lost are back within moments, tokens and variables, also after a start of the server", async () => {
+test("lost tokens and variables are restored within moments, also after a restart of the server", async () => {
   const data = folder("lost-settings");
   let server = await startServer(data, { SANDLOT_READY: "0" });
   const created = await Sandbox.create({ ...server.options, envs: { KEPT: "yes" }, timeoutMs: 600_000 });

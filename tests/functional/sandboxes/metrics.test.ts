@@ -55,7 +55,7 @@ async function usedBy(sandbox: Sandbox, pid: number): Promise<{ ms: number; at: 
 /** A sandbox without requests during the tests below; its samples continue meanwhile. */
 let idle: Sandbox | undefined;
 
-timed("the first sample is there within two seconds, and tells the sandbox's own size", async () => {
+timed("the first sample exists within two seconds and has the sandbox's size", async () => {
   const sandbox = await Sandbox.create(server().options);
   const [first] = await sampled(sandbox, (metrics) => metrics.length > 0, 2_500);
   expect(first).toMatchObject({ cpuCount: 2, memTotal: 1024 * MIB });
@@ -105,10 +105,10 @@ while time.time() < end: pass
     if (quiet !== undefined) expect((last?.diskUsed ?? 0) - quiet.diskUsed).toBeGreaterThan(-MIB);
     await sandbox.kill();
   };
-  timed("shows the processor, memory and disk that it uses, as it does to itself", play);
+  timed("has the processor, memory and disk use that it sees itself", play);
 });
 
-timed("samples go on without the sandbox being asked, five seconds apart", async () => {
+timed("samples are taken every five seconds, without a request to the sandbox", async () => {
   const sandbox = idle ?? (await Sandbox.create(server().options));
   idle = undefined;
   const metrics = await sampled(sandbox, (all) => all.length >= SAMPLES, 30_000);

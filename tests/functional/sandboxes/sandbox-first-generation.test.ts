@@ -113,7 +113,7 @@ test("without secure, or with secure false, the token is null and the runtime is
   }
 });
 
-test("with secure true the runtime opens to the token only", async () => {
+test("with secure true the runtime requires the token", async () => {
   const { sandboxID, envdAccessToken } = await create({ secure: true });
   expect(envdAccessToken).toMatch(/^\S{32,}$/);
   expect(await runtimeStatus(sandboxID)).toBe(401);
@@ -131,7 +131,7 @@ test("a sandbox lives 15 seconds by default", async () => {
   await call("DELETE", `/sandboxes/${sandboxID}`);
 });
 
-timed("a sandbox with a timeout of 0 is made, and ends at once", async () => {
+timed("a sandbox with a timeout of 0 is created and ends at once", async () => {
   const { sandboxID } = await create({ timeout: 0 });
   await expectGoneAtOnce(sandboxID);
   expect(await runtimeStatus(sandboxID)).toBe(502);
@@ -165,7 +165,7 @@ timed("set timeout takes any number of seconds from 0", async () => {
   await expectGoneAtOnce(sandboxID);
 });
 
-test("a refresh prolongs the life of a sandbox, never shortens it", async () => {
+test("a refresh extends the timeout of a sandbox and never shortens it", async () => {
   const { sandboxID } = await create({ timeout: 10 });
   const refresh = async (body: unknown) => (await call("POST", `/sandboxes/${sandboxID}/refreshes`, body)).status;
   await expectEnd(sandboxID, 15, async () => expect(await refresh({})).toBe(204));

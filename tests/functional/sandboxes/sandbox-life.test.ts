@@ -9,7 +9,7 @@ const server = sharedServer();
 /** How late a sandbox may still be there after its end. */
 const EXPIRY_LATE_MAX_MS = 100;
 
-test("without options it is a running base sandbox that ends after five minutes", async () => {
+test("by default a sandbox is made from base and ends after five minutes", async () => {
   const before = Date.now();
   const sandbox = await Sandbox.create(server().options);
   const info = await sandbox.getInfo();
@@ -44,7 +44,7 @@ test("variables given at creation are in every process", async () => {
   await sandbox.kill();
 });
 
-test("after a kill it is gone for everybody, and a second kill finds nothing", async () => {
+test("after a kill the sandbox is gone, and a second kill finds nothing", async () => {
   const sandbox = await Sandbox.create(server().options);
   const { sandboxId } = sandbox;
   expect(await sandbox.isRunning()).toBe(true);
@@ -60,7 +60,7 @@ test("after a kill it is gone for everybody, and a second kill finds nothing", a
   expect(listed.map((entry) => entry.sandboxId)).not.toContain(sandboxId);
 });
 
-test("another client connects by the id and is in the same sandbox", async () => {
+test("another client connects to the same sandbox by its id", async () => {
   const mine = await Sandbox.create(server().options);
   await mine.files.write("note.txt", "left by the first client");
   const theirs = await Sandbox.connect(mine.sandboxId, server().options);
@@ -70,7 +70,7 @@ test("another client connects by the id and is in the same sandbox", async () =>
   expect(await mine.isRunning()).toBe(false);
 });
 
-timed("it is there until its end and gone right after, in the interface and at its address", async () => {
+timed("a sandbox is reachable until its end and gone right after, in the API and at its URL", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 2_000 });
   await gone(sandbox, (await sandbox.getInfo()).endAt.getTime());
 });

@@ -6,7 +6,7 @@ import { refusalOf } from "../../support/until.ts";
 
 const server = sharedServer();
 
-test("a wrong key opens nothing", async () => {
+test("a wrong key is rejected", async () => {
   const sandbox = await Sandbox.create(server().options);
   for (const apiKey of [`e2b_${"0".repeat(40)}`, "not a key"]) {
     const intruder = { ...server().options, apiKey };
@@ -32,7 +32,7 @@ test.each<{ asked: string; named: string; options: SandboxOpts }>([
   { asked: "a name without a denial", named: "allowOut", options: { network: { allowOut: ["a.test"] } } },
   { asked: "an unknown volume", named: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
   { asked: "a life without an end", named: "timeout", options: { timeoutMs: 2 ** 31 * 1000 } },
-])("$asked is refused by the name $named, and no sandbox is made", async ({ named, options }) => {
+])("$asked is rejected with the name $named, and no sandbox is created", async ({ named, options }) => {
   const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));
   expect(error).toBeInstanceOf(SandboxError);
   expect(error.message).toStartWith("400: ");

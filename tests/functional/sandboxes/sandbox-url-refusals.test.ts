@@ -68,7 +68,7 @@ describe("the runtime's token", () => {
     ["GET", "/files?path=/etc/hostname"],
     ["POST", "/files?path=/tmp/up", "application/octet-stream", "x"],
     ["POST", "/files/compose", "application/json", "{}", 400],
-  ])("%s %s needs it, and nothing else will do", async (method, target, type = "", body = "", opened = 200) => {
+  ])("%s %s requires it and accepts no other", async (method, target, type = "", body = "", opened = 200) => {
     const content: Record<string, string> = type === "" ? {} : { "Content-Type": type };
     const show = (given: Record<string, string>) =>
       ask({ method, target, body, host: hostOf(RUNTIME), headers: { ...content, ...given } });

@@ -37,7 +37,7 @@ test("commands, files, terminals and watchers work", async () => {
   expect(seen).toEqual({ ...command, content: "as a form", killed: true });
 });
 
-test("files stream in and out, and an upload that is given up leaves nothing", async () => {
+test("files stream in and out, and an aborted upload leaves nothing", async () => {
   const seen = await onNode(async ({ Sandbox, until }) => {
     const sandbox = await Sandbox.create();
     const piece = new Uint8Array(1 << 20).fill(7);
@@ -68,7 +68,7 @@ test("files stream in and out, and an upload that is given up leaves nothing", a
   expect(seen).toEqual({ counted: `${32 << 20}\n0\n`, read: 32 << 20, refusal: "AbortError" });
 });
 
-test("180 commands are followed at once, and others still answered", async () => {
+test("180 commands are followed at once, and other requests are answered", async () => {
   const seen = await onNode(async ({ Sandbox }) => {
     const sandbox = await Sandbox.create();
     const start = (n: number) => sandbox.commands.run(`read -r x; echo ${n}-$x`, { background: true, stdin: true });
@@ -82,7 +82,7 @@ test("180 commands are followed at once, and others still answered", async () =>
   expect(seen).toEqual({ meanwhile: "answered\n", wrong: [] });
 });
 
-test.each(["kill", "pause"] as const)("all that is followed ends with a %s, and is told why", async (end) => {
+test.each(["kill", "pause"] as const)("all followed streams end with a %s, and get the reason", async (end) => {
   const { done, told } = await onNode(async ({ Sandbox, until, word }) => {
     const sandbox = await Sandbox.create();
     const told: string[] = [];

@@ -38,7 +38,7 @@ test("a sandbox of a snapshot has its processes and variables, and the options o
   await copy.kill();
 });
 
-test("streams of the original go on while a snapshot is made", async () => {
+test("streams of the original continue during a snapshot", async () => {
   let heard = "";
   const counting = await sandbox.commands.run("n=0; while read -r _; do n=$((n + 1)); echo $n; done", {
     background: true,

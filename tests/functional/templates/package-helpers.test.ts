@@ -13,7 +13,7 @@ const { url: URL, folder, variables: SOURCES } = packageSourceOfFile(5080);
 const APT_SOURCE = `rm -rf /etc/apt/sources.list.d/*; echo 'deb [trusted=yes] ${URL}/apt ./' > /etc/apt/sources.list`;
 const server = sharedServer();
 
-test("apt, pip and npm install packages, and every way to wait is understood", async () => {
+test("apt, pip and npm install packages, and every wait helper works", async () => {
   const ready = [
     waitForPort(8000),
     waitForURL("http://localhost:8000/"),
@@ -37,7 +37,7 @@ test("apt, pip and npm install packages, and every way to wait is understood", a
 });
 
 // Seen to fail with Debian's marker that has pip refuse, and with a folder of npm that is root's alone.
-test("in a sandbox, pip, npm and apt install for the user and for root, and what they install is found", async () => {
+test("in a sandbox, pip, npm and apt install usable packages for the user and for root", async () => {
   const sandbox = await Sandbox.create("base", Object.assign({ envs: SOURCES }, server().options));
   const said = async (command: string, user = "user") =>
     (await sandbox.commands.run(command, { user, timeoutMs: BUILD_MS })).stdout.trimEnd().split("\n").at(-1);
@@ -58,7 +58,7 @@ test("in a sandbox, pip, npm and apt install for the user and for root, and what
   expect(await said("pip install --upgrade pip")).toContain("Successfully installed pip-99.0");
 });
 
-test("ADD of a Dockerfile fetches a URL inside the build, and holds it to its checksum", async () => {
+test("ADD of a Dockerfile fetches a URL inside the build and verifies its checksum", async () => {
   const bytes = readFileSync(join(folder, "npm/hello.tgz"));
   const checksum = createHash("sha256").update(bytes).digest("hex");
   const added = (sum: string) =>

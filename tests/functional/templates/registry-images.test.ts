@@ -91,7 +91,7 @@ describe("a template without a shell", () => {
   });
 });
 
-test("a template stands for the image that it is said to", async () => {
+test("a template replaces the image that the setting names", async () => {
   await Template.build(Template().fromImage("example.test/own:1").runCmd("echo made > made"), "own", server().options);
   const sandbox = await Sandbox.create("own", server().options);
   expect((await sandbox.commands.run("cat made; echo $FLAVOUR")).stdout).toBe("made\nmusl\n");

@@ -43,7 +43,7 @@ beforeAll(async () => {
 });
 
 describe("a template of files, commands, variables, a user and a folder", () => {
-  test("is the start of its sandboxes, under each of its tags", async () => {
+  test("is the base of its sandboxes, under each of its tags", async () => {
     const line =
       "id -un; pwd; echo $GREETING; echo $BOTH; cat /opt/made; python3 /srv/app/main.py; stat -c %U /srv/app";
     const said = ["builder", "/home/builder/site", "hello", "/home/user:x", "made", "hello", "root"].join("\n");
@@ -62,7 +62,7 @@ describe("a template of files, commands, variables, a user and a folder", () => 
     expect(heard.every(({ timestamp }) => timestamp instanceof Date)).toBe(true);
   });
 
-  test("is a base for other templates, with its user and variables", async () => {
+  test("is a base for other templates, which inherit its user and variables", async () => {
     const second = Template().fromTemplate("first:v1").runCmd("echo $GREETING > mine");
     await Template.build(second, "second", server().options);
     expect(await inside("second", "id -un; pwd; cat mine /opt/made")).toBe("builder\n/home/builder/site\nhello\nmade");

@@ -23,7 +23,7 @@ async function inside(name: string, line: string): Promise<string> {
   }
 }
 
-test("the image that the SDK takes by default is the built-in template, and a Dockerfile of the SDK is built on it", async () => {
+test("the SDK's default image is the built-in template, and the SDK builds a Dockerfile on it", async () => {
   const { options } = server();
   await Template.build(Template().fromBaseImage().runCmd("echo made > ~/made"), "by-default", options);
   expect(await inside("by-default", "id -un; pwd; cat made")).toBe("user\n/home/user\nmade");

@@ -59,7 +59,7 @@ test("the example in TypeScript builds a template whose sandboxes serve a page, 
   for (const name of ["site:v2", "site:stable"]) expect(await Template.exists(name, server().options)).toBe(true);
 });
 
-test("the example in Python does so by the requests that it stands for", async () => {
+test("the requests of the Python example build the same template", async () => {
   const standIn = { PYTHONPATH: join(PROJECT, "tests/support/python"), PYTHONDONTWRITEBYTECODE: "1" };
   await isBuiltBy(() => reader(["python3", "-c", examples("python")[0] ?? ""], standIn));
 });

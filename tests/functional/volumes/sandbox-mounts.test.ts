@@ -68,7 +68,7 @@ test("volumes and files open on them survive pause, resume, fork and snapshot", 
   await Sandbox.deleteSnapshot(snapshotId, server().options);
 });
 
-test("all that is wrong with mounts is said at once, and no sandbox is made", async () => {
+test("one error lists all invalid mounts, and no sandbox is created", async () => {
   const { options } = server();
   const volume = await volumes.make();
   const body = {

@@ -62,7 +62,7 @@ describe("files", () => {
     expect(new Uint8Array(await new Response(stream).arrayBuffer())).toEqual(bytes);
   });
 
-  test("of a hundred MiB pass through in pieces, both ways", async () => {
+  test("of a hundred MiB are streamed both ways", async () => {
     const piece = new Uint8Array(1024 * 1024).fill(7);
     let sent = 0;
     const source = new ReadableStream({
@@ -80,7 +80,7 @@ describe("files", () => {
 });
 
 describe("folders", () => {
-  test("are made, listed to a depth and removed with all that is in them", async () => {
+  test("are made, listed to a depth and removed with their content", async () => {
     await expect(volume.makeDir("/a/b", volumes.at)).rejects.toBeInstanceOf(VolumePathNotFoundError);
     expect(await volume.makeDir("/a/b", { ...volumes.at, force: true, mode: 0o700 })).toMatchObject({ mode: 0o700 });
     await volume.writeFile("/a/b/c", "c", volumes.at);
@@ -94,7 +94,7 @@ describe("folders", () => {
 });
 
 describe("tokens", () => {
-  test("open their own volume and nothing else", async () => {
+  test("grant access to their own volume only", async () => {
     const other = await volumes.make("other");
     const statuses = async (token: string) => [
       (await raw("/path?path=/", { token })).status,

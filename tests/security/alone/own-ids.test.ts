@@ -97,7 +97,7 @@ describe("beside two sandboxes that use up what a user may have", () => {
     ["a new one", async (fresh: Sandbox) => fresh],
     ["a resumed one", resumed],
     ["a fork", forked],
-  ])("%s has all of its own", async (_, way) => {
+  ])("%s has its full share", async (_, way) => {
     const sandbox = await way(await create());
     for (const user of USERS) expect(await modestIn(sandbox, user)).toBe(ALL);
     const firsts = [...hogs, sandbox].map(firstIdOf);
@@ -105,7 +105,7 @@ describe("beside two sandboxes that use up what a user may have", () => {
     expect(Math.min(...firsts)).toBeGreaterThan(1_900_000_000);
   });
 
-  test("and they themselves are without", async () => {
+  test("the two sandboxes have reached their own limits", async () => {
     for (const hog of hogs) for (const user of USERS) expect(await modestIn(hog, user)).not.toBe(ALL);
   });
 });

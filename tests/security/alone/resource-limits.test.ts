@@ -47,7 +47,7 @@ test("the disk has the template's size, is full when it is full, and can be used
   await sandbox.kill();
 });
 
-test("a process that takes more memory than the template has is ended, the sandbox is not", async () => {
+test("a process that exceeds the template's memory is killed, and the sandbox runs on", async () => {
   const sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
   const bomb = sandbox.commands.run("python3 -c 'x = bytearray(3 << 30)'", { timeoutMs: 60_000 });
   expect(await refusalOf(bomb)).toMatchObject({ message: "signal: killed" });
@@ -74,14 +74,14 @@ timed("a fork bomb stays inside, and the guest still answers", async () => {
   }
 });
 
-test("what waits in its TCP sockets is limited, too", async () => {
+test("bytes queued in TCP sockets are limited", async () => {
   const file = "/sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes";
   const { stdout } = await neighbour.commands.run(`cat ${file} 2>/dev/null || echo v2`);
   // With cgroup v2 it counts as memory like any other.
   expect(["v2", String((1024 * 1024 * 1024) / 4)]).toContain(stdout.trim());
 });
 
-test("a sandbox gets the processors of its template and no more", async () => {
+test("a sandbox uses only the processors of its template", async () => {
   const usage = await neighbour.commands.run(
     "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; true",
     { timeoutMs: 30_000 },

@@ -37,7 +37,7 @@ test("connections to the outside are bounded, and the neighbour has its own", as
   expect((await neighbour.commands.run(connect)).stdout).toBe("connected\n");
 });
 
-test("a table of neighbours that one fills keeps nobody from a place in it", async () => {
+test("a sandbox that fills the kernel's neighbour table does not block the others", async () => {
   const flood = [
     "import socket",
     "sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",

@@ -237,7 +237,7 @@ afterAll(async () => {
 });
 
 // Seen to fail, before any sandbox was up, with a server that kept these variables: control secrets went to the proxy.
-test("a proxy of the server's environment is asked for nothing", () => {
+test("the server ignores proxies of its environment", () => {
   expect(proxied).toEqual([]);
 });
 
@@ -273,12 +273,12 @@ function secretsIn(text: string, secrets: Record<string, string>): string[] {
   return Object.entries(secrets).flatMap(([name, secret]) => (text.includes(secret) ? [name] : []));
 }
 
-test("none is in what the server says", () => {
+test("no secret is in the server's output", () => {
   expect(secretsIn(server().output(), { ...given, ...made })).toEqual([]);
   expect(server().output()).toContain('"event":"request"');
 });
 
-test("none is in an answer, an error, a log of a sandbox or of a build, or a list", () => {
+test("no secret is in a response, an error, a list, or a log of a sandbox or build", () => {
   // A caller that may read a sandbox receives its tokens.
   const { runtimeToken: _, forksToken: __, ...secrets } = { ...given, ...made };
   const leaks = answers.flatMap((answer) => secretsIn(answer, secrets).map((name) => [name, answer]));
@@ -288,11 +288,11 @@ test("none is in an answer, an error, a log of a sandbox or of a build, or a lis
   expect(answers.filter((answer) => answer.includes('"status":"error"')).length).toBe(2);
 });
 
-test("none is in what a webhook hears", () => {
+test("no secret is in a webhook message", () => {
   expect(secretsIn(heard.join("\n"), { ...given, ...made })).toEqual([]);
 });
 
-test("none is in the arguments or the environment of any process but those that it was given to", () => {
+test("no secret is in the arguments or environment of a process that was not given it", () => {
   const inside = [given.variable, given.commandVariable, given.buildVariable];
   // A child that is not yet another program is the server still.
   const own = readFileSync(`/proc/${server().pid}/cmdline`, "latin1").replaceAll("\0", " ").trim();
@@ -305,7 +305,7 @@ test("none is in the arguments or the environment of any process but those that 
 });
 
 // docs/security.md has the same table, with the reasons.
-test("each is in those files alone that need it, and they are root's alone", async () => {
+test("each secret is only in the files that need it, readable by root", async () => {
   const where: Record<string, string[]> = {};
   for (const { path, mode, content } of await files()) {
     for (const name of secretsIn(content, { ...given, ...made, firstKey: server().apiKey })) {

@@ -44,7 +44,7 @@ const isExcused = (attempt: string) => {
 };
 
 describe("without isolation, attack", () => {
-  test("no call is filtered", () => {
+  test("no system call is filtered", () => {
     expect(found.filtered).toBe(false);
   });
 

@@ -65,12 +65,12 @@ const KERNEL: Attack[] = [
     name: "Leaked descriptors, a working directory in /proc/self/fd, the runtime's own program, loader and path of the image",
     inside: true,
     tests: [
-      [ISOLATION_TEST, "a working directory by a descriptor leads nowhere else"],
+      [ISOLATION_TEST, "a working directory given by descriptor does not lead out of the sandbox"],
       [
         "tests/functional/host/runtime-contract.test.ts",
         "processes of a sandbox hold no file of the host beyond /dev/null",
       ],
-      ["tests/functional/host/guest-programs.test.ts", "what the image has in its root for Bun is not read"],
+      ["tests/functional/host/guest-programs.test.ts", "Bun's configuration files in the image are not read"],
     ],
   },
   {
@@ -79,7 +79,7 @@ const KERNEL: Attack[] = [
     inside: true,
     underRunsc: "ids belong to gVisor's kernel, which runs with the sandbox's own id range",
     tests: [
-      [ISOLATION_TEST, "set-uid programs work inside, so sudo does"],
+      [ISOLATION_TEST, "set-uid programs work inside, such as sudo"],
       ["src/images/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
       ["tests/security/alone/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
@@ -119,14 +119,14 @@ const RESOURCES: Attack[] = [
       [GUEST, "a memory bomb of "],
       [
         "tests/security/alone/resource-limits.test.ts",
-        "a process that takes more memory than the template has is ended, the sandbox is not",
+        "a process that exceeds the template's memory is killed, and the sandbox runs on",
       ],
-      ["tests/security/alone/resource-limits.test.ts", "what waits in its TCP sockets is limited, too"],
+      ["tests/security/alone/resource-limits.test.ts", "bytes queued in TCP sockets are limited"],
       [
         "tests/security/uncounted-memory.test.ts",
-        "no socket gets a larger queue for what comes than it has by default",
+        "no socket can enlarge its receive buffer",
       ],
-      ["tests/security/machine-limits.test.ts", "all sandboxes together leave the machine a part of its memory"],
+      ["tests/security/machine-limits.test.ts", "all sandboxes together leave a part of the memory to the machine"],
     ],
   },
   {
@@ -141,9 +141,9 @@ const RESOURCES: Attack[] = [
       ],
       [
         "tests/security/hostile-volume.test.ts",
-        "a volume takes no more of the machine than its size, in bytes and in files",
+        "a volume uses at most its size in bytes and files",
       ],
-      ["tests/chaos/full-disk.test.ts", "a sandbox goes on changing its state"],
+      ["tests/chaos/full-disk.test.ts", "changes of a sandbox's state are still recorded"],
     ],
   },
   {
@@ -152,7 +152,7 @@ const RESOURCES: Attack[] = [
     inside: true,
     underRunsc: "the limit applies to gVisor's kernel as a whole",
     tests: [
-      ["tests/security/alone/resource-limits.test.ts", "a sandbox gets the processors of its template and no more"],
+      ["tests/security/alone/resource-limits.test.ts", "a sandbox uses only the processors of its template"],
     ],
   },
   {
@@ -164,9 +164,9 @@ const RESOURCES: Attack[] = [
         "src/guest/process/output-bytes.root.test.ts",
         "a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded",
       ],
-      ["tests/security/hostile-guest.test.ts", "a %s flood in answer to the host's question does not grow the server"],
+      ["tests/security/hostile-guest.test.ts", "a %s flood in response to the host does not grow the server"],
       ["src/sandbox/guest-link/guest-journal.test.ts", "that floods is cut off, and the server does not grow by it"],
-      ["tests/functional/host/build.test.ts", "output that has no end is dropped when the log is full, and held back"],
+      ["tests/functional/host/build.test.ts", "endless output is throttled, and dropped when the log is full"],
     ],
   },
   {
@@ -181,7 +181,7 @@ const RESOURCES: Attack[] = [
       ],
       ["src/egress/program/relay-limits.test.ts", "a connection that does not name its target in time is closed"],
       ["tests/functional/volumes/volume-content.test.ts", "an abandoned download does not delay the next ones"],
-      ["tests/security/machine-limits.test.ts", "has so many terminals and no more, and others have theirs"],
+      ["tests/security/machine-limits.test.ts", "has a bounded number of terminals, and others have theirs"],
       [
         "tests/security/alone/sandbox-quotas.test.ts",
         "connections to the outside are bounded, and the neighbour has its own",
@@ -194,9 +194,9 @@ const RESOURCES: Attack[] = [
     either: true,
     name: "Archive and layer bombs",
     tests: [
-      [FETCH, "that grow without end fill only their own disk"],
+      [FETCH, "without an end fill only their own disk"],
       ["src/guest/files/files.root.test.ts", "256 MiB out of a small gzip body"],
-      ["src/control/builds/uploads.test.ts", "what is too large without having said so"],
+      ["src/control/builds/uploads.test.ts", "a body that is too large without a Content-Length"],
       ["src/builder/registry/manifest.test.ts", "what is no image, or too large a one, is refused with the reason"],
     ],
   },

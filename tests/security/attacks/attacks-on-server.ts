@@ -17,7 +17,7 @@ const FILES: Attack[] = [
     either: true,
     name: "Links that lead the server out of a sandbox or a volume",
     tests: [
-      [ISOLATION_TEST, "symlinks lead to the sandbox's own files, whoever reads them"],
+      [ISOLATION_TEST, "symlinks resolve inside the sandbox for every reader"],
       ["src/sandbox/volume/content.root.test.ts", "no path leaves the volume"],
     ],
   },
@@ -25,9 +25,9 @@ const FILES: Attack[] = [
     number: 21,
     name: "Links and folders swapped during an operation",
     tests: [
-      [SWAPS, "is led nowhere else by folders and links that change places"],
-      [SWAPS, "opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it"],
-      ["tests/security/hostile-volume.test.ts", "who looks into a volume"],
+      [SWAPS, "is not led out of the volume by swapped folders and links"],
+      [SWAPS, "opens no pipe, even one swapped in for a file at that moment, and does not block"],
+      ["tests/security/hostile-volume.test.ts", "a reader of a volume"],
     ],
     behindRunsc: [["tests/functional/isolation/runsc-volumes.test.ts", "reads of a volume under attack"]],
   },
@@ -56,7 +56,7 @@ const FILES: Attack[] = [
     either: true,
     name: "Ids, names, tags and hashes with `../`, NUL, line ends or `%2f` in them",
     tests: [
-      ["src/control/hostile-names.test.ts", "no name of anything leads anywhere"],
+      ["src/control/hostile-names.test.ts", "no hostile name finds anything"],
       ["src/control/builds/uploads.test.ts", "the hash %s"],
       ["src/control/lifecycle/sandbox-end.test.ts", "id %p is a 400"],
       ["src/control/http/dispatch.test.ts", "a segment is decoded once, after the path was split"],
@@ -67,10 +67,10 @@ const FILES: Attack[] = [
     either: true,
     name: "Volumes mounted over /proc, /sys, the guest or each other, set-id programs and devices on them",
     tests: [
-      ["src/control/volumes/volumes.test.ts", "at %j are judged: %j"],
+      ["src/control/volumes/volumes.test.ts", "at %j: %j"],
       [
         "tests/functional/volumes/sandbox-mounts.test.ts",
-        "all that is wrong with mounts is said at once, and no sandbox is made",
+        "one error lists all invalid mounts, and no sandbox is created",
       ],
       ["tests/security/hostile-volume.test.ts", "the isolation of a mount"],
     ],
@@ -80,10 +80,10 @@ const FILES: Attack[] = [
     name: "Checkpoints that were changed, or come from a tenant",
     tests: [
       ["src/sandbox/checkpoint/image-files.test.ts", "%s is refused when a bit of it is another"],
-      ["tests/functional/host/pause.test.ts", "of a checkpoint that is damaged on disk is refused"],
+      ["tests/functional/host/pause.test.ts", "of a damaged checkpoint is rejected"],
     ],
     behindRunsc: [
-      [RUNSC, "a sandbox outlives a server that is killed; the next one serves it, and leaves nothing of it"],
+      [RUNSC, "a sandbox outlives a killed server; the next server serves it and removes all of it"],
     ],
     open: "a checkpoint is hashed against corruption, not signed: only root can write to the data folder",
   },
@@ -96,10 +96,10 @@ const NET: Attack[] = [
     name: "Metadata services of clouds: by address, by name, by IPv6, by a name that changes, from builds",
     tests: [
       [NETWORK, "private networks, metadata services and the machine's LAN are closed to all, over every protocol"],
-      [NETWORK, "a name for a metadata service opens nothing"],
-      [NAMES, "opens nothing: %s"],
-      [NAMES, "only when it is asked for again opens nothing"],
-      [FETCH, "in a private network is reached if the operator says so, and else not"],
+      [NETWORK, "a name that resolves to a metadata service is not reached"],
+      [NAMES, "is not reached: %s"],
+      [NAMES, "in a second DNS answer is not reached"],
+      [FETCH, "in a private network is reached only if the operator allows it"],
     ],
   },
   {
@@ -107,9 +107,9 @@ const NET: Attack[] = [
     behindBoth: true,
     name: "The machine, its server, its loopback, its networks",
     tests: [
-      [NETWORK, "this machine itself is closed under all its addresses, and so is the server"],
-      [NETWORK, "from the machine's other interfaces nothing answers at the relay's address"],
-      ["tests/security/listening-sockets.test.ts", "another machine reaches none of them but the listener with TLS"],
+      [NETWORK, "this machine and the server are closed under all addresses"],
+      [NETWORK, "the relay's address does not answer on the machine's other interfaces"],
+      ["tests/security/listening-sockets.test.ts", "another machine reaches only the TLS listener"],
     ],
   },
   {
@@ -117,12 +117,12 @@ const NET: Attack[] = [
     behindBoth: true,
     name: "Neighbours: their addresses, spoofed sources, raw packets, IPv6, all connections of the machine",
     tests: [
-      [NETWORK, "a neighbour is closed, though it listens and the server reaches it"],
-      [NETWORK, "IPv6 leads nowhere but to oneself"],
+      [NETWORK, "a neighbour is closed to sandboxes, although the server reaches it"],
+      [NETWORK, "IPv6 reaches only the sandbox itself"],
       [NETWORK, "root inside cannot change the network"],
       [
         "tests/security/egress/tightening.test.ts",
-        "a sandbox that is gone leaves no rule for whoever has its address next",
+        "an ended sandbox leaves no rule for the next one with its address",
       ],
     ],
   },
@@ -130,15 +130,15 @@ const NET: Attack[] = [
     number: 30,
     name: "Bypassing rules: before the first packet, after a resume, by other DNS, by different names in TLS and HTTP, by IPv6, ICMP and UDP, by earlier connections",
     tests: [
-      [NAMES, "are not reached by two Hosts, an absolute target, or a Host that is folded"],
-      [NAMES, "stay out of reach with a hosts file: the relay asks for itself where a name leads"],
-      [NAMES, "no other port, no UDP, no ping, no IPv6 and no name server of another's answers"],
-      ["tests/security/egress/tightening.test.ts", "are cut by rules that deny just where they lead"],
-      ["tests/security/egress/life.test.ts", "rules that were changed hold over a pause as the last update left them"],
+      [NAMES, "are not reached by two Hosts, an absolute target, or a folded Host"],
+      [NAMES, "stay out of reach with a hosts file: the relay resolves names itself"],
+      [NAMES, "no other port, UDP, ping, IPv6 or foreign name server answers"],
+      ["tests/security/egress/tightening.test.ts", "are cut by rules that deny their destination"],
+      ["tests/security/egress/life.test.ts", "the last update of the rules holds after a pause"],
       [RESTORED, "a fork, and a sandbox resumed twice, without internet access have none"],
       ["src/egress/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
     ],
-    behindRunsc: [["tests/functional/isolation/runsc-network.test.ts", "is held by its rules"]],
+    behindRunsc: [["tests/functional/isolation/runsc-network.test.ts", "is bound by its network rules"]],
   },
   {
     number: 31,
@@ -162,8 +162,8 @@ const NET: Attack[] = [
     name: "Traffic tokens and signed links: changed, old, of another sandbox, guessed",
     tests: [
       ["src/edge/routing/traffic-token.test.ts", "a request to a port of a private sandbox"],
-      ["tests/functional/runtime/file-urls.test.ts", "a changed link opens nothing"],
-      ["tests/functional/runtime/file-urls.test.ts", "a link to one sandbox opens no other"],
+      ["tests/functional/runtime/file-urls.test.ts", "a changed link is rejected"],
+      ["tests/functional/runtime/file-urls.test.ts", "a link to one sandbox is rejected by others"],
       [
         "src/control/access/signed-links.test.ts",
         "a client that guesses too often must wait for the window, others need not",
@@ -178,14 +178,14 @@ const NET: Attack[] = [
     tests: [
       [
         "src/control/webhooks/webhook-post.test.ts",
-        "no connection is made to a name that leads inside, not even when another address of it is fine",
+        "rejects a name with a private address, even if it also has a public one",
       ],
       [
         "src/control/webhooks/webhook-post.test.ts",
-        "the name is asked for once, and the connection goes to the address that was checked",
+        "resolves the name once and connects to the checked address",
       ],
       ["src/control/webhooks/webhook-post.test.ts", "does not follow a redirect"],
-      [FETCH, "in a private network is reached if the operator says so, and else not"],
+      [FETCH, "in a private network is reached only if the operator allows it"],
     ],
   },
   {
@@ -214,15 +214,15 @@ const TENANCY: Attack[] = [
     tests: [
       [
         "src/control/templates/foreign-template.test.ts",
-        "DELETE of an id of another team, public or not, is answered as of one that never was",
+        "DELETE of another team's id, public or not, gets the response for an unknown id",
       ],
       [
         "src/control/volumes/volumes.test.ts",
-        "of another team are as none: to read, to delete, to mount, to look into",
+        "of another team cannot be read, deleted, mounted or opened",
       ],
       ["src/control/builds/builds.test.ts", "find neither the template nor its builds"],
       ["src/control/tenancy.test.ts", "with the keys of another team"],
-      ["src/control/tenancy.test.ts", "without a key that holds"],
+      ["src/control/tenancy.test.ts", "without a valid key"],
     ],
   },
   {
@@ -231,11 +231,11 @@ const TENANCY: Attack[] = [
     name: "Keys from the store, revoked keys, endpoints without a key",
     tests: [
       ["src/control/access/authentication.test.ts", "is listed masked, with its last use, and stored only as a hash"],
-      ["src/control/access/authentication.test.ts", "opens nothing from the moment it is revoked"],
+      ["src/control/access/authentication.test.ts", "is rejected as soon as it is revoked"],
       ["src/control/access/authentication.test.ts", "every route without an exemption needs authentication"],
       [
         "tests/security/listening-sockets.test.ts",
-        "every socket is of loopback, of the gateway, or the listener with TLS",
+        "every socket is on loopback, on the gateway, or is the TLS listener",
       ],
     ],
   },
@@ -250,31 +250,31 @@ const TENANCY: Attack[] = [
       ],
       ["src/control/lifecycle/private-sandbox.test.ts", "is in no list, read, log line or event"],
       ["src/builder/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
-      [COPIES, "neither the secret nor its like is in what they were made from"],
+      [COPIES, "their checkpoint contains no control secret"],
       [ISOLATION_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
       [
         "tests/security/alone/secrets.test.ts",
-        "none is in an answer, an error, a log of a sandbox or of a build, or a list",
+        "no secret is in a response, an error, a list, or a log of a sandbox or build",
       ],
       [
         "tests/security/alone/secrets.test.ts",
-        "none is in the arguments or the environment of any process but those that it was given to",
+        "no secret is in the arguments or environment of a process that was not given it",
       ],
-      ["tests/security/alone/secrets.test.ts", "each is in those files alone that need it, and they are root's alone"],
+      ["tests/security/alone/secrets.test.ts", "each secret is only in the files that need it, readable by root"],
     ],
   },
   {
     number: 38,
     name: "Tokens and secrets of the original in a fork or a copy",
     tests: [
-      [COPIES, "have control secrets of their own, and that of the original opens none"],
-      [COPIES, "the original's token is dead in them"],
+      [COPIES, "have their own control secrets and reject the original's"],
+      [COPIES, "reject the original's token"],
       [
         "src/control/lifecycle/private-sandbox.test.ts",
-        "of a copy is its own; who makes one of a snapshot says whether it is private",
+        "differs in a copy; a create from a snapshot chooses whether it is private",
       ],
     ],
-    behindRunsc: [[RUNSC, "a fork and sandboxes of a snapshot go on from there, each for itself"]],
+    behindRunsc: [[RUNSC, "a fork and sandboxes of a snapshot continue from its state independently"]],
   },
   {
     number: 39,
@@ -282,9 +282,9 @@ const TENANCY: Attack[] = [
     name: "Builds: their isolation, their cache, layers of another team",
     tests: [
       ["src/builder/layer-key.test.ts", "whatever differs, differs in the key"],
-      ["tests/functional/host/build.test.ts", "are run again for another owner, on another disk, or with force"],
+      ["tests/functional/host/build.test.ts", "run again for another owner, another disk size, or with force"],
       ["tests/functional/host/build.test.ts", "a step that replaces the guest fails its own build only"],
-      ["tests/functional/host/fetched-blobs.test.ts", "what a repository has sent is there for it, and for no other"],
+      ["tests/functional/host/fetched-blobs.test.ts", "a cached blob is found for its own repository only"],
     ],
   },
   {
@@ -301,23 +301,23 @@ const RELIABILITY: Attack[] = [
     number: 41,
     name: "kill -9 of the server, the runtime, CRIU and the guest at each step of create, pause, resume, fork, build and kill",
     tests: [
-      ["tests/chaos/chaos.test.ts", "accidents: nothing lost without a word, nothing left"],
+      ["tests/chaos/chaos.test.ts", "accidents: every loss is reported, nothing is left"],
       ["tests/chaos/killed-builds.test.ts", "builds whose server is killed"],
       [
         "tests/functional/restart/adoption.test.ts",
-        "a server killed while it creates sandboxes leaves none behind but those it had answered for",
+        "a server killed during creates leaves only the sandboxes that it had returned",
       ],
     ],
-    behindRunsc: [["tests/chaos/chaos.test.ts", "accidents: nothing lost without a word, nothing left"]],
+    behindRunsc: [["tests/chaos/chaos.test.ts", "accidents: every loss is reported, nothing is left"]],
   },
   {
     number: 42,
     name: "A power cut around a pause",
     tests: [
-      ["tests/chaos/crash.test.ts", "a pause that was answered outlasts a crash of the machine in the same moment"],
+      ["tests/chaos/crash.test.ts", "a pause that returned survives a crash of the machine right after it"],
     ],
     behindRunsc: [
-      ["tests/chaos/crash.test.ts", "a pause that was answered outlasts a crash of the machine in the same moment"],
+      ["tests/chaos/crash.test.ts", "a pause that returned survives a crash of the machine right after it"],
     ],
   },
   {
@@ -325,12 +325,12 @@ const RELIABILITY: Attack[] = [
     either: true,
     name: "A full disk, a clock jump, an unreachable registry or DNS server, two servers on one data folder",
     tests: [
-      ["tests/chaos/full-disk.test.ts", "a sandbox goes on changing its state"],
-      ["src/control/lifecycle/clock-jump.test.ts", "back and forth again: as if nothing had been"],
+      ["tests/chaos/full-disk.test.ts", "changes of a sandbox's state are still recorded"],
+      ["src/control/lifecycle/clock-jump.test.ts", "back and forth again: no effect"],
       [FETCH, "a registry that does wrong"],
       [
         "tests/functional/restart/side-by-side.test.ts",
-        "a second server on the same data folder is refused and the first goes on",
+        "a second server on the same data folder fails, and the first runs on",
       ],
     ],
     open: "a Postgres failover during a change is not tested",

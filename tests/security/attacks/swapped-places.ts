@@ -54,7 +54,7 @@ export function holdAgainstSwaps({ server, volumes, volume, sandbox, rounds }: A
     await swapper.kill();
   }
 
-  test("is led nowhere else by folders and links that change places", async () => {
+  test("is not led out of the volume by swapped folders and links", async () => {
     await root("mkdir /v/real && echo mine > /v/real/server.json && chmod 777 /v/real");
     await root(`ln -s ${server().dataFolder} /v/link`);
     const own = join(server().dataFolder, "server.json");
@@ -80,7 +80,7 @@ export function holdAgainstSwaps({ server, volumes, volume, sandbox, rounds }: A
     expect(statSync(join(server().dataFolder, "api-key")).isFile()).toBe(true);
   });
 
-  test("opens no pipe, also not one that takes a file's place at that moment, and nobody waits for it", async () => {
+  test("opens no pipe, even one swapped in for a file at that moment, and does not block", async () => {
     await root("echo file > /v/file && mkfifo /v/pipe");
     // A reader blocked on the pipe would be released by a process that opens the other end.
     const open = "for n in 1 2; do echo x > /v/$(ls -F /v | grep -o '.*|' | tr -d '|'); done";

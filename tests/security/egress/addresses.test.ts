@@ -55,7 +55,7 @@ async function expectOnly(rules: SandboxNetworkUpdate, open: readonly string[]):
   if (late.length > 0) await expectReached(sandbox, late);
 }
 
-test("without rules everything outside answers in every way", async () => {
+test("without rules every outside address answers over every protocol", async () => {
   await expectReached(sandbox, all);
 });
 
@@ -63,33 +63,33 @@ test("rules that forbid nothing change nothing", async () => {
   await expectOnly({ allowOut: [ONE] }, all);
 });
 
-test("an address that is denied is closed in every way, all others are open", async () => {
+test("a denied address is closed over every protocol, all others are open", async () => {
   await expectOnly({ denyOut: [EIGHT] }, [...allOfOne, ...allOfOutside, ...names]);
 });
 
-test("a range that is denied is closed but for what is allowed of it: allow beats deny", async () => {
+test("a denied range is closed except for its allowed part: allow overrides deny", async () => {
   const rules = { denyOut: ["1.0.0.0/8", "8.8.0.0/16"], allowOut: [EIGHT] };
   await expectOnly(rules, [...allOfEight, ...allOfOutside, ...names]);
 });
 
-test("where all is denied only what is allowed is open, and no names are answered", async () => {
+test("with everything denied, only allowed addresses are open, and names do not resolve", async () => {
   await expectOnly({ denyOut: [ALL_TRAFFIC], allowOut: [ONE] }, allOfOne);
 });
 
-test("two halves deny as much as the whole", async () => {
+test("denying both halves of the address space denies everything", async () => {
   await expectOnly({ denyOut: ["64.0.0.0/1", "128.0.0.0/1"], allowOut: [ONE] }, allOfOne);
 });
 
-test("where all is denied and nothing is allowed nothing leaves, by whichever word", async () => {
+test("with everything denied and nothing allowed, nothing leaves, in each notation", async () => {
   await expectOnly({ denyOut: [ALL_TRAFFIC] }, []);
   await expectOnly({ allowInternetAccess: false }, []);
 });
 
-test("without internet access what is allowed is open still", async () => {
+test("without internet access, allowed addresses are open", async () => {
   await expectOnly({ allowInternetAccess: false, allowOut: [EIGHT] }, allOfEight);
 });
 
-test("no rule opens what is closed to every sandbox", async () => {
+test("no rule opens an address that is closed to every sandbox", async () => {
   await setRules({ allowOut: [ALL_TRAFFIC, ...MUST_BE_CLOSED, "10.0.0.0/8", "169.254.0.0/16"] });
   await expectReached(sandbox, allOfOutside);
   expect(await reached(sandbox, MUST_BE_CLOSED.flatMap(everyWay))).toEqual([]);
@@ -104,7 +104,7 @@ test("no rule opens what is closed to every sandbox", async () => {
   expect(told.filter((text) => MUST_BE_CLOSED.some((address) => text.endsWith(`@${address}`)))).toEqual([]);
 });
 
-test("a web site that is denied by its address is closed by its name, too", async () => {
+test("a web site denied by its address is also closed by its name", async () => {
   await setRules({ denyOut: [SITES["other.test"]] });
   const sites = ["allowed.test", "other.test"].flatMap((name) => [
     { address: name, hosts: [name] },

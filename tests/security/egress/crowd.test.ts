@@ -41,7 +41,7 @@ async function expectApart(sandbox: Sandbox, own: string, next: string): Promise
 }
 
 test(
-  `${COUNT} sandboxes reach what each may, also when all rules change places at once`,
+  `${COUNT} sandboxes reach only what each may, also while all exchange their rules at once`,
   async () => {
     const sandboxes: Sandbox[] = [];
     await inGroups([...Array(COUNT).keys()], async (index) => {

@@ -65,7 +65,7 @@ async function expectFreed(sandbox: Sandbox): Promise<void> {
   await until("it gets out when it may", isOut);
 }
 
-test("a sandbox made from memory of one without rules sends nothing against its own, over its whole life", async () => {
+test("a sandbox restored from one without rules never sends a packet against its own rules", async () => {
   const sandbox = await Sandbox.create(snapshotId, { ...server().options, ...LIFE, network });
   await expectHeld(sandbox);
 
@@ -90,7 +90,7 @@ test("a sandbox made from memory of one without rules sends nothing against its 
   await Sandbox.deleteSnapshot(copy.snapshotId, server().options);
 });
 
-test("rules that were changed hold over a pause as the last update left them", async () => {
+test("the last update of the rules holds after a pause", async () => {
   const [OTHER, ONE] = ["8.8.8.8", "1.1.1.1"];
   const sandbox = await Sandbox.create({ ...server().options, ...LIFE, network: { denyOut: [OTHER] } });
   await giveProbes(sandbox);
@@ -103,7 +103,7 @@ test("rules that were changed hold over a pause as the last update left them", a
   }
 });
 
-test("sandboxes that waited ready have the rules of who they were given to, at once and each its own", async () => {
+test("ready sandboxes have the rules of their create request from the first packet", async () => {
   const allowed = ["1.1.1.1", "8.8.8.8", "9.9.9.9", OUTSIDE];
   const sandboxes = await Promise.all(
     allowed.map((address) =>

@@ -77,7 +77,7 @@ describe("names that are allowed", () => {
     expect(told).toEqual(Array(2).fill([`${name}@${address}`]));
   });
 
-  test("are judged on each request of a connection that is kept", async () => {
+  test("are checked on each request of a kept connection", async () => {
     const mark = newMark();
     const hosts = ["allowed.test", "front.test", "allowed.test", "other.test"];
     const [told = []] = await exchange(sandbox, [{ address: "allowed.test", hosts, path: "/reached" }]);
@@ -88,7 +88,7 @@ describe("names that are allowed", () => {
     expect(await timesSeen(`/${mark}`)).toBe(0);
   });
 
-  test("are reached however small and slow the pieces of a hello are, others are not", async () => {
+  test("are reached with a hello in small and slow pieces, others are not", async () => {
     const inPieces = (name: string): Exchange[] =>
       bothWays(ALLOWED_SITE, name).flatMap((way) => [
         { ...way, piece: 1 },
@@ -105,11 +105,11 @@ describe("names that are not allowed", () => {
     await expectNothing(names.flatMap((name) => [...bothWays(name, name), ...bothWays(OTHER_SITE, name)]));
   });
 
-  test("are not reached at the address of one that is", async () => {
+  test("are not reached at the address of an allowed name", async () => {
     await expectNothing([...bothWays(ALLOWED_SITE, "other.test"), ...bothWays(SITES["front.test"], "hidden.test")]);
   });
 
-  test("are not reached by two Hosts, an absolute target, or a Host that is folded", async () => {
+  test("are not reached by two Hosts, an absolute target, or a folded Host", async () => {
     const mark = newMark();
     const requests = [
       `GET /${mark} HTTP/1.1\r\nHost: allowed.test\r\nHost: other.test\r\n\r\n`,
@@ -127,7 +127,7 @@ describe("names that are not allowed", () => {
     expect(await timesSeen(`/${mark}`)).toBe(0);
   });
 
-  test("stay out of reach with a hosts file: the relay asks for itself where a name leads", async () => {
+  test("stay out of reach with a hosts file: the relay resolves names itself", async () => {
     await sandbox.commands.run(`echo '${OTHER_SITE} allowed.test' >> /etc/hosts`, { user: "root" });
     try {
       expect((await sandbox.commands.run("getent hosts allowed.test")).stdout).toContain(OTHER_SITE);
@@ -144,7 +144,7 @@ describe("names that are not allowed", () => {
    * A limit of the relay: without breaking TLS it cannot know the host of a request inside. The request still goes to
    * the allowed address.
    */
-  test("behind an allowed name lead no further than to its address", async () => {
+  test("as a Host inside the TLS of an allowed name lead only to that name's address", async () => {
     const told = await exchange(sandbox, [
       { address: OTHER_SITE, name: "allowed.test", hosts: ["other.test"] },
       { address: SITES["hidden.test"], name: "front.test", hosts: ["hidden.test"] },
@@ -164,14 +164,14 @@ describe("without a name", () => {
     );
   });
 
-  test("what is neither HTTP nor TLS gets nowhere on their ports", async () => {
+  test("other protocols get no connection on the ports of HTTP and TLS", async () => {
     const mark = newMark();
     const raw = [mark, "\x16\x03\x01\x00\x05hello", "SSH-2.0-x", "\0\0\0\0"];
     const exchanges = raw.flatMap((text) => [http, https].map((port) => ({ port, raw: `${text}\r\n\r\n` })));
     await expectNothing(exchanges.map((one) => ({ address: ALLOWED_SITE, hosts: ["-"], ...one })));
   });
 
-  test("no other port, no UDP, no ping, no IPv6 and no name server of another's answers", async () => {
+  test("no other port, UDP, ping, IPv6 or foreign name server answers", async () => {
     const addresses = [ALLOWED_SITE, OUTSIDE, ...OTHER_NAME_SERVERS];
     const probes = addresses.flatMap((address) => [
       `tcp ${address} ${echo}`,
@@ -187,12 +187,12 @@ describe("without a name", () => {
   });
 });
 
-describe("a name that leads inside", () => {
-  test.each(NAMES_OF_CLOSED)("opens nothing: %s", async (name) => {
+describe("a name with a private address", () => {
+  test.each(NAMES_OF_CLOSED)("is not reached: %s", async (name) => {
     await expectNothing([...bothWays(name, name), ...bothWays(OUTSIDE, name), ...bothWays("169.254.169.254", name)]);
   });
 
-  test("only when it is asked for again opens nothing", async () => {
+  test("in a second DNS answer is not reached", async () => {
     const names = Array.from({ length: 8 }, () => `${newMark()}.rebind.test`);
     // DNS gives the sandbox the open or the closed address; then it goes to the open one by itself, twice.
     const exchanges = names.flatMap((name) => [...bothWays(name, name), ...bothWays(OUTSIDE, name)]);
@@ -203,8 +203,8 @@ describe("a name that leads inside", () => {
   });
 });
 
-describe("names that are asked for", () => {
-  test("are answered where they are allowed, whichever server is asked", async () => {
+describe("DNS queries", () => {
+  test("for allowed names are answered, whichever server is asked", async () => {
     for (const server of [NAME_SERVER, ...OTHER_NAME_SERVERS, ALLOWED_SITE, "169.254.0.22"]) {
       const { stdout } = await sandbox.commands.run(`python3 /tmp/ask.py ${server} deep.wild.test allowed.test`);
       expect({ server, stdout }).toEqual({
@@ -214,7 +214,7 @@ describe("names that are asked for", () => {
     }
   });
 
-  test("are refused otherwise, and carry nothing to any server", async () => {
+  test("for other names are rejected and reach no server", async () => {
     const tunnel = newMark();
     const names = [`${tunnel}.tunnel.example`, `${tunnel}.allowed.test`, `${tunnel}.test`];
     for (const server of [NAME_SERVER, ...OTHER_NAME_SERVERS, "169.254.0.22"]) {
@@ -228,7 +228,7 @@ describe("names that are asked for", () => {
   });
 });
 
-test("with a star every name is reached, and still no address by itself", async () => {
+test("with a star every name is reached, but no bare address", async () => {
   await sandbox.updateNetwork({ allowOut: ["*"], denyOut: [ALL_TRAFFIC] });
   const told = await exchange(sandbox, bothWays("other.test", "other.test"));
   expect(told).toEqual(Array(2).fill([`other.test@${OTHER_SITE}`]));

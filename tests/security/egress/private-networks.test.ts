@@ -29,7 +29,7 @@ describe("rules", () => {
   const opening = (privateRanges: string[], more: Partial<EgressPolicy> = {}): EgressPolicy =>
     Object.assign({}, nothing, { privateRanges }, more);
 
-  test("open what is in the ranges to the one sandbox, over every protocol, and nothing else", async () => {
+  test("open their ranges to one sandbox over every protocol, and nothing else", async () => {
     await using plugged = await here.plug(opening(["10.0.0.0/8", `${LAN}/32`]));
     await using other = await here.plug("open");
     const open = [...every(PRIVATE), ...every(LAN), ...every(OUTSIDE)];
@@ -62,7 +62,7 @@ describe("rules", () => {
     }
   });
 
-  test("of the sandbox itself still apply to what is open", async () => {
+  test("of the sandbox itself still apply to opened ranges", async () => {
     const ranges = ["10.0.0.0/8", "192.168.0.0/16"];
     await using plugged = await here.plug(opening(ranges, { denyRanges: [`${PRIVATE}/32`] }));
     const probes = [...every(PRIVATE), ...every(OTHER_PRIVATE), ...every(OUTSIDE)];
@@ -78,7 +78,7 @@ describe("rules", () => {
     expect(await plugged.asked(METADATA, 80)).toBe("ConnectionRefusedError");
   });
 
-  test("that close again cut what still comes, although the sandbox sends nothing any more", async () => {
+  test("that close again cut incoming packets, even if the sandbox sends nothing", async () => {
     const push = `
 import socket, time
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -120,7 +120,7 @@ except TimeoutError: print("silence")`;
     }
   });
 
-  test("that close again cut what is open", async () => {
+  test("that close again cut open connections", async () => {
     await using plugged = await here.plug(opening(["10.0.0.0/8"]));
     const holder = `
 import socket
@@ -147,7 +147,7 @@ print(*both(), flush=True)`;
     expect(await here.table()).not.toMatch(/slot_\d+_near_|set opened \{[^}]*elements/);
   });
 
-  test("hold when a server starts again over the sandbox", async () => {
+  test("hold after a restart of the server", async () => {
     const egress = opening([`${PRIVATE}/32`]);
     await using plugged = await here.plug(egress);
     await here.network.close();
@@ -160,7 +160,7 @@ print(*both(), flush=True)`;
 describe("a server", () => {
   const folderOf = foldersOfFile();
 
-  test("opens what its setting names, over pause, restart and in builds; a team's own limit comes first", async () => {
+  test("opens the ranges of its setting through pause, restart and in builds; a team's limit overrides", async () => {
     const folder = folderOf("private");
     let server = await startServer(folder, { SANDLOT_PRIVATE_RANGES: "10.1.0.0/16,lan.test" });
     const sandbox = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });

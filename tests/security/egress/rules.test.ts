@@ -42,7 +42,7 @@ async function timesSeen(what: string): Promise<number> {
 }
 
 describe("addresses", () => {
-  test("that are denied are refused over every protocol, and those that are allowed pass all the same", async () => {
+  test("that are denied are rejected over every protocol, and allowed ones pass", async () => {
     await using plugged = await here.plug(deny(`${OUTSIDE}/32`));
     const probes = [...every(OUTSIDE), `tcp ${OTHER} 80`];
     await expectOnly(plugged, [`tcp ${OTHER} 80`], probes);
@@ -54,7 +54,7 @@ describe("addresses", () => {
     await expectOnly(plugged, probes, probes);
   });
 
-  test("that are closed to all are opened by nothing", async () => {
+  test("that are closed to all stay closed under every rule", async () => {
     await using plugged = await here.plug({ ...nothing, allowRanges: ALL, allowNames: ["*"], proxy });
     const probes = [...MUST_BE_CLOSED, MACHINE_ADDRESS].flatMap(every);
     expect(await plugged.reached(probes)).toEqual([]);
@@ -62,7 +62,7 @@ describe("addresses", () => {
     expect(await plugged.reached(probes)).toEqual([]);
   });
 
-  test("of a slot's last sandbox mean nothing to its next", async () => {
+  test("of a slot's previous sandbox do not apply to the next", async () => {
     const before = await here.plug({ ...deny("9.0.0.0/8"), allowNames: ["a.test"] });
     const { slot, address } = before;
     await before[Symbol.asyncDispose]();
@@ -109,7 +109,7 @@ describe("flows that are open", () => {
     return Object.fromEntries(await Promise.all(left));
   }
 
-  test("are cut by whatever forbids them", async () => {
+  test("are cut by every rule that forbids them", async () => {
     const left = await leftAfter({
       "their address is denied": deny(`${OUTSIDE}/32`),
       "only a name could allow them": { ...deny(...ALL), allowNames: ["*"] },
@@ -122,7 +122,7 @@ describe("flows that are open", () => {
   test.each<[string, Egress]>([
     ["another range is denied", deny("9.0.0.0/8")],
     ["all is denied but them", { ...deny(...ALL), allowRanges: [`${OUTSIDE}/32`] }],
-  ])("go on when %s", async (_, egress) => {
+  ])("continue when %s", async (_, egress) => {
     await using plugged = await here.plug("open");
     await using holder = hold(plugged, OUTSIDE);
     await until("both are open", async () => (await holder.flows()) === "tcp udp");
@@ -185,7 +185,7 @@ over.set()
     { ...deny(`${OUTSIDE}/32`, ...some), allowRanges: [`${OTHER}/32`, "46.0.0.0/8"] },
   ];
 
-  test("nothing passes that both forbid, and what both allow goes on", async () => {
+  test("packets that both forbid never pass, and flows that both allow continue", async () => {
     const word = `leak-${crypto.randomUUID()}`;
     await using plugged = await here.plug(both[1] ?? "closed");
     const command = plugged.command(["python3", "-c", FLOOD, OUTSIDE, OTHER, word]);
@@ -204,7 +204,7 @@ over.set()
     await until("it is seen", async () => (await timesSeen(word)) > 0);
   });
 
-  test("of many sandboxes at once, each ends up with what was said last", async () => {
+  test("of many sandboxes at once, each ends with its last rules", async () => {
     const all = await Promise.all(Array.from({ length: 8 }, () => here.plug("open")));
     const last = (index: number): Egress => (index % 2 === 0 ? deny(`${OUTSIDE}/32`) : deny(`${OTHER}/32`));
     await Promise.all(
@@ -217,8 +217,8 @@ over.set()
   });
 });
 
-describe("questions for names", () => {
-  test("reach one server, whichever was meant, also one that is closed or denied", async () => {
+describe("DNS queries", () => {
+  test("reach one server, whatever their destination, also a closed or denied one", async () => {
     using _dns = await answerNames();
     await using plugged = await here.plug(deny(...ALL));
     const servers = ["169.254.0.22", NAME_SERVER, "10.1.2.3", "93.184.215.99"].map((each) => `dns ${each} 53`);
@@ -230,7 +230,7 @@ describe("questions for names", () => {
   });
 
   // Seen before: the kernel's refusal (ICMP) is limited in rate, and every second lookup waited five seconds.
-  test("of a closed sandbox are refused by a DNS answer, each of many in a row, over UDP and TCP", async () => {
+  test("of a closed sandbox are each rejected with a DNS reply, over UDP and TCP", async () => {
     using _dns = await answerNames();
     await using plugged = await here.plug("closed");
     const names = Array.from({ length: 40 }, (_, index) => `a${index}.test`);
@@ -243,7 +243,7 @@ describe("questions for names", () => {
 describe("the relay", () => {
   const named: EgressPolicy = { ...deny(...ALL), allowRanges: [`${OTHER}/32`], allowNames: ["a.test"] };
 
-  test("gets what only a name can allow, with the sandbox's own address, and nothing else", async () => {
+  test("gets only connections that a name can allow, with the sandbox's own address", async () => {
     await using plugged = await here.plug(named);
     expect(here.relay.told.get(plugged.address)).toEqual(named);
     expect(await plugged.asked(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
@@ -253,7 +253,7 @@ describe("the relay", () => {
     expect(await plugged.asked("10.1.2.3", 80)).toBe("ConnectionRefusedError");
   });
 
-  test("gets every TCP connection that may leave through a proxy, and other packets do not leave", async () => {
+  test("gets every TCP connection of a sandbox with a proxy, and other packets do not leave", async () => {
     await using plugged = await here.plug({ ...deny(`${OTHER}/32`), allowNames: ["a.test"], proxy });
     expect(await plugged.asked(OUTSIDE, 7000)).toBe(`proxied ${plugged.address}`);
     expect(await plugged.asked(OTHER, 80)).toBe(`http ${plugged.address}`);
@@ -262,7 +262,7 @@ describe("the relay", () => {
     expect(await plugged.reached([`udp ${OUTSIDE} 7000`])).toEqual([]);
   });
 
-  test("is reached by no other way: not by its port, not without such rules, not from the machine", async () => {
+  test("is not reached otherwise: by its port, without such rules, or from the machine", async () => {
     const { ports, uid } = here.relay;
     const doors = Object.values(ports).map((port) => `tcp ${here.network.gateway} ${port}`);
     for (const egress of ["open", "closed", named, { ...nothing, proxy }] as const) {
@@ -272,7 +272,7 @@ describe("the relay", () => {
     for (const user of [0, 65_534, uid]) expect(await reachedBy(user, doors)).toEqual([]);
   });
 
-  test("itself gets out where sandboxes may, and nowhere else", async () => {
+  test("connects only to addresses that are open to sandboxes", async () => {
     using _dns = await answerNames();
     const local = Bun.serve({ hostname: "::", port: 0, fetch: () => new Response("this machine") });
     await using plugged = await here.plug("open");
@@ -299,7 +299,7 @@ describe("the relay", () => {
     await local.stop(true);
   });
 
-  test("that cannot take new rules leaves the old ones in force, and the caller hears of it", async () => {
+  test("that rejects new rules keeps the old ones, and the caller gets the error", async () => {
     await using plugged = await here.plug({ ...deny(...ALL), allowRanges: [`${OTHER}/32`] });
     here.relay.fails = true;
     const refused = plugged.set({ ...named, allowRanges: [] });
@@ -312,7 +312,7 @@ describe("the relay", () => {
   });
 });
 
-test("a server that starts again over sandboxes has their rules with its table", async () => {
+test("a restarted server creates its table with the rules of running sandboxes", async () => {
   const named: EgressPolicy = { ...deny(...ALL), allowRanges: [`${OTHER}/32`], allowNames: ["a.test"] };
   const egresses: Egress[] = ["open", "closed", deny(`${OUTSIDE}/32`), named];
   const all = await Promise.all(egresses.map((egress) => here.plug(egress)));

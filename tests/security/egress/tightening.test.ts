@@ -64,7 +64,7 @@ async function passAfter(mark: string, rules: SandboxNetworkUpdate, open: readon
 }
 
 describe("flows that are open", () => {
-  test("go on under rules that allow them still", async () => {
+  test("continue under rules that still allow them", async () => {
     const mark = newMark();
     const rules = { ...LOOSE, allowOut: ["8.8.8.8", ...(LOOSE.allowOut as string[])] };
     const all = none.map(() => true);
@@ -84,7 +84,7 @@ describe("flows that are open", () => {
     expect([await timesSeen(mark), await timesAsked(`${mark}.wild.test`)]).toEqual([0, 0]);
   });
 
-  test("are cut by rules that deny just where they lead", async () => {
+  test("are cut by rules that deny their destination", async () => {
     const mark = newMark();
     const expected = FLOWS.map(({ kind }) => kind === "dns");
     expect(await passAfter(mark, { denyOut: [OUTSIDE, ALLOWED_SITE] }, expected)).toEqual(expected);
@@ -99,7 +99,7 @@ describe(`in ${UPDATES} updates between two sets of rules`, () => {
   });
   afterAll(() => sending.stop());
 
-  test("no probe passes that both forbid, though it is tried all the time", async () => {
+  test("probes that both forbid never pass", async () => {
     const sets: SandboxNetworkUpdate[] = [
       { allowOut: ["1.1.1.1", "allowed.test", "*.wild.test"], denyOut: [ALL_TRAFFIC] },
       { allowOut: ["8.8.8.8", "front.test"], denyOut: ["64.0.0.0/1", "128.0.0.0/1", ALL_TRAFFIC] },
@@ -113,14 +113,14 @@ describe(`in ${UPDATES} updates between two sets of rules`, () => {
     expect(await sending.seen(mark)).toEqual(Sending.NOTHING);
   });
 
-  test("all of them were tried: without rules each passes", async () => {
+  test("every probe passes without rules", async () => {
     await sandbox.updateNetwork({});
     const mark = await sending.newMark();
     await until("every way leads out", async () => Object.values(await sending.seen(mark)).every((count) => count > 0));
   });
 });
 
-test("updates at the same time end as one of them, and what all forbid stays closed", async () => {
+test("concurrent updates end as one of them, and what all forbid stays closed", async () => {
   const rules = Array.from({ length: 12 }, (_, index) => ({
     allowOut: [`9.9.9.${index}`, index % 2 === 0 ? "1.1.1.1" : "8.8.8.8"],
     denyOut: [ALL_TRAFFIC],
@@ -132,7 +132,7 @@ test("updates at the same time end as one of them, and what all forbid stays clo
   expect(await reached(sandbox, [`tcp ${isFirst ? "8.8.8.8" : "1.1.1.1"} 80`, `tcp ${OUTSIDE} 80`])).toEqual([]);
 });
 
-test("a sandbox that is gone leaves no rule for whoever has its address next", async () => {
+test("an ended sandbox leaves no rule for the next one with its address", async () => {
   const { table } = { table: `sandlot_${new DataFolder(server().dataFolder).tag}` };
   const rules = () => run(["nft", "list", "table", "inet", table]);
   const network = { allowOut: ["4.3.2.1", "allowed.test"], denyOut: [ALL_TRAFFIC] };

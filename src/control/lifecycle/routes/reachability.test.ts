@@ -34,7 +34,7 @@ function up(): void {
   heard();
 }
 
-test("a run is told when both say so, whoever comes first", () => {
+test("a route is published when host and control both report the run, in either order", () => {
   reachability.heard({ kind: "reachable", id, endpoint });
   expect([heard(), reachability.isUp(id), reachability.isReachable(id)]).toEqual([[[]], true, false]);
   reachability.begin(id, "r1", access);
@@ -46,7 +46,7 @@ test("a run is told when both say so, whoever comes first", () => {
 });
 
 describe("a pause", () => {
-  test("closes the way before the host is asked, and ends the run when it is done", () => {
+  test("closes the route before the host is called, and ends the run when it succeeds", () => {
     up();
     reachability.hide(id);
     expect([heard(), reachability.isReachable(id)]).toEqual([[["r1", "closed"]], false]);
@@ -56,7 +56,7 @@ describe("a pause", () => {
     expect(heard()).toEqual([["r1", "over"]]);
   });
 
-  test("that fails opens it again, only when both say so", () => {
+  test("that fails opens the route again, when host and control both report the run", () => {
     up();
     reachability.hide(id);
     reachability.heard({ kind: "unreachable", id });
@@ -67,7 +67,7 @@ describe("a pause", () => {
   });
 });
 
-test("what the host lost is over at once, before its row says so", () => {
+test("a sandbox that the host lost has no route at once, before its row changes", () => {
   up();
   reachability.heard({ kind: "unreachable", id });
   reachability.heard({ kind: "lost", id, reason: "it ended" });
@@ -78,7 +78,7 @@ test("what the host lost is over at once, before its row says so", () => {
   expect([reachability.isUp(id), reachability.isReachable(id)]).toEqual([false, false]);
 });
 
-test("after its end a run stays gone, whatever a host says that is slow to forget it", () => {
+test("an ended run stays without a route, even if the host reports it late", () => {
   up();
   reachability.end(id);
   heard();
@@ -86,7 +86,7 @@ test("after its end a run stays gone, whatever a host says that is slow to forge
   expect([heard(), reachability.isReachable(id)]).toEqual([[], false]);
 });
 
-test("a host that was away says what there is: what it does not name is closed, and open again when it is back", () => {
+test("an inventory closes routes that it does not name, and later reports open them again", () => {
   up();
   reachability.heard({ kind: "inventory", reachable: [] });
   expect([heard(), reachability.isUp(id)]).toEqual([[["r1", "closed"]], false]);
@@ -94,7 +94,7 @@ test("a host that was away says what there is: what it does not name is closed, 
   expect(heard()).toEqual([["r1", "open"]]);
 });
 
-test("who comes later is told of all there are", () => {
+test("a late listener gets all routes", () => {
   up();
   const late: RouteEvent[] = [];
   reachability.follow((event) => void late.push(event));

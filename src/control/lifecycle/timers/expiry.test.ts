@@ -17,7 +17,7 @@ beforeEach(async () => {
 afterEach(() => f[Symbol.asyncDispose]());
 
 describe("expiry", () => {
-  test("at its time, not before", async () => {
+  test("happens at its time, not before", async () => {
     const id = await f.create({ timeout: 30 });
     await f.advance(29_999);
     expect((await f.call("GET", `/sandboxes/${id}`)).status).toBe(200);
@@ -28,7 +28,7 @@ describe("expiry", () => {
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
   });
 
-  test("follows an end that was moved, to both sides, and the next in line", async () => {
+  test("follows a changed end in both directions, and the next sandbox", async () => {
     const [first, second, third] = [
       await f.create({ timeout: 30 }),
       await f.create({ timeout: 40 }),
@@ -46,7 +46,7 @@ describe("expiry", () => {
     expect(f.host.destroyed).toEqual([third, second, first]);
   });
 
-  test("of a short life is not delayed by a long one that began later", async () => {
+  test("of a short timeout is not delayed by a longer one that began later", async () => {
     const short = await f.create({ timeout: 30 });
     await f.create({ timeout: 3_000 });
     await f.advance(30_000);
@@ -143,7 +143,7 @@ describe("expiry", () => {
     expect(tookMs).toBeLessThan(100);
   });
 
-  test("sandboxes that do not end keep no others from it", async () => {
+  test("is not delayed by sandboxes that do not end", async () => {
     const held = Promise.withResolvers<void>();
     const stuck = new Set<string>();
     for (let nth = 0; nth < 2 * REMOVALS_AT_ONCE; nth++) stuck.add(await f.create({ timeout: 10 }));
@@ -160,7 +160,7 @@ describe("expiry", () => {
     expect(await f.store.sandboxes.inState("killing")).toEqual([]);
   });
 
-  test("a store that fails for a moment delays it, and no more", async () => {
+  test("is only delayed by a short failure of the store", async () => {
     const id = await f.create({ timeout: 1 });
     const { takeDue } = f.store.sandboxes;
     let failures = 1;
@@ -185,7 +185,7 @@ describe("expiry", () => {
 });
 
 describe("after a restart", () => {
-  test("what ran runs on, under the same end, key and token", async () => {
+  test("running sandboxes keep their end, key and token", async () => {
     const id = await f.create({ timeout: 100, secure: true });
     const before = (await f.call("GET", `/sandboxes/${id}`)).body;
     await f.advance(10_000);
@@ -214,7 +214,7 @@ describe("after a restart", () => {
     expect(f.find(orphan.id)).toBeUndefined();
   });
 
-  test("what expired meanwhile ends at once", async () => {
+  test("sandboxes that expired meanwhile end at once", async () => {
     const id = await f.create({ timeout: 5 });
     await f.control.close();
     await f.clock.advance(60_000, async () => undefined);
@@ -225,7 +225,7 @@ describe("after a restart", () => {
     expect(await f.store.sandboxes.byId(id)).toBeUndefined();
   });
 
-  test("a kill that the crash interrupted is finished", async () => {
+  test("a kill that the crash interrupted is completed", async () => {
     const id = await f.create();
     const row = await f.store.sandboxes.byId(id);
     await f.control.close();

@@ -21,7 +21,7 @@ describe("a new run", () => {
   test.each([
     ["/sandboxes", 15],
     ["/v2/sandboxes", MOST],
-  ])("%s: what is too long is refused, a default that is too long becomes the maximum", async (path, otherwise) => {
+  ])("%s: a timeout above the maximum is rejected, a default above it becomes the maximum", async (path, otherwise) => {
     const create = (timeout?: number) => post(path, { templateID: "base", timeout });
     expect(refusal(await create(MOST + 1))).toEqual(TOO_LONG);
     expect(f.host.running).toEqual([]);
@@ -31,7 +31,7 @@ describe("a new run", () => {
     expect([plain.status, await f.endOf(plain.body.sandboxID)]).toEqual([201, otherwise]);
   });
 
-  test("a v1 default that is too long becomes the maximum, too, for resume and fork as well", async () => {
+  test("a v1 default above the maximum becomes the maximum, also for resume and fork", async () => {
     await limit(10);
     const { sandboxID: id } = (await post("/sandboxes", { templateID: "base" })).body;
     expect(await f.endOf(id)).toBe(10);
@@ -42,7 +42,7 @@ describe("a new run", () => {
     expect(await f.endOf(id)).toBe(10);
   });
 
-  test("of a copy or a paused sandbox is refused when it is too long", async () => {
+  test("of a copy or a paused sandbox is rejected above the maximum", async () => {
     const id = await f.create({ timeout: 30 });
     expect(refusal(await post(`/sandboxes/${id}/fork`, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
     await post(`/sandboxes/${id}/pause`);
@@ -58,7 +58,7 @@ describe("a new run", () => {
   test.each([
     ["the five minutes of every wake", 30],
     ["the time that it was created for", 1000],
-  ])("by traffic lasts no longer than the maximum, not %s", async (_, timeout) => {
+  ])("by traffic lasts at most the maximum, not %s", async (_, timeout) => {
     await limit(undefined);
     const id = await f.create({ timeout, autoResume: { enabled: true } });
     await post(`/sandboxes/${id}/pause`);
@@ -69,7 +69,7 @@ describe("a new run", () => {
     expect(await f.endOf(id)).toBe(MOST);
   });
 
-  test("without a maximum is as long as asked for", async () => {
+  test("without a maximum has the requested timeout", async () => {
     await limit(undefined);
     expect(await f.endOf(await f.create({ timeout: 2_147_483_647 }))).toBe(2_147_483_647);
   });
@@ -106,7 +106,7 @@ describe("a run of 40 seconds", () => {
     expect(await f.endOf(id)).toBe(end);
   });
 
-  test("connect for longer than the maximum is refused, though it runs", async () => {
+  test("connect for longer than the maximum is rejected, although the sandbox runs", async () => {
     for (const path of [`/sandboxes/${id}/connect`, `/v2/sandboxes/${id}/connect`]) {
       expect(refusal(await post(path, { timeout: MOST + 1 }))).toEqual(TOO_LONG);
     }
@@ -123,7 +123,7 @@ describe("a run that is older than the maximum", () => {
     await limit(MOST);
   });
 
-  test("keeps its end; it cannot be prolonged, but be connected to and ended", async () => {
+  test("keeps its end: it cannot be extended, but connected to and killed", async () => {
     const ranTooLong = [400, expect.stringContaining(`has run for the ${MOST} seconds`)];
     expect(refusal(await post(`/sandboxes/${id}/timeout`, { timeout: 30 }))).toEqual(ranTooLong);
     expect(refusal(await post(`/sandboxes/${id}/refreshes`, { duration: 30 }))).toEqual(ranTooLong);
@@ -135,7 +135,7 @@ describe("a run that is older than the maximum", () => {
     expect(f.host.destroyed).toEqual([id]);
   });
 
-  test("begins anew with a resume", async () => {
+  test("begins again with a resume", async () => {
     await post(`/sandboxes/${id}/pause`);
     expect((await post(`/v2/sandboxes/${id}/connect`, { timeout: 30 })).status).toBe(201);
     expect((await post(`/sandboxes/${id}/timeout`, { timeout: 45 })).status).toBe(204);
@@ -143,7 +143,7 @@ describe("a run that is older than the maximum", () => {
   });
 });
 
-test("a pause at the end of the longest run is put off like any other", async () => {
+test("a failed pause at the end of the longest run is postponed like any other", async () => {
   const id = await f.create({ timeout: MOST, autoPause: true });
   f.host.beforePause = async () => {
     throw new Fault(422, "cannot be kept");

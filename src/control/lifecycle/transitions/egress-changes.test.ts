@@ -36,7 +36,7 @@ function hold(failure?: Fault): { begun: Promise<void>; finish(): void } {
 }
 
 describe("new rules", () => {
-  test("replace all that may leave, and leave who reaches it as it was", async () => {
+  test("replace all egress rules, and leave ingress unchanged", async () => {
     const ingress = { allowPublicTraffic: false, maskRequestHost: "localhost", httpsPorts: [8443] };
     const egress = { allowOut: ["a.test"], denyOut: ["0.0.0.0/0"], egressProxy: { address: "p.test:1080" } };
     const id = await f.create({ network: { ...ingress, ...egress } });
@@ -51,7 +51,7 @@ describe("new rules", () => {
     expect(f.eventsOf(id)).toEqual(["created", "updated", "updated"]);
   });
 
-  test("say nothing of the internet unless they do", async () => {
+  test("keep allow_internet_access unset unless they set it", async () => {
     const id = await f.create({ allow_internet_access: false });
     const internet = async () => (await f.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess;
     await put(id, { allowOut: ["1.1.1.1"] });
@@ -67,7 +67,7 @@ describe("new rules", () => {
     expect([await internet(), enforced(id), await shown(id)]).toEqual([false, "closed", { allowPublicTraffic: true }]);
   });
 
-  test("are answered when they hold, and shown from then on", async () => {
+  test("are answered when they are in force, and shown from then on", async () => {
     const id = await f.create();
     const { begun, finish } = hold();
     let isAnswered = false;
@@ -81,7 +81,7 @@ describe("new rules", () => {
     expect(await shown(id)).toEqual({ allowPublicTraffic: true, denyOut: ["9.9.9.9"] });
   });
 
-  test("hold over pause, resume and restart, and for copies", async () => {
+  test("survive pause, resume and restart, and apply to copies", async () => {
     const id = await f.create({ network: { denyOut: ["8.8.8.8"] } });
     await put(id, { denyOut: ["9.9.9.9"] });
     await f.call("POST", `/sandboxes/${id}/fork`);
@@ -94,7 +94,7 @@ describe("new rules", () => {
     expect(enforced(await f.create({ templateID: snapshotID }))).toBe("open");
   });
 
-  test("are for one's own running sandboxes", async () => {
+  test("are only for running sandboxes of the team", async () => {
     const id = await f.create();
     expect(await statusOf(put("i00000000000000000000", {}))).toBe(404);
     expect(await statusOf(put(id, {}, { "X-API-Key": await f.anotherTeam("strangers") }))).toBe(404);
@@ -107,8 +107,8 @@ describe("new rules", () => {
   });
 });
 
-describe("of several at once", () => {
-  test("each begins when the one before is written down, and the last one holds", async () => {
+describe("several concurrent changes", () => {
+  test("run one after the other, and the last one stays", async () => {
     const id = await f.create();
     const steps: string[] = [];
     const { begin, finish } = f.store.egressChanges;
@@ -131,7 +131,7 @@ describe("of several at once", () => {
     expect([await shown(id), enforced(id)]).toEqual([{ allowPublicTraffic: true, denyOut: [last] }, denied(last)]);
   });
 
-  test("those that would wait too long are told so", async () => {
+  test("are rejected if they would wait too long", async () => {
     const id = await f.create();
     const { begun, finish } = hold();
     const first = put(id, {});
@@ -146,8 +146,8 @@ describe("of several at once", () => {
   });
 });
 
-describe("what comes between", () => {
-  test("a host that fails: the rules before hold, and are shown", async () => {
+describe("a change interrupted by", () => {
+  test("a host failure: the previous rules hold and are shown", async () => {
     const id = await f.create({ network: { denyOut: ["8.8.8.8"] } });
     hold(new Fault(500, "nft said no")).finish();
     const { status, body } = await put(id, { denyOut: ["9.9.9.9"] });
@@ -162,7 +162,7 @@ describe("what comes between", () => {
     expect(f.eventsOf(id)).toEqual(["created"]);
   });
 
-  test("a host that goes on failing is told again until it does as the row says", async () => {
+  test("a lasting host failure: the rules of the row are sent again until they hold", async () => {
     const id = await f.create({ timeout: 3600 });
     let failures = 0;
     f.host.beforeEgressHolds = async () => {
@@ -178,7 +178,7 @@ describe("what comes between", () => {
     expect([enforced(id), (await f.store.sandboxes.byId(id))?.egressUnsettled]).toEqual(["open", false]);
   });
 
-  test("a crash: the next start tells the host what the row says", async () => {
+  test("a crash: the next start sends the host the rules of the row", async () => {
     const [id, other] = [await f.create({ network: { denyOut: ["8.8.8.8"] } }), await f.create()];
     const row = await f.store.sandboxes.byId(id);
     await f.store.egressChanges.begin(row ?? fail(), f.clock.now());
@@ -193,7 +193,7 @@ describe("what comes between", () => {
     expect((await f.store.sandboxes.byId(id))?.egressUnsettled).toBe(false);
   });
 
-  test("a pause that begins after the host was told: the next run has the new rules", async () => {
+  test("a pause after the host call: the next run has the new rules", async () => {
     const id = await f.create();
     const { begun, finish } = hold();
     const change = put(id, { denyOut: ["9.9.9.9"] });
@@ -212,7 +212,7 @@ describe("what comes between", () => {
     ]);
   });
 
-  test("a pause that is done before the host is: the rules before hold", async () => {
+  test("a pause that ends before the host call: the previous rules hold", async () => {
     const id = await f.create();
     const { begun, finish } = hold();
     const change = put(id, { denyOut: ["9.9.9.9"] });
@@ -239,7 +239,7 @@ describe("what comes between", () => {
     ]);
   });
 
-  test("a copy that is being made is waited for", async () => {
+  test("a copy in progress: the change waits for it", async () => {
     const id = await f.create({ timeout: 600 });
     const { begun, finish } = f.hold("beforeSnapshot");
     const forking = f.call("POST", `/sandboxes/${id}/fork`);
@@ -252,7 +252,7 @@ describe("what comes between", () => {
     expect([enforced(id), enforced(f.host.running[1] ?? "")]).toEqual([denied("9.9.9.9"), "open"]);
   });
 
-  test("a kill wins", async () => {
+  test("a kill: the kill wins", async () => {
     const id = await f.create();
     const { begun, finish } = hold();
     const change = put(id, { denyOut: ["9.9.9.9"] });
@@ -263,7 +263,7 @@ describe("what comes between", () => {
     expect(f.host.running).toEqual([]);
   });
 
-  test("a store that is away: the answer comes when the row says it", async () => {
+  test("an unavailable store: the response waits for the row", async () => {
     const id = await f.create({ timeout: 3600 });
     const { finish } = f.store.egressChanges;
     let tries = 0;

@@ -26,14 +26,14 @@ async function state(): Promise<string> {
   return `${now?.state ?? "gone"}, shown ${shown.status === 200 ? shown.body.state : shown.status}`;
 }
 
-test("a pause before which the server died: the sandbox runs on to its end", async () => {
+test("a pause that had not begun: the sandbox runs on to its end", async () => {
   await f.store.sandboxes.beginPause(row, to);
   expect(await state()).toBe("running, shown running");
   await f.advance(60_000);
   expect(f.host.destroyed).toEqual([row.id]);
 });
 
-test("a pause that the server did not live to record: paused, and it can be resumed", async () => {
+test("a complete but unrecorded pause: paused, and it can be resumed", async () => {
   await f.store.sandboxes.beginPause(row, to);
   await f.host.pause(row.id, "half", { memory: true });
   expect(await state()).toBe("paused, shown paused");
@@ -42,20 +42,20 @@ test("a pause that the server did not live to record: paused, and it can be resu
   expect(f.host.contentsOf(row.id)).toEqual({ boot: 1, disk: 1 });
 });
 
-test("a pause that left both: the sandbox runs on, the checkpoint goes", async () => {
+test("a pause that left sandbox and checkpoint: the sandbox runs on, the checkpoint is removed", async () => {
   await f.store.sandboxes.beginPause(row, to);
   await f.host.snapshot(row.id, "half", { memory: true });
   expect(await state()).toBe("running, shown running");
   expect(f.host.checkpoints).toEqual([]);
 });
 
-test("a pause that left neither: it is gone", async () => {
+test("a pause that left neither: the sandbox is gone", async () => {
   await f.store.sandboxes.beginPause(row, to);
   await f.host.destroy(row.id);
   expect(await state()).toBe("gone, shown 404");
 });
 
-test("a pause of which somebody wanted the sandbox killed: it is gone, with its checkpoint", async () => {
+test("a pause with a kill request: the sandbox and its checkpoint are gone", async () => {
   await f.store.sandboxes.beginPause(row, to);
   await f.host.pause(row.id, "half", { memory: true });
   await f.store.sandboxes.kill(row);
@@ -92,20 +92,20 @@ test.each([false, true])("a resume, the sandbox alive or not (%p): paused as it 
   expect(f.host.contentsOf(row.id)).toEqual({ boot: 1, disk: 1 });
 });
 
-test("a snapshot: the sandbox runs on, and what nobody recorded goes", async () => {
+test("a snapshot: the sandbox runs on, and the unrecorded checkpoint is removed", async () => {
   await f.store.sandboxes.beginSnapshot(row, 0);
   await f.host.snapshot(row.id, "unrecorded", { memory: true });
   expect(await state()).toBe("running, shown running");
   expect(f.host.checkpoints).toEqual([]);
 });
 
-test("a snapshot of a sandbox that died: it is gone", async () => {
+test("a snapshot of a sandbox that died: the sandbox is gone", async () => {
   await f.store.sandboxes.beginSnapshot(row, 0);
   await f.host.destroy(row.id);
   expect(await state()).toBe("gone, shown 404");
 });
 
-test("what is paused stays paused, and snapshots stay, also when nothing runs any more", async () => {
+test("paused sandboxes and snapshots stay, also if nothing runs any more", async () => {
   await f.restart();
   const snapshot = (await f.call("POST", `/sandboxes/${row.id}/snapshots`, {})).body.snapshotID;
   await f.call("POST", `/sandboxes/${row.id}/pause`);
@@ -120,7 +120,7 @@ test("what is paused stays paused, and snapshots stay, also when nothing runs an
   expect((await f.call("POST", "/sandboxes", { templateID: snapshot })).status).toBe(201);
 });
 
-test("a paused sandbox whose checkpoint is missing is reported, not thrown away", async () => {
+test("a paused sandbox without its checkpoint is reported, not removed", async () => {
   await f.restart();
   await f.call("POST", `/sandboxes/${row.id}/pause`);
   const [checkpoint = ""] = f.host.checkpoints;

@@ -32,14 +32,14 @@ function outdate(): void {
   f.host.mismatchOf = ({ checkpoint }) => (checkpoint === "c1" ? "another kernel" : undefined);
 }
 
-test("a create names the checkpoint, and what to run where it does not fit", async () => {
+test("a create has the checkpoint, and the start command for a mismatch", async () => {
   await create();
   await f.control.settled();
   expect(created).toMatchObject([{ checkpoint: "c1", start: build.start, envVars: { A: "b", B: "c" } }]);
   expect(prepared).toEqual([]);
 });
 
-test("many creates that find it does not fit start one repair, with one line in the log", async () => {
+test("many creates with a mismatch start one repair, with one log line", async () => {
   outdate();
   const begun = Promise.withResolvers<void>();
   const go = Promise.withResolvers<void>();
@@ -65,7 +65,7 @@ test("many creates that find it does not fit start one repair, with one line in 
   expect(prepared).toHaveLength(1);
 });
 
-test("who asked before a repair and hears of the mismatch after it starts no other", async () => {
+test("a create that began before a repair and ends after it starts no other", async () => {
   outdate();
   const asked = Promise.withResolvers<void>();
   const late = Promise.withResolvers<void>();
@@ -86,7 +86,7 @@ test("who asked before a repair and hears of the mismatch after it starts no oth
   expect(logged("cannot be restored")).toHaveLength(1);
 });
 
-test("one that fails is tried again after a while, one that cannot be done is not", async () => {
+test("a failed repair is retried after a while, an impossible one is not", async () => {
   outdate();
   let failure = new Fault(503, "no room");
   f.host.beforePrepareStart = async (request) => {
@@ -108,7 +108,7 @@ test("one that fails is tried again after a while, one that cannot be done is no
   expect(await current()).toBe("c1");
 });
 
-test("a build that could keep nothing runs its command in each sandbox, and gets a checkpoint", async () => {
+test("a build without a checkpoint runs its command in each sandbox, and gets a checkpoint", async () => {
   const unkept = await storeStarted(f, "unkept", null);
   await f.create({ templateID: "unkept" });
   expect(created.at(-1)).toMatchObject({ start: unkept.start });
@@ -117,7 +117,7 @@ test("a build that could keep nothing runs its command in each sandbox, and gets
   expect((await f.store.builds.byId(unkept.id))?.checkpoint).toBe(prepared[0]?.name ?? "");
 });
 
-test("when the template is deleted meanwhile, nothing is left of it", async () => {
+test("a repair of a deleted template leaves nothing", async () => {
   outdate();
   const made = Promise.withResolvers<string>();
   f.host.beforePrepareStart = async () => {
@@ -129,7 +129,7 @@ test("when the template is deleted meanwhile, nothing is left of it", async () =
   expect(f.host.checkpoints).toEqual([]);
 });
 
-test("a checkpoint that another build is started from, too, stays when one goes", async () => {
+test("a checkpoint shared by two builds stays when one is removed", async () => {
   const other = await storeStarted(f, "other", "c1");
   expect((await f.call("DELETE", "/templates/served")).status).toBe(204);
   await f.control.settled();
@@ -139,7 +139,7 @@ test("a checkpoint that another build is started from, too, stays when one goes"
   expect(f.host.checkpoints).toEqual([]);
 });
 
-test("a server that stops does not wait for it, and the next one does it anew", async () => {
+test("a stopping server does not wait for a repair, and the next one starts it again", async () => {
   outdate();
   const begun = Promise.withResolvers<void>();
   const go = Promise.withResolvers<void>();
@@ -159,7 +159,7 @@ test("a server that stops does not wait for it, and the next one does it anew", 
   expect(f.host.checkpoints).toEqual([prepared[0]?.name ?? ""]);
 });
 
-test("the ones that are kept ready start from the new checkpoint", async () => {
+test("ready sandboxes start from the new checkpoint", async () => {
   await f.store.templates.setKeptReady(build.templateId, 3);
   await f.restart();
   await f.control.settled();

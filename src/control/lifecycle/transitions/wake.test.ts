@@ -35,7 +35,7 @@ async function paused(fields: Record<string, unknown> = {}, how: Record<string, 
 }
 
 describe("a paused sandbox with auto-resume", () => {
-  test("is woken with its memory and its tokens, and lives at least five minutes more", async () => {
+  test("is woken with its memory and tokens for at least five minutes", async () => {
     const id = await paused({ timeout: 60, secure: true });
     const token = (await f.call("GET", `/sandboxes/${id}`)).body.envdAccessToken;
     expect(await wake(id)).toEqual({ woken: true });
@@ -46,13 +46,13 @@ describe("a paused sandbox with auto-resume", () => {
     expect(f.eventsOf(id)).toEqual(["created", "paused", "resumed"]);
   });
 
-  test("lives as long as it was created for, if that is more", async () => {
+  test("is woken for its original timeout, if that is longer", async () => {
     const id = await paused({ timeout: 1000 });
     await wake(id);
     expect(await f.endOf(id)).toBe(1000);
   });
 
-  test("is woken once by a hundred, and once more after the next pause", async () => {
+  test("is woken once by a hundred requests, and once more after the next pause", async () => {
     const id = await paused();
     let starts = 0;
     f.host.beforeResume = async () => void starts++;
@@ -64,7 +64,7 @@ describe("a paused sandbox with auto-resume", () => {
     expect(starts).toBe(2);
   });
 
-  test("joins a connect that is under way", async () => {
+  test("joins a connect in progress", async () => {
     const id = await paused();
     let starts = 0;
     f.host.beforeResume = async () => void starts++;
@@ -89,7 +89,7 @@ describe("a paused sandbox with auto-resume", () => {
     ["the runtime with a wrong token", RUNTIME_PORT, () => "0".repeat(64), "forbidden"],
     ["the runtime with its token", RUNTIME_PORT, (token: string) => token, "woken"],
     ["another port without a token", 3000, () => null, "woken"],
-  ])("asked for %s", async (_, port, given, outcome) => {
+  ])("requested for %s", async (_, port, given, outcome) => {
     const id = await paused({ secure: true });
     const token = (await f.call("GET", `/sandboxes/${id}`)).body.envdAccessToken ?? "";
     const answer = await wake(id, { port, accessToken: given(token) });
@@ -97,11 +97,11 @@ describe("a paused sandbox with auto-resume", () => {
     expect(f.host.running).toEqual(outcome === "woken" ? [id] : []);
   });
 
-  test("that is open wakes without a token, also for its runtime", async () => {
+  test("that is open is woken without a token, also for its runtime", async () => {
     expect(await wake(await paused(), { port: RUNTIME_PORT })).toHaveProperty("woken");
   });
 
-  test("takes an earlier token, too", async () => {
+  test("accepts an earlier token, too", async () => {
     const id = await paused({ secure: true });
     const first = (await f.call("GET", `/sandboxes/${id}`)).body.envdAccessToken;
     await f.call("POST", `/sandboxes/${id}/resume`);
@@ -115,7 +115,7 @@ describe("a paused sandbox with auto-resume", () => {
     expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
   });
 
-  test("that does not fit the machine is not found; a machine that fails is thrown", async () => {
+  test("with a checkpoint that does not fit is not found; a host failure is thrown", async () => {
     const id = await paused();
     f.host.beforeResume = async () => {
       throw new Fault(422, "does not fit");
@@ -129,10 +129,10 @@ describe("a paused sandbox with auto-resume", () => {
   });
 });
 
-describe("a question for health", () => {
+describe("a health check", () => {
   const ask = (id: string) => wake(id, { port: RUNTIME_PORT, mayWake: false });
 
-  test("leaves a paused sandbox paused, secured or not, and is told what it would be told of any", async () => {
+  test("leaves a paused sandbox paused, secured or not, and gets the usual response", async () => {
     for (const id of [await paused(), await paused({ secure: true })]) {
       expect(await ask(id)).toEqual({ refused: "not-found" });
       expect((await f.call("GET", `/sandboxes/${id}`)).body.state).toBe("paused");
@@ -140,7 +140,7 @@ describe("a question for health", () => {
     expect(f.host.running).toEqual([]);
   });
 
-  test("during a pause is not kept waiting for its end, nor resumes it then", async () => {
+  test("during a pause neither waits for its end nor resumes the sandbox", async () => {
     const id = await f.create({ timeout: 5, autoPause: true, autoResume: { enabled: true } });
     const { begun, finish } = f.hold("beforePause");
     const passed = f.advance(5_000);
@@ -151,7 +151,7 @@ describe("a question for health", () => {
     expect(f.host.running).toEqual([]);
   });
 
-  test("during a resume waits for it, without a token; when that fails it is not tried again", async () => {
+  test("during a resume waits for it without a token, and does not retry a failed one", async () => {
     const id = await paused({ secure: true });
     const failing = f.hold("beforeResume", new Fault(503, "no room"));
     const refused = wake(id);
@@ -170,7 +170,7 @@ describe("a question for health", () => {
   });
 });
 
-test("what has no auto-resume, or is not there, is not found", async () => {
+test("a sandbox without auto-resume and an unknown one are not found", async () => {
   const id = await paused({ autoResume: undefined });
   expect(await wake(id)).toEqual({ refused: "not-found" });
   expect(await wake("i00000000000000000000")).toEqual({ refused: "not-found" });
@@ -178,7 +178,7 @@ test("what has no auto-resume, or is not there, is not found", async () => {
   expect(await wake(id)).toEqual({ refused: "not-found" });
 });
 
-test("what is being paused without auto-resume is not waited for", async () => {
+test("a request does not wait for a pause without auto-resume", async () => {
   const id = await f.create({ timeout: 60 });
   const { begun, finish } = f.hold("beforePause");
   const pausing = f.call("POST", `/sandboxes/${id}/pause`);
@@ -188,7 +188,7 @@ test("what is being paused without auto-resume is not waited for", async () => {
   await pausing;
 });
 
-test("what is being copied is waited for, whoever asks", async () => {
+test("every request waits for a copy in progress", async () => {
   const id = await f.create({ timeout: 60, secure: true });
   const { begun, finish } = f.hold("beforeSnapshot");
   const making = f.call("POST", `/sandboxes/${id}/snapshots`, {});
@@ -200,7 +200,7 @@ test("what is being copied is waited for, whoever asks", async () => {
   await making;
 });
 
-test("what stays in somebody's hands for a minute is in transition", async () => {
+test("a sandbox that stays in transition for a minute is reported as in transition", async () => {
   const id = await f.create({ timeout: 600, autoResume: { enabled: true } });
   const { begun, finish } = f.hold("beforePause");
   const pausing = f.call("POST", `/sandboxes/${id}/pause`);
@@ -213,7 +213,7 @@ test("what stays in somebody's hands for a minute is in transition", async () =>
   await pausing;
 });
 
-test("a kill that comes while it is woken wins", async () => {
+test("a kill during a wake wins", async () => {
   const id = await paused();
   const { begun, finish } = f.hold("beforeResume");
   const waking = wake(id);
