@@ -16,7 +16,7 @@ test("a function of the C library is called", () => {
   expect(Number(library().strlen(ptr(cString("häuser", "latin1"))))).toBe(6);
 });
 
-test("a call that fails says why, each with its own reason", () => {
+test("each failed call has its own errno", () => {
   const nowhere = cString("/no/such/folder");
   expect(library().rmdir(ptr(nowhere))).toBe(-1);
   expect(errorNumber()).toBe(ENOENT);
@@ -24,14 +24,14 @@ test("a call that fails says why, each with its own reason", () => {
   expect(errorNumber()).toBe(EBADF);
 });
 
-test("its error looks like those of node:fs", () => {
+test("the error has the fields of node:fs errors", () => {
   const nowhere = cString("/no/such/folder");
   const result = callResult("removing a folder", () => library().rmdir(ptr(nowhere)));
   expect(result).toBeInstanceOf(SystemError);
   expect(result).toMatchObject({ code: "ENOENT", message: "removing a folder failed with ENOENT" });
 });
 
-test("the very first call of a program has its reason, too", () => {
+test("the first call of a program has its errno, too", () => {
   const source = `
     import { ptr } from "bun:ffi";
     import { cString, errorNumber, onFirstUse } from ${JSON.stringify(`${import.meta.dir}/c-library.ts`)};
@@ -41,11 +41,11 @@ test("the very first call of a program has its reason, too", () => {
   expect(Bun.spawnSync([process.execPath, "-e", source]).stdout.toString()).toBe(`-1 ${ENOENT}\n`);
 });
 
-test("a text that would end early is refused", () => {
+test("a string with a NUL byte is rejected", () => {
   expect(() => cString("a\0b")).toThrow(Fault);
 });
 
-test("a function that is not there is an error with the names that were tried", () => {
+test("a missing function is an error with the library names that were tried", () => {
   const missing = onFirstUse({ no_such_function: { args: [], returns: "int" } });
   expect(missing).toThrow(/libc\.so\.6, libc\.musl-/);
 });

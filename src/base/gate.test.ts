@@ -20,7 +20,7 @@ class Visitors {
   }
 }
 
-test("no more than its places are inside at once, and the others follow in their order", async () => {
+test("at most the given number are inside at once, and others enter in order", async () => {
   const visitors = new Visitors(new Gate(2));
   const all = Promise.all(["a", "b", "c", "d"].map((name) => visitors.come(name)));
   await visitors.leave("nobody");

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { Leases } from "./leases.ts";
 
-test("one is held until the last has let go of it", () => {
+test("a name is held until its last holder disposes it", () => {
   const holds = new Leases();
   const first = holds.hold("a");
   const second = holds.hold("a");
@@ -11,7 +11,7 @@ test("one is held until the last has let go of it", () => {
   expect(seenIn(holds)).toEqual([]);
 });
 
-test("what was held in any moment of a watch counts in it", () => {
+test("a watch has every name that was held during it", () => {
   const holds = new Leases();
   const before = holds.hold("before");
   const watch = holds.watch();

@@ -13,7 +13,7 @@ test("a line is one JSON object with the time, the level and the event first", (
   ]);
 });
 
-test("the log of a program is its standard error, a line at a time", () => {
+test("the log goes to standard error, one line per entry", () => {
   const written: string[] = [];
   const spy = spyOn(process.stderr, "write").mockImplementation((text) => written.push(String(text)) > 0);
   try {
@@ -57,7 +57,7 @@ test.each([
   ["?token=eyJhbGciOiJIUzI1NiJ9.eyJ2b2x1bWUiOiJ2In0.c2lnbmF0dXJl-_", "?token=eyJ…"],
   [`sha256:${HEX}`, `sha256:${HEX}`],
   ["e2b_short", "e2b_short"],
-])("of %s, a log has no secret", (text, shown) => {
+])("the log entry of %s contains no secret", (text, shown) => {
   const lines: string[] = [];
   jsonLog((line) => lines.push(line)).write({ level: "info", event: "a request", path: text });
   expect(JSON.parse(lines[0] ?? "").path).toBe(shown);

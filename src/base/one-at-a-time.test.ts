@@ -12,7 +12,7 @@ function gated(begun: string[], name: string) {
 }
 
 describe("one at a time", () => {
-  test("the first begins at once, the next when it has ended, in the order of the calls", async () => {
+  test("calls run in order: the first at once, each next when the previous has ended", async () => {
     const begun: string[] = [];
     const line = new OneAtATime();
     const [a, b, c] = [gated(begun, "a"), gated(begun, "b"), gated(begun, "c")];
@@ -27,7 +27,7 @@ describe("one at a time", () => {
     expect(begun).toEqual(["a", "b", "c"]);
   });
 
-  test("a failure is its own caller's, and the next goes on", async () => {
+  test("a failure reaches its own caller only, and the next call runs", async () => {
     const begun: string[] = [];
     const line = new OneAtATime();
     const a = gated(begun, "a");
@@ -43,7 +43,7 @@ describe("one at a time", () => {
     expect(line.isIdle).toBe(true);
   });
 
-  test("it is settled when nothing is under way, also nothing that came meanwhile", async () => {
+  test("settled waits for running calls, and for those that arrive meanwhile", async () => {
     const begun: string[] = [];
     const line = new OneAtATime();
     const [a, b] = [gated(begun, "a"), gated(begun, "b")];
@@ -79,7 +79,7 @@ describe("one at a time by key", () => {
     expect(await Promise.all(answers)).toEqual(["a", "b", "c"]);
   });
 
-  test("a newcomer waits behind those already waiting", async () => {
+  test("a new call waits behind the waiting ones", async () => {
     const lines = new OneAtATimeByKey();
     let inside = 0;
     let most = 0;

@@ -23,14 +23,14 @@ function rush() {
   return { clock, quietPeriod, begin, wait, came: () => came };
 }
 
-test("what nobody waits for begins at once while nothing else is under way", async () => {
+test("background work begins at once while no foreground work runs", async () => {
   const { wait, came, clock } = rush();
   wait();
   await settle();
   expect([came(), clock.timers]).toEqual([1, 0]);
 });
 
-test("it waits for the last that somebody waits for, also for what is begun meanwhile and what fails", async () => {
+test("background work waits for all foreground work, also new and failing", async () => {
   const { begin, wait, came, clock } = rush();
   const first = begin();
   wait();
@@ -44,7 +44,7 @@ test("it waits for the last that somebody waits for, also for what is begun mean
   expect([came(), clock.timers]).toEqual([1, 0]);
 });
 
-test("it is not put off for longer than was said", async () => {
+test("background work is not delayed beyond the maximum", async () => {
   const { begin, wait, came, clock } = rush();
   begin();
   wait();

@@ -19,7 +19,7 @@ function places(steps: readonly Step[]): string[] {
 }
 
 describe("steps", () => {
-  test("are within those that began them, side by side or not", async () => {
+  test("have the step that began them as parent, concurrent or not", async () => {
     const steps = recorded();
     await step("whole", async () => {
       await Bun.sleep(1);
@@ -31,7 +31,7 @@ describe("steps", () => {
     );
   });
 
-  test("say how long they took and what was used meanwhile", async () => {
+  test("have their duration and resource use", async () => {
     const steps = recorded();
     await step("whole", async () => step("part", () => Bun.sleep(5)));
     const [part, whole] = steps;
@@ -41,7 +41,7 @@ describe("steps", () => {
     expect(whole?.beganAt).toBeLessThanOrEqual(part?.beganAt ?? Number.NaN);
   });
 
-  test("hold what is noted within them", async () => {
+  test("hold the notes made within them", async () => {
     const steps = recorded();
     await step("whole", async () => {
       await step("a", async () => noteUse("helpers", 2));
@@ -54,7 +54,7 @@ describe("steps", () => {
     ]);
   });
 
-  test("that fail are told as such, and the failure goes on", async () => {
+  test("that fail are marked as failed, and the error is rethrown", async () => {
     const steps = recorded();
     const fail = () => {
       throw new Error("no");
@@ -67,7 +67,7 @@ describe("steps", () => {
     ]);
   });
 
-  test("can be the calls of a class, with what it keeps to itself", async () => {
+  test("can be the methods of a class, which keep its private fields", async () => {
     class Disk {
       readonly #size = 7;
       async attach(name: string): Promise<string> {
@@ -81,7 +81,7 @@ describe("steps", () => {
     expect(steps.map(({ name }) => name)).toEqual(["attach b"]);
   });
 
-  test("are not kept without a recorder", () => {
+  test("are not recorded without a recorder", () => {
     expect(isRecording()).toBe(false);
     const steps = recorded();
     const end = beginStep("begun");

@@ -3,7 +3,7 @@ import { TokenBucket } from "./token-bucket.ts";
 
 const bucket = () => new TokenBucket({ burst: 100, perSecond: 10 }, 0);
 
-test("a burst may be taken at once, and more when the flow has brought it", () => {
+test("a burst can be taken at once, and more as tokens refill", () => {
   const b = bucket();
   expect(b.take(60, 0)).toBe(true);
   expect(b.take(40, 0)).toBe(true);
@@ -13,13 +13,13 @@ test("a burst may be taken at once, and more when the flow has brought it", () =
   expect(b.take(1, 1000)).toBe(false);
 });
 
-test("what is refused takes nothing", () => {
+test("a rejected request takes no tokens", () => {
   const b = bucket();
   expect(b.take(101, 0)).toBe(false);
   expect(b.level(0)).toBe(100);
 });
 
-test("it never holds more than the burst", () => {
+test("the bucket never holds more than the burst", () => {
   const b = bucket();
   b.take(50, 0);
   expect(b.isFull(4_999)).toBe(false);
@@ -27,7 +27,7 @@ test("it never holds more than the burst", () => {
   expect(b.level(3_600_000)).toBe(100);
 });
 
-test("what has come already is charged, down to a debt of one burst", () => {
+test("bytes that already arrived are charged, down to a debt of one burst", () => {
   const b = bucket();
   expect(b.charge(100, 0)).toBe(true);
   expect(b.charge(1, 0)).toBe(false);
@@ -39,7 +39,7 @@ test("what has come already is charged, down to a debt of one burst", () => {
   expect(b.msUntil(50, 60_000)).toBe(0);
 });
 
-test("a clock that goes back adds nothing, takes nothing away, and the flow goes on from there", () => {
+test("a clock that is set back adds and removes no tokens, and the refill continues", () => {
   const b = bucket();
   b.take(100, 10_000);
   expect(b.level(2_000)).toBe(0);

@@ -5,7 +5,7 @@ import { BUILD_VARIABLES_MAX_BYTES } from "./limits.ts";
 
 const context = { user: "user", home: "/home/user", workdir: "/app", envVars: { A: "1" } };
 
-test("variables see those of the steps before, and what every process has", () => {
+test("variables can use those of earlier steps and of every process", () => {
   const after = withVariables(context, [
     ["A", "2"],
     ["B", "$A $HOME $USER"],
@@ -20,7 +20,7 @@ test("variables see those of the steps before, and what every process has", () =
   expect(context.envVars).toEqual({ A: "1" });
 });
 
-test.each(["", "A=B", "A\0"])("%j is no name", (name) => {
+test.each(["", "A=B", "A\0"])("%j is not a variable name", (name) => {
   expect(() => withVariables(context, [[name, "1"]])).toThrow("cannot name a variable");
 });
 
@@ -43,7 +43,7 @@ test.each([
   ["~/x", "/home/user/x"],
   ["$HOME/y", "/home/user/y"],
   [".", "/app"],
-])("%j is at %j", (given, place) => {
+])("%j resolves to %j", (given, place) => {
   expect(placeOf(context, given)).toBe(place);
 });
 

@@ -44,7 +44,7 @@ function logWith(maxBytes: number) {
   return { clock, told, log: new BuildLog((entries) => told.push(entries), maxBytes, clock) };
 }
 
-test("entries are gathered for a moment and told in their order", async () => {
+test("entries are batched for a moment and sent in order", async () => {
   const { clock, told, log } = logWith(1_000);
   log.say("info", null, "one");
   await log.output("1").take(new TextEncoder().encode("two\n"));
@@ -62,13 +62,13 @@ test("entries are gathered for a moment and told in their order", async () => {
   ]);
 });
 
-test("much is told at once, and not gathered", () => {
+test("a large amount of output is sent at once", () => {
   const { told, log } = logWith(1_000);
   log.say("info", null, "x".repeat(BUILD_LOG_GATHER_BYTES));
   expect(told.length).toBe(1);
 });
 
-test("output beyond the bound is dropped with one line that says so; the build's own words are not", async () => {
+test("output beyond the bound is dropped with one note; the build's own messages are kept", async () => {
   const { told, log } = logWith(300);
   const output = log.output("1");
   for (let round = 0; round < 5; round++) await output.take(new TextEncoder().encode(`${"x".repeat(100)}\n`));

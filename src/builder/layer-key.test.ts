@@ -12,7 +12,7 @@ test("the same steps on the same base have the same key, forced or not", () => {
   expect(stepKey(origin(), run)).toMatch(/^[0-9a-f]{64}$/);
 });
 
-test("whatever differs, differs in the key", () => {
+test("every difference of owner, base, disk, step or files changes the key", () => {
   const keys = [
     origin(),
     origin("other"),

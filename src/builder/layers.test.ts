@@ -42,7 +42,7 @@ const write = (workdir: string) =>
 const workdirOf = () => layers.hold(KEY, async ({ context }) => context.workdir);
 
 // Seen to fail: a build that was cancelled took the layer with it that another was about to begin with.
-test("one that cannot be written leaves the one before it to a build that is about to begin with it", async () => {
+test("a failed rewrite keeps the old layer for a build that is about to use it", async () => {
   await write("/before");
   beforeItIsWhole = async () => {
     throw new Error("cancelled");
@@ -54,7 +54,7 @@ test("one that cannot be written leaves the one before it to a build that is abo
   expect(readdirSync(checkpoints.folder)).toEqual([KEY]);
 });
 
-test("one that is whole takes the place of the one before it, which is found until then", async () => {
+test("a complete layer replaces the old one, which is found until then", async () => {
   await write("/before");
   beforeItIsWhole = async () => expect(layers.find(KEY)?.context.workdir).toBe("/before");
   await write("/after");
@@ -62,7 +62,7 @@ test("one that is whole takes the place of the one before it, which is found unt
   expect(readdirSync(checkpoints.folder)).toEqual([KEY]);
 });
 
-test("one that has not got its name yet is neither counted nor collected; what a killed server left of it goes", async () => {
+test("an unfinished layer is not counted or collected; that of a killed server is removed", async () => {
   await write("/before");
   await checkpoints.rename(KEY, `${KEY}-draft`);
   await layers.collect({ layersMaxBytes: 0, layersKeptMs: 0 }, () => true);

@@ -40,17 +40,17 @@ test.each([
   expect(expand(text, variables)).toBe(meaning);
 });
 
-test("a variable that is demanded and not set is refused in the words given", () => {
+test("a missing required variable is rejected with its own message", () => {
   expect(() => expand(braced("EMPTY:?say $A"), variables)).toThrow("$EMPTY is not set: say a");
 });
 
-test("what is nested is bounded, and what is never closed takes no time", () => {
+test("nesting is bounded, and an unclosed expression is quick to reject", () => {
   expect(() => expand("${N:-".repeat(17) + "}".repeat(17), {})).toThrow("nested deeper than 16 levels");
   const open = "${N:-".repeat(20_000);
   expect(expand(open, {})).toBe(open);
 });
 
-test("a value can be doubled only until it is as long as a variable may be", () => {
+test("a repeatedly doubled value is rejected at the maximum length", () => {
   const half = "x".repeat(BUILD_VALUE_MAX_BYTES / 2);
   expect(expand("$H$H", { H: half })).toBe(half + half);
   expect(() => expand("$H$H.", { H: half })).toThrow("has more than 131072 bytes with its variables put in");

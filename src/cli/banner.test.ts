@@ -19,23 +19,23 @@ const lineOf = (given: BannerKey) =>
     .find((line) => line.includes("E2B_API_KEY"))
     ?.trim();
 
-test("a person at a terminal is shown the key", () => {
+test("a terminal gets the key", () => {
   expect(lineOf(key)).toBe(`export E2B_API_KEY=${SECRET}`);
 });
 
-test("what goes elsewhere holds no key, but where it is", () => {
+test("other output has the path of the key instead of the key", () => {
   const printed = banner({ ...plain, listen: { hostname: "::", port: 3000 } }, { ...key, isTerminal: false });
   expect(printed).not.toContain(SECRET);
   expect(printed).toContain("  export E2B_API_KEY=$(sudo cat /var/lib/sandlot/api-key)\n");
 });
 
-test("a key that was put away is shown nowhere", () => {
+test("a removed key is not shown", () => {
   for (const isTerminal of [true, false]) {
     expect(lineOf({ ...key, secret: undefined, isTerminal })).toContain("sandlot keys create makes one");
   }
 });
 
-test("the line can be pasted, whatever the folder is called", () => {
+test("the line can be pasted, whatever the folder's name", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot it's $(odd) "));
   try {
     const file = join(folder, "api-key");
@@ -51,7 +51,7 @@ test("the line can be pasted, whatever the folder is called", () => {
 const environmentOf = (printed: string) =>
   Object.fromEntries([...printed.matchAll(/^ {2}export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]));
 
-test("every variable is there by which a client finds a server", () => {
+test("every variable that a client needs is printed", () => {
   const url = "http://127.0.0.1:3000";
   expect(environmentOf(banner(plain, key))).toEqual({
     E2B_API_URL: url,
@@ -62,7 +62,7 @@ test("every variable is there by which a client finds a server", () => {
   });
 });
 
-test("with TLS, host names of sandboxes are those of the TLS listener, and clients can use TLS throughout", () => {
+test("with TLS, sandbox host names point to the TLS listener, and clients can use TLS throughout", () => {
   const trust = "/var/lib/sandlot-trust/ca.pem";
   const local = banner({ ...plain, tls: { domain: "sandlot.localhost:8443", trust } }, key);
   expect(local).toContain("Sandlot is ready at http://127.0.0.1:3000 and https://api.sandlot.localhost:8443\n");
@@ -73,7 +73,7 @@ test("with TLS, host names of sandboxes are those of the TLS listener, and clien
   expect(bought).not.toContain("NODE_EXTRA_CA_CERTS");
 });
 
-test("behind a proxy, clients are given its URLs", () => {
+test("behind a proxy, the banner has the proxy's URLs", () => {
   const publicUrl = "https://api.example.com";
   const behind = (more: Partial<BannerAddresses>) => banner({ ...plain, publicUrl, ...more }, key);
   expect(behind({})).toContain("Sandlot is ready at http://127.0.0.1:3000 and https://api.example.com\n");

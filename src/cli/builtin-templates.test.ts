@@ -26,7 +26,7 @@ test.each<[string, TemplateOverview["builds"]]>([
   expect(stateOf(definition, overview)).toBe(state);
 });
 
-test("all of them have names, ids and a folder of their own", () => {
+test("all built-in templates have unique names, ids and folders", () => {
   expect(new Set(DEFINITIONS.map(({ name }) => name)).size).toBe(DEFINITIONS.length);
   expect(new Set(DEFINITIONS.map(({ id }) => id)).size).toBe(DEFINITIONS.length);
   for (const { name, id } of DEFINITIONS) {

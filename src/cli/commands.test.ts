@@ -30,7 +30,7 @@ describe("help", () => {
     },
   );
 
-  test("of every option is a text with its default", () => {
+  test("describes every option with its default", () => {
     const { out } = sandlot("help", "bench");
     expect(out).toContain("--rounds N        measurements of each row (default: 20, or 5 with --quick)");
     const options = COMMANDS.flatMap((command) => Object.values(command.options ?? {}));
@@ -43,7 +43,7 @@ test("--version prints the version of the package", async () => {
   expect(sandlot("--version")).toEqual({ exitCode: 0, out: `sandlot ${version}\n`, error: "" });
 });
 
-describe("words that a command does not take are refused", () => {
+describe("invalid arguments are rejected", () => {
   test.each([
     ["bench", ["--rond", "3"], 'bench has no option "--rond"; did you mean "--rounds"?'],
     ["down", ["--everything"], 'down has no option "--everything"; `sandlot down --help` lists its options'],
@@ -55,7 +55,7 @@ describe("words that a command does not take are refused", () => {
     expect(() => parseWords(name, words)).toThrow(message);
   });
 
-  test("and so are unknown commands, with the nearest one", () => {
+  test("unknown commands are rejected with the nearest known one", () => {
     const { exitCode, error } = sandlot("dwon");
     expect([exitCode, error]).toEqual([1, 'sandlot: there is no command "dwon"; did you mean "down"?\n']);
     expect(sandlot("help", "nothing").error).toBe('sandlot: there is no command "nothing"; `sandlot help` lists all\n');

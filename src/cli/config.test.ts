@@ -21,7 +21,7 @@ function file(content: string): Record<string, string> {
 
 const none = file("{}");
 
-test("without a setting the documented defaults hold", () => {
+test("without settings the documented defaults apply", () => {
   expect(loadConfig(none)).toEqual({
     dataFolder: "/var/lib/sandlot",
     cacheFolder: "/var/cache/sandlot",
@@ -56,7 +56,7 @@ test("without a setting the documented defaults hold", () => {
   });
 });
 
-test("bounds of volumes are whole numbers, and what is given by default is within the most", () => {
+test("volume limits are whole numbers, and the default size is at most the maximum", () => {
   const { volumes } = loadConfig({ ...none, SANDLOT_VOLUME_SIZE_MAX_MB: "2048", SANDLOT_VOLUME_SIZE_MB: "1024" });
   expect(volumes).toMatchObject({ sizeMB: 1024, sizeMaxMB: 2048 });
   for (const [name, value] of [
@@ -69,7 +69,7 @@ test("bounds of volumes are whole numbers, and what is given by default is withi
   }
 });
 
-test("the rates of requests are whole numbers from 1 on", () => {
+test("request rates are whole numbers of at least 1", () => {
   const rates = loadConfig({ ...none, SANDLOT_READS_PER_SECOND: "7", SANDLOT_CHANGES_PER_SECOND: "3" }).requestRates;
   expect(rates).toEqual({ ...REQUEST_RATES_DEFAULT, reads: 7, changes: 3 });
   for (const value of ["0", "none", "1.5", "1000001"]) {
@@ -77,7 +77,7 @@ test("the rates of requests are whole numbers from 1 on", () => {
   }
 });
 
-test("what is carried at once is no more than the server can carry", () => {
+test("connection limits are at most what the server can carry", () => {
   const connections = (sandbox: string, team: string) =>
     loadConfig({ ...none, SANDLOT_CONNECTIONS_PER_SANDBOX: sandbox, SANDLOT_CONNECTIONS_PER_TEAM: team }).connections;
   expect(connections("7", "9")).toEqual({ perSandbox: 7, perTeam: 9 });
@@ -85,7 +85,7 @@ test("what is carried at once is no more than the server can carry", () => {
   expect(() => connections("7", "65337")).toThrow("connectionsPerTeam must be");
 });
 
-test("what a sandbox may use each second is a whole number, or none", () => {
+test("per-second limits of a sandbox are whole numbers, or absent", () => {
   const quotas = (bandwidth: string, disk: string) =>
     loadConfig({ ...none, SANDLOT_BANDWIDTH_MBIT: bandwidth, SANDLOT_DISK_MB_PER_SECOND: disk }).quotas;
   expect(quotas("100", "20")).toEqual({ bandwidthMbit: 100, diskBytesPerSecond: 20 * 1024 ** 2 });
@@ -94,7 +94,7 @@ test("what a sandbox may use each second is a whole number, or none", () => {
   expect(() => quotas("none", "fast")).toThrow('diskMBPerSecond must be a whole number from 1 to 100000, not "fast"');
 });
 
-test("a variable wins over the file, and an empty one counts as unset", () => {
+test("a variable overrides the file, and an empty one counts as unset", () => {
   const env = file('{"listen": "0.0.0.0:80", "ready": 5, "data": "/srv/a/"}');
   expect(loadConfig({ ...env, SANDLOT_LISTEN: "127.0.0.1:8080", SANDLOT_READY: "" })).toMatchObject({
     listen: { hostname: "127.0.0.1", port: 8080 },
@@ -103,14 +103,14 @@ test("a variable wins over the file, and an empty one counts as unset", () => {
   });
 });
 
-test("what follows demand is off with what is kept ready, unless it is said", () => {
+test("the pool does not follow demand if READY is 0, unless READY_MAX is set", () => {
   const readyMax = (env: Record<string, string>) => loadConfig({ ...none, ...env }).readyMax;
   expect(readyMax({ SANDLOT_READY: "0" })).toBe(0);
   expect(readyMax({ SANDLOT_READY: "0", SANDLOT_READY_MAX: "5" })).toBe(5);
   expect(readyMax({ SANDLOT_READY: "3" })).toBe(128);
 });
 
-test("bounds of builds are read in their units", () => {
+test("build limits are read in their units", () => {
   const env = { SANDLOT_BUILD_MINUTES: "2", SANDLOT_BUILD_LOG_MB: "3", SANDLOT_UPLOAD_MB: "4", SANDLOT_BUILDS: "5" };
   expect(loadConfig({ ...none, ...env })).toMatchObject({
     builds: { ...BUILD_LIMITS_DEFAULT, atOnce: 5, logMaxBytes: 3 * 1024 ** 2, uploadMaxBytes: 4 * 1024 ** 2 },
@@ -129,7 +129,7 @@ test("images and registries are lists of words", () => {
   });
 });
 
-describe("what is wrong is refused, with the value and what would be right", () => {
+describe("an invalid setting is rejected with its value and a valid example", () => {
   test.each([
     [{ SANDLOT_PORT: "1" }, "unknown setting SANDLOT_PORT"],
     [file('{"prot": 1}'), 'unknown setting "prot"'],

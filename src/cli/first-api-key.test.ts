@@ -34,14 +34,14 @@ async function revokeAll(teamId: string): Promise<void> {
   for (const { id } of await store.keys.apiKeysOf(teamId)) await revokeApiKey({ store }, teamId, id);
 }
 
-test("it is the same at every start, for root alone", async () => {
+test("the key is the same at every start, and only root can read it", async () => {
   const { shown } = await start();
   expect(shown).toMatch(/^e2b_[0-9a-f]{40}$/);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   expect((await start()).shown).toBe(shown);
 });
 
-test("one that was deleted is not shown; when none is left there is a new one", async () => {
+test("a deleted key is not shown; a team without keys gets a new one", async () => {
   const { teamId, shown } = await start();
   await revokeAll(teamId);
   const ids = createIds();
@@ -53,7 +53,7 @@ test("one that was deleted is not shown; when none is left there is a new one", 
   expect(next).not.toBe(shown);
 });
 
-test("none is shown when the operator has put the file away, or something else is in it", async () => {
+test("no key is shown if its file is missing or has other content", async () => {
   await start();
   rmSync(file);
   expect((await start()).shown).toBeUndefined();

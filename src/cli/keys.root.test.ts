@@ -9,7 +9,7 @@ const TIME = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 const UUID = /^[0-9a-f-]{36}/;
 const idOf = (line: string | undefined) => UUID.exec(line ?? "")?.[0] ?? "";
 
-test("makes keys and tokens, shows each once, lists them masked, and revokes either by its id", async () => {
+test("creates keys and tokens, shows each once, lists them masked, and revokes them by id", async () => {
   const [key = ""] = (await keys("create", "build server")).out;
   const [token = ""] = (await keys("token", "laptop")).out;
   expect(key).toMatch(/^e2b_[0-9a-f]{40}$/);
@@ -35,7 +35,7 @@ test("makes keys and tokens, shows each once, lists them masked, and revokes eit
   ]);
 });
 
-test("refuses what it does not understand and makes nothing", async () => {
+test("rejects invalid arguments and creates nothing", async () => {
   const { out: before } = await keys("list");
   for (const [args, message] of [
     [["create", "\u001b[2Jgone"], "control characters"],

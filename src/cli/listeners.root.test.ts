@@ -44,7 +44,7 @@ test("without a certificate there is no TLS, and nothing on its port", async () 
 test.each([
   ["127.0.0.1", "proxied"],
   ["127.0.0.2", "/health"],
-])("who is at the other end is a trusted proxy only if that is named: %s", async (proxy, answer) => {
+])("the peer is a trusted proxy only if the setting names it: %s", async (proxy, answer) => {
   const config = configOf(proxy);
   const listeners = await Listeners.open(config, served(new TrustedProxies([proxy])));
   const headers = { "X-Forwarded-For": proxy };
@@ -53,7 +53,7 @@ test.each([
   await listeners.stop(true);
 });
 
-test("once sandlot tls was run there is, both lead to the same place, and clients are told domain and port", async () => {
+test("after sandlot tls both listeners serve the same, and the banner has domain and port", async () => {
   const port = freePort();
   const config = configOf("local", { SANDLOT_TLS_LISTEN: `127.0.0.1:${port}` });
   await new LocalAuthority(config.dataFolder).renew("another.localhost", Date.now());
@@ -83,7 +83,7 @@ test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])(
   },
 );
 
-test("a port that another server has is not shared with it, though either would share it", async () => {
+test("a port in use by another server is not shared with it", async () => {
   const listen = `127.0.0.1:${freePort()}`;
   const listeners = await Listeners.open(configOf("shared", { SANDLOT_LISTEN: listen }), served());
   const again = Listeners.open(configOf("sharing", { SANDLOT_LISTEN: listen }), served());

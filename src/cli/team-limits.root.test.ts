@@ -11,7 +11,7 @@ const sandlot = commandOnStore((store) =>
 const limits = (...args: string[]) => sandlot("limits", ...args);
 
 describe("sandlot limits", () => {
-  test("shows all teams, changes what it is told to and nothing else, and shows that", async () => {
+  test("shows all teams, and changes and shows only the given limits", async () => {
     expect((await limits()).out).toEqual([`default  ${UNLIMITED}`, `second  ${UNLIMITED}`]);
     expect(await limits("second", "sandboxes=10", "hours=0.5", "changes=7")).toEqual({
       code: 0,
@@ -28,7 +28,7 @@ describe("sandlot limits", () => {
     ]);
   });
 
-  test("refuses what it does not understand and changes nothing", async () => {
+  test("rejects invalid arguments and changes nothing", async () => {
     const before = (await limits()).out;
     expect(await limits("third", "sandboxes=1")).toMatchObject({
       code: 1,
@@ -42,7 +42,7 @@ describe("sandlot limits", () => {
   });
 });
 
-describe("what is given", () => {
+describe("a value", () => {
   test.each([
     [["sandboxes=1"], { sandboxes: 1 }],
     [["sandboxes=none"], { sandboxes: undefined }],

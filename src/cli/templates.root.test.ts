@@ -34,21 +34,21 @@ const web = (ready: number, wall = "(setting)") =>
   `${WEB}  default/web  team=default  builds=2/3  ready=${ready}  wall=${wall}  started=1  last=${new Date(NOW).toISOString()}`;
 const all = "all images 42MB, checkpoints 0MB, layers 0MB";
 
-test("lists templates with names, builds and what they take, and keeps as many ready as it is told to", async () => {
+test("lists templates with names, builds and disk use, and sets the ready number", async () => {
   expect(await templates()).toEqual({ code: 0, out: [base, `${web(0)}  disk=42MB`, all], error: "" });
   expect(await templates("ready", "web", "64")).toEqual({ code: 0, out: [web(64)], error: "" });
   expect((await templates()).out).toEqual([base, `${web(64)}  disk=42MB`, all]);
   expect((await templates("ready", "default/web", "0")).out).toEqual([web(0)]);
 });
 
-test("says what sandboxes of a template are kept behind, of one that is built in as well", async () => {
+test("sets the isolation runtime of a template, also of a built-in one", async () => {
   expect((await templates("wall", "web", "runsc")).out).toEqual([web(0, "runsc")]);
   expect((await templates("wall", "base", "crun")).out[0]).toContain("wall=crun");
   expect((await templates("wall", "web", "default")).out).toEqual([web(0)]);
   expect((await templates("wall", "base", "default")).out[0]).toContain("wall=(setting)");
 });
 
-test("refuses what it does not understand and changes nothing", async () => {
+test("rejects invalid arguments and changes nothing", async () => {
   const { out: before } = await templates();
   for (const [args, message] of [
     [["ready", "web", "65"], 'from 0 to 64, not "65"'],

@@ -111,7 +111,7 @@ async function shownAt(port: number): Promise<string> {
   }
 }
 
-test("a renewed certificate is served from the next look on, and what was begun goes on", async () => {
+test("a renewed certificate is served from the next check on, and open requests continue", async () => {
   await using listening = await Listening.open();
   expect(await shownAt(listening.port)).toBe("first");
   const session = connectHttp2(`https://127.0.0.1:${listening.port}`, { rejectUnauthorized: false });
@@ -135,7 +135,7 @@ test("a renewed certificate is served from the next look on, and what was begun 
   expect(listening.log.map((line) => JSON.parse(line).event)).toEqual(["the certificate was changed"]);
 });
 
-test("a third certificate waits until the first listener has left, whose requests go on", async () => {
+test("a third certificate waits until the first listener has closed, whose requests continue", async () => {
   await using listening = await Listening.open();
   const body = (await listening.get("/stream")).text();
   for (const name of ["second", "first"]) {
@@ -150,7 +150,7 @@ test("a third certificate waits until the first listener has left, whose request
   expect(await body).toBe("piece 1piece 2piece 3");
 });
 
-test("a pair that cannot be used is refused once, the one before stays, and a good one is taken later", async () => {
+test("an invalid pair is rejected once, the previous one stays, and a valid one is used later", async () => {
   await using listening = await Listening.open();
   listening.certbot.link("privkey", filesOf("second").key);
   await listening.look();
@@ -217,7 +217,7 @@ test("no connection is refused while certificates change", async () => {
   expect(listening.log).toHaveLength(CHANGES);
 });
 
-test("one that clients will refuse is served at the start, with a line that says why", async () => {
+test("a certificate that clients will reject is served at the start, with a warning", async () => {
   await using listening = await Listening.open();
   listening.certbot.renew(filesOf("foreign"));
   const log: string[] = [];

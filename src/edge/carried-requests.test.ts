@@ -69,7 +69,7 @@ describe("the request reaches the service", () => {
     ["POST", "User-Agent: me\r\nAccept: a/b\r\nContent-Length: 0\r\n", ["accept", "content-length", "user-agent"]],
     ["POST", "Content-Length: 0\r\n", ["content-length"]],
     ["GET", "User-Agent: me\r\nAccept: a/b\r\nConnection: accept, user-agent\r\n", []],
-  ])("with no header that the client did not send: %s %j", async (method, headers, expected) => {
+  ])("without headers that the client did not send: %s %j", async (method, headers, expected) => {
     await using service = await answering(OK);
     await edge.raw(`${method} / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${headers}\r\n`, (text) =>
       text.includes("\r\n\r\n"),
@@ -79,7 +79,7 @@ describe("the request reaches the service", () => {
     expect(names.sort()).toEqual(["connection", "host", ...expected].sort());
   });
 
-  test.each(["//a", "/a//b", "/a?b=//c", '/a|"<>^`{}'])("for the target %s in the same words", async (target) => {
+  test.each(["//a", "/a//b", "/a?b=//c", '/a|"<>^`{}'])("for the target %s unchanged", async (target) => {
     await using service = await answering(OK);
     const lines: string[] = [];
     for (const more of ["", "Accept: a/b\r\nUser-Agent: me\r\n"]) {
@@ -106,7 +106,7 @@ describe("the request reaches the service", () => {
     for (const received of service.received) expect(received.toLowerCase()).not.toContain(`\r\n${dropped}:`);
   });
 
-  test("with keys and tokens that are the service's own", async () => {
+  test("with the service's own keys and tokens", async () => {
     await using service = await answering(OK);
     const own = ["x-api-key: sk-my-e2b_key", "authorization: Bearer eyJe2b_x"];
     await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${own.join("\r\n")}\r\n\r\n`, (text) =>
@@ -116,14 +116,14 @@ describe("the request reaches the service", () => {
     for (const line of own) expect(received.toLowerCase()).toContain(`\r\n${line.toLowerCase()}\r\n`);
   });
 
-  test("on a connection of its own", async () => {
+  test("on its own connection", async () => {
     await using service = await RawService.start((socket) => void socket.write(OK));
     for (let round = 0; round < 3; round += 1) expect(await (await edge.fetch(service.port, "/")).text()).toBe("ok");
     expect(service.sockets.length).toBe(3);
     await Promise.all(service.sockets.map(closing));
   });
 
-  test("by the routing headers as by the host name", async () => {
+  test("by routing headers as well as by host name", async () => {
     await using service = await answering(OK);
     const response = await fetch(edge.url, {
       headers: { "E2b-Sandbox-Id": SANDBOX, "E2b-Sandbox-Port": String(service.port) },
@@ -171,7 +171,7 @@ describe("the response reaches the client", () => {
     expect(received).toEndWith("\x1f\x8bxx");
   });
 
-  test("without a content type that the service did not give", async () => {
+  test("without an added content type", async () => {
     await using service = await answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     expect((await edge.fetch(service.port, "/")).headers.get("content-type")).toBeNull();
   });
@@ -186,7 +186,7 @@ describe("the response reaches the client", () => {
     expect(await response.text()).toBe("");
   });
 
-  test("to HEAD with the length of what is not sent", async () => {
+  test("to HEAD with the Content-Length of the body", async () => {
     await using service = await answering("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\nContent-Type: a/b\r\n\r\n");
     const response = await edge.fetch(service.port, "/", { method: "HEAD" });
     expect(response.headers.get("content-length")).toBe("12345");
@@ -213,7 +213,7 @@ describe("the response reaches the client", () => {
 });
 
 describe("an end on one side reaches the other", () => {
-  test("the client leaves while the service thinks", async () => {
+  test("the client disconnects before the response", async () => {
     const { promise: inService, resolve: arrived } = Promise.withResolvers<void>();
     await using service = await RawService.start(() => arrived());
     const leaving = new AbortController();
@@ -225,7 +225,7 @@ describe("an end on one side reaches the other", () => {
     expect(await answered).toBe("AbortError");
   });
 
-  test("the client leaves in the middle of the response", async () => {
+  test("the client disconnects during the response", async () => {
     await using service = await RawService.start((socket) => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n");
     });
@@ -243,7 +243,7 @@ describe("an end on one side reaches the other", () => {
     ["hangs up within a chunked body", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", false],
     ["resets within a counted body", "Content-Length: 10\r\n\r\nok", true],
     ["resets within a chunked body", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n", true],
-  ])("the service %s: the client's body breaks", async (_name, rest, reset) => {
+  ])("the service %s: the response breaks for the client", async (_name, rest, reset) => {
     await using service = await RawService.start((socket) => {
       socket.write(`HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n${rest}`);
     });
@@ -259,7 +259,7 @@ describe("an end on one side reaches the other", () => {
     ["resets before its answer", (socket: Socket) => void socket.resetAndDestroy()],
     ["hangs up before its answer", (socket: Socket) => void socket.end()],
     ["does not speak HTTP", (socket: Socket) => void socket.end("SSH-2.0-x\r\n\r\n")],
-  ])("the service %s: closed port, and asked once only", async (_name, onHead) => {
+  ])("the service %s: closed port, after a single attempt", async (_name, onHead) => {
     await using service = await RawService.start(onHead);
     const response = await edge.fetch(service.port, "/", { method: "POST", body: "x" });
     expect(response.status).toBe(502);

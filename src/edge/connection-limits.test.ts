@@ -45,7 +45,7 @@ const WAYS: Record<string, (edge: EdgeUnderTest, port: number) => Promise<Held>>
 };
 
 describe.each(Object.entries(WAYS))("%s", (_, open) => {
-  test("one too many to a sandbox is refused, and another is carried when one is over", async () => {
+  test("one above the limit of a sandbox is rejected, and one more passes when one ends", async () => {
     await using edge = under({ perSandbox: 3, perTeam: 100 });
     await using service = holding();
     const held = [await open(edge, service.port), await open(edge, service.port), await open(edge, service.port)];
@@ -64,7 +64,7 @@ describe.each(Object.entries(WAYS))("%s", (_, open) => {
   });
 });
 
-test("one too many to the sandboxes of a team is refused", async () => {
+test("one above the limit of a team is rejected", async () => {
   await using edge = under({ perSandbox: 100, perTeam: 1 });
   await using service = holding();
   const held = await WAYS["by fetch"]?.(edge, service.port);
@@ -105,7 +105,7 @@ describe("a place is free again after", () => {
     Object.entries(requests).map(([way, send]) => [answer, way, text, send] as const),
   );
 
-  test.each(cases)("%s, asked for %s", async (_answer, _way, text, send) => {
+  test.each(cases)("%s, requested by %s", async (_answer, _way, text, send) => {
     await using edge = under({ perSandbox: 1, perTeam: 1 });
     await using service = await RawService.start((socket) => void socket.end(text));
     await using quick = await RawService.start((socket) => void socket.end(PLAIN));
@@ -113,7 +113,7 @@ describe("a place is free again after", () => {
     await untilTrue(async () => (await edge.fetch(quick.port, "/")).status === 200);
   });
 
-  test("a port that is closed", async () => {
+  test("a request to a closed port", async () => {
     await using edge = under({ perSandbox: 1, perTeam: 1 });
     await using quick = await RawService.start((socket) => void socket.end(PLAIN));
     expect((await edge.fetch(1, "/")).status).toBe(502);

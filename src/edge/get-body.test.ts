@@ -214,7 +214,7 @@ describe.each(WAYS)("%s", (_name, ask) => {
   );
 });
 
-describe("on a connection that is kept", () => {
+describe("on a kept connection", () => {
   const smuggled = (port: number) => `GET /smuggled HTTP/1.1\r\nHost: ${hostOf(port)}\r\n\r\n`;
 
   const counted = (body: string) => `Content-Length: ${body.length}\r\n\r\n${body}`;
@@ -225,7 +225,7 @@ describe("on a connection that is kept", () => {
     ["GET", "counted", counted],
     ["GET", "in chunks", inChunks],
     ["HEAD", "counted", counted],
-  ])("a request in the body of a %s, %s, stays in it, and the next one is the next", async (method, _, framed) => {
+  ])("a request inside the body of a %s, %s, is not executed, and the next request is", async (method, _, framed) => {
     await using service = await Telling.start();
     const host = `Host: ${hostOf(service.port)}\r\n`;
     const body = smuggled(service.port);
@@ -237,7 +237,7 @@ describe("on a connection that is kept", () => {
     expect(service.asked).toEqual([`${method} /first HTTP/1.1`, "GET /second HTTP/1.1"]);
   });
 
-  test("a body that comes late holds the next request back", async () => {
+  test("a late body delays the next request", async () => {
     await using service = await Telling.start();
     const host = `Host: ${hostOf(service.port)}\r\n`;
     const received = await edge.raw(`GET /first HTTP/1.1\r\n${host}Content-Length: 6\r\n\r\nabc`, undefined, {
@@ -249,7 +249,7 @@ describe("on a connection that is kept", () => {
   });
 });
 
-test("a service on a loopback address gets the body whole, though it is refused at the first door", async () => {
+test("a service on a loopback address gets the complete body, although the first connection is refused", async () => {
   await using service = await Telling.start();
   await using closed = await RawService.start(() => undefined);
   const { port } = closed;
@@ -261,7 +261,7 @@ test("a service on a loopback address gets the body whole, though it is refused 
   expect(told).toBe(`GET counted ${MIB} ${digest(MIB)}`);
 });
 
-test("an answer that HTTP/2 may have no letters for ends, and the next is whole", async () => {
+test("a response that cannot be written as HTTP/2 fails, and the next one is complete", async () => {
   await using odd = await RawService.start((socket) => void socket.end("HTTP/1.1 204 No\r\nX-Odd: a\x01b\r\n\r\n"));
   await using service = await Telling.start();
   const asked = { method: "GET", framing: "counted", bytes: 1 } as const;

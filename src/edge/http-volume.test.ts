@@ -45,7 +45,7 @@ afterAll(() => service.stop(true));
 const expected = digest(pieces(PIECES));
 
 // Seen to fail with bodies gathered before they are sent.
-test.each(["GET", "POST"])("256 MiB by %s arrive whole, in little memory", async (method) => {
+test.each(["GET", "POST"])("256 MiB by %s arrive complete, in little memory", async (method) => {
   await using alone = await EdgeProcess.start();
   const before = await alone.peakBytes();
   const response = await fetch(`http://127.0.0.1:${alone.port}/`, {
@@ -59,7 +59,7 @@ test.each(["GET", "POST"])("256 MiB by %s arrive whole, in little memory", async
 });
 
 // Seen to fail with a stream that buffers without a limit, as does the one below.
-test("a client that takes nothing holds the service back", async () => {
+test("a client that does not read blocks the service", async () => {
   let written = 0;
   await using flood = await RawService.start((socket) => {
     socket.write("HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n\r\n");

@@ -56,7 +56,7 @@ const ENDS: Record<string, (socket: net.Socket | undefined) => void> = {
 };
 const BROKEN = Object.keys(ANSWERS).flatMap((where) => Object.keys(ENDS).map((how) => [where, how] as const));
 
-test.each(BROKEN)("an answer that breaks off %s because %s is reset", async (where, how) => {
+test.each(BROKEN)("a response that breaks %s because %s is reset", async (where, how) => {
   const head = `HTTP/1.1 200 OK\r\n${ANSWERS[where as keyof typeof ANSWERS]}`;
   await using service = await RawService.start((socket) => void socket.write(head));
   using client = await FrameClient.connect(edge.tlsPort);
@@ -71,7 +71,7 @@ test.each(BROKEN)("an answer that breaks off %s because %s is reset", async (whe
   }
 });
 
-test("an answer that ends with its connection ends, and is reset when that breaks", async () => {
+test("a response without a length ends with its connection, and is reset if that breaks", async () => {
   await using service = await RawService.start((socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\nhello"));
   using client = await FrameClient.connect(edge.tlsPort);
   const ends = [];
@@ -88,7 +88,7 @@ test("an answer that ends with its connection ends, and is reset when that break
   expect(ends).toEqual(["clean", NGHTTP2_INTERNAL_ERROR, NGHTTP2_INTERNAL_ERROR]);
 });
 
-test("a malformed request is reset, without the head of an answer", async () => {
+test("a malformed request is reset without a response head", async () => {
   using client = await FrameClient.connect(edge.tlsPort);
   client.request(1, { ...post(80), "transfer-encoding": "chunked" });
   expect(await endOf(client, 1)).toBe(NGHTTP2_PROTOCOL_ERROR);
@@ -111,7 +111,7 @@ const LEFT = Object.keys(LEAVING).flatMap((how) =>
   [{}, { "content-length": "40000" }].map((length) => [how, length] as const),
 );
 
-test.each(LEFT)("a body whose client %s is not whole for the service: %j", async (how, length) => {
+test.each(LEFT)("a body whose client %s is incomplete for the service: %j", async (how, length) => {
   await using service = await RawService.start(() => undefined);
   using client = await FrameClient.connect(edge.tlsPort);
   client.request(1, { ...post(service.port), ...length }, 0);

@@ -52,7 +52,7 @@ test.each<[string, () => Record<string, string>]>([
   expect(service.received.filter((text) => text.includes("hidden"))).toEqual([]);
 });
 
-test("a body is carried in chunks, whatever it looks like", async () => {
+test("a body is forwarded in chunks, whatever its content", async () => {
   expect(await ask(own(), HIDDEN)).toBe("200 ok");
   const [received = ""] = service.received.filter((text) => text !== "");
   expect(received).toStartWith("POST /odd HTTP/1.1\r\n");

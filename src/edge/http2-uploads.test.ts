@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 const PIECE = Buffer.alloc(16 * 1024);
 const BODY_BYTES = 2 * MIB;
 
-test("a client may send as much of one body as of all before it is asked for more", async () => {
+test("the connection's window is opened for large bodies", async () => {
   await using edge = new EdgeUnderTest();
   using client = await FrameClient.connect(edge.tlsPort);
   await until("the window is opened", () => client.windowOf(0) > INITIAL_WINDOW);
@@ -57,7 +57,7 @@ test("unread bodies of one connection are not buffered, and arrive complete late
 });
 
 // Each frame costs some microseconds, whatever its size: 40 000 in one read delay all others by half a second.
-test("a body in tiny frames arrives whole, and leaves turns of the event loop to others", async () => {
+test("a body in tiny frames arrives complete and does not block the event loop", async () => {
   await using edge = new EdgeUnderTest();
   const content = Buffer.from(Array.from({ length: 200 * EDGE_HTTP2_FRAMES_AT_ONCE_MAX }, (_, at) => 0x61 + (at % 26)));
   let turns = 0;
@@ -82,7 +82,7 @@ test("a body in tiny frames arrives whole, and leaves turns of the event loop to
   expect(turns).toBeGreaterThan(200);
 });
 
-test("bodies of which nothing is taken for long are ended, the largest first", () => {
+test("bodies that no service reads for long are ended, the largest first", () => {
   let isRead = true;
   const socket = {
     setKeepAlive: () => true,

@@ -14,7 +14,7 @@ const noting = (failures: unknown[]) => ({
   closed: () => failures.push("closed"),
 });
 
-test("a connection is closed when the client or the sandbox leaves before it is made", async () => {
+test("a pending connection is closed when the client disconnects or the sandbox ends", async () => {
   await using service = await RawService.start(() => undefined);
   const to = { host: "127.0.0.1", port: service.port };
   const run = new SandboxRun();
@@ -44,7 +44,7 @@ describe("many at once", () => {
     return `HTTP/1.1 200 OK\r\nContent-Length: ${path.length}\r\nConnection: close\r\n\r\n${path}`;
   };
 
-  test("have each the answer to what it asked, over connections that are kept and over one for each", async () => {
+  test("each get their own response, over kept and over separate connections", async () => {
     await using edge = new EdgeUnderTest();
     edge.place();
     await using service = await RawService.start((socket, head) => socket.end(answerTo(head)));
@@ -60,7 +60,7 @@ describe("many at once", () => {
     }
   });
 
-  test("are refused one by one when their sandbox ends", async () => {
+  test("each get an error when their sandbox ends", async () => {
     await using edge = new EdgeUnderTest();
     edge.place();
     await using service = await RawService.start(() => {

@@ -36,9 +36,9 @@ test("pipelined requests never share a connection and never arrive twice", async
   expect(new Set(paths).size).toBe(paths.length);
 });
 
-describe("the edge is no open proxy", () => {
+describe("the edge is not an open proxy", () => {
   // Seen to fail, as TRACE below, without the refusal by method.
-  test("CONNECT is refused for a sandbox, and is management's business otherwise", async () => {
+  test("CONNECT is rejected for a sandbox, and passed to the management API otherwise", async () => {
     const host = hostOf(service.port);
     expect(await edge.raw(`CONNECT ${host}:80 HTTP/1.1\r\nHost: ${host}\r\n\r\n`, headed)).toStartWith("HTTP/1.1 405 ");
     const other = `127.0.0.1:${service.port}`;
@@ -51,7 +51,7 @@ describe("the edge is no open proxy", () => {
     expect(received).toStartWith("HTTP/1.1 405 ");
   });
 
-  test("an absolute target leads nowhere but to the host's sandbox", async () => {
+  test("an absolute target reaches only the sandbox of the Host", async () => {
     await using elsewhere = await RawService.start((socket) => void socket.end("HTTP/1.1 200 OK\r\n\r\nevil"));
     const target = `http://127.0.0.1:${elsewhere.port}/path`;
     const received = await edge.raw(`GET ${target} HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n\r\n`, (text) =>
@@ -90,7 +90,7 @@ describe("the edge is no open proxy", () => {
 
 // Seen to fail: without a usable Host, Bun hands out a target undecoded, and these letters end in the bytes of CR, LF,
 // space and "c".
-describe("letters that look like line ends when cut to a byte stay letters", () => {
+describe("characters that truncate to line ends stay characters", () => {
   const smuggled = "/x\u0120HTTP/1.1\u010d\u010ainjected:\u0120yes\u010d\u010a\u010d\u010aPOST\u0120/smuggled";
   /** In UTF-8, for an exchange that sends one byte for each letter. */
   const sent = (target: string) => Buffer.from(target).toString("latin1");
@@ -107,7 +107,7 @@ describe("letters that look like line ends when cut to a byte stay letters", () 
     expect(service.received[0]).not.toContain("\ninjected:");
   });
 
-  test("and a path of the control channel is not spelled with them", async () => {
+  test("cannot spell a path of the control channel", async () => {
     const request = `GET ${sent("/\u0163ontrol/ping")} HTTP/1.1\r\n${routed(service.port)}${UPGRADE}\r\n`;
     await edge.raw(request, (text) => text.endsWith("ok"));
     expect(service.received[0]).toStartWith("GET /%C5%A3ontrol/ping HTTP/1.1\r\n");
@@ -115,7 +115,7 @@ describe("letters that look like line ends when cut to a byte stay letters", () 
 });
 
 // Seen to fail: the service was asked for /hidden?/p and /hidden/p.
-test.each(["/hidden?", "/hidden", "#", "\\x", "?x"])("a Host that ends in %s makes no other path", async (end) => {
+test.each(["/hidden?", "/hidden", "#", "\\x", "?x"])("a Host that ends in %s does not change the path", async (end) => {
   for (const host of [
     `${hostOf(service.port)}${end}\r\n`,
     `x${end}\r\nE2b-Sandbox-Id: ${SANDBOX}\r\nE2b-Sandbox-Port: ${service.port}\r\n`,
@@ -126,7 +126,7 @@ test.each(["/hidden?", "/hidden", "#", "\\x", "?x"])("a Host that ends in %s mak
   }
 });
 
-test("a WebSocket's handshake with a body is refused: what comes behind it would be a guess", async () => {
+test("a WebSocket handshake with a body is rejected: the next bytes are ambiguous", async () => {
   for (const framed of [
     `Content-Length: ${SMUGGLED.length}\r\n\r\n${SMUGGLED}`,
     "Transfer-Encoding: chunked\r\n\r\n",

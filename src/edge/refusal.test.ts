@@ -5,7 +5,7 @@ const CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/140.0 
 const curl = new Headers({ "user-agent": "curl/8.5.0", accept: "*/*" });
 const browser = new Headers({ "user-agent": CHROME, accept: "text/html,*/*;q=0.8", "sec-fetch-mode": "navigate" });
 
-describe("for programs a refusal is JSON, member by member", () => {
+describe("for programs an error is JSON with these members", () => {
   test("sandbox not found", async () => {
     const response = refuse({ reason: "sandbox-not-found", sandboxId: "iabc" }, curl);
     expect(response.status).toBe(502);
@@ -13,7 +13,7 @@ describe("for programs a refusal is JSON, member by member", () => {
     expect(await response.text()).toBe('{"sandboxId":"iabc","message":"The sandbox was not found","code":502}');
   });
 
-  test("a resume for which there is no room, with when to come again", async () => {
+  test("no capacity for a resume, with Retry-After", async () => {
     const response = refuse({ reason: "resume-unavailable", sandboxId: "iabc" }, curl);
     expect([response.status, response.headers.get("retry-after")]).toEqual([503, "5"]);
     expect(await response.text()).toBe(
@@ -45,7 +45,7 @@ test("a wrongly addressed request is answered in plain text, even for a browser"
   expect(await response.text()).toBe("Invalid sandbox ID");
 });
 
-test("for a browser a refusal is a page with the same status", async () => {
+test("for a browser an error is a page with the same status", async () => {
   const response = refuse({ reason: "closed-port", sandboxId: "iabc", port: 3000 }, browser);
   expect(response.status).toBe(502);
   expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8");
@@ -55,7 +55,7 @@ test("for a browser a refusal is a page with the same status", async () => {
   expect(page).not.toMatch(/src=|href=|url\(/);
 });
 
-test("nothing that the sender wrote becomes markup", async () => {
+test("the client's text is escaped", async () => {
   const path = `/control/<script>alert("1")</script>'&`;
   const page = await refuse({ reason: "internal-endpoint", path }, browser).text();
   expect(page).not.toContain("<script>");

@@ -52,7 +52,7 @@ describe("a masked host", () => {
     },
   );
 
-  test("names the port that was asked for, also where the service is reached by another", async () => {
+  test("has the requested port, also if the service is reached through another", async () => {
     await using service = await answering();
     const port = await closedPort();
     edge.forward = async () => service.port;
@@ -65,7 +65,7 @@ describe("a masked host", () => {
     expect(service.received).toHaveLength(2);
   });
 
-  test("is not the runtime's, and what came by the routing headers is told as it came", async () => {
+  test("does not apply to the runtime; X-Forwarded-Host has the host of routing headers", async () => {
     await using service = await answering();
     shape({ maskRequestHost: "app.test" }, { runtimePort: service.port });
     await edge.fetch(RUNTIME_PORT, "/metrics");
@@ -76,14 +76,14 @@ describe("a masked host", () => {
     expect(hostLines(service.received[1])).toEqual(["host: app.test", `x-forwarded-host: 127.0.0.1:${edge.port}`]);
   });
 
-  test("that is none leaves the client's", async () => {
+  test("that is empty keeps the client's", async () => {
     await using service = await answering();
     await edge.fetch(service.port, "/");
     expect(hostLines(service.received[0])).toEqual([`host: ${hostOf(service.port)}`]);
   });
 });
 
-describe("a port of TLS", () => {
+describe("a TLS port", () => {
   const MIB = 1024 * 1024;
   const big = crypto.getRandomValues(new Uint8Array(64 * 1024));
 
@@ -115,7 +115,7 @@ describe("a port of TLS", () => {
     };
   };
 
-  test.each(KINDS.slice(0, 2))("is reached in TLS, by whomever the certificate is: %s", async (_name, more) => {
+  test.each(KINDS.slice(0, 2))("is reached over TLS, whatever its certificate: %s", async (_name, more) => {
     await using service = start();
     shape({ httpsPorts: [service.port ?? 0] });
     const received = await edge.raw(
@@ -125,7 +125,7 @@ describe("a port of TLS", () => {
     expect(received).toContain(`https://${hostOf(service.port ?? 0)}/a?b 0`);
   });
 
-  test("takes and gives long bodies whole", async () => {
+  test("carries long bodies completely", async () => {
     await using service = start();
     shape({ httpsPorts: [service.port ?? 0] });
     const body = new Uint8Array(4 * MIB);
@@ -137,7 +137,7 @@ describe("a port of TLS", () => {
     expect(raw.length).toBeGreaterThan(64 * big.length);
   });
 
-  test.each(KINDS.slice(0, 2))("may give a body that ends with the connection: %s", async (_name, more) => {
+  test.each(KINDS.slice(0, 2))("may send a body that ends with the connection: %s", async (_name, more) => {
     const server = tls.createServer(SELF_SIGNED, (socket) => void socket.end("HTTP/1.1 200 OK\r\n\r\nuntil the end"));
     await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
     const { port } = server.address() as net.AddressInfo;
@@ -175,7 +175,7 @@ describe("a port of TLS", () => {
     ["the masked host", "app.test:1", "app.test"],
     ["the client's", null, undefined],
     ["localhost where that is a number", "127.0.0.1:1", "localhost"],
-  ])("is asked for by the name in %s", async (_name, maskRequestHost, expected) => {
+  ])("gets the TLS server name from %s", async (_name, maskRequestHost, expected) => {
     for (const [, more] of KINDS) {
       const { promise: asked, resolve } = Promise.withResolvers<string>();
       const server = tls.createServer({
@@ -195,7 +195,7 @@ describe("a port of TLS", () => {
     }
   });
 
-  test.each(KINDS)("whose service speaks none is a closed port: %s", async (_name, more) => {
+  test.each(KINDS)("without a TLS service is a closed port: %s", async (_name, more) => {
     await using service = await plainService((socket) => void socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
     shape({ httpsPorts: [service.port] });
     const received = await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${more}\r\n`, (text) =>
@@ -204,7 +204,7 @@ describe("a port of TLS", () => {
     expect(received).toStartWith("HTTP/1.1 502 ");
   });
 
-  test.each(KINDS)("whose service never shakes hands is left when the client leaves: %s", async (_name, more) => {
+  test.each(KINDS)("without a handshake is given up when the client disconnects: %s", async (_name, more) => {
     const asked = Promise.withResolvers<net.Socket>();
     await using service = await plainService((socket) => asked.resolve(socket));
     shape({ httpsPorts: [service.port] });
@@ -217,7 +217,7 @@ describe("a port of TLS", () => {
     await left;
   });
 
-  test("says nothing about other ports", async () => {
+  test("does not affect other ports", async () => {
     await using service = await RawService.start(
       (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
     );

@@ -11,7 +11,7 @@ const HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r
 const edge = edgeOfFile();
 
 // Seen to fail without `server.timeout(request, 0)`; the first, with a time for each request of the inner server.
-test("an answer that takes its time, one that pauses, and an upload that pauses arrive whole", async () => {
+test("a late response, a pausing response and a pausing upload arrive complete", async () => {
   await using thinking = await RawService.start(async (socket) => {
     await Bun.sleep(SILENCE_MS);
     socket.end(`${HEAD}late`);

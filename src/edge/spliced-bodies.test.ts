@@ -51,7 +51,7 @@ function dial(
 
 const handOver = (socket: SandboxSocket) => socket.spliceTo(1, 1, () => undefined);
 
-test("one sandbox has so many moved at once, another one its own, and there is room again when they are over", async () => {
+test("transfers are bounded per sandbox, and ended ones free their places", async () => {
   const splice = new Stalled();
   const [one, other] = [new SandboxRun(), new SandboxRun()];
   const sockets = await Promise.all(Array.from({ length: EDGE_SPLICED_AT_ONCE_MAX + 1 }, () => dial(splice, one)));
@@ -65,7 +65,7 @@ test("one sandbox has so many moved at once, another one its own, and there is r
   other.end();
 });
 
-test("one whose connection is gone counts as long as it is moved, and ends with its sandbox", async () => {
+test("a transfer without its connection counts until it ends, and ends with its sandbox", async () => {
   const splice = new Stalled();
   const ended = new SandboxRun();
   const gone = await dial(splice, ended);
@@ -78,7 +78,7 @@ test("one whose connection is gone counts as long as it is moved, and ends with 
   expect(splice.done).toEqual(Array(EDGE_SPLICED_AT_ONCE_MAX).fill("cut"));
 });
 
-test("with TLS nothing is handed over, for there is more to do than to move it", async () => {
+test("bodies over TLS are not spliced", async () => {
   const secure = Bun.listen({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, socket: { data: () => undefined } });
   const socket = await dial(new Stalled(), new SandboxRun(), { port: secure.port, tlsName: "localhost" });
   expect(handOver(socket)).toBe(false);
@@ -86,7 +86,7 @@ test("with TLS nothing is handed over, for there is more to do than to move it",
   secure.stop(true);
 });
 
-test("of an answer that is handed over nothing comes to the client by another way, also when it is reset", async () => {
+test("a spliced response reaches the client only through the splicer, also if it is reset", async () => {
   const splice = new Stalled();
   await using edge = new EdgeUnderTest({ splice });
   let answering: net.Socket | undefined;

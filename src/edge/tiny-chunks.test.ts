@@ -30,12 +30,12 @@ beforeAll(() => new Promise<void>((listening) => void echo.listen(0, "127.0.0.1"
 afterAll(() => void echo.close());
 const port = () => (echo.address() as net.AddressInfo).port;
 
-test("an answer of a service is whole", async () => {
+test("a response of a service is complete", async () => {
   const answer = await edge.fetch(port(), "/");
   expect(Buffer.from(await answer.arrayBuffer()).equals(CONTENT)).toBe(true);
 });
 
-test("a request's body is whole, and the request behind it is the next one", async () => {
+test("a request's body is complete, and the next request follows", async () => {
   let body = "";
   await using service = serve(async (request) => {
     body = await request.text();
@@ -51,7 +51,7 @@ test("a request's body is whole, and the request behind it is the next one", asy
   expect(body).toBe(CONTENT.toString("latin1"));
 });
 
-test("of a refused request, the body is not read on, and the answer arrives", async () => {
+test("the body of a rejected request is not read further, and the response arrives", async () => {
   const client = net.connect({ port: edge.port, host: "127.0.0.1", allowHalfOpen: true });
   client.on("error", () => undefined);
   let received = "";

@@ -29,7 +29,7 @@ async function untilAsked(times = 1): Promise<void> {
 }
 
 describe("a request to a paused sandbox", () => {
-  test("waits until it is woken and is then served, with its whole body", async () => {
+  test("waits until the sandbox is woken and is then served with its complete body", async () => {
     await using service = serve(async (request) => new Response(await request.bytes()));
     const body = crypto.getRandomValues(new Uint8Array(64 * 1024));
     const long = new Uint8Array(5 * 1024 * 1024).fill(7);
@@ -73,7 +73,7 @@ describe("a request to a paused sandbox", () => {
     ["GET", RUNTIME_PORT, "/metrics", true],
     ["POST", RUNTIME_PORT, "/health", true],
     ["GET", 3000, "/health", true],
-  ])("%s of port %p, %s: may wake it is %p", async (method, port, path, mayWake) => {
+  ])("%s of port %p, %s: may wake the sandbox is %p", async (method, port, path, mayWake) => {
     edge.wake = async (_id, request) => {
       asked.push(request);
       return { refused: "not-found" };
@@ -90,7 +90,7 @@ describe("a request to a paused sandbox", () => {
     expect(asked).toHaveLength(1);
   });
 
-  test("whose client leaves does not end the waking", async () => {
+  test("does not stop the wake when its client disconnects", async () => {
     await using service = serve(() => new Response("ok"));
     const leaving = new AbortController();
     const left = edge.fetch(service.port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
@@ -101,7 +101,7 @@ describe("a request to a paused sandbox", () => {
     expect((await edge.fetch(service.port, "/")).status).toBe(200);
   });
 
-  test("to become a WebSocket wakes it, too", async () => {
+  test("for a WebSocket wakes the sandbox, too", async () => {
     await using service = serve(upgrading, { message: (socket, message) => void socket.send(message) });
     const socket = edge.websocket(service.port);
     await untilAsked();
@@ -113,7 +113,7 @@ describe("a request to a paused sandbox", () => {
     socket.close();
   });
 
-  test("goes on to wake a sandbox that is paused before the request reached it", async () => {
+  test("wakes a sandbox again that is paused before the request reached it", async () => {
     const port = await closedPort();
     edge.place();
     const answered = edge.fetch(port, "/", { method: "POST", body: "kept" });
@@ -149,7 +149,7 @@ describe("a refusal to wake", () => {
     expect(await page.text()).toContain(`<title>${title}</title>`);
   });
 
-  test("is asked for again and again no more than a few times", async () => {
+  test("is retried only a few times", async () => {
     // Each wake succeeds, but the sandbox is never found again and nothing listens on its port.
     edge.wake = async (_id, request) => {
       asked.push(request);
@@ -163,7 +163,7 @@ describe("a refusal to wake", () => {
 describe("when the sandbox is paused or ends", () => {
   beforeEach(() => edge.place());
 
-  test("a response that streams breaks off at the client", async () => {
+  test("a streaming response breaks at the client", async () => {
     await using service = await RawService.start((socket) => {
       socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
     });
@@ -173,7 +173,7 @@ describe("when the sandbox is paused or ends", () => {
     await expect(reader?.read()).rejects.toThrow();
   });
 
-  test("a request that waits for its answer is told that there is no sandbox", async () => {
+  test("a request without a response yet gets "sandbox not found"", async () => {
     const begun = Promise.withResolvers<void>();
     await using service = await RawService.start(() => begun.resolve());
     const answered = edge.fetch(service.port, "/");
@@ -213,7 +213,7 @@ describe("when the sandbox is paused or ends", () => {
     expect(await closed).toStartWith("1006");
   });
 
-  test("a run forgets a connection once its exchange is over", async () => {
+  test("a run drops a connection once its exchange is over", async () => {
     await using service = serve(upgrading);
     const { connections } = edge.find(SANDBOX)?.run ?? new SandboxRun();
     for (let nth = 0; nth < 5; nth++) {

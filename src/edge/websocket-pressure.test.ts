@@ -23,9 +23,9 @@ function byHand(then: (socket: Socket) => void): Promise<RawService> {
   });
 }
 
-describe("the edge keeps its memory to itself", () => {
+describe("a side that does not read", () => {
   // Seen to fail without the pause.
-  test("a service that reads nothing holds the client back", async () => {
+  test("a service that reads nothing blocks the client", async () => {
     await using service = await byHand((socket) => socket.pause());
     const socket = edge.websocket(service.port);
     await new Promise((resolve) => {
@@ -52,7 +52,7 @@ describe("the edge keeps its memory to itself", () => {
     socket.close();
   });
 
-  test("a client that reads nothing holds the service back", async () => {
+  test("a client that reads nothing blocks the service", async () => {
     let written = 0;
     const message = Buffer.concat([Buffer.from([0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]), Buffer.alloc(65_536)]);
     await using service = await byHand((socket) => {

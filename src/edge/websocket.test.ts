@@ -158,14 +158,14 @@ describe("a WebSocket through the edge", () => {
   });
 });
 
-describe("a WebSocket that does not come about", () => {
+describe("a WebSocket that cannot be opened", () => {
   const asked = (port: number, path: string) =>
     edge.raw(
       `GET ${path} HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${UPGRADE}\r\n`,
       (text) => /\r\n\r\n[\s\S]/.test(text) || /content-length: 0/i.test(text),
     );
 
-  test("is refused with the service's own status, headers and words", async () => {
+  test("gets the service's own status, headers and body", async () => {
     await using service = startService(new Diary());
     const received = await asked(service.port ?? 0, "/no");
     expect(received).toStartWith("HTTP/1.1 403 ");
@@ -179,7 +179,7 @@ describe("a WebSocket that does not come about", () => {
     expect(received).toContain('"message":"The sandbox is running but port is not open"');
   });
 
-  test("is a sandbox not found when there is none", async () => {
+  test("is "sandbox not found" without a sandbox", async () => {
     edge.end();
     const received = await asked(3000, "/");
     edge.place();
@@ -203,7 +203,7 @@ describe("an upgraded connection is a tunnel", () => {
     `GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\nConnection: ${connection}\r\nUpgrade: ${protocol}\r\n\r\n`;
   const AGREED = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other/1\r\n\r\n";
 
-  test("of which the edge reads nothing, whatever is spoken", async () => {
+  test("whose bytes the edge does not parse, whatever the protocol", async () => {
     await using service = await RawService.start((socket) => {
       socket.write(`${AGREED}from the service\r\n`);
       socket.on("data", (bytes) => void socket.end(bytes));
@@ -220,14 +220,14 @@ describe("an upgraded connection is a tunnel", () => {
     ["h2c", "Upgrade"],
     ["websocket", "close"],
     ["not a protocol", "Upgrade"],
-  ])("but %s with Connection: %s is not offered to the service", async (protocol, connection) => {
+  ])("except that %s with Connection: %s is not offered to the service", async (protocol, connection) => {
     await using service = await RawService.start((socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"));
     await edge.raw(upgrade(service.port, protocol, connection), (text) => text.includes("\r\n\r\n"));
     expect(service.received[0]).toContain("\r\nConnection: close\r\n\r\n");
     expect(service.received[0]).not.toMatch(/upgrade/i);
   });
 
-  test("that is reset when the service's connection is, and ends when that ends", async () => {
+  test("that is reset or ended like the service's connection", async () => {
     for (const [how, seen] of [
       ["resetAndDestroy", /ECONNRESET/],
       ["end", /upgrade: other\/1\r\n\r\n$/],
@@ -241,7 +241,7 @@ describe("an upgraded connection is a tunnel", () => {
     }
   });
 
-  test("whose silent ends are asked by TCP whether they are still there", async () => {
+  test("with TCP keepalive on both ends", async () => {
     await using service = await RawService.start((socket) => void socket.write(AGREED));
     const client = net.connect(edge.port, "127.0.0.1");
     client.write(upgrade(service.port, "other/1"));

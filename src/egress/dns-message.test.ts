@@ -13,7 +13,7 @@ function read(message: Buffer): DnsQuestion {
   return question;
 }
 
-test("a question is told apart by its name, type and class, whatever the id and whatever follows", () => {
+test("a question is identified by its name, type and class, not by its id and records", () => {
   const asked = questionOf(dnsQuery("outside.test"));
   const same = dnsQuery("outside.test", { id: 2, extra: Buffer.from("an answer") });
   expect(questionOf(same)?.equals(asked ?? Buffer.alloc(0))).toBe(true);
@@ -26,11 +26,11 @@ test.each([
   ["a name that goes past the end", Buffer.concat([dnsQuery("a").subarray(0, 12), Buffer.from([50, 1, 2])])],
   ["a pointer instead of a name", Buffer.concat([dnsQuery("a").subarray(0, 12), Buffer.from([0xc0, 12, 0, 1, 0, 1])])],
   ["cut off after the name", dnsQuery("a").subarray(0, 15)],
-])("what is no question is passed over: %s", (_, bytes) => {
+])("an invalid question is ignored: %s", (_, bytes) => {
   expect(questionOf(bytes)).toBeUndefined();
 });
 
-describe("of what a sandbox asks", () => {
+describe("in a query of a sandbox", () => {
   test.each([
     ["a name", "allowed.test", "allowed.test"],
     ["letters of either case", "AlLoWeD.tEsT", "allowed.test"],
@@ -62,22 +62,22 @@ describe("of what a sandbox asks", () => {
     ],
     ["a whole zone", dnsQuery("a.test", { type: 252 }), REFUSAL.refused],
     ["what changed in a zone", dnsQuery("a.test", { type: 251 }), REFUSAL.refused],
-  ])("%s is no question to pass on", (_, message, expected) => {
+  ])("%s is not a question to forward", (_, message, expected) => {
     expect(readQuery(message)).toBe(expected as number);
   });
 
-  test("the longest name there can be is read", () => {
+  test("the longest possible name is read", () => {
     const labels = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)];
     expect(read(dnsQuery(labels)).name).toBe(labels.join("."));
   });
 
-  test("every type of an address or of anything is one question", () => {
+  test("every record type is accepted, and other classes are recognised", () => {
     for (const type of [1, 16, 28, 65, 255]) expect(read(dnsQuery("a.test", { type })).name).toBe("a.test");
     expect(read(dnsQuery("version.bind", { class: 3 })).isInternet).toBe(false);
   });
 });
 
-test("a refusal repeats the id, the question and whether recursion was asked for, and nothing else", () => {
+test("a refusal has only the id, the question and the recursion flag of the query", () => {
   const asked = dnsQuery("Denied.Test", { id: 0xbeef, counts: [0, 0, 1], extra: Buffer.from("secret") });
   const refusal = refusalOf(asked, REFUSAL.refused);
   expect(answerHead(refusal)).toEqual({ id: 0xbeef, code: 5, questions: 1, answers: 0 });
@@ -87,7 +87,7 @@ test("a refusal repeats the id, the question and whether recursion was asked for
   expect(answerHead(malformed)).toEqual({ id: 0x1234, code: 1, questions: 0, answers: 0 });
 });
 
-test("records and options that a question brings along are left out, but for the size of an answer", () => {
+test("additional records and options of a query are removed, except the response size", () => {
   const option = Buffer.from("\xff\xfe\x00\x06secret", "latin1");
   const opt = (size: number, flags: number, data: Buffer) =>
     Buffer.concat([Buffer.from([0]), words(41, size, 0, flags, data.length), data]);
@@ -103,7 +103,7 @@ test("records and options that a question brings along are left out, but for the
 });
 
 /** Damage of every kind to good questions. A name is read independently of the code under test. */
-test("no damaged message is read as an allowed name that it does not spell, or ends the relay", () => {
+test("no damaged message passes as an allowed name or ends the relay", () => {
   const dice = new Dice(SEED);
   const judge = new EgressJudge({
     allowRanges: [],

@@ -14,7 +14,7 @@ async function read(pieces: readonly Buffer[], most = 100): Promise<string[]> {
   return found;
 }
 
-test("messages are the same in whatever pieces they come", async () => {
+test("messages are the same in any pieces", async () => {
   const dice = new Dice(SEED);
   const messages = ["a", "b".repeat(100), "\0\0", "\x00\x01c"];
   const bytes = Buffer.concat(messages.map((message) => framed(Buffer.from(message, "latin1"))));
@@ -27,7 +27,7 @@ test("messages are the same in whatever pieces they come", async () => {
   }
 });
 
-test("one that is empty or too long ends them, and what is cut off is none", async () => {
+test("an empty or too long message ends the stream, and a truncated one is dropped", async () => {
   const good = framed(Buffer.from("good"));
   expect(await read([good, Buffer.from([0, 0]), good])).toEqual(["good"]);
   expect(await read([good, framed(Buffer.alloc(101)), good])).toEqual(["good"]);

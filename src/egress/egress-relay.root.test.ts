@@ -73,7 +73,7 @@ function commandOf(pid: number): string {
   }
 }
 
-test("it carries what a policy allows, by the time that `set` resolves, and has no rights", async () => {
+test("the relay forwards allowed connections once `set` resolves, and has no privileges", async () => {
   expect(await reaches("a.test")).toBe(false);
   await relay.set(SANDBOX, allowing("a.test"));
   expect(await reaches("a.test")).toBe(true);
@@ -94,7 +94,7 @@ test("it carries what a policy allows, by the time that `set` resolves, and has 
   expect(readFileSync(`/proc/${pidOfRelay()}/environ`, "utf8")).toBe("");
 });
 
-test("one that is killed is started again on the same ports, and has been told everything", async () => {
+test("a killed relay restarts on the same ports with all policies", async () => {
   await relay.set(SANDBOX, allowing("a.test"));
   const { ports } = relay;
   const before = pidOfRelay();
@@ -117,7 +117,7 @@ async function openImpatient(lookMs: number): Promise<EgressRelay> {
 }
 
 // Seen before: after the server was blocked for ten seconds, connections of all sandboxes were cut.
-test("one whose answer waits to be read is not taken for one that does not answer", async () => {
+test("a relay whose reply is still unread is not considered hung", async () => {
   const lookMs = 200;
   const others = pidsOfRelays();
   const impatient = await openImpatient(lookMs);
@@ -131,7 +131,7 @@ test("one whose answer waits to be read is not taken for one that does not answe
   expect(pidsOfRelays()).toEqual(others);
 });
 
-test("one that does not answer is ended, and the next is told", async () => {
+test("a hung relay is replaced, and the next one gets all policies", async () => {
   const others = pidsOfRelays();
   const impatient = await openImpatient(100);
   const [stopped = expect.unreachable()] = pidsOfRelays().filter((pid) => !others.includes(pid));
@@ -142,7 +142,7 @@ test("one that does not answer is ended, and the next is told", async () => {
   await impatient.close();
 });
 
-test("many policies at once are all acknowledged, and hold by then", async () => {
+test("many concurrent policies are all acknowledged once they are in force", async () => {
   const names = Array.from({ length: 1000 }, (_, index) => `${index}.${"x".repeat(60)}.test`);
   const sandboxes = Array.from({ length: 50 }, (_, index) => `127.53.1.${index}`);
   const reached = () => Promise.all(sandboxes.map((sandbox) => reaches("a.test", sandbox)));
@@ -173,7 +173,7 @@ test("a hundred unread downloads take little memory", async () => {
   await relay.set(SANDBOX, null);
 });
 
-test("it ends when the server is killed", async () => {
+test("the relay ends when the server is killed", async () => {
   const program = `
     import { EgressRelay } from ${JSON.stringify(join(import.meta.dir, "egress-relay.ts"))};
     const relay = await EgressRelay.open({ gateway: "127.53.0.5", folder: ${JSON.stringify(folder)}, closed: () => [], log: { write() {} } });

@@ -15,7 +15,7 @@ afterAll(() => {
   for (const path of [folder, ...servers.map(({ runFolder }) => runFolder)]) rmSync(path, { recursive: true });
 });
 
-test("guests and images are needed by sandboxes of all servers, and by checkpoints of the own one", async () => {
+test("guests and images are in use by sandboxes of all servers and by this server's checkpoints", async () => {
   const checkpoints = new Checkpoints(join(folder, "checkpoints"));
   await writeCheckpoint(checkpoints, "paused", "/cache/guests/paused");
   await writeCheckpoint(checkpoints, "without-memory", undefined);

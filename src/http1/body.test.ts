@@ -57,7 +57,7 @@ describe("a chunked body", () => {
     expect(follow(text, RELAYED, 1)).toBe("refused");
   });
 
-  test("may have extensions and blanks, except in a request that is relayed unchanged", () => {
+  test("may have extensions and whitespace, except in a request that is relayed unchanged", () => {
     for (const text of ["3;a=b\r\nabc\r\n0\r\n\r\n", "3 \r\nabc\r\n0\r\n\r\n", "3 ;a=b\r\nabc\r\n0\r\n\r\n"]) {
       expect(follow(text, {})).toEqual({ passed: "abc", surplus: 0 });
       expect(follow(text, { keepsLines: true })).toEqual({ passed: text, surplus: 0 });
@@ -65,7 +65,7 @@ describe("a chunked body", () => {
     }
   });
 
-  test("is read in parts where a call may read so many chunks", () => {
+  test("is read in parts if a call may read a bounded number of chunks", () => {
     const body = new ChunkedBody({ chunksAtOnce: 2 });
     const bytes = Buffer.from("1\r\na\r\n".repeat(5));
     expect([body.take(bytes).toString(), body.untaken]).toEqual(["aa", 18]);

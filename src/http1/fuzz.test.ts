@@ -240,7 +240,7 @@ describe("beside another reader of HTTP", () => {
     reference = JSON.parse(await new Response(child.stdout).text());
   }, REFERENCE_MS);
 
-  test("of what both take, both find the same requests", () => {
+  test("both readers find the same requests in messages that both accept", () => {
     const differing: unknown[] = [];
     let both = 0;
     for (const [nth, text] of texts.entries()) {

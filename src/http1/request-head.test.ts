@@ -103,11 +103,11 @@ describe("a head is read", () => {
     });
   });
 
-  test("of HTTP/1.0, which needs no Host and is over with its answer", () => {
+  test("of HTTP/1.0, which needs no Host and closes after its response", () => {
     expect(read("GET / HTTP/1.0\r\n\r\n")).toMatchObject({ minorVersion: 0, bodyBytes: 0, isKept: false });
   });
 
-  test("behind empty lines, and not before it is whole", () => {
+  test("after empty lines, and once it is complete", () => {
     const text = `\r\n\r\nGET / HTTP/1.1\r\n${HOST}X-Odd:\t \xe9 \t\r\n\r\nrest`;
     const end = text.length - "rest".length;
     for (let length = 0; length < end; length++) expect(found(text.slice(0, length))).toBeUndefined();
@@ -126,7 +126,7 @@ test("empty lines before the head are refused unless they are skipped", () => {
   expect(statusOf("\r\n".repeat(BOUNDS.maxBytes))).toBe(431);
 });
 
-test("a reader takes head after head, in pieces of one byte, and what follows each", () => {
+test("a reader parses successive heads in pieces of one byte, with the bytes after each", () => {
   const reader = new RequestHeadReader(BOUNDS);
   const text = `GET /1 HTTP/1.1\r\n${HOST}\r\nGET /2 HTTP/1.1\r\n${HOST}A: b\r\n\r\n`;
   const targets: string[] = [];

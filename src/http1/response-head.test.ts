@@ -10,7 +10,7 @@ test.each([
   ["with bare LF", "HTTP/1.1 200 OK\nA: b\n\nrest"],
   ["with both", "HTTP/1.1 200 OK\nA: b\r\n\nrest"],
   ["with a bare LF before an empty line of both", "HTTP/1.1 200 OK\r\nA: b\n\r\nrest"],
-])("is read %s, whole and byte by byte", (_, text) => {
+])("a head %s is parsed, whole and byte by byte", (_, text) => {
   const end = text.length - "rest".length;
   for (let length = 0; length < end; length++) expect(found(text.slice(0, length))).toBeUndefined();
   const whole = found(text);

@@ -17,7 +17,7 @@ const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
 const verdict = (authority: LocalAuthority, path = authority.files.cert) =>
   attempt(["openssl", "verify", "-x509_strict", "-CAfile", authority.trustFile, path]);
 
-test("what it makes is good for the domain and all below it, and its keys are for their owner alone", async () => {
+test("the certificate is valid for the domain and its subdomains, and only the owner can read the keys", async () => {
   const data = newFolder();
   expect(LocalAuthority.find(data)).toBeUndefined();
   const authority = new LocalAuthority(data);
@@ -43,7 +43,7 @@ test("what it makes is good for the domain and all below it, and its keys are fo
   }
 });
 
-test("it is kept, renewed before its end, and made anew for another domain", async () => {
+test("the certificate is kept, renewed before its end, and replaced for another domain", async () => {
   const authority = new LocalAuthority(newFolder());
   const now = Date.now();
   await authority.renew(DOMAIN, now);
@@ -75,7 +75,7 @@ test.each(["authority.pem", "server.pem"])("a damaged %s is made again", async (
   expect(await authority.renew(DOMAIN, Date.now())).toBe("kept");
 });
 
-test("several at once make one", async () => {
+test("concurrent calls make one certificate", async () => {
   const data = newFolder();
   const results = await Promise.all(
     Array.from({ length: 4 }, () => new LocalAuthority(data).renew(DOMAIN, Date.now())),
@@ -90,7 +90,7 @@ test.each([
   ["DNS:sandlot.localhost.example.com", "permitted subtree violation"],
   ["IP:127.0.0.1", "excluded subtree violation"],
   ["IP:::1", "excluded subtree violation"],
-])("whoever steals its key cannot pass for %s", async (name, refusal) => {
+])("the authority's key cannot sign for %s", async (name, refusal) => {
   const data = newFolder();
   const authority = new LocalAuthority(data);
   await authority.renew(DOMAIN, Date.now());

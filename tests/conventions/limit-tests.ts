@@ -5,8 +5,8 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "environment variables of a build": "all variables together are bounded",
   },
   "src/builder/registry/manifest.test.ts": {
-    "layers of an image": "what is no image, or too large a one, is refused with the reason",
-    "download size of an image": "what is no image, or too large a one, is refused with the reason",
+    "layers of an image": "an invalid or too large image is rejected with the reason",
+    "download size of an image": "an invalid or too large image is rejected with the reason",
   },
   "src/cli/slow-clients.test.ts": {
     "request head, including the URL": "a head that is too long, or has too many headers, is 431",
@@ -100,11 +100,11 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "src/edge/connection-limits.test.ts": {
     "concurrent requests, streams and WebSockets to a sandbox":
-      "one too many to a sandbox is refused, and another is carried when one is over",
-    "concurrent requests, streams and WebSockets of a team": "one too many to the sandboxes of a team is refused",
+      "one above the limit of a sandbox is rejected, and one more passes when one ends",
+    "concurrent requests, streams and WebSockets of a team": "one above the limit of a team is rejected",
   },
   "src/edge/http-volume.test.ts": {
-    "response bytes not yet read by a client": "a client that takes nothing holds the service back",
+    "response bytes not yet read by a client": "a client that does not read blocks the service",
   },
   "src/edge/http2-uploads.test.ts": {
     "HTTP/2 request bodies not yet read by services":

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { parseRegistries, waysTo } from "./allowed-registries.ts";
 
-test("registries are named as in images, with TLS unless they are said to have none", () => {
+test("registries are named as in images, with TLS unless marked otherwise", () => {
   expect(parseRegistries(" registry.example:5000\nhttp://10.0.0.5:5000 https://plain.example ")).toEqual([
     { name: "registry.example:5000", tls: true },
     { name: "10.0.0.5:5000", tls: false },
@@ -12,7 +12,7 @@ test("registries are named as in images, with TLS unless they are said to have n
   }
 });
 
-test("the way to one is its addresses, with the port that its kind has", async () => {
+test("a registry's route is its addresses with the port of its scheme", async () => {
   expect(await waysTo({ name: "10.0.0.5:5000", tls: true })).toEqual({
     host: "10.0.0.5",
     ways: [{ address: "10.0.0.5", port: 5000 }],

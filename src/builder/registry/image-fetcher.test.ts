@@ -21,7 +21,7 @@ const commands = {
 } as unknown as GuestCommands;
 
 // Seen to fail: a build that began with an image of a build that had failed did not find it.
-test("what is here is not collected while the sandbox ends in which was asked for it", async () => {
+test("an image on disk is not collected while its fetch sandbox ends", async () => {
   const holds = new Leases();
   const there = new Set<string>();
   let whenItEnds = async () => undefined as unknown;

@@ -4,7 +4,7 @@ import { LocalImages, parseLocalImages } from "./local-images.ts";
 
 const find = (images: LocalImages, name: string) => images.find(parseImageName(name));
 
-test("a name without a tag stands for all tags, and one with a tag counts more", () => {
+test("a name without a tag matches all tags, and a name with a tag takes precedence", () => {
   const images = new LocalImages(
     parseLocalImages("debian=layout:/srv/any debian:13=archive:/srv/13.tar\n\tghcr.io/a/b=folder:/srv/root"),
   );
@@ -15,7 +15,7 @@ test("a name without a tag stands for all tags, and one with a tag counts more",
   expect(find(images, "ghcr.io/a/c")).toBeUndefined();
 });
 
-test("the image that clients name by default is the template base, unless the operator says otherwise", () => {
+test("the clients' default image is the template base, unless the operator replaces it", () => {
   const base = { kind: "template", place: "base" } as const;
   expect(find(new LocalImages(), "e2bdev/base")).toEqual(base);
   expect(find(new LocalImages(), "e2bdev/base:latest")).toEqual(base);
@@ -28,7 +28,7 @@ test("the image that clients name by default is the template base, unless the op
   });
 });
 
-test("what cannot be meant is refused with an example", () => {
+test("an invalid entry is rejected with an example", () => {
   for (const entry of ["debian", "debian=/srv/x", "debian=oci:/srv/x", "debian=layout:srv", "debian=template:"]) {
     expect(() => parseLocalImages(entry)).toThrow(`images: "${entry}" must look like debian:13=layout:/srv/debian`);
   }

@@ -7,7 +7,7 @@ import { FETCH_AUTHORITIES_MAX_BYTES, machineAuthorities } from "./machine-autho
 const folder = folderOfFile("authorities");
 const [none, first, second] = ["none", "first", "second"].map((name) => join(folder, name)) as [string, string, string];
 
-test("the first bundle that is there counts, as it is now", async () => {
+test("the first existing bundle is used, with its current content", async () => {
   writeFileSync(first, "1");
   writeFileSync(second, "2");
   expect(await machineAuthorities([none])).toBeUndefined();
@@ -16,7 +16,7 @@ test("the first bundle that is there counts, as it is now", async () => {
   expect(await machineAuthorities([none, first, second])).toBe("changed");
 });
 
-test("what is no bundle is not trusted, and is no reason to fail", async () => {
+test("a file that is not a bundle is ignored", async () => {
   truncateSync(second, FETCH_AUTHORITIES_MAX_BYTES + 1);
   expect(await machineAuthorities([second])).toBeUndefined();
   expect(await machineAuthorities([folder])).toBeUndefined();

@@ -20,7 +20,7 @@ test("an image is its configuration and its layers", () => {
   });
 });
 
-test("of several, the one for this machine is taken", () => {
+test("of several images, the one for this architecture is chosen", () => {
   const others = [platform("s390x", "0"), platform("unknown", "1", { os: "unknown" })];
   const mine = platform(here, "2");
   expect(read({ manifests: [...others, mine] })).toEqual({ kind: "other", digest: digest("2") });
@@ -47,11 +47,11 @@ const BAD: [unknown, string][] = [
   [{ manifests: [{ ...platform(here, "2"), digest: "sha256:x" }] }, "there is none for"],
 ];
 
-test("what is no image, or too large a one, is refused with the reason", () => {
+test("an invalid or too large image is rejected with the reason", () => {
   for (const [answer, reason] of BAD) expect(() => read(answer)).toThrow(reason);
 });
 
-test("the variables of a configuration are taken, and what is none is not", () => {
+test("valid variables of a configuration are used, others are ignored", () => {
   const env = ["PATH=/bin", "A=b=c", "EMPTY=", "=x", "no name=1", "nothing", 5];
   const text = JSON.stringify({ os: "linux", architecture: here, config: { Env: env } });
   expect(readConfig(text, "debian")).toEqual({ envVars: { PATH: "/bin", A: "b=c", EMPTY: "" } });
@@ -67,7 +67,7 @@ test.each([
   expect(() => readConfig(text, "debian")).toThrow(reason);
 });
 
-test("an image for another machine is refused, and says for which it is", () => {
+test("an image for another architecture is rejected, and the error names it", () => {
   const refused = () => readConfig(JSON.stringify({ os: "linux", architecture: "s390x" }), "debian");
   expect(refused).toThrow(`it is for linux/s390x, this machine is linux/${here}`);
   expect(() => readConfig("nonsense", "debian")).toThrow("it is for another platform");

@@ -34,7 +34,7 @@ async function login(credentials: RegistryCredentials, reply: typeof answer) {
   return { result, asked: asked[0] };
 }
 
-test("a name and a password are taken as they are", async () => {
+test("a name and a password are used unchanged", async () => {
   const { result, asked } = await login({ type: "registry", username: "u", password: "p:q" }, () => new Response());
   expect(result).toEqual({ username: "u", password: "p:q" });
   expect(asked).toBeUndefined();
@@ -64,7 +64,7 @@ describe("AWS", () => {
     for (const [name, value] of Object.entries(headers)) expect(asked?.headers.get(name)).toBe(value);
   });
 
-  test("is not asked at a host that the region makes up", async () => {
+  test("is not asked if the region would change the host", async () => {
     for (const region of ["evil.example/", "us-east-1.evil.example", "", "US-EAST-1", "a b"]) {
       const { result, asked } = await login({ ...AWS, region }, token("AWS:x"));
       expect(result).toMatchObject({ status: 400, message: expect.stringContaining("AWS region") });
@@ -72,7 +72,7 @@ describe("AWS", () => {
     }
   });
 
-  test("answers without a token", async () => {
+  test("is an error without a token", async () => {
     for (const reply of [() => Response.json({}), token("nocolon"), () => new Response("<html>")]) {
       const { result } = await login(AWS, reply);
       expect(result).toMatchObject({ status: 502, message: "AWS answered without a token for its registry" });
@@ -88,7 +88,7 @@ describe("Google", () => {
     serviceAccountJson: JSON.stringify({ client_email: "robot@project", private_key: pem, ...fields }),
   });
 
-  test("gives a token for a signed assertion, wherever the account says to ask", async () => {
+  test("gives a token for a signed assertion, whatever address the account names", async () => {
     const { result, asked } = await login(account({ token_uri: "http://127.0.0.1:1/" }), () =>
       Response.json({ access_token: "ya29.token" }),
     );
@@ -107,7 +107,7 @@ describe("Google", () => {
     });
   });
 
-  test("is not asked with an account that is none", async () => {
+  test("is not asked with an invalid account", async () => {
     const accounts = [
       { type: "gcp", serviceAccountJson: "nonsense" } as const,
       account({ client_email: 1 }),
@@ -144,7 +144,7 @@ describe("an exchange that fails", () => {
     });
   }
 
-  test("says so when the registry does not answer", async () => {
+  test("is an error if the registry does not answer", async () => {
     const result = await registryLogin(AWS, NOW, { ...clouds, aws: () => "http://127.0.0.1:1/" }).catch((e) => e);
     expect(result).toMatchObject({ status: 502, message: expect.stringContaining("no way at 127.0.0.1:1") });
   });

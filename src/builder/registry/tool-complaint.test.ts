@@ -17,7 +17,7 @@ const CASES: [string, RegExp][] = [
   ["write /fetch/x: no space left on device", /larger than/],
 ];
 
-test("the reasons that are known are told in words, with the tool's own behind them", () => {
+test("known reasons are explained, followed by the tool's own message", () => {
   for (const [said, words] of CASES) {
     const told = complaintOf(`some progress\n${fatal(said)}`, []);
     expect(told).toMatch(words);
@@ -25,7 +25,7 @@ test("the reasons that are known are told in words, with the tool's own behind t
   }
 });
 
-test("what is not known is told as the tool says it, without control characters and not without end", () => {
+test("an unknown message is passed on without control characters, and is bounded", () => {
   expect(complaintOf("   ⨯ create rootfs: unpack layer: \u001b[31mstrange\n", [])).toBe(
     "create rootfs: unpack layer:  [31mstrange",
   );
@@ -33,7 +33,7 @@ test("what is not known is told as the tool says it, without control characters 
   expect(complaintOf("x".repeat(10_000), []).length).toBeLessThan(FETCH_REASON_MAX_CHARS + 10);
 });
 
-test("no secret is told, in whichever form the tool has it", () => {
+test("no secret is passed on, in any encoding", () => {
   const secret = 'pass"word/+';
   for (const form of [secret, encodeURIComponent(secret)]) {
     expect(complaintOf(fatal(`GET https://u:${form}@host/`), [secret])).toContain("u:***@host");

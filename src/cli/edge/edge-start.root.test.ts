@@ -55,7 +55,7 @@ function rightsOf(pid: number): string[] {
 }
 
 test(
-  "all processes answer, for sandboxes and for the management interface, and may listen but nothing else",
+  "all processes serve sandboxes and the management API, with the capability to listen only",
   async () => {
     await using edge = await StartedEdge.open();
     await using service = answering("from the sandbox");
@@ -75,7 +75,7 @@ test(
 );
 
 test(
-  "each process has a memory limit of its own, and so has the one that replaces it",
+  "each process and its replacement have their own memory limit",
   async () => {
     await using edge = await StartedEdge.open({ processes: 1 });
     const limited = () =>
@@ -105,7 +105,7 @@ function memoryFile(edge: StartedEdge, number: number, ...names: string[]): stri
 }
 
 test(
-  "a process that the kernel ends for its memory is replaced at once; the others and their streams go on",
+  "a process killed for its memory is replaced at once; streams of the others continue",
   async () => {
     const readers = 80;
     await using edge = await StartedEdge.open({ limits: { perSandbox: 200, perTeam: 200 } });
@@ -155,7 +155,7 @@ test(
 );
 
 test(
-  "what is carried to a sandbox is bounded over all processes, and a process that dies gives its places back",
+  "connection limits of a sandbox span all processes, and a dead process frees its places",
   async () => {
     await using edge = await StartedEdge.open();
     await using service = holding();
@@ -178,7 +178,7 @@ test(
 );
 
 test(
-  "a process that dies is replaced, the others go on, and the new one knows where sandboxes are",
+  "a dead process is replaced, the others run on, and the new one gets all routes",
   async () => {
     await using edge = await StartedEdge.open();
     await using quick = answering("answered");
@@ -200,7 +200,7 @@ test(
 );
 
 test(
-  "an address is left by all processes before it is another's, whether or not it was told that the run is over",
+  "all processes close connections to an address before it is reused, even if the run's end is not known",
   async () => {
     await using edge = await StartedEdge.open();
     await using service = holding();
@@ -218,7 +218,7 @@ test(
 );
 
 test(
-  "a process that says nothing any more is ended before an address is another's",
+  "an unresponsive process is ended before an address is reused",
   async () => {
     await using edge = await StartedEdge.open({ pingMs: 300 });
     const [first = 0] = edge.pids;
@@ -231,7 +231,7 @@ test(
 );
 
 test(
-  "a sandbox is woken through the server, and what was told before the answer is known by then",
+  "a sandbox is woken through the server, and the route arrives before the reply",
   async () => {
     await using edge = await StartedEdge.open();
     await using service = answering("awake");
@@ -299,7 +299,7 @@ async function congestionAt(hostname: string, port: number): Promise<string | un
 }
 
 test(
-  "those who come to a loopback address are sent what they take, others as the machine is set",
+  "loopback clients get Reno congestion control, others the machine's default",
   async () => {
     await using edge = await StartedEdge.open();
     const usual = readFileSync("/proc/sys/net/ipv4/tcp_congestion_control", "utf8").trim();
@@ -315,7 +315,7 @@ test(
 );
 
 test(
-  "a port that cannot be had is told, and the processes go on",
+  "a port that cannot be opened is reported, and the processes run on",
   async () => {
     await using edge = await StartedEdge.open();
     const taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => undefined } });

@@ -130,7 +130,7 @@ afterAll(async () => {
 });
 
 test(
-  "one connection carries long answers and long bodies in turns, each whole",
+  "one connection carries long responses and long bodies in turns, each complete",
   async () => {
     using client = new Client();
     for (let round = 0; round < 3; round++) {
@@ -151,7 +151,7 @@ test(
 );
 
 test(
-  "a request that comes behind a long body, and one that comes within a long answer, are the next ones",
+  "requests sent behind a long body and during a long response are served next",
   async () => {
     using client = new Client();
     serve = (socket, head) => (head.startsWith("POST") ? takeLong(socket) : answerWithLong(socket));
@@ -167,7 +167,7 @@ test(
 );
 
 test(
-  "a service that answers while it is asked gets all, and its answer is whole",
+  "a service that responds during the request gets all of it, and its response is complete",
   async () => {
     serve = (socket) => {
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${LONG_BYTES}\r\n\r\n`);
@@ -186,9 +186,9 @@ test(
   TEST_MS,
 );
 
-describe("of an answer", () => {
+describe("a response", () => {
   test(
-    "that the service breaks off, the client has a part and knows it",
+    "that the service aborts is incomplete for the client",
     async () => {
       serve = (socket) => {
         socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${2 * LONG_BYTES}\r\n\r\n`);
@@ -203,7 +203,7 @@ describe("of an answer", () => {
   );
 
   test(
-    "that the client takes nothing of, the service is held back, and then heard that it left",
+    "that the client does not read blocks the service, which then sees the disconnect",
     async () => {
       let sent: net.Socket | undefined;
       serve = (socket) => {
@@ -231,9 +231,9 @@ describe("of an answer", () => {
   );
 });
 
-describe("of a body", () => {
+describe("a body", () => {
   test(
-    "that the client breaks off, the service hears that it left",
+    "that the client aborts is an abort for the service",
     async () => {
       serve = takeLong;
       using client = new Client();
@@ -246,7 +246,7 @@ describe("of a body", () => {
   );
 
   test(
-    "that the service does not want, the client gets the answer",
+    "that the service does not read does not delay the response",
     async () => {
       serve = (socket) => {
         socket.end("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno!");
@@ -263,7 +263,7 @@ describe("of a body", () => {
 });
 
 test(
-  "when an address is left, nothing of a body is carried there any more",
+  "no bytes of a body go to an address after it was given up",
   async () => {
     serve = () => undefined;
     using client = new Client();

@@ -73,7 +73,7 @@ class Client implements Disposable {
 }
 
 describe("a connection", () => {
-  test("answers one request after the other, in their order, however early they come", async () => {
+  test("answers pipelined requests one by one in order", async () => {
     using client = new Client();
     const held: ClientRequest[] = [];
     handle = (request) => void held.push(request);
@@ -88,7 +88,7 @@ describe("a connection", () => {
   });
 
   // 32 MiB of responses; the kernel buffers some of it for either side.
-  test("of who takes no answers is asked for no more requests, and for the rest when it takes them", async () => {
+  test("whose client reads no responses is not read, and continues when it does", async () => {
     const asked = 16 * 1024;
     let answered = 0;
     handle = (request) => ok(request, `${++answered}`.padEnd(2000));
@@ -112,7 +112,7 @@ describe("a connection", () => {
     expect(await client.until(/abc/)).toEndWith("/c abc");
   });
 
-  test("that waits to be told so and is answered at once is closed: what comes next would be a guess", async () => {
+  test("with Expect: 100-continue and an immediate final response is closed", async () => {
     using client = new Client();
     handle = (request) => ok(request, "no");
     const head = `GET /c HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 3\r\n\r\n`;
@@ -124,12 +124,12 @@ describe("a connection", () => {
   test.each([
     ["asks for that", `GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`],
     ["speaks HTTP/1.0", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"],
-  ])("is closed behind its answer when it %s", async (_name, head) => {
+  ])("is closed after its response if it %s", async (_name, head) => {
     using client = new Client();
     expect(await client.send(head).closed).toEndWith("connection: close\r\n\r\n/");
   });
 
-  test("of HTTP/1.0 gets a body of unknown length until its end, others in chunks", async () => {
+  test("of HTTP/1.0 gets a body of unknown length until the close, others in chunks", async () => {
     handle = (request) => {
       request.answer(OK, "follows", Buffer.from("one"));
       request.write(Buffer.from("two"));
@@ -142,7 +142,7 @@ describe("a connection", () => {
     expect(received).toEndWith("\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
   });
 
-  test("skips a short unread body, and goes on", async () => {
+  test("skips a short unread body and continues", async () => {
     using client = new Client();
     handle = (request) => ok(request);
     client.send(`GET /1 HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\n${HOST}\r\n`);
@@ -150,7 +150,7 @@ describe("a connection", () => {
     expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
   });
 
-  test("with a long one is closed, and has its answer all the same", async () => {
+  test("with a long unread body is closed after its response", async () => {
     using client = new Client();
     handle = (request) => ok(request, "no");
     const head = `GET /1 HTTP/1.1\r\n${HOST}Content-Length: ${EDGE_UNWANTED_BODY_MAX_BYTES + 1}\r\n\r\n`;
@@ -165,7 +165,7 @@ describe("a connection", () => {
     ["431", `GET / HTTP/1.1\r\n${HOST}A: ${"x".repeat(EDGE_REQUEST_HEAD_MAX_BYTES)}`],
     ["501", `GET / HTTP/1.1\r\n${HOST}Transfer-Encoding: gzip\r\n\r\n`],
     ["505", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
-  ])("that sends no request is told %s, and nothing behind it is read", async (status, bytes) => {
+  ])("that sends an invalid request gets %s, and nothing behind it is read", async (status, bytes) => {
     using client = new Client();
     const asked: string[] = [];
     handle = (request) => void asked.push(request.target);
@@ -174,7 +174,7 @@ describe("a connection", () => {
     expect(asked).toEqual([]);
   });
 
-  test("whose chunks are none is cut, and who reads them is told that it is gone", async () => {
+  test("with invalid chunks is cut, and the reader of the body gets an error", async () => {
     using client = new Client();
     const gone = Promise.withResolvers<void>();
     handle = (request) => {
@@ -186,7 +186,7 @@ describe("a connection", () => {
     expect(await client.closed).toBe("");
   });
 
-  test("that sends far more than its turn is held back", async () => {
+  test("that sends far more than its share is throttled", async () => {
     using client = new Client();
     const asked = Promise.withResolvers<ClientRequest>();
     handle = asked.resolve;
@@ -202,7 +202,7 @@ describe("a connection", () => {
   });
 });
 
-test("to stop is to finish what has begun, and to take nothing more", async () => {
+test("a stop finishes running requests and accepts no more", async () => {
   const held: ClientRequest[] = [];
   const leaving = new Front({ hostname: "127.0.0.1", port: 0, handle: (request) => void held.push(request) });
   using busy = new Client(leaving.port);
@@ -244,7 +244,7 @@ test("over HTTP/2 each request has the peer's address, and a stop is announced a
   expect(told).toEqual(["goaway"]);
 });
 
-test("over HTTP/2 a client is told to continue when the handler wants the body, and not before", async () => {
+test("over HTTP/2 a client gets 100 Continue when the handler reads the body, and not before", async () => {
   const asked = Promise.withResolvers<ClientRequest>();
   const secure = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: asked.resolve });
   const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
@@ -265,7 +265,7 @@ test("over HTTP/2 a client is told to continue when the handler wants the body, 
   await secure.stop(true);
 });
 
-describe("a connection that takes its time", () => {
+describe("a slow connection", () => {
   /** One whose socket only remembers that it was cut, and takes so much at a time. */
   function connection(
     answer: (request: ClientRequest) => void,
@@ -290,7 +290,7 @@ describe("a connection that takes its time", () => {
   }
   const SOON = 5000;
 
-  test("for a head is cut, also if it sends a byte now and then", () => {
+  test("with an incomplete head is cut, also if it sends single bytes", () => {
     const { own, isCutAfter } = connection(ok);
     for (const byte of "GET / HT") own.data(Buffer.from(byte));
     expect(isCutAfter(EDGE_REQUEST_HEAD_MS - SOON)).toBe(false);
@@ -298,14 +298,14 @@ describe("a connection that takes its time", () => {
     expect(isCutAfter(EDGE_REQUEST_HEAD_MS + SOON)).toBe(true);
   });
 
-  test("between two requests has longer, and that ends, too", () => {
+  test("between two requests has a longer timeout", () => {
     const { own, isCutAfter } = connection(ok);
     own.data(Buffer.from(`GET / HTTP/1.1\r\n${HOST}\r\n`));
     expect(isCutAfter(EDGE_REQUEST_HEAD_MS + SOON)).toBe(false);
     expect(isCutAfter(EDGE_IDLE_MS + SOON)).toBe(true);
   });
 
-  test("for a body or its answer has all the time there is, and not for a body that nobody wants", () => {
+  test("during a body or its response has no timeout, except for an unread body", () => {
     const request = Buffer.from(`GET / HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\n`);
     const read = connection(echo);
     read.own.data(request);
@@ -315,7 +315,7 @@ describe("a connection that takes its time", () => {
     expect(unread.isCutAfter(EDGE_CLOSE_MS + SOON)).toBe(true);
   });
 
-  test("for its last answer has as long as between two requests, unless we are about to stop", () => {
+  test("has the idle timeout for its last response, unless the server is stopping", () => {
     const request = Buffer.from(`GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
     const slow = connection(ok, { takes: 1 });
     slow.own.data(request);

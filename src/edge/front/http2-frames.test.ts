@@ -87,7 +87,7 @@ test.each([
   ["is too long", frame(DATA, 0, 1, Buffer.alloc(16_385))],
   ["has more padding than content", frame(DATA, PADDED, 1, Buffer.from([5, 1, 2, 3, 4]))],
   ["has no length of its padding", frame(DATA, PADDED, 1)],
-])("a DATA frame that %s is the library's to refuse", (_what, broken) => {
+])("a DATA frame that %s is left to the library to reject", (_what, broken) => {
   const seen = read(Buffer.concat([PREFACE, broken]), 64, 50);
   expect([seen.bodies.size, seen.library.length]).toEqual([0, PREFACE.length + broken.length]);
 });
@@ -96,7 +96,7 @@ test.each([
   ["DATA", frame(DATA, 0, 1, Buffer.from("a"))],
   ["WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 1, number(9))],
   ["SETTINGS", frame(SETTINGS, 0, 0, Buffer.from([0, 4, 0, 0, 1, 2]))],
-])("a frame of %s inside a header block is the library's to refuse, and is taken behind it", (_what, inside) => {
+])("a frame of %s inside a header block is left to the library, and is parsed after it", (_what, inside) => {
   const begun = [PREFACE, frame(HEADERS, 0, 3, Buffer.from("he")), inside];
   const ended = frame(CONTINUATION, END_HEADERS, 3, Buffer.from("ad"));
   const seen = read(Buffer.concat([...begun, ended, frame(DATA, 0, 1, Buffer.from("b"))]), 64, 50);
@@ -105,13 +105,13 @@ test.each([
 });
 
 // Each makes all waiting answers look at their window: 64 such frames and 250 answers held up others for 1.3 s.
-test("of many initial windows in one frame the last counts", () => {
+test("of several initial windows in one frame the last applies", () => {
   const settings = Array.from({ length: 2700 }, (_, at) => Buffer.from([0, 4, 0, 0, at >> 8, at & 255]));
   const seen = read(Buffer.concat([PREFACE, frame(SETTINGS, 0, 0, Buffer.concat(settings))]), 64, 20_000);
   expect(seen.windows).toEqual(["all=2699"]);
 });
 
-test("no more frames are read at once than there may be", () => {
+test("the number of frames read at once is bounded", () => {
   const many = Buffer.concat([PREFACE, ...Array.from({ length: 100 }, () => frame(DATA, 0, 1, Buffer.from("a")))]);
   const seen = read(many, 10, many.length);
   expect([seen.bodies.get(1), seen.turns]).toEqual(["a".repeat(100), 10]);

@@ -65,7 +65,7 @@ function setting(kind: number, value: number): Buffer {
   return frame(SETTINGS, 0, 0, bytes);
 }
 
-test("no more of an answer is sent than the client takes, it counts as held, and it arrives whole", async () => {
+test("a response is sent only as far as the window allows, counts as held, and arrives complete", async () => {
   answerWith(content(100), content(ANSWER_BYTES));
   using client = await FrameClient.connect(front.port);
   client.request(1, REQUEST);
@@ -78,7 +78,7 @@ test("no more of an answer is sent than the client takes, it counts as held, and
   expect(held.bytes).toBe(0);
 });
 
-test("answers share the connection's window, and one that has none does not hold up others", async () => {
+test("responses share the connection's window, and a blocked one does not delay others", async () => {
   answerWith(content(ANSWER_BYTES));
   using client = await FrameClient.connect(front.port);
   client.send(setting(constants.NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0));
@@ -94,7 +94,7 @@ test("answers share the connection's window, and one that has none does not hold
   expect(bodyOf(client, 1)).toEqual(content(ANSWER_BYTES));
 });
 
-test("a client that leaves has nothing held for it", async () => {
+test("nothing is held for a disconnected client", async () => {
   answerWith(content(EDGE_ANSWER_WAITING_MAX_BYTES));
   using client = await FrameClient.connect(front.port);
   client.request(1, REQUEST);
@@ -107,7 +107,7 @@ test("a client that leaves has nothing held for it", async () => {
   await until("nothing is held again", () => held.bytes === 0);
 });
 
-test("a window beyond all ends the connection", async () => {
+test("a window above the maximum ends the connection", async () => {
   answerWith(content(1));
   using client = await FrameClient.connect(front.port);
   const most = Buffer.alloc(4);
@@ -116,7 +116,7 @@ test("a window beyond all ends the connection", async () => {
   await until("the connection is closed", () => client.socket.destroyed);
 });
 
-test("an initial window that makes that of a stream too large ends the connection", async () => {
+test("an initial window that makes a stream's window too large ends the connection", async () => {
   handle = () => undefined;
   using client = await FrameClient.connect(front.port);
   client.request(1, REQUEST);
@@ -126,7 +126,7 @@ test("an initial window that makes that of a stream too large ends the connectio
 });
 
 // The library counts DATA of closed streams, the edge that of others. Seen to fail when their steps exceed the window.
-test("a client that keeps to the connection's window is always told to send more", async () => {
+test("a client that respects the connection's window always gets window updates", async () => {
   handle = (request) => {
     if (request.target === "/refused")
       request.answer({ status: 413, statusText: "", headers: new HeaderLines() }, "none");
@@ -142,7 +142,7 @@ test("a client that keeps to the connection's window is always told to send more
   await until("the window is opened again", () => client.windowOf(0) > EDGE_HTTP2_WINDOW_BYTES);
 });
 
-test("a body of which more comes than may come is reset", async () => {
+test("a body that exceeds its window is reset", async () => {
   handle = () => undefined;
   using client = await FrameClient.connect(front.port);
   client.request(1, { ...REQUEST, ":method": "POST" }, 0);
@@ -156,7 +156,7 @@ test("a body of which more comes than may come is reset", async () => {
   expect(reset?.content.readUInt32BE(0)).toBe(constants.NGHTTP2_FLOW_CONTROL_ERROR);
 });
 
-test("a body is read no further when its sandbox has used up its share, and read on when there is room", async () => {
+test("a body is paused when its sandbox has used its share of memory, and continues later", async () => {
   const [sent, others] = [6 * MIB, EDGE_HELD_MAX_BYTES / 2];
   held = new HeldBytes();
   held.add(others);

@@ -34,7 +34,7 @@ class Busy {
 const LONG = () => Buffer.alloc(EDGE_SHORT_BODY_MAX_BYTES) as Bytes;
 const TEXT = (text: string) => Buffer.from(text) as Bytes;
 
-test("a long body waits for the next turn when this one is spent, and a short one does not", async () => {
+test("a long body waits for the next turn when its share is used, and a short one does not", async () => {
   const [first, second, short] = [new Busy(), new Busy(), new Busy()];
   for (const one of [first, second]) one.reading.data(LONG());
   first.reading.data(TEXT("1"));
@@ -51,7 +51,7 @@ test("a long body waits for the next turn when this one is spent, and a short on
   expect(second.takenText).toBe("long 23 another request");
 });
 
-test("turns go around: who has more than one turn's worth lets others go before", async () => {
+test("turns rotate: a connection with more than one share lets others go first", async () => {
   const order: string[] = [];
   const all = ["a", "b", "c"].map((name) => {
     const one = new Busy();
@@ -67,7 +67,7 @@ test("turns go around: who has more than one turn's worth lets others go before"
   expect(order.join("")).toBe("abcabcabc");
 });
 
-test("what waits is not taken while its owner holds it back, and before the end of its connection is told", async () => {
+test("waiting data is not delivered while its owner pauses it, and before the connection's end", async () => {
   const one = new Busy();
   one.onTake = (bytes) => {
     if (bytes.toString() === "twice") {
@@ -85,7 +85,7 @@ test("what waits is not taken while its owner holds it back, and before the end 
   expect(one.takenText).toBe("twice second end");
 });
 
-test("waiting data is dropped when it is unwanted", async () => {
+test("waiting data is dropped if its owner discards it", async () => {
   const one = new Busy();
   one.reading.later(TEXT("unwanted"));
   one.reading.drop();

@@ -33,7 +33,7 @@ const calls: Calls = {
   wait: () => promise,
 };
 
-test("calls are answered in any order, each with its own", async () => {
+test("calls are answered in any order, each with its own result", async () => {
   const { ours, lines } = pair(calls);
   const waits = ours.call("wait");
   expect(await ours.call("add", 2, 3)).toBe(5);
@@ -43,7 +43,7 @@ test("calls are answered in any order, each with its own", async () => {
   expect(lines).toHaveLength(3);
 });
 
-test("what is told is done in its turn, and nobody answers it, however it ends", async () => {
+test("one-way messages run in order and get no reply, even if they fail", async () => {
   const done: string[] = [];
   const answers: string[] = [];
   const take = (what: string) => {
@@ -60,7 +60,7 @@ test("what is told is done in its turn, and nobody answers it, however it ends",
   expect(answers).toEqual(['{"id":7}\n']);
 });
 
-test("a Fault arrives as one, and what else is thrown says what it was", async () => {
+test("a Fault arrives as a Fault, and other errors with their message", async () => {
   const { ours } = pair(calls);
   const fault = await ours.call("refuse").catch((thrown: unknown) => thrown as Fault);
   expect(fault).toMatchObject({ status: 429, message: "too often", errorCode: "often" });
@@ -75,7 +75,7 @@ test("only offered methods can be called", async () => {
   }
 });
 
-test("when the other side is gone, all that was asked is refused, and all that is asked later", async () => {
+test("when the other side is gone, pending and later calls fail", async () => {
   const { ours } = pair({ wait: () => new Promise(() => undefined) });
   const waits = ours.call("wait");
   ours.close();

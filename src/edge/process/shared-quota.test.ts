@@ -32,7 +32,7 @@ function told(event: PlacedEvent) {
 
 const numbersOf = (event: PlacedEvent) => told(event).destination.places;
 
-test("places are counted over all processes, for a sandbox and for its team, and come back", () => {
+test("connections are counted over all processes per sandbox and team, and freed", () => {
   const { routes, places } = fixture();
   const [a, b] = ["a", "b"].map((id) => told(routes.take({ kind: "route", route: route(id) })));
   if (a === undefined || b === undefined) throw new Error("not told");
@@ -47,21 +47,21 @@ test("places are counted over all processes, for a sandbox and for its team, and
   expect(take(1, b)).toHaveProperty("leave");
 });
 
-test("what is not to be reached is counted by each process, with a share of the places", () => {
+test("requests to unreachable sandboxes are counted by each process, with its share of the limit", () => {
   const { places } = fixture();
   expect(places[0].take("a", undefined)).toHaveProperty("leave");
   expect(places[0].take("a", undefined)).toEqual({ full: "sandbox", most: 1 });
   expect(places[1].take("a", undefined)).toHaveProperty("leave");
 });
 
-test("what a process counted that is gone does not count any more", () => {
+test("connections of a dead process no longer count", () => {
   const { counts } = fixture();
   expect([counts.add(7, 0, 2), counts.add(7, 1, 2), counts.add(7, 1, 2)]).toEqual([true, true, false]);
   counts.clear(1);
   expect(counts.sum(7)).toBe(1);
 });
 
-test("a sandbox keeps its numbers while its run changes, and others get them when nothing is counted there", () => {
+test("a sandbox keeps its counter through runs, and it is reused when its count is zero", () => {
   const { counts, routes } = fixture();
   const first = numbersOf(routes.take({ kind: "route", route: route("a") }));
   expect(numbersOf(routes.take({ kind: "route", route: route("a", "team", "next") }))).toEqual(first);
@@ -79,7 +79,7 @@ test("a sandbox keeps its numbers while its run changes, and others get them whe
   expect([third?.sandbox, third?.team]).toContain(first?.sandbox);
 });
 
-test("a team has one number for all its sandboxes, until the last is over", () => {
+test("a team has one counter for all its sandboxes, until the last ends", () => {
   const { routes } = fixture();
   const [a, b] = ["a", "b"].map((id) => numbersOf(routes.take({ kind: "route", route: route(id) })));
   expect(a?.team).toBe(b?.team);
@@ -87,7 +87,7 @@ test("a team has one number for all its sandboxes, until the last is over", () =
   expect(numbersOf(routes.take({ kind: "route", route: route("c") }))?.team).toBe(b?.team);
 });
 
-test("a table replaces all that was told, and when all numbers are taken, there are none", () => {
+test("a new table replaces all counters, and without a free counter there is none", () => {
   const { routes } = fixture();
   const many = Array.from({ length: EDGE_COUNTS_MAX }, (_, at) => route(`s${at}`));
   const table = routes.take({ kind: "table", routes: many });

@@ -54,7 +54,7 @@ describe("the client gets", () => {
     expect((/transfer-encoding: chunked/i.test(head) ? unchunked(content) : content).toString().trimEnd()).toBe(body);
   });
 
-  test("each piece before the next exists, also where only the end of the connection tells the end", async () => {
+  test("each piece before the next exists, also in a response that ends with its connection", async () => {
     await using service = await RawService.start((socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\none"));
     let sent = 0;
     const received = await edge.raw(
@@ -73,8 +73,8 @@ describe("the client gets", () => {
   });
 });
 
-describe("the client's body breaks", () => {
-  test("where the connection breaks that alone could tell its end", async () => {
+describe("the response breaks for the client", () => {
+  test("if a response without a length loses its connection", async () => {
     await using service = await RawService.start((socket) => {
       socket.write("HTTP/1.1 200 OK\r\n\r\npart");
     });
@@ -92,7 +92,7 @@ describe("the client's body breaks", () => {
   test.each([
     ["hangs up within a chunk", "5\r\nok", true],
     ["sends a chunk longer than announced", "2\r\nokay\r\n0\r\n\r\n", false],
-  ])("where the service %s", async (_name, body, hangsUp) => {
+  ])("if the service %s", async (_name, body, hangsUp) => {
     const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     await using service = await RawService.start((socket) => void socket[hangsUp ? "end" : "write"](head + body));
     await expect(edge.fetch(service.port, "/").then((response) => response.text())).rejects.toThrow();
@@ -100,8 +100,8 @@ describe("the client's body breaks", () => {
   });
 });
 
-describe("it is a closed port", () => {
-  test("when the sandbox's own runtime gives no length, since its answer may be cut short", async () => {
+describe("the client gets "closed port"", () => {
+  test("if the sandbox's runtime sends no length, because its response may be truncated", async () => {
     await using guest = await answering("HTTP/1.1 200 OK\r\n\r\nokay");
     edge.place({ runtimePort: guest.port });
     const response = await edge.fetch(RUNTIME_PORT, "/files?path=/a");
@@ -116,7 +116,7 @@ describe("it is a closed port", () => {
     ["an endless head", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(EDGE_ANSWER_HEAD_MAX_BYTES)}`],
     ["endless interim answers", "HTTP/1.1 100 Continue\r\n\r\n".repeat(EDGE_ANSWER_HEAD_MAX_BYTES / 20)],
     ["a switch of protocols unasked", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
-  ])("when the service sends %s", async (_name, answer) => {
+  ])("if the service sends %s", async (_name, answer) => {
     await using service = await answering(answer);
     const received = await asked(service);
     expect(received).toStartWith("HTTP/1.1 502 ");
@@ -141,7 +141,7 @@ describe("the service gets the body", () => {
     return service;
   };
 
-  test("counted, with its length", async () => {
+  test("with its Content-Length", async () => {
     await using service = await serviceUntil("-end");
     const received = await edge.raw(
       `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\nContent-Length: 13\r\n\r\nfirst `,
@@ -153,7 +153,7 @@ describe("the service gets the body", () => {
     expect(bodyOf(postedTo(service)).toString()).toBe("first and-end");
   });
 
-  test("in chunks, when it comes in chunks", async () => {
+  test("in chunks, if it arrives in chunks", async () => {
     await using service = await serviceUntil("0\r\n\r\n");
     const received = await edge.raw(
       `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n`,
@@ -166,7 +166,7 @@ describe("the service gets the body", () => {
     expect(unchunked(bodyOf(postedTo(service))).toString()).toBe("firstsecond");
   });
 
-  test("never in part for the whole: it hangs up when the client leaves", async () => {
+  test("never a part as the whole: its connection is reset when the client disconnects", async () => {
     await using service = await RawService.start(() => undefined);
     const leaving = edge.raw(
       `POST / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n`,
@@ -178,7 +178,7 @@ describe("the service gets the body", () => {
     await leaving;
   });
 
-  test("only as far as it takes it, and its answer before that counts", async () => {
+  test("only as far as it reads, and an early response is passed on", async () => {
     await using service = await RawService.start((socket) => {
       socket.write("HTTP/1.1 413 Too Large\r\nContent-Type: a/b\r\nContent-Length: 2\r\n\r\nno");
     });

@@ -7,12 +7,12 @@ const trusted = new TrustedProxies(["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"])
 
 const from = (peer: string, headers: Record<string, string>) => clientAddress(peer, new Headers(headers), trusted);
 
-test("without trusted proxies, the client is the peer, whatever it says", () => {
+test("without trusted proxies, the client is the peer, whatever its headers", () => {
   const headers = new Headers({ "x-forwarded-for": "1.1.1.1", forwarded: "for=1.1.1.1" });
   expect(clientAddress(PROXY, headers, new TrustedProxies([]))).toBe(PROXY);
 });
 
-test("a peer that is no trusted proxy is the client, whatever it says", () => {
+test("a peer that is not a trusted proxy is the client, whatever its headers", () => {
   expect(from("8.8.8.8", { "x-forwarded-for": "1.1.1.1" })).toBe("8.8.8.8");
   expect(from("8.8.8.8", { forwarded: "for=1.1.1.1" })).toBe("8.8.8.8");
   expect(from("2001:db9::1", { "x-forwarded-for": "1.1.1.1" })).toBe("2001:db9::1");
@@ -55,18 +55,18 @@ describe("X-Forwarded-For of a trusted proxy", () => {
     "fe80::1%eth0",
     "1.1.1.1;9.9.9.9",
     "09.9.9.9",
-  ])("%p leaves a doubt, and is from the proxy", (value) => {
+  ])("%p is ambiguous: the client is the proxy", (value) => {
     expect(from(PROXY, { "x-forwarded-for": value })).toBe(PROXY);
   });
 
-  test("sent twice, the second is the nearer one", () => {
+  test("sent twice: the second header is the nearer hop", () => {
     const headers = new Headers();
     headers.append("x-forwarded-for", "1.1.1.1");
     headers.append("x-forwarded-for", "9.9.9.9");
     expect(clientAddress(PROXY, headers, trusted)).toBe("9.9.9.9");
   });
 
-  test("an endless chain is looked at from its right end only, and only so far", () => {
+  test("an endless chain is read from its right end up to a bound", () => {
     const chain = ["1.1.1.1", ...Array.from({ length: 10_000 }, () => "10.4.4.4")].join(", ");
     expect(from(PROXY, { "x-forwarded-for": chain })).toBe("10.4.4.4");
   });
@@ -112,18 +112,18 @@ describe("Forwarded of a trusted proxy", () => {
     'for=1.1.1.1;host="x, for="[2001:db9::1]"',
     'for=1.1.1.1;host="x\\, for="[2001:db9::1]"',
     'for="9.9.\\9.9"',
-  ])("%p leaves a doubt, and is from the proxy", (value) => {
+  ])("%p is ambiguous: the client is the proxy", (value) => {
     expect(from(PROXY, { forwarded: value })).toBe(PROXY);
   });
 });
 
-test("a header that the proxy passed on does not win over the one that it wrote, nor does it lose", () => {
+test("if both headers disagree, the client is the proxy", () => {
   expect(from(PROXY, { "x-forwarded-for": "9.9.9.9", forwarded: "for=1.1.1.1" })).toBe(PROXY);
   expect(from(PROXY, { "x-forwarded-for": "9.9.9.9", forwarded: "for=_hidden" })).toBe(PROXY);
   expect(from(PROXY, { "x-forwarded-for": "1.1.1.1, 9.9.9.9", forwarded: "for=9.9.9.9" })).toBe("9.9.9.9");
 });
 
-test("a proxy that reached a listener for both families is the same proxy", () => {
+test("a proxy with an IPv4-mapped address is the same proxy", () => {
   expect(from("::ffff:10.0.0.1", { "x-forwarded-for": "9.9.9.9" })).toBe("9.9.9.9");
   expect(from("::ffff:8.8.8.8", {})).toBe("8.8.8.8");
 });
@@ -132,7 +132,7 @@ test("a request without an address has no client", () => {
   expect(from("", { "x-forwarded-for": "9.9.9.9" })).toBe("");
 });
 
-test("the directory gets the client's address of a signed link, also behind a trusted proxy", async () => {
+test("a signed link is looked up with the client's address, also behind a trusted proxy", async () => {
   const asked: string[] = [];
   for (const ranges of [["127.0.0.0/8"], []]) {
     await using edge = new EdgeUnderTest({ trustedProxies: new TrustedProxies(ranges) });

@@ -25,7 +25,7 @@ test.each([
   "/init%2f",
   "/%2finit",
   "/init%3f/../init",
-])("the original's control endpoint is refused as %s", (target) => {
+])("the control endpoint of E2B is rejected as %s", (target) => {
   expect(internalPath(target)).toBeDefined();
 });
 
@@ -68,7 +68,7 @@ test("a path with too many layers of encoding is refused", () => {
   expect(internalPath(`/${deep}/ping`)).toBeDefined();
 });
 
-test("the answer names the cleaned path", () => {
+test("the response names the normalised path", () => {
   expect(internalPath("/files/../%69nit/?q")).toBe("/init");
 });
 
@@ -91,6 +91,6 @@ test.each([
   expect(internalPath(target)).toBeUndefined();
 });
 
-test("the paths above are those of the contract", () => {
+test("the paths above match the contract", () => {
   expect(CONTROL_PREFIX).toBe("/control/");
 });

@@ -13,7 +13,7 @@ function ask(method: string, headers: Record<string, string>): Promise<Response>
 
 const question = { origin: "https://a.test", "access-control-request-method": "POST" };
 
-test("a page may send the header that names a sandbox, with all others that it asks for", async () => {
+test("a page may send the routing headers and all others that it asks for", async () => {
   const asked = "connect-protocol-version, E2b-Sandbox-Id,x-access-token";
   const answer = await ask("OPTIONS", { ...question, "access-control-request-headers": asked });
   expect(answer.status).toBe(204);
@@ -31,6 +31,6 @@ test.each([
   ["a question about no headers", "OPTIONS", question],
   ["no question", "OPTIONS", { "access-control-request-headers": "e2b-sandbox-id" }],
   ["another method", "POST", { ...question, "access-control-request-headers": "e2b-sandbox-id" }],
-] as [string, string, Record<string, string>][])("%s is not for a sandbox", async (_what, method, headers) => {
+] as [string, string, Record<string, string>][])("%s is no preflight for a sandbox", async (_what, method, headers) => {
   expect(await (await ask(method, headers)).text()).toBe("management");
 });

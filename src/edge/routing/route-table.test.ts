@@ -19,7 +19,7 @@ function tableWith(...routes: Route[]): RouteTable {
   return table;
 }
 
-test("a sandbox is found where it was told to be, and nowhere before that", () => {
+test("a sandbox is found at its announced address, and not before", () => {
   const table = tableWith(route());
   expect(table.find("a")?.endpoint).toEqual(endpoint);
   expect(table.find("b")).toBeUndefined();
@@ -27,7 +27,7 @@ test("a sandbox is found where it was told to be, and nowhere before that", () =
   expect(table.find("a")?.endpoint.host).toBe("10.0.0.2");
 });
 
-test("a closed route accepts no request, open exchanges go on, and reopening continues the run", () => {
+test("a closed route accepts no request, open exchanges continue, and reopening continues the run", () => {
   const table = tableWith(route());
   const first = table.find("a");
   table.take({ kind: "route", route: route({ isOpen: false }) });
@@ -36,7 +36,7 @@ test("a closed route accepts no request, open exchanges go on, and reopening con
   expect(table.find("a")?.run).toBe(first?.run);
 });
 
-test("a run that is over is gone at once, and its connections end, also when it was closed", () => {
+test("an ended run has no route at once, and its connections end, also if the route was closed", () => {
   const table = tableWith(route(), route({ sandboxId: "b", runId: "b1" }));
   const [a, b] = [table.find("a"), table.find("b")];
   table.take({ kind: "route", route: route({ sandboxId: "b", runId: "b1", isOpen: false }) });
@@ -46,7 +46,7 @@ test("a run that is over is gone at once, and its connections end, also when it 
   expect([a?.run.isOver, b?.run.isOver]).toEqual([true, true]);
 });
 
-test("the end of an earlier run, told late, does not touch the next; a new run ends the one before", () => {
+test("a late end of an earlier run does not affect the next; a new run ends the previous one", () => {
   const table = tableWith(route());
   const first = table.find("a");
   table.take({ kind: "route", route: route({ runId: "a2" }) });
@@ -55,7 +55,7 @@ test("the end of an earlier run, told late, does not touch the next; a new run e
   expect(table.find("a")?.run.isOver).toBe(false);
 });
 
-test("after a lost connection a new table ends what it does not name and keeps the rest", () => {
+test("after a lost connection a new table ends the runs that it does not name and keeps the rest", () => {
   const table = tableWith(route(), route({ sandboxId: "b", runId: "b1" }));
   const [a, b] = [table.find("a"), table.find("b")];
   table.take({ kind: "table", routes: [route({ sandboxId: "b", runId: "b1" })] });
@@ -64,7 +64,7 @@ test("after a lost connection a new table ends what it does not name and keeps t
   expect(table.find("b")?.run).toBe(b?.run);
 });
 
-test("access rules may change within a run, and open exchanges go on", () => {
+test("access rules may change within a run, and open exchanges continue", () => {
   const table = tableWith(route());
   const first = table.find("a");
   table.take({ kind: "route", route: route({ access: { ...access, trafficToken: "t" } }) });

@@ -15,7 +15,7 @@ describe("a request is for a sandbox by its host name", () => {
     expect(addressOf(new Headers({ host }))).toEqual({ sandboxId, port });
   });
 
-  test("and then the routing headers count for nothing", () => {
+  test("and then routing headers are ignored", () => {
     const headers = new Headers({ host: `3000-${ID}.x.com`, "e2b-sandbox-id": "other", "e2b-sandbox-port": "1" });
     expect(addressOf(headers)).toEqual({ sandboxId: ID, port: 3000 });
   });
@@ -44,7 +44,7 @@ describe("a request is for the management interface", () => {
   });
 });
 
-describe("a sandbox is named wrongly", () => {
+describe("a sandbox address is invalid", () => {
   test.each([
     [`0-${ID}.x.com`, "Invalid sandbox port"],
     [`65536-${ID}.x.com`, "Invalid sandbox port"],

@@ -19,7 +19,7 @@ const echoingLength = (port = 0, hostname = "127.0.0.1") =>
     fetch: async (request) => new Response(`${(await request.arrayBuffer()).byteLength}`),
   });
 
-test("a sandbox that the directory does not know is not found, at once", async () => {
+test("an unknown sandbox is "not found" at once", async () => {
   edge.end();
   const response = await edge.fetch(3000, "/");
   expect(response.status).toBe(502);
@@ -38,7 +38,7 @@ test("a directory that fails is a routing failure in plain text, and is logged",
 });
 
 describe("when the port has no listener", () => {
-  timed("it is a closed port after about a second of trying", async () => {
+  timed("the port is closed after about a second of attempts", async () => {
     const port = await closedPort();
     const startedMs = performance.now();
     const response = await edge.fetch(port, "/", { method: "POST", body: "kept" });
@@ -51,7 +51,7 @@ describe("when the port has no listener", () => {
     expect(edge.forwardsAsked).toBeWithin(4, 7);
   });
 
-  test("a service that starts meanwhile gets the request with its whole body", async () => {
+  test("a service that starts meanwhile gets the complete request", async () => {
     const port = await closedPort();
     const body = new Uint8Array(3 * 1024 * 1024);
     const answered = edge.fetch(port, "/", { method: "POST", body });
@@ -61,7 +61,7 @@ describe("when the port has no listener", () => {
   });
 
   // Seen to fail: the time was up without another look at the port.
-  test("a service that starts while the sandbox is asked for longer than that gets the request", async () => {
+  test("a service that starts during a slow look-up in the guest gets the request", async () => {
     const port = await closedPort();
     let service: ReturnType<typeof echoingLength> | undefined;
     edge.forward = async () => {
@@ -82,7 +82,7 @@ describe("when the port has no listener", () => {
     expect(await (await answered).json()).toMatchObject({ message: "The sandbox was not found" });
   });
 
-  test("a client that leaves meanwhile ends the trying", async () => {
+  test("a client that disconnects ends the attempts", async () => {
     const port = await closedPort();
     const leaving = new AbortController();
     const answered = edge.fetch(port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
@@ -97,7 +97,7 @@ describe("when the port has no listener", () => {
 });
 
 describe("when the service listens on a loopback address only", () => {
-  test("it is reached through the sandbox's forwarder, body included, and the way is remembered", async () => {
+  test("it is reached through the sandbox's forwarder with its body, and the forwarder is cached", async () => {
     const port = await closedPort();
     await using service = echoingLength();
     edge.forward = async () => service.port;
@@ -107,7 +107,7 @@ describe("when the service listens on a loopback address only", () => {
     expect(edge.forwardsAsked).toBe(1);
   });
 
-  test("requests that arrive together ask once", async () => {
+  test("concurrent requests open one forwarder", async () => {
     const port = await closedPort();
     await using service = echoingLength();
     const { promise, resolve } = Promise.withResolvers<number>();
@@ -119,7 +119,7 @@ describe("when the service listens on a loopback address only", () => {
     expect(edge.forwardsAsked).toBeLessThanOrEqual(2);
   });
 
-  test("a remembered way that has closed is dropped and asked for again", async () => {
+  test("a cached forwarder that closed is opened again", async () => {
     const port = await closedPort();
     const first = echoingLength();
     edge.forward = async () => first.port;
@@ -131,7 +131,7 @@ describe("when the service listens on a loopback address only", () => {
     expect(edge.forwardsAsked).toBe(2);
   });
 
-  test("a remembered way is not used after the sandbox got another address", async () => {
+  test("a cached forwarder is not used after the sandbox's address changed", async () => {
     const port = await closedPort();
     await using service = echoingLength(0, "0.0.0.0");
     edge.forward = async () => service.port;
@@ -142,7 +142,7 @@ describe("when the service listens on a loopback address only", () => {
     expect(edge.forwardsAsked).toBeGreaterThan(1);
   });
 
-  test("a forwarder that fails counts as none, and is logged", async () => {
+  test("a failed forwarder counts as none, and is logged", async () => {
     const port = await closedPort();
     edge.forward = async () => {
       throw new Error("guest is away");
@@ -152,8 +152,8 @@ describe("when the service listens on a loopback address only", () => {
   });
 });
 
-describe("when the host is not the sandbox's own, as a relay's", () => {
-  test("a port there is never taken for the sandbox's: the way is asked for first, and remembered", async () => {
+describe("when the host address is shared by sandboxes", () => {
+  test("a port of that host is never used directly: the forwarder is opened first, and cached", async () => {
     await using service = serve(() => new Response("the sandbox's"));
     await using neighbour = serve(() => new Response("somebody else's"));
     edge.place({ ownPorts: false });
@@ -166,7 +166,7 @@ describe("when the host is not the sandbox's own, as a relay's", () => {
     expect((await edge.fetch(await closedPort(), "/")).status).toBe(502);
   });
 
-  test("the runtime is where the endpoint says", async () => {
+  test("the runtime is at the announced port", async () => {
     await using guest = await RawService.start((socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"));
     edge.place({ ownPorts: false, runtimePort: guest.port });
     expect((await edge.fetch(RUNTIME_PORT, "/health")).status).toBe(204);
@@ -174,7 +174,7 @@ describe("when the host is not the sandbox's own, as a relay's", () => {
   });
 });
 
-test("the runtime port is waited for, and never asked for a way around", async () => {
+test("a request to the runtime port waits, and opens no forwarder", async () => {
   // A port of the test's own: the kernel can hand out the usual runtime port to any process here.
   const runtimePort = await closedPort();
   edge.place({ runtimePort });

@@ -34,7 +34,7 @@ const MISSING = "The sandbox is private: the header e2b-traffic-access-token is 
 const WRONG = "The sandbox is private: the header e2b-traffic-access-token holds another token";
 
 describe("a request to a port of a private sandbox", () => {
-  test("passes with the token, which the service gets as it came", async () => {
+  test("passes with the token, which the service receives unchanged", async () => {
     expect(await (await edge.fetch(service.port, "/", { headers: RIGHT })).text()).toBe("ok");
     expect(service.received[0]?.toLowerCase()).toContain(`\r\ne2b-traffic-access-token: ${TOKEN}\r\n`);
   });
@@ -57,7 +57,7 @@ describe("a request to a port of a private sandbox", () => {
     expect(service.sockets).toEqual([]);
   });
 
-  test("with the token twice is a 403: it is not said which is meant", async () => {
+  test("with the token twice is a 403: it is ambiguous", async () => {
     const twice = `E2b-Traffic-Access-Token: ${TOKEN}\r\n`.repeat(2);
     const received = await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${twice}\r\n`, (text) =>
       text.includes("\r\n\r\n"),
@@ -66,13 +66,13 @@ describe("a request to a port of a private sandbox", () => {
     expect(service.sockets).toEqual([]);
   });
 
-  test("does not reach the service as a browser's question either", async () => {
+  test("does not reach the service as a preflight", async () => {
     const headers = { origin: "https://a.test", "access-control-request-method": "GET" };
     expect((await edge.fetch(service.port, "/", { method: "OPTIONS", headers })).status).toBe(403);
     expect(service.sockets).toEqual([]);
   });
 
-  test("to become a WebSocket is no different", async () => {
+  test("needs the token for a WebSocket, too", async () => {
     const asked = (more: string) =>
       edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${UPGRADE}${more}\r\n`, (text) =>
         text.includes("\r\n\r\n"),
@@ -94,7 +94,7 @@ describe("a request to a port of a private sandbox", () => {
 });
 
 describe("the runtime of a private sandbox", () => {
-  test("asks for its own token and not for this one", async () => {
+  test("needs its own token, not the traffic token", async () => {
     expect((await edge.fetch(RUNTIME_PORT, "/health")).status).toBe(200);
   });
 
@@ -103,14 +103,14 @@ describe("the runtime of a private sandbox", () => {
     ["GET", "/files?path=/a&signature=v1_x"],
     ["POST", "/process.Process/Start"],
     ["OPTIONS", "/files"],
-  ])("that asks for none is guarded by this one: %s %s", async (method, path) => {
+  ])("without a token of its own needs the traffic token: %s %s", async (method, path) => {
     close({ guardsRuntime: true });
     expect((await edge.fetch(RUNTIME_PORT, path, { method })).status).toBe(403);
     expect(service.sockets).toEqual([]);
     expect((await edge.fetch(RUNTIME_PORT, path, { method, headers: RIGHT })).status).toBe(200);
   });
 
-  test("tells a browser that it may send the token, running or paused, and is not reached for it", async () => {
+  test("answers preflights at the edge, running or paused", async () => {
     close({ guardsRuntime: true });
     const question = {
       origin: "https://a.test",
@@ -130,7 +130,7 @@ describe("the runtime of a private sandbox", () => {
 });
 
 describe("a private sandbox that is paused", () => {
-  test("is asked for with the token; what is refused there is a 403 of the same words", async () => {
+  test("is woken with the token; a rejection is the same 403", async () => {
     edge.end();
     const asked: WakeRequest[] = [];
     let refused: WakeRefusal = "traffic-token-missing";
@@ -157,13 +157,13 @@ describe("a private sandbox that is paused", () => {
   });
 });
 
-test("a public sandbox asks for nothing, and passes a token on as any header", async () => {
+test("a public sandbox needs no token, and gets it like any header", async () => {
   close({ guardsRuntime: false, trafficToken: null });
   expect((await edge.fetch(service.port, "/")).status).toBe(200);
   expect((await edge.fetch(service.port, "/", { headers: { "E2B-Traffic-Access-Token": "any" } })).status).toBe(200);
 });
 
-test("an empty token opens nothing", () => {
+test("an empty token is rejected", () => {
   const access = { teamId: "team", trafficToken: "", guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
   expect(trafficRefusal(access, 3000, "")).toBe("traffic-token-missing");
 });

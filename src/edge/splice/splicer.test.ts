@@ -89,7 +89,7 @@ async function untilThere(by: Splicer): Promise<void> {
 beforeAll(() => untilThere(splicer));
 afterAll(() => splicer.close());
 
-test("so many bytes are moved, in their order, and what is behind them stays", async () => {
+test("exactly the given number of bytes is moved in order, and later bytes stay", async () => {
   using from = await connect();
   using to = await connect();
   const sent = someBytes(5 * MIB);
@@ -105,7 +105,7 @@ test("so many bytes are moved, in their order, and what is behind them stays", a
   expect(to.got().toString("latin1", sent.length)).toBe("behind");
 });
 
-test("as many at once as may be, each to its own end, and no more", async () => {
+test("concurrent transfers are bounded, and each is complete", async () => {
   const before = openFiles();
   const pairs = await Promise.all(
     Array.from({ length: SPLICES_MAX }, async () => ({ from: await connect(), to: await connect() })),
@@ -125,7 +125,7 @@ test("as many at once as may be, each to its own end, and no more", async () => 
   await until("all else is closed", () => openFiles() <= before + 2 * SPLICE_IDLE_PIPES_MAX);
 });
 
-test("a source that ends early is told from a whole one", async () => {
+test("a source that ends early is reported as incomplete", async () => {
   using from = await connect();
   using to = await connect();
   const { over } = begin({ from: from.fd, to: to.fd, bytes: MIB });
@@ -133,7 +133,7 @@ test("a source that ends early is told from a whole one", async () => {
   expect(await over).toEqual({ taken: 5, given: 5, couldNot: false });
 });
 
-test("a target that is gone takes nothing", async () => {
+test("a transfer to a closed target fails", async () => {
   using from = await connect();
   using to = await connect();
   const { over } = begin({ from: from.fd, to: to.fd, bytes: 64 * MIB });
@@ -143,7 +143,7 @@ test("a target that is gone takes nothing", async () => {
   expect(given).toBeLessThan(64 * MIB);
 });
 
-test("a slow reader holds the source back, and gets everything later", async () => {
+test("a slow reader blocks the source and gets everything later", async () => {
   using from = await connect();
   using to = await connect();
   to.far.pause();
@@ -165,7 +165,7 @@ test("a slow reader holds the source back, and gets everything later", async () 
   expect(to.got().equals(sent)).toBe(true);
 });
 
-test("one that is stopped is over, with both connections as they were", async () => {
+test("a stopped transfer ends and leaves both connections open", async () => {
   using from = await connect();
   using to = await connect();
   const { splicing, over } = begin({ from: from.fd, to: to.fd, bytes: MIB });
@@ -182,7 +182,7 @@ test("one that is stopped is over, with both connections as they were", async ()
   expect(from.isClosed()).toBe(false);
 });
 
-test("one that is cut resets its connection, though others have descriptors of it", async () => {
+test("a cut transfer resets its connection, even if others hold descriptors of it", async () => {
   using from = await connect();
   using to = await connect();
   const { splicing, over } = begin({ from: from.fd, to: to.fd, bytes: MIB });
@@ -194,7 +194,7 @@ test("one that is cut resets its connection, though others have descriptors of i
   expect(to.isClosed()).toBe(false);
 });
 
-test("a descriptor that its owner closes stays open until it is over", async () => {
+test("a descriptor closed by its owner stays open until the transfer ends", async () => {
   using from = await connect();
   using to = await connect();
   const sent = someBytes(3 * MIB);
@@ -204,7 +204,7 @@ test("a descriptor that its owner closes stays open until it is over", async () 
   expect(await over).toMatchObject({ given: sent.length });
 });
 
-test("what is left of a connection that was reset is not moved: its owner reads it, too", async () => {
+test("bytes left of a reset connection are not moved: its owner reads them", async () => {
   using from = await connect();
   using to = await connect();
   const [own, ends] = [duplicate(from.fd), pipe(SPLICE_PIPE_BYTES)];
@@ -228,7 +228,7 @@ test("what is left of a connection that was reset is not moved: its owner reads 
   for (const fd of [own, ...ends]) closeSync(fd);
 });
 
-test("what cannot be moved in this way is told, and left", async () => {
+test("a descriptor that cannot be spliced is reported and left unchanged", async () => {
   using to = await connect();
   const folder = openSync("/", "r");
   const { over } = begin({ from: folder, to: to.fd, bytes: MIB });

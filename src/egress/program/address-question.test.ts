@@ -32,7 +32,7 @@ function answer(records: readonly Entry[], { id = ID, flags = 0x8180, asked = "a
   return Buffer.concat([header, wire(asked), Buffer.from([0, A, 0, 1]), ...entries]);
 }
 
-test("a question is what name servers understand", () => {
+test("a query is valid DNS", () => {
   const question = addressQuestion(ID, "a.test");
   expect(question.subarray(0, 12).toString("hex")).toBe("126701000001000000000001");
   expect(question.subarray(12, 24).toString("hex")).toBe("016104746573740000010001");
@@ -71,18 +71,18 @@ const ANSWERS: [string, Buffer, unknown][] = [
   ["of a few bytes", Buffer.alloc(5), undefined],
 ];
 
-test.each(ANSWERS)("an answer is read: %s", (_, message, found) => {
+test.each(ANSWERS)("a reply is parsed: %s", (_, message, found) => {
   expect(addressesIn(message, ID, "a.test")).toEqual(found as never);
 });
 
-test("a name that points at itself ends", () => {
+test("a name with a pointer loop is rejected", () => {
   const message = answer([]);
   message.writeUInt16BE(1, 6);
   const pointing = Buffer.concat([message, Buffer.from([0xc0, message.length])]);
   expect(addressesIn(pointing, ID, "a.test")).toEqual({ addresses: [], ttlSeconds: 0 });
 });
 
-test("whatever becomes of its bytes, an answer is read or passed over", () => {
+test("any damaged reply is parsed or ignored", () => {
   const chance = new Seeded(SEED + 9);
   for (let round = 0; round < 5000; round++) {
     const [, message] = ANSWERS[chance.below(6)] as [string, Buffer, unknown];

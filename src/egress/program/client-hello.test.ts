@@ -42,12 +42,12 @@ test.each(NAMED)("a name is found: %s", (_, bytes) => {
   expect(nameIn(bytes)).toBe("a.test");
 });
 
-test("what follows the hello is kept with it", () => {
+test("bytes after the hello are kept", () => {
   const bytes = Buffer.concat([hello("a.test"), Buffer.from([23, 3, 3, 0, 1, 0])]);
   expect(read([bytes]).bytes.equals(bytes)).toBe(true);
 });
 
-test("records of one byte are not kept one by one", () => {
+test("records of one byte are merged", () => {
   const unfinished = helloMessage(extension(21, Buffer.alloc(10_000))).subarray(0, 10_000);
   const reader = new ClientHelloReader();
   Bun.gc(true);
@@ -96,7 +96,7 @@ test.each(REFUSED)("refused: %s", (_, bytes) => {
   expect(nameIn(bytes)).toBeUndefined();
 });
 
-test("however it is split, the verdict is the same", () => {
+test("the verdict is the same for every split", () => {
   const chance = new Seeded(SEED + 1);
   for (const [, bytes] of [...NAMED, ...REFUSED]) {
     const whole = read([bytes]);
@@ -104,7 +104,7 @@ test("however it is split, the verdict is the same", () => {
   }
 });
 
-test("whatever becomes of its bytes, there is a verdict or more is wanted, the same in any pieces", () => {
+test("any damaged hello gets a verdict or needs more bytes, the same in any pieces", () => {
   const chance = new Seeded(SEED + 2);
   for (let round = 0; round < 3000; round++) {
     const [, original] = NAMED[chance.below(4)] as [string, Buffer];

@@ -43,7 +43,7 @@ function get(host: string, path = "/"): string {
   return `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
 }
 
-test("TLS goes where its hello says, byte for byte, in whichever pieces it comes", async () => {
+test("TLS goes to the host of its hello, byte for byte, in any pieces", async () => {
   const bytes = Buffer.concat([hello("A.Test"), Buffer.from("what follows")]);
   const sandbox = await client("tls");
   for (const piece of new Seeded(SEED + 7).split(bytes)) {
@@ -56,7 +56,7 @@ test("TLS goes where its hello says, byte for byte, in whichever pieces it comes
   expect(a.received()).toBe(bytes.toString("latin1"));
 });
 
-test("TLS for a name that is not allowed, leads to what is closed, or nowhere, is told so and ended", async () => {
+test("TLS for a denied, closed or unknown name gets an alert and ends", async () => {
   for (const name of ["c.test", "127.0.0.2", "inside.test", "nowhere.test", "a.test\0"]) {
     const sandbox = await client("tls");
     expect(await sandbox.write(hello(name)).end()).toBe(ALERT_DENIED.toString("latin1"));
@@ -66,7 +66,7 @@ test("TLS for a name that is not allowed, leads to what is closed, or nowhere, i
   expect(a.connections.length + b.connections.length).toBe(0);
 });
 
-test("a request that was answered before its end does not hold up the next one", async () => {
+test("a request that was answered early does not block the next one", async () => {
   const sandbox = await client("http");
   sandbox.write("POST /early HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\n12");
   await sandbox.has("a /early");
@@ -75,7 +75,7 @@ test("a request that was answered before its end does not hold up the next one",
   await until("all of it has arrived", () => a.received().endsWith("\r\n\r\n1234"));
 });
 
-test("each request of a connection is judged, and goes to its own host", async () => {
+test("each request of a connection is checked, and goes to its own host", async () => {
   const sandbox = await client("http");
   sandbox.write(get("a.test", "/1"));
   await sandbox.has("a /1");
@@ -92,7 +92,7 @@ test("each request of a connection is judged, and goes to its own host", async (
   expect(a.received() + b.received()).not.toContain("c.test");
 });
 
-test("requests that come at once are answered in order, a refusal among them in its place", async () => {
+test("pipelined requests are answered in order, including rejections", async () => {
   const body = "3\r\nabc\r\n0\r\n\r\n";
   const post = `POST /2 HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n${body}`;
   const all = [get("a.test", "/1"), post, get("b.test", "/3"), get("c.test", "/4"), get("a.test", "/5")].join("");
@@ -107,7 +107,7 @@ test("requests that come at once are answered in order, a refusal among them in 
   }
 });
 
-test("a request within the body of another is no request, and one that could be is refused", async () => {
+test("a request inside a body is not a request, and an ambiguous one is rejected", async () => {
   const inner = get("c.test");
   const sandbox = await client("http");
   sandbox.write(`POST /1 HTTP/1.1\r\nHost: a.test\r\nContent-Length: ${inner.length}\r\n\r\n${inner}`);
@@ -120,7 +120,7 @@ test("a request within the body of another is no request, and one that could be 
   await broken.write(`${odd}3;x\r\nabc\r\n0\r\n\r\n`).until(({ ending }) => ending !== undefined);
 });
 
-test("why a host cannot be reached is told", async () => {
+test("the reason why a host cannot be reached is in the response", async () => {
   for (const [host, why] of [
     ["inside.test", "closed to every sandbox"],
     ["nowhere.test", "has no IPv4 address"],
@@ -130,7 +130,7 @@ test("why a host cannot be reached is told", async () => {
   }
 });
 
-test("after an upgrade the connection is carried as it is, with the host that was judged", async () => {
+test("after an upgrade the connection to the checked host is forwarded unchanged", async () => {
   const switching = stack.use(
     openOutside("127.0.0.4", a.port, (socket, bytes) => {
       if (bytes.includes("HTTP/1.1")) socket.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nhi");
@@ -147,14 +147,14 @@ test("after an upgrade the connection is carried as it is, with the host that wa
   await many.write(ask("h2c")).until(({ ending }) => ending !== undefined);
 });
 
-test("a word at the end is carried, in both directions", async () => {
+test("the last bytes before the end of a connection arrive", async () => {
   const sandbox = await client("tls");
   sandbox.write(hello("a.test")).write("all").finish();
   expect(await sandbox.end()).toBe("");
   expect(a.received()).toEndWith("all");
 });
 
-test("a new policy cuts what it forbids and nothing else, and a sandbox that goes loses all", async () => {
+test("a new policy cuts only what it forbids, and an ended sandbox loses all connections", async () => {
   const [first, second] = [await client("tls"), await client("http")];
   first.write(hello("a.test"));
   await arrived(a);
@@ -173,7 +173,7 @@ test("a new policy cuts what it forbids and nothing else, and a sandbox that goe
   await (await client("tls")).until(({ ending }) => ending !== undefined);
 });
 
-test("a policy that changes while a name is looked up holds for the connection that waits", async () => {
+test("a policy that changes during a look-up applies to the waiting connection", async () => {
   fixture.table.names.set("a.test", null);
   const sandbox = await client("tls");
   sandbox.write(hello("a.test"));
@@ -184,7 +184,7 @@ test("a policy that changes while a name is looked up holds for the connection t
   expect(a.connections.length).toBe(0);
 });
 
-test("an address that does not answer is followed by the next, and none is dialled that is closed", async () => {
+test("the relay tries the next address after a silent one, and never a closed one", async () => {
   fixture.table.names.set("a.test", ["10.9.9.9", "127.0.0.77", A]);
   const sandbox = await client("tls");
   sandbox.write(hello("a.test"));
@@ -197,7 +197,7 @@ function granting(socket: Bun.Socket<undefined>, bytes: Buffer): void {
   else socket.write(Buffer.from(bytes.length === 3 ? [5, 0] : [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]));
 }
 
-test("a proxy is asked for the address that was judged; one that is closed now is left", async () => {
+test("a proxy gets the checked address, and is not used if it is now closed", async () => {
   const proxy = stack.use(openOutside("127.0.0.5", 0, granting));
   const rules = Object.assign(allowing("a.test"), {
     proxy: { host: proxy.address, port: proxy.port, credentials: null },
@@ -211,7 +211,7 @@ test("a proxy is asked for the address that was judged; one that is closed now i
   await sandbox.until(({ ending }) => ending !== undefined);
 });
 
-test("a proxy that does not answer is left as soon as the sandbox may not ask it any more", async () => {
+test("a silent proxy is given up as soon as the policy removes it", async () => {
   const proxy = stack.use(openOutside("127.0.0.5", 0));
   const rules = Object.assign(allowing("a.test"), {
     proxy: { host: proxy.address, port: proxy.port, credentials: null },
@@ -225,7 +225,7 @@ test("a proxy that does not answer is left as soon as the sandbox may not ask it
   await sandbox.until(({ ending }) => ending !== undefined);
 });
 
-test("a proxy that fails is reported with the reason: once in a while, and again after a change", async () => {
+test("a failing proxy is reported with the reason: once per interval, and again after a change", async () => {
   const silent = stack.use(openOutside("127.0.0.5", 0, (socket) => void socket.write(Buffer.from([5, 255]))));
   const through = async (host: string, port: number) => {
     fixture.relay.set(SANDBOX, Object.assign(allowing("a.test"), { proxy: { host, port, credentials: null } }));

@@ -24,7 +24,7 @@ class Played {
   }
 }
 
-test("when what waited at one end makes its sandbox full again, the other end is not read from either", () => {
+test("if flushing one end uses up the sandbox's share again, the other end is not read", () => {
   const sandbox = smallSandbox();
   const [client, upstream] = [new Played(), new Played()];
   const flow = new Flow(sandbox, client.socket, () => undefined);

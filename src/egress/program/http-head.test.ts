@@ -37,7 +37,7 @@ test.each(READ)("the host of a request is read: %s", (_, bytes, host) => {
   expect(verdict(bytes)).toMatchObject({ host, bodyBytes: 0, upgrade: false });
 });
 
-test("the end of the body is read, and whether another protocol is asked for", () => {
+test("body framing and upgrade requests are parsed", () => {
   const body = lines("POST / HTTP/1.1", "Host: a.test", "Content-Length: 12");
   expect(verdict(body)).toMatchObject({ bodyBytes: 12 });
   const chunked = lines("POST / HTTP/1.1", "Host: a.test", "Transfer-Encoding: Chunked");

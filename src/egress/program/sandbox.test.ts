@@ -28,7 +28,7 @@ class Played implements Carried {
   }
 }
 
-test("one that is full again as soon as the first of its connections goes on is not read from by the others", () => {
+test("a sandbox whose first connection uses up the share again is not read on the others", () => {
   const sandbox = smallSandbox();
   let isGreedy = true;
   const first = new Played(() => {

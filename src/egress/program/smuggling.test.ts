@@ -64,7 +64,7 @@ function damaged(chance: Seeded): Buffer {
   return Buffer.from(text, "latin1");
 }
 
-test("no request for a host that is not allowed gets through", async () => {
+test("no request for a denied host gets through", async () => {
   const chance = new Seeded(SEED + 10);
   const { server, port, asked } = await openServer();
   using fixture = await RelayFixture.open(port);

@@ -33,13 +33,13 @@ test("a fault arrives as a Fault, with all but its stack; its cause as text", as
   expect(cause).toStartWith("Error: the disk is full");
 });
 
-test("what is no Fault becomes one", async () => {
+test("any other error becomes a Fault", async () => {
   const host = new FakeHost();
   host.beforeCreate = () => Promise.reject(new TypeError("x is not a function"));
   await expect(serialised(host).create(request)).rejects.toMatchObject({ name: "Fault", status: 500 });
 });
 
-test("nobody gets hold of what the host has: arguments, results and events are copies", async () => {
+test("arguments, results and events are copies", async () => {
   const host = new FakeHost();
   const events: HostEvent[] = [];
   const wired = serialised(host);
@@ -50,7 +50,7 @@ test("nobody gets hold of what the host has: arguments, results and events are c
   expect(events.map((event) => event.kind)).toEqual(["inventory", "reachable"]);
 });
 
-describe("what JSON does not carry is refused", () => {
+describe("values that JSON cannot carry are rejected", () => {
   test.each([
     ["a closure", { memory: true, done: () => undefined }],
     ["a signal", { memory: true, signal: new AbortController().signal }],

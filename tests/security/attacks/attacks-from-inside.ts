@@ -197,7 +197,7 @@ const RESOURCES: Attack[] = [
       [FETCH, "without an end fill only their own disk"],
       ["src/guest/files/files.root.test.ts", "256 MiB out of a small gzip body"],
       ["src/control/builds/uploads.test.ts", "a body that is too large without a Content-Length"],
-      ["src/builder/registry/manifest.test.ts", "what is no image, or too large a one, is refused with the reason"],
+      ["src/builder/registry/manifest.test.ts", "an invalid or too large image is rejected with the reason"],
     ],
   },
 ];

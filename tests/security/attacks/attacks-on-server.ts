@@ -136,7 +136,7 @@ const NET: Attack[] = [
       ["tests/security/egress/tightening.test.ts", "are cut by rules that deny their destination"],
       ["tests/security/egress/life.test.ts", "the last update of the rules holds after a pause"],
       [RESTORED, "a fork, and a sandbox resumed twice, without internet access have none"],
-      ["src/egress/program/smuggling.test.ts", "no request for a host that is not allowed gets through"],
+      ["src/egress/program/smuggling.test.ts", "no request for a denied host gets through"],
     ],
     behindRunsc: [["tests/functional/isolation/runsc-network.test.ts", "is bound by its network rules"]],
   },
@@ -146,8 +146,8 @@ const NET: Attack[] = [
     name: "The edge as an entry: hosts, ports, absolute targets, CONNECT, smuggled requests, control paths",
     tests: [
       ["src/edge/raw-requests.test.ts", "a request whose length is ambiguous is refused and not forwarded"],
-      ["src/edge/raw-requests.test.ts", "an absolute target leads nowhere but to the host's sandbox"],
-      ["src/edge/routing/sandbox-address.test.ts", "a sandbox is named wrongly"],
+      ["src/edge/raw-requests.test.ts", "an absolute target reaches only the sandbox of the Host"],
+      ["src/edge/routing/sandbox-address.test.ts", "a sandbox address is invalid"],
       [
         "tests/functional/sandboxes/sandbox-url-refusals.test.ts",
         "%s is 404 for every method, with the token or without",
@@ -249,7 +249,7 @@ const TENANCY: Attack[] = [
         "has one line for each request with caller, route and status, and no secret",
       ],
       ["src/control/lifecycle/private-sandbox.test.ts", "is in no list, read, log line or event"],
-      ["src/builder/registry/tool-complaint.test.ts", "no secret is told, in whichever form the tool has it"],
+      ["src/builder/registry/tool-complaint.test.ts", "no secret is passed on, in any encoding"],
       [COPIES, "their checkpoint contains no control secret"],
       [ISOLATION_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
       [
@@ -281,7 +281,7 @@ const TENANCY: Attack[] = [
     either: true,
     name: "Builds: their isolation, their cache, layers of another team",
     tests: [
-      ["src/builder/layer-key.test.ts", "whatever differs, differs in the key"],
+      ["src/builder/layer-key.test.ts", "every difference of owner, base, disk, step or files changes the key"],
       ["tests/functional/host/build.test.ts", "run again for another owner, another disk size, or with force"],
       ["tests/functional/host/build.test.ts", "a step that replaces the guest fails its own build only"],
       ["tests/functional/host/fetched-blobs.test.ts", "a cached blob is found for its own repository only"],
@@ -363,7 +363,7 @@ const RELIABILITY: Attack[] = [
     tests: [
       [
         "src/edge/silence.test.ts",
-        "an answer that takes its time, one that pauses, and an upload that pauses arrive whole",
+        "a late response, a pausing response and a pausing upload arrive complete",
       ],
       [
         "tests/functional/sandboxes/impatient-clients.test.ts",
