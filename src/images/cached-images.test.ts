@@ -28,7 +28,7 @@ beforeEach(() => {
 });
 
 describe("an old image", () => {
-  test("goes a day after it was made, the image below it in the next round, and then the files beside them", async () => {
+  test("is removed a day after it was made, then the image below it, then the files beside them", async () => {
     await collect(first, "desktop-2");
     clock.jump(CACHE_KEPT_MS);
     await collect(first, "desktop-2");
@@ -59,7 +59,7 @@ describe("an old image", () => {
     expect(there()).not.toContain("desktop-1");
   });
 
-  test("stays while a server that does not run has marked it, and after its `down` while its checkpoints need it", async () => {
+  test("stays while a stopped server has marked it, and after `down` while its checkpoints need it", async () => {
     const [{ tag }] = data as [DataFolder];
     first.mark(cachedStack(cache, "desktop-1"));
     clock.jump(10 * CACHE_KEPT_MS);
@@ -74,7 +74,7 @@ describe("an old image", () => {
     expect(there()).toEqual(["debian-2", "desktop-2"]);
   });
 
-  test("stays if an earlier version of Sandlot made it, or anything that stays is stacked on it", async () => {
+  test("stays if an earlier version of Sandlot made it, or a kept image is stacked on it", async () => {
     rmSync(`${imageFolder(cache, "desktop-1")}.chosen`);
     clock.jump(CACHE_KEPT_MS + 1);
     for (const _ of [1, 2]) await collect(first, "desktop-2");
@@ -83,7 +83,7 @@ describe("an old image", () => {
     expect(existsSync(`${imageFolder(cache, "desktop-1")}.chosen`)).toBe(false);
   });
 
-  test("stays if a start has chosen it since, in the moment in which another server looks for what it needs", async () => {
+  test("stays if a starting server chooses it while another server searches for unused ones", async () => {
     clock.jump(CACHE_KEPT_MS + 1);
     const own = async () => {
       expect(["desktop-1", "debian-1"].map((name) => chooseImage(cache, name, clock))).toEqual([true, true]);
@@ -93,7 +93,7 @@ describe("an old image", () => {
     expect(there()).toHaveLength(4);
   });
 
-  test("has been marked in time, or is missing for whoever comes too late", async () => {
+  test("is marked in time, or missing for a server that comes too late", async () => {
     clock.jump(CACHE_KEPT_MS + 1);
     expect(second.mark(["desktop-1"])).toEqual([]);
     await collect(first, "desktop-2");
@@ -106,7 +106,7 @@ describe("an old image", () => {
   });
 });
 
-test("what an interrupted set-up left goes a day after that has begun, whatever time the folder bears", async () => {
+test("files of an interrupted set-up are removed a day after its begin, whatever the folder's time", async () => {
   noteImage(cache, "base-9", clock);
   const unfinished = `${imageFolder(cache, "base-9")}.unfinished`;
   mkdirSync(unfinished);
@@ -123,7 +123,7 @@ test("what an interrupted set-up left goes a day after that has begun, whatever 
   expect(names().filter((name) => name.startsWith("base-9"))).toEqual([]);
 });
 
-test("files beside an image that is being made again are left alone", async () => {
+test("files beside an image that is being made again are kept", async () => {
   age("desktop-1");
   await collect(first, "desktop-2");
   expect(names()).not.toContain("desktop-1");
@@ -132,7 +132,7 @@ test("files beside an image that is being made again are left alone", async () =
   expect(names()).toEqual(expect.arrayContaining(["desktop-1.below", "desktop-1.chosen"]));
 });
 
-test("a server that is killed while it removes an image leaves none that is half there", async () => {
+test("a server killed during a removal leaves no incomplete image", async () => {
   const program = join(folder, "killed.ts");
   const [module, clockModule] = ["./cached-images.ts", "../base/testing/manual-clock.ts"].map((name) =>
     JSON.stringify(join(import.meta.dir, name)),

@@ -19,8 +19,8 @@ beforeEach(() => {
   [first, second] = [new DataFolder(join(folder, "first")), new DataFolder(join(folder, "second"))];
 });
 
-describe("a guest that nobody needs", () => {
-  test("is removed a day after it was chosen last, by a server that has another", async () => {
+describe("an unused guest", () => {
+  test("is removed a day after its last use, by a server that uses another", async () => {
     const [old, current] = [made("a"), made("b")];
     open(old, first);
     const server = open(current, first);
@@ -33,7 +33,7 @@ describe("a guest that nobody needs", () => {
     expect(marks()).toEqual([`${named("b")}.${first.tag}`]);
   });
 
-  test("is let go before it is removed", async () => {
+  test("is released from memory before its removal", async () => {
     const old = made("a");
     open(old, first);
     const server = open(made("b"), first);
@@ -50,7 +50,7 @@ describe("a guest that nobody needs", () => {
     expect(there()).toEqual(["b"]);
   });
 
-  test("is looked for once an hour", async () => {
+  test("is searched for once an hour", async () => {
     made("a");
     const server = open(made("b"), first);
     await server.collectNowAndThen(uses());
@@ -62,7 +62,7 @@ describe("a guest that nobody needs", () => {
     expect(there()).toEqual(["b"]);
   });
 
-  test("goes with what a killed removal or a broken set-up left of others", async () => {
+  test("is removed with files of killed removals and failed set-ups", async () => {
     const server = open(made("b"), first);
     for (const name of [`${named("a")}.${crypto.randomUUID()}.leaving`, `${named("c")}.unfinished`]) {
       mkdirSync(join(guests(), name, "bin"), { recursive: true });
@@ -96,7 +96,7 @@ describe("a guest stays", () => {
     expect(there()).toEqual(["a", "b"]);
   });
 
-  test("that another server has marked, whether that runs or not", async () => {
+  test("that another server has marked, running or not", async () => {
     open(join(guests(), named("a")), second);
     age("a");
     clock.jump(2 * CACHE_MARK_KEPT_MS);
@@ -105,7 +105,7 @@ describe("a guest stays", () => {
     expect(marks()).toContain(`${named("a")}.${second.tag}`);
   });
 
-  test("that a server has marked whose data folder is not to be seen, for a while", async () => {
+  test("that a server without a visible data folder has marked, for a while", async () => {
     open(join(guests(), named("a")), second);
     age("a");
     renameSync(second.path, `${second.path}-elsewhere`);
@@ -117,7 +117,7 @@ describe("a guest stays", () => {
     expect(there()).toEqual(["b"]);
   });
 
-  test("that is chosen while the server looks for what is needed", async () => {
+  test("that is chosen during the search", async () => {
     const isThere: boolean[] = [];
     const own = async () => {
       isThere.push(chooseGuest(join(guests(), named("a")), clock));
@@ -128,7 +128,7 @@ describe("a guest stays", () => {
     expect(there()).toEqual(["a", "b"]);
   });
 
-  test("that a sandbox is restored with meanwhile, whose checkpoint is removed in the same moment", async () => {
+  test("of a sandbox that is being restored while its checkpoint is removed", async () => {
     const restoring = server.hold(join(guests(), named("a")));
     const own = async () => {
       restoring[Symbol.dispose]();
@@ -140,14 +140,14 @@ describe("a guest stays", () => {
     expect(there()).toEqual(["b"]);
   });
 
-  test("when it is not known what is needed", async () => {
+  test("if the search fails", async () => {
     const own = () => Promise.reject(new Error("a manifest is damaged"));
     await expect(server.collect(uses({ own }))).rejects.toThrow("damaged");
     await server.collectNowAndThen(uses({ own }));
     expect(there()).toEqual(["a", "b"]);
   });
 
-  test("that an earlier version made in another place", async () => {
+  test("that an earlier version made in another folder", async () => {
     mkdirSync(join(cache, "guest-0123456789abcdef"));
     utimesSync(join(cache, "guest-0123456789abcdef"), 0, 0);
     await server.collect(uses());
@@ -172,7 +172,7 @@ test("the mark of a server that moved names its new place", async () => {
   expect(await marked("a", first)).toBe(moved.path);
 });
 
-test("a mark that was only half written counts as one whose server is not to be seen", async () => {
+test("an incomplete mark counts as one of a server without a visible data folder", async () => {
   open(made("a"), second);
   writeFileSync(join(guests(), "in-use", `${named("a")}.${second.tag}`), "");
   const at = clock.now() / 1000;
@@ -188,7 +188,7 @@ test("a server that goes down leaves marks only for guests that its checkpoints 
   expect(marks()).toEqual([`${named("b")}.${first.tag}`]);
 });
 
-test("a server whose data goes leaves no mark", () => {
+test("a server whose data is removed leaves no mark", () => {
   const guest = made("a");
   for (const data of [first, second]) open(guest, data);
   dropGuestMarks(cache, first.tag);

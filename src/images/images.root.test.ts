@@ -100,12 +100,12 @@ describe("an image", () => {
     await expect(twice).rejects.toMatchObject({ status: 409, message: 'there is an image "two" already' });
   });
 
-  test("without one below is complete by itself", async () => {
+  test("without an image below is complete by itself", async () => {
     await images.add("whole", { parent: null, disk: small });
     expect(images.lowersOf("whole").map((lower) => lower.folder)).toEqual([layerOf("whole")]);
   });
 
-  test("whose name may not last is none, and can be made again", async () => {
+  test("whose name is not durable does not exist, and can be made again", async () => {
     const { spawn } = Bun;
     const sync = spyOn(Bun, "spawn").mockImplementation(((argv: string[], options: object) => {
       if (argv[0] === "sync" && argv[1] === disks.imagesFolder) throw new Error("no process is left");
@@ -117,7 +117,7 @@ describe("an image", () => {
     await stack("one");
   });
 
-  test("can be stacked on only so many others, and a build is told what to do", async () => {
+  test("can be stacked to a bounded depth, and the build's error has the remedy", async () => {
     const levels = Array.from({ length: IMAGE_LEVELS_MAX }, (_, index) => `level-${index}`);
     await stack(...levels);
     const top = levels.at(-1) ?? "";
@@ -130,7 +130,7 @@ describe("an image", () => {
   });
 });
 
-test("what images lie on in the cache folder is marked before use, and stays while one of a build needs it", async () => {
+test("cached images below a build's image are marked before use, and stay while it needs them", async () => {
   const shared = join(folder, "shared-cache");
   const data = new DataFolder(join(folder, "data"));
   const other = cachedImages(shared, new DataFolder(join(folder, "other-data")), clock);
@@ -164,7 +164,7 @@ test("what images lie on in the cache folder is marked before use, and stays whi
 });
 
 describe("the files of a tenant", () => {
-  test("of every kind are kept as they are, and nothing is opened or followed", async () => {
+  test("of every kind are copied unchanged, and no link or device is opened", async () => {
     writeFileSync(join(folder, "outside"), "untouched");
     const hostile = await diskOf(
       "hostile",
@@ -192,7 +192,7 @@ describe("the files of a tenant", () => {
     expect(lstatSync(disks.imagesFolder).mode & 0o777).toBe(0o700);
   });
 
-  test("with many names, changed by one of them, hold up nobody while all are written down", async () => {
+  test("with many hard links do not block others while they are recorded", async () => {
     const links = 4_000;
     const below = await diskOf("below", `echo old > name; perl -e 'link("name", $_) for (1..${links})'`);
     await images.add("below", { parent: "base", disk: below });
@@ -217,7 +217,7 @@ describe("the files of a tenant", () => {
     await disks.remove(disk);
   });
 
-  test("that lie too deep for the kernel are refused, and nothing is left", async () => {
+  test("that are nested too deep for the kernel are rejected, and nothing is left", async () => {
     const name = "d".repeat(250);
     const deep = await diskOf("deep", `perl -e 'for (1..20) { mkdir "${name}"; chdir "${name}" }'`);
     await expect(images.add("deep", { parent: "base", disk: deep })).rejects.toMatchObject({
@@ -228,7 +228,7 @@ describe("the files of a tenant", () => {
     expect(readdirSync(disks.imagesFolder)).toEqual([]);
   });
 
-  test("are not copied on when nobody wants them any more", async () => {
+  test("are not copied further after a cancellation", async () => {
     const wanted = new AbortController();
     const added = images.add("unwanted", { parent: "base", disk: small, signal: wanted.signal });
     wanted.abort(new Error("cancelled"));
@@ -237,8 +237,8 @@ describe("the files of a tenant", () => {
   });
 });
 
-describe("what a killed server left", () => {
-  test("goes at the next start, also where it is still mounted", async () => {
+describe("files of a killed server", () => {
+  test("are removed at the next start, also if still mounted", async () => {
     const unfinished = join(disks.imagesFolder, "half.unfinished");
     mkdirSync(join(unfinished, "disk"), { recursive: true });
     await disks.clone(small, join(unfinished, "disk.img"));
@@ -256,7 +256,7 @@ describe("what a killed server left", () => {
   });
 });
 
-test("a server that is killed while it copies leaves nothing that goes on, and nothing after the next start", async () => {
+test("a server killed during a copy leaves no process, and no files after the next start", async () => {
   const many = await diskOf(
     "many",
     "for folder in $(seq 20); do mkdir $folder; seq -f $folder/%g 100 | xargs touch; done",
@@ -279,8 +279,8 @@ test("a server that is killed while it copies leaves nothing that goes on, and n
   expect(mountPoints().filter((point) => point.startsWith(disks.imagesFolder))).toEqual([]);
 });
 
-describe("collected", () => {
-  test("is what nobody names, uses or holds, and no image below one of these", async () => {
+describe("a collection", () => {
+  test("removes images that are not named, used or held, nor below such an image", async () => {
     await stack("below-named", "named");
     await stack("below-used", "used");
     await stack("below-held", "held");
@@ -294,7 +294,7 @@ describe("collected", () => {
     expect(names().sort()).toEqual(["below-named", "named"]);
   });
 
-  test("is none that was taken while it was looked who uses them", async () => {
+  test("keeps an image that is taken during the search", async () => {
     await stack("taken", "unused");
     clock.jump(IMAGE_FRESH_MS + 1);
     await images.collect([], async () => {
@@ -304,7 +304,7 @@ describe("collected", () => {
     expect(names()).toEqual(["taken"]);
   });
 
-  test("is a new one only after it was named once, or a while later", async () => {
+  test("removes a new image only after it was named once, or a while later", async () => {
     await stack("fresh");
     await images.collect([], async () => []);
     expect(names()).toEqual(["fresh"]);

@@ -87,7 +87,7 @@ async function withRoot<Result>(
   }
 }
 
-test("owners are the sandbox's in the root and plain on the disk, whatever form the layers below have", async () => {
+test("owners are mapped in the root and plain on the disk, whatever form the layers below have", async () => {
   const lowers = [lowerOf("plain", "plain", 1000), lowerOf("shifted", "shifted", HOST_ID_FIRST + 1000)];
   const disk = await diskOf("plain");
   await withRoot(disk, lowers, (root) => {
@@ -117,7 +117,7 @@ test.each([OWN, 4_200_000_000])("the same layers and disks serve any range of id
   }
 });
 
-test("a disk of before is mounted as it is, also over a layer with plain ids", async () => {
+test("a disk with shifted ids is mounted unchanged, also over a layer with plain ids", async () => {
   const disk = await diskOf("shifted");
   const owners = await withRoot(disk, [lowerOf("plain", "plain", 5)], (root) => {
     writeFileSync(join(root, "plain"), "changed");
@@ -126,7 +126,7 @@ test("a disk of before is mounted as it is, also over a layer with plain ids", a
   expect(owners).toEqual([HOST_ID_FIRST, HOST_ID_FIRST + 5, HOST_ID_FIRST + 5]);
 });
 
-test("plain ids are refused where nothing maps them, and nothing stays mounted", async () => {
+test("plain ids are rejected on kernels that cannot map them, and nothing stays mounted", async () => {
   const disk = await diskOf("plain");
   const mounted = mounts.do({ kind: "disk", image: disk, target: join(at, "disk"), options: "", firstId: undefined });
   await expect(mounted).rejects.toMatchObject({ status: 422, message: expect.stringContaining("Linux 5.19 or later") });
@@ -134,7 +134,7 @@ test("plain ids are refused where nothing maps them, and nothing stays mounted",
 });
 
 // Their paths alone are longer than the page that mount(2) takes.
-test.each<IdForm>(["plain", "shifted"])("as many layers as can be stacked are mounted: %s", async (ids) => {
+test.each<IdForm>(["plain", "shifted"])("the maximum number of layers is mounted: %s", async (ids) => {
   const names = Array.from({ length: IMAGE_LEVELS_MAX + 1 }, (_, index) => `${index}-${"x".repeat(200)}`);
   const lowers = names.map((name) => lowerOf(name, ids, ids === "plain" ? 0 : HOST_ID_FIRST));
   const found = await withRoot(await diskOf(ids), lowers, (root) =>
@@ -143,7 +143,7 @@ test.each<IdForm>(["plain", "shifted"])("as many layers as can be stacked are mo
   expect(found).toEqual(names);
 });
 
-test("a root that the kernel mounts with less than was asked for is refused", async () => {
+test("a root that the kernel mounts with fewer options than requested is rejected", async () => {
   // Nothing can be made in there, so the overlay has no place for its own files.
   const disk = await diskOf("plain", "chattr +i work");
   const mounted = withRoot(disk, [lowerOf("lower", "plain", 0)], () => undefined);
@@ -161,7 +161,7 @@ function descriptorsOfThis(): string[] {
   });
 }
 
-test("the mount thread keeps no descriptor of what it has mapped, also when a mount fails", async () => {
+test("the mount thread keeps no descriptor of mapped folders, also after a failed mount", async () => {
   // Of namespaces, and of mounts that are made or nowhere yet; this process has others, which come and go.
   const kept = /^(?:user:|anon_inode:\[fs|\/$)/;
   const descriptors = () => descriptorsOfThis().filter((link) => kept.test(link) || link.startsWith(at)).length;
@@ -178,7 +178,7 @@ test("the mount thread keeps no descriptor of what it has mapped, also when a mo
   expect(descriptors()).toBeLessThanOrEqual(before);
 });
 
-test("a fresh disk gets the files that are its own, and everybody inside reads them", async () => {
+test("a fresh disk gets its own identity files, readable for all users", async () => {
   const image = await diskOf("plain");
   const etc = { owner: OWN, files: { hostname: "here\n" } };
   await mounts.do({ kind: "disk", image, target: join(at, "disk"), options: "", firstId: OWN, etc });
@@ -190,7 +190,7 @@ test("a fresh disk gets the files that are its own, and everybody inside reads t
   await mounts.do({ kind: "release", folder: at, places: ["root", "disk"] });
 });
 
-test("what is mounted below a folder is released at once, also what lies on something else; its neighbours stay", async () => {
+test("all mounts below a folder are released at once, also stacked ones; others stay", async () => {
   const other = `${at}-other`;
   for (const path of [other, join(other, "disk")]) mkdirSync(path);
   const tmpfs = async (target: string) => await mounts.do({ kind: "tmpfs", target, options: "size=1m" });

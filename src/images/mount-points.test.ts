@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 const [top, bottom] = [(path: string) => join(layers[0] ?? "", path), (path: string) => join(layers[1] ?? "", path)];
 
-test("folders, and what is not there, are fine, and so are links where files are kept", () => {
+test("folders, missing paths and links to files are accepted", () => {
   demandMountPoints(layers, "/.sandlot");
   for (const path of ["proc", "sys", "dev", "etc"]) mkdirSync(bottom(path));
   symlinkSync("/data/var", bottom("var"));
@@ -29,7 +29,7 @@ test.each([
   ["run", "a symbolic link", (path: string) => symlinkSync("/var/run", path)],
   [".sandlot", "a symbolic link", (path: string) => symlinkSync("/", path)],
   ["etc", "a file", (path: string) => writeFileSync(path, "")],
-])("/%s that is %s is refused by name", (name, kind, make) => {
+])("/%s that is %s is rejected by name", (name, kind, make) => {
   mkdirSync(bottom("proc"), { recursive: true });
   make(top(name));
   expect(() => demandMountPoints(layers, "/.sandlot")).toThrow(`/${name} in it is ${kind}; sandboxes`);

@@ -8,7 +8,7 @@ import { Slots } from "./network/slots.ts";
 
 const folder = folderOfFile("places");
 
-test("whoever comes after a killed server finds which ids were taken, also before there is a record", () => {
+test("the server after a killed one finds all used id ranges, also those without a record", () => {
   makeFolder(join(folder, "one"), { first: 1_900_065_536 });
   mkdirSync(join(folder, "of-before"));
   expect(["one", "of-before", "gone"].map((name) => notedIds(join(folder, name)))).toEqual([
@@ -19,7 +19,7 @@ test("whoever comes after a killed server finds which ids were taken, also befor
   expect(idsNotedIn(folder)).toEqual([1_900_065_536]);
 });
 
-test("without a slot the range is given back", async () => {
+test("without a slot the id range is returned", async () => {
   const free: number[] = [];
   const ranges = { take: () => ({ first: 7 }), free: ({ first }: { first: number }) => void free.push(first) };
   const network = { untilFreed: async () => undefined };
@@ -33,7 +33,7 @@ test("without a slot the range is given back", async () => {
 });
 
 // Seen to fail without the wait: a create right after a pause was refused.
-test("when all slots are in use, the next that is given back is taken", async () => {
+test("with all slots in use, a create waits for the next free one", async () => {
   const slots = new Slots();
   const all = Array.from({ length: slots.freeCount }, () => slots.take());
   const ranges = { take: () => ({ first: 7 }), free: () => undefined };

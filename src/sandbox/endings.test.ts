@@ -23,7 +23,7 @@ function endingsWith(remove: (id: string) => Promise<void>, free?: (slot: number
   return new Endings(parts as unknown as CleanupParts, 1_000, silent);
 }
 
-test("many end a few at a time, each once", async () => {
+test("many sandboxes end a few at a time, each once", async () => {
   const ids = Array.from({ length: 5 * REAPS_AT_ONCE }, (_, at) => `i${at}`);
   const ended: string[] = [];
   let [now, most] = [0, 0];
@@ -38,7 +38,7 @@ test("many end a few at a time, each once", async () => {
   expect(most).toBe(REAPS_AT_ONCE);
 });
 
-test("those that take long, and those that fail, give up their places", async () => {
+test("slow and failing ends free their places", async () => {
   const never = Promise.withResolvers<void>();
   const endings = endingsWith(async (id) => {
     if (id.startsWith("stuck")) await never.promise;
@@ -54,7 +54,7 @@ test("those that take long, and those that fail, give up their places", async ()
 });
 
 // A resume that finds no folder begins, and clears away after itself if it fails.
-test("one that comes back while the slot of the one before is given back is ended like any other", async () => {
+test("a sandbox that resumes while its previous slot is returned is ended like any other", async () => {
   const [freed, freeing] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let isStuck = true;
   const given: number[] = [];
@@ -79,7 +79,7 @@ test("one that comes back while the slot of the one before is given back is ende
 });
 
 // Seen to fail: the slot went to a new sandbox, whose interface and rules were removed when the one before was gone.
-test("the slot of one that a server finds and cannot end is nobody else's until it is gone", async () => {
+test("the slot of a found sandbox that does not end is not reused until it is gone", async () => {
   const sandboxesFolder = mkdtempSync(join(tmpdir(), "endings-"));
   mkdirSync(join(sandboxesFolder, "i1"));
   const slots = new Slots();

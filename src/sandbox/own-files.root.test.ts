@@ -14,14 +14,14 @@ const mounted = (...names: string[]) => ({
   ],
 });
 
-test("a checkpoint keeps no secret and no measure; a copy has a boot of its own", () => {
+test("a checkpoint contains no secret and no memory figures; a copy has its own boot id", () => {
   const record = mounted("boot-id", "control-secret", "memory/meminfo");
   expect(keptFiles(record)).toEqual(["boot-id"]);
   expect(inheritedFiles(record, false)).toEqual(["boot-id"]);
   expect(inheritedFiles(record, true)).toEqual([]);
 });
 
-test("a secret is new each time, of one length, and for the sandbox's root alone", () => {
+test("a secret is new each time, of fixed length, and readable for the sandbox's root only", () => {
   const ids = { first: 1_900_065_536 };
   const first = makeControlSecret(folder, ids);
   const second = makeControlSecret(folder, ids);

@@ -9,7 +9,7 @@ function record(id: string): SandboxRecord {
 }
 
 // Seen before: a sandbox that was being paused by then was ended silently when its pause failed.
-test("one that is taken out while the others are looked at is left alone, and looked at when it is back", async () => {
+test("a sandbox that is removed during a check is skipped, and checked when it is back", async () => {
   const running = new RunningSandboxes("/run/sandboxes", { address: () => "198.18.0.7" });
   const last = `i${QUEUE_LOOK_TURN}`;
   for (let at = 0; at <= QUEUE_LOOK_TURN; at++) running.add(record(`i${at}`));

@@ -8,7 +8,7 @@ import { restoreSandbox } from "./restoring.ts";
 const folder = folderOfFile("restoring");
 
 // Seen to fail: the disk was removed first, and copied then, where copies share no blocks.
-test("what was made is taken back when nothing more is made, whichever step failed", async () => {
+test("after a failure of any step everything is undone, once no step is running", async () => {
   const happened: string[] = [];
   const request = {
     id: "i1",

@@ -15,7 +15,7 @@ function lostOf(running: RunningSandboxes): string[] {
   return running.lost().map(({ record: { id } }) => id);
 }
 
-test("what runs is found with its address, what does not is a 404 that names it", () => {
+test("a running sandbox is found with its address, any other is a 404 with its id", () => {
   const running = table();
   running.add(record("i1", process.pid));
   expect(running.demand("i1").guest.address).toBe("198.18.0.7");
@@ -25,7 +25,7 @@ test("what runs is found with its address, what does not is a 404 that names it"
 });
 
 // The ready pool checks before it hands one out; the regular check of all is up to half a second old.
-test("one whose first process has ended is known as lost from that moment", async () => {
+test("a sandbox is lost as soon as its first process ends", async () => {
   const running = table();
   const child = Bun.spawn(["sleep", "60"]);
   running.add(record("i1", child.pid));
@@ -37,14 +37,14 @@ test("one whose first process has ended is known as lost from that moment", asyn
   expect(running.isAlive("unknown")).toBe(false);
 });
 
-test("only those that are kept stay", () => {
+test("keepOnly drops all others", () => {
   const running = table();
   for (const id of ["i1", "i2", "i3"]) running.add(record(id, process.pid));
   running.keepOnly(new Set(["i2"]));
   expect(["i1", "i2", "i3"].filter((id) => running.has(id))).toEqual(["i2"]);
 });
 
-test("a listener hears of those that are somebody's, and of no others", () => {
+test("a listener gets only sandboxes that have an owner", () => {
   const running = table();
   running.add(record("i1", process.pid));
   running.add(record("i2", process.pid));

@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { startTicks } from "../system/start-ticks.ts";
 import { hasUnrecorded, isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
-test("a process is known by its number and when it started", () => {
+test("a process is identified by pid and start time", () => {
   const pidStartTicks = startTicks(process.pid) ?? "";
   expect(isAlive({ pid: process.pid, pidStartTicks })).toBe(true);
   expect(isAlive({ pid: process.pid, pidStartTicks: `${pidStartTicks}1` })).toBe(false);
 });
 
-test("one that has ended is not alive, also while its parent has not looked", async () => {
+test("an ended process is not alive, also as a zombie", async () => {
   const child = Bun.spawn(["sleep", "60"]);
   const record = { pid: child.pid, pidStartTicks: startTicks(child.pid) ?? "" };
   expect(isAlive(record)).toBe(true);
@@ -21,7 +21,7 @@ test("one that has ended is not alive, also while its parent has not looked", as
 });
 
 // Otherwise every sandbox would be destroyed by a server that has as many files open as it may.
-test("one that cannot be looked at is not dead", () => {
+test("a process whose state cannot be read is not dead", () => {
   const unknown = () => {
     throw Object.assign(new Error("too many open files"), { code: "EMFILE" });
   };

@@ -52,7 +52,7 @@ async function tenMore(kind: "netlink" | "ping" | "udp") {
 }
 
 // Seen to fail for UDP without its lists: 3 000 sockets held 180 MB of the machine, and the cgroup counted 8.
-test("what waits in netlink and ping sockets, and unsent in UDP ones, is seen, for that namespace alone", async () => {
+test("queued bytes of netlink, ping and UDP sockets are counted, for one namespace only", async () => {
   const netlink = await tenMore("netlink");
   expect(netlink.sockets).toBeGreaterThanOrEqual(10);
   expect(netlink.bytes).toBeGreaterThan(10 * 160 * 100);
@@ -66,11 +66,11 @@ test("what waits in netlink and ping sockets, and unsent in UDP ones, is seen, f
   expect(queuedIn(process.pid).bytes).toBeLessThan(netlink.bytes);
 });
 
-test("a process that is gone is an error, not one with nothing", () => {
+test("an ended process is an error, not an empty count", () => {
   expect(() => queuedIn(2 ** 22 + 1)).toThrow("ENOENT");
 });
 
-test("the kernel's own memory is a part of the machine's", () => {
+test("the kernel's own memory is read", () => {
   expect(kernelBytes()).toBeGreaterThan(0);
 });
 

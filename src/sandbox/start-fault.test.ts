@@ -5,23 +5,23 @@ import { demandRetryable, RETRY_WITHIN_MS, startFault } from "./start-fault.ts";
 
 const MESSAGE = "sandbox i1 could not be booted";
 
-test("no room says so itself", () => {
+test("an error about capacity stays unchanged", () => {
   const noRoom = new Fault(503, "all 4093 network slots are in use");
   expect(startFault(MESSAGE, noRoom)).toBe(noRoom);
 });
 
-test("a machine that is short of files, processes or memory says so, and when to come again", () => {
+test("a machine short of files, processes or memory is a 503 with Retry-After", () => {
   const short = Object.assign(new Error("too many open files"), { code: "EMFILE" });
   expect(startFault(MESSAGE, short)).toMatchObject({ status: 503, cause: short, headers: { "retry-after": "5" } });
 });
 
-test("so it does when another error is around the kernel's own", () => {
+test("a kernel error wrapped in another is a 503 with Retry-After", () => {
   const short = Object.assign(new Error("no memory"), { code: "ENOMEM" });
   const cause = new Fault(500, "mounting failed", { cause: short });
   expect(startFault(MESSAGE, cause)).toMatchObject({ status: 503, cause, headers: { "retry-after": "5" } });
 });
 
-test("any other failure is ours, and keeps its cause for the log", () => {
+test("any other failure is a 500, and keeps its cause for the log", () => {
   const cause = new Fault(422, "never heard of");
   expect(startFault(MESSAGE, cause)).toMatchObject({ status: 500, message: MESSAGE, cause });
 });
@@ -38,7 +38,7 @@ test.each([404, 422, 503, 507])("status %d names its cause and is final", (statu
   expect(() => demandRetryable(cause, 0)).toThrow(cause);
 });
 
-test("after a failure that took too long, the client is told to come again", () => {
+test("a failure that took too long is a 503 with Retry-After", () => {
   const cause = new Fault(500, "late");
   let thrown: unknown;
   try {

@@ -41,14 +41,14 @@ const layouts = {
 describe.each(Object.keys(layouts))("with cgroup %s", (layout) => {
   beforeEach(() => layouts[layout as keyof typeof layouts]());
 
-  test("processor time, memory without what is only cached, and the disk at its root are told", async () => {
+  test("processor time, memory without cache, and disk use are read", async () => {
     const { blocks, bsize } = statfsSync(tmpdir());
     const usage = await new UsageMeter(folders).read(sandbox);
     expect(usage).toMatchObject({ cpuUsedMs: 1500, memUsed: 70 * MIB, memCache: 30 * MIB, diskTotal: blocks * bsize });
     expect(usage.diskUsed).toBeGreaterThan(0);
   });
 
-  test("one that has ended is left out, the others are not", async () => {
+  test("an ended sandbox is left out", async () => {
     const meter = new UsageMeter(folders);
     const gone = { id: "i2", cgroup: "/sandlot/x/i2", rootPid: 8 };
     expect([...(await meter.readAll([gone, sandbox])).keys()]).toEqual(["i1"]);

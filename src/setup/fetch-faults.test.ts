@@ -21,7 +21,7 @@ test.each([
   });
 });
 
-test("names the setting that helps, and where from nothing came", () => {
+test("names the setting to change, and the failed address", () => {
   const refused = new Error("Connection refused");
   expect(fetchFault(refused, debian)).toMatchObject({ message: expect.stringContaining("SANDLOT_DEBIAN_MIRROR") });
   expect(fetchFault(refused, debianPlace("/cache", "http://m"))).toMatchObject({
@@ -33,7 +33,7 @@ test("names the setting that helps, and where from nothing came", () => {
   });
 });
 
-test("leaves alone what it does not know", () => {
+test("passes unknown errors on unchanged", () => {
   const odd = new Error("dpkg was interrupted");
   expect(fetchFault(odd, debian)).toBe(odd);
 });

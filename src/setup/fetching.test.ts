@@ -13,20 +13,20 @@ function failing(times: number, cause: Error): { fetch: () => Promise<string>; t
   return { fetch, tries: () => tries };
 }
 
-test("a mirror that is away for a moment is asked again, and it is said", async () => {
+test("a briefly unavailable mirror is retried, with a message", async () => {
   const said: string[] = [];
   const { fetch } = failing(2, AWAY);
   expect(await fetching(fetch, (line) => said.push(line), [0, 0])).toBe("fetched");
   expect(said).toHaveLength(2);
 });
 
-test("one that stays away is given up", async () => {
+test("an unavailable mirror is given up", async () => {
   const { fetch, tries } = failing(9, AWAY);
   await expect(fetching(fetch, () => undefined, [0, 0])).rejects.toBe(AWAY);
   expect(tries()).toBe(3);
 });
 
-test("what no further try would cure is tried once", async () => {
+test("a permanent failure is not retried", async () => {
   const absent = new Error("E: Unable to locate package nonsense");
   const { fetch, tries } = failing(9, absent);
   await expect(fetching(fetch, () => undefined, [0, 0])).rejects.toBe(absent);

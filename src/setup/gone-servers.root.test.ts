@@ -59,7 +59,7 @@ const tables = async () => await run(["nft", "list", "tables", "inet"]);
 test.each([
   ["on a disk or where /run lies", () => undefined],
   ["in memory of its own", (folder: string) => mount("tmpfs", folder, "tmpfs", 0, "mode=711")],
-])("what a server has left whose data folder is gone is removed, with a run folder %s", async (_, prepare) => {
+])("leftovers of a server without its data folder are removed, with a run folder %s", async (_, prepare) => {
   const data = await leftServer(prepare);
   expect(existsSync(join(data.runFolder, "net"))).toBe(true);
   for (const tree of cgroupTrees()) mkdirSync(join(tree, data.cgroup, "sandbox"), { recursive: true });
@@ -84,7 +84,7 @@ const kept: Record<string, (data: DataFolder) => Promise<void>> = {
   "was there before servers said where their data is": async ({ runFolder }) => rmSync(join(runFolder, "data-folder")),
 };
 
-test.each(Object.keys(kept))("a server that %s keeps what it has", async (name) => {
+test.each(Object.keys(kept))("a server that %s keeps its resources", async (name) => {
   const data = await leftServer();
   // The same mark as before, as a folder has that can be seen again.
   mkdirSync(data.path);
@@ -97,13 +97,13 @@ test.each(Object.keys(kept))("a server that %s keeps what it has", async (name) 
   expect(await tables()).toContain(`sandlot_${data.tag}`);
 });
 
-test("so does one that may be about to start", async () => {
+test("a server that may be about to start keeps its resources", async () => {
   const data = await leftServer();
   await removeLeft();
   expect(existsSync(data.runFolder)).toBe(true);
 });
 
-test("a firewall without a server goes, unless an interface of that server is left", async () => {
+test("a firewall table without a server is removed, unless an interface of that server is left", async () => {
   const [bare, guarding] = [await leftServer(), await leftServer()];
   for (const { runFolder } of [bare, guarding]) rmSync(runFolder, { recursive: true });
   const name = `${ANY_INTERFACE}${guarding.tag}-2`;

@@ -6,7 +6,7 @@ import { GUEST_PROGRAM, guestSources } from "./guest-sources.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
 
-test("the guest is its program and what that imports, and nothing else", () => {
+test("the guest's sources are its program and its imports, and nothing else", () => {
   const { files, packages } = guestSources(PROJECT);
   const names = files.map((file) => relative(PROJECT, file));
   expect(names).toContain(GUEST_PROGRAM);
@@ -21,7 +21,7 @@ test("the guest is its program and what that imports, and nothing else", () => {
   ]);
 });
 
-test("an import that is added is found", () => {
+test("an added import is found", () => {
   const project = mkdtempSync(join(tmpdir(), "sandlot-guest-sources-"));
   try {
     for (const name of ["src/guest", "src/contract", "src/base", "package-lock.json"]) {

@@ -17,7 +17,7 @@ const PROGRAM = `
 `;
 
 // Seen before: changes of a killed server were taken for the machine's original settings.
-test("nothing is changed before it is noted what was there", async () => {
+test("earlier values are recorded before any change", async () => {
   const said = await run(["unshare", "--net", process.execPath, "-e", PROGRAM]);
   expect(JSON.parse(said)).toEqual({ failed: true, forward: 0 });
 });

@@ -14,6 +14,6 @@ test.each([`${WIRE}/process/process_pb.ts`, `${WIRE}/filesystem/filesystem_pb.ts
   },
 );
 
-test("a file without a description is left as it is", async () => {
+test("a file without a description is unchanged", async () => {
   expect(await withPlainDescription(import.meta.path)).toBe(await Bun.file(import.meta.path).text());
 });

@@ -56,7 +56,7 @@ afterAll(async () => {
 const images = (debianMirror?: string) => new TemplateImages({ cacheFolder, debianMirror }, [definition, larger]);
 const never = () => new AbortController().signal;
 
-test("one without packages lies on base and says of which template and build it is", async () => {
+test("an image without packages is stacked on base and names its template and build", async () => {
   const said: string[] = [];
   const image = await images().make("pocket", never(), (line) => said.push(line));
   expect(image).toBe(templateImage(definition));
@@ -73,7 +73,7 @@ test("one without packages lies on base and says of which template and build it 
   expect(noted).toEqual([true, false]);
 });
 
-test("those with programs share one Bun, which is root's in a sandbox", async () => {
+test("images with programs share one Bun, which belongs to root in a sandbox", async () => {
   const bunOf = async (program: TemplateDefinition) => {
     const made = await new TemplateImages({ cacheFolder, debianMirror: undefined }, [program]).make(
       program.name,
@@ -92,7 +92,7 @@ test("those with programs share one Bun, which is root's in a sandbox", async ()
   expect([one.uid, one.mode & 0o7777, other.ino]).toEqual([shiftedId(0), 0o755, one.ino]);
 });
 
-test("it is not there without what it lies on", async () => {
+test("an image does not exist without the image below it", async () => {
   const image = templateImage(definition);
   expect(hasTemplateImage(cacheFolder, image)).toBe(true);
   renameSync(imageFolder(cacheFolder, BASE_IMAGE), imageFolder(cacheFolder, "elsewhere"));
@@ -101,7 +101,7 @@ test("it is not there without what it lies on", async () => {
   expect(hasTemplateImage(cacheFolder, `${image}0`)).toBe(false);
 });
 
-test("two at once make it once, the second waits for the lock", async () => {
+test("two concurrent calls make one image, the second waits for the lock", async () => {
   await rm(imageFolder(cacheFolder, templateImage(definition)), { recursive: true });
   const said: string[] = [];
   const both = [1, 2].map(() => images().make("pocket", never(), (line) => said.push(line)));
@@ -109,11 +109,11 @@ test("two at once make it once, the second waits for the lock", async () => {
   expect(said.filter((line) => line === "Making the template pocket")).toHaveLength(1);
 });
 
-test("there is none of another name", async () => {
+test("an unknown name is rejected", async () => {
   await expect(images().make("rocket", never(), () => undefined)).rejects.toMatchObject({ status: 404 });
 });
 
-test("one that is cancelled ends with all that it has started, and lets go of the cache", async () => {
+test("a cancelled build ends all its processes and releases the cache", async () => {
   asked = Promise.withResolvers();
   const over = new AbortController();
   const made = images(mirror.url.href).make("larger", over.signal, () => undefined);
@@ -125,7 +125,7 @@ test("one that is cancelled ends with all that it has started, and lets go of th
   await untilLeft();
 });
 
-test("one whose server is killed ends as well; what it had begun is in nobody's way", async () => {
+test("a build whose server is killed ends, and its leftovers do not block the next", async () => {
   asked = Promise.withResolvers();
   const program = `
     import { TemplateImages } from ${JSON.stringify(join(import.meta.dir, "template-images.ts"))};

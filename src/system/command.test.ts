@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { attempt, cannotStart, run } from "./command.ts";
 
-test("a command that takes too long is killed, and the caller is told to come again, without what it was called with", async () => {
+test("a command that times out is killed, and the 503 does not contain its arguments", async () => {
   const late = attempt(["sleep", "60"], { timeoutMs: 50 });
   await expect(late).rejects.toMatchObject({
     status: 503,
@@ -14,7 +14,7 @@ test("a command that takes too long is killed, and the caller is told to come ag
 });
 
 // Seen to fail: a finished command counted as not done, and was undone.
-test("a command that has ended in time is none that took too long, however late this is heard", async () => {
+test("a command that ended in time is no timeout, however late its end is noticed", async () => {
   const heardLate = attempt(["sh", "-c", "sleep 0.1; echo done; exit 3"], { timeoutMs: 500 });
   await attempt(["true"]);
   // By now both have happened, and timers come first.
@@ -22,12 +22,12 @@ test("a command that has ended in time is none that took too long, however late 
   expect(await heardLate).toMatchObject({ exitCode: 3, stdout: "done\n" });
 });
 
-test("a command that fails says why, and is no reason to come again", async () => {
+test("a failed command has its reason, and is not retryable", async () => {
   const failed = run(["sh", "-c", "echo no such thing >&2; exit 3"]);
   await expect(failed).rejects.toMatchObject({ status: 500, message: expect.stringContaining("no such thing") });
 });
 
-test("a program that cannot be started for want of processes or files is a reason to come again; a missing one is not", async () => {
+test("a start that fails for lack of processes or files is retryable; a missing program is not", async () => {
   const short = Object.assign(new Error("resource temporarily unavailable"), { code: "EAGAIN" });
   expect(cannotStart("/usr/sbin/ip", short)).toMatchObject({
     status: 503,

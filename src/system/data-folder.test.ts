@@ -13,7 +13,7 @@ const PROGRAM = `
 `;
 
 // Seen before: a server whose tag differs from the one in its folder, so that what it makes is never found again.
-test("processes that open a new folder at once agree on its tag", async () => {
+test("processes that open a new folder concurrently agree on its tag", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const path = mkdtempSync(join(tmpdir(), "data-folder-"));
     const at = String(Date.now() + 300);

@@ -21,7 +21,7 @@ function takeFrom(ranges: IdRanges, count: number): number[] {
   return Array.from({ length: count }, () => ranges.take().first);
 }
 
-test("no two sandboxes have an id in common, nor one with a relay, also those of two servers", () => {
+test("sandboxes and relays of all servers have disjoint ids", () => {
   const taken = [new IdRanges(one, true), new IdRanges(other, true)].flatMap((ranges) => takeFrom(ranges, 600));
   expect(new Set(taken).size).toBe(1200);
   expect(taken.every((first) => (first - HOST_ID_FIRST) % ID_COUNT === 0)).toBe(true);
@@ -29,11 +29,11 @@ test("no two sandboxes have an id in common, nor one with a relay, also those of
   expect(HOST_ID_FIRST).toBe(RELAY_ID_FIRST + ID_COUNT);
 });
 
-test("the last range of all is within what the kernel can count", () => {
+test("the last range fits the kernel's ids", () => {
   expect(HOST_ID_FIRST + ID_COUNT + BLOCK_COUNT * 256 * ID_COUNT).toBeLessThan(0xffff_ffff);
 });
 
-test("a range that is free again rests while others do, and is used before a new block is taken", () => {
+test("a freed range is reused last, and before a new block is taken", () => {
   const ranges = new IdRanges(one, true);
   const first = ranges.take();
   ranges.free(first);
@@ -42,7 +42,7 @@ test("a range that is free again rests while others do, and is used before a new
   expect(JSON.parse(readFileSync(join(one.runFolder, "id-blocks.json"), "utf8"))).toHaveLength(1);
 });
 
-test("the next server has the same supply, without what is in use", () => {
+test("the next server has the same supply, without ranges in use", () => {
   const before = takeFrom(new IdRanges(one, true), 200);
   const next = new IdRanges(one, true);
   for (const first of before) next.adopt(first);
@@ -51,14 +51,14 @@ test("the next server has the same supply, without what is in use", () => {
   expect(readdirSync(one.runFolder)).toEqual(["id-blocks.json"]);
 });
 
-test("what is freed twice is given out once", () => {
+test("a range that is freed twice is given out once", () => {
   const ranges = new IdRanges(one, true);
   const range = ranges.take();
   for (let times = 0; times < 2; times++) ranges.free(range);
   expect(new Set(takeFrom(ranges, 300)).size).toBe(300);
 });
 
-test("where nothing can be mapped all have the same, and no block is taken", () => {
+test("without id mapping all sandboxes share one range, and no block is taken", () => {
   const ranges = new IdRanges(one, false);
   const shared = [ranges.take(), ranges.take()];
   expect(shared).toEqual([SHARED_IDS, SHARED_IDS]);

@@ -14,18 +14,18 @@ function newThread(withinMs = 60_000): JobThread<OddJob> {
   return thread;
 }
 
-test("jobs are answered, each with its own", async () => {
+test("each job gets its own result", async () => {
   const thread = newThread();
   expect(await Promise.all([thread.do("done"), thread.do("slow"), thread.do("done")])).toEqual([true, false, true]);
 });
 
-test("a failure comes with its status and its words, and the next job is done", async () => {
+test("a failure has its status and message, and the next job runs", async () => {
   const thread = newThread();
   await expect(thread.do("refused")).rejects.toMatchObject({ status: 404, message: "there is none" });
   expect(await thread.do("done")).toBe(true);
 });
 
-test("no free device says when to come again", async () => {
+test("no free loop device is a 503 with Retry-After", async () => {
   await expect(newThread().do("busy")).rejects.toMatchObject({
     status: 503,
     message: "no free device; the machine may be overloaded",
@@ -33,7 +33,7 @@ test("no free device says when to come again", async () => {
   });
 });
 
-test("a shortage says when to come again, and names no path", async () => {
+test("a shortage is a 503 with Retry-After, without a path", async () => {
   await expect(newThread().do("short")).rejects.toMatchObject({
     status: 503,
     message: "the job could not be done (EMFILE); the machine may be overloaded",
@@ -42,13 +42,13 @@ test("a shortage says when to come again, and names no path", async () => {
   });
 });
 
-test("a caller that has waited too long is told to retry; the thread goes on", async () => {
+test("a caller that has waited too long gets a 503; the thread continues", async () => {
   const thread = newThread(1);
   await expect(thread.do("slow")).rejects.toMatchObject({ status: 503 });
   await expect(thread.do("slow")).rejects.toThrow("the job could not be done within 1 ms");
 });
 
-test("a thread that must not go on is replaced, and all that wait for it are told", async () => {
+test("a thread that must not continue is replaced, and all waiting calls fail", async () => {
   const thread = newThread();
   const [fatal, next] = await Promise.allSettled([thread.do("fatal"), thread.do("done")]);
   expect([fatal, next]).toMatchObject([{ status: "rejected" }, { status: "rejected" }]);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { run } from "./command.ts";
 import { readOnlyView } from "./mount-calls.ts";
 
-test("what is seen through a read-only view can be read and run, and not be changed, also by its owner", async () => {
+test("files in a read-only view can be read and run, but not changed, even by their owner", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-view-"));
   const program = join(folder, "program");
   writeFileSync(program, "#!/bin/sh\necho done\n");

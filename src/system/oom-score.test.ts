@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { outliveOthers, TAKE_USUAL_SCORE } from "./oom-score.ts";
 
-test("the server asks for a score below all others, and says so when it may not have it", () => {
+test("the server requests the lowest score, and reports if it cannot have it", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-score-"));
   const file = join(folder, "oom_score_adj");
   expect(outliveOthers(file)).toBe(true);
@@ -17,7 +17,7 @@ test("the server asks for a score below all others, and says so when it may not 
   expect(outliveOthers(file)).toBe(false);
 });
 
-test("it has that score exactly when it says so", () => {
+test("the server has the score that it reports", () => {
   const program = `import { outliveOthers } from "${join(import.meta.dir, "oom-score.ts")}";
 console.log(outliveOthers(), (await Bun.file("/proc/self/oom_score_adj").text()).trim());`;
   const { stdout } = Bun.spawnSync([process.execPath, "-e", program]);
@@ -25,7 +25,7 @@ console.log(outliveOthers(), (await Bun.file("/proc/self/oom_score_adj").text())
   expect(isSaid).toBe(String(score === "-900"));
 });
 
-test("what it starts for others takes the usual score, from whatever it had", () => {
+test("started programs reset the score to the default", () => {
   const shell = `echo 500 > /proc/self/oom_score_adj; ${TAKE_USUAL_SCORE} cat /proc/self/oom_score_adj`;
   expect(Bun.spawnSync(["/bin/sh", "-c", shell]).stdout.toString()).toBe("0\n");
 });

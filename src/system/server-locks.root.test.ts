@@ -11,7 +11,7 @@ const [PROCESSES, TIMES] = [4, 300];
 const folder = folderOfFile("locks");
 
 // Seen to fail when a lock counts whose file has been removed: some of the numbers were lost.
-test("processes that take a lock at the same moment have it one after the other, and leave no file", async () => {
+test("concurrent processes hold a lock one after the other, and leave no file", async () => {
   const [lock, file] = [`counting-${process.pid}`, join(folder, "number")];
   writeFileSync(file, "0");
   const count = () => run([process.execPath, PROGRAM, lock, file, String(TIMES)]);

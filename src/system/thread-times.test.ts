@@ -8,7 +8,7 @@ function work(ms: number): void {
   for (let used = { user: 0, system: 0 }; used.user + used.system < ms * 1000; ) used = process.cpuUsage(begun);
 }
 
-test("a thread is told to have used what it has, and its process no less", () => {
+test("a thread's processor time is measured, and its process has at least that", () => {
   const own = threads().filter(({ isFirst }) => isFirst);
   expect(own.map(({ number }) => number)).toEqual([process.pid]);
   const [first = { number: 0 }] = own;
@@ -23,7 +23,7 @@ test("a thread is told to have used what it has, and its process no less", () =>
   expect(all).toBeGreaterThan(thread - 1);
 });
 
-test("another process is told with the threads that it has, and one that is not there as nothing", async () => {
+test("another process has the sum of its threads, and a missing one has none", async () => {
   const child = Bun.spawn(["sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; read line"], {
     stdin: "pipe",
     stdout: "pipe",

@@ -13,7 +13,7 @@ function shown(pid: number | "self", name: string): string[] {
 
 const NAMES = ["processes", "locked memory", "pending signals", "msgqueue size"];
 
-test("a process gets what is said, and its children after it", async () => {
+test("a process and its children get the given limits", async () => {
   const child = Bun.spawn(["/bin/sh", "-c", "read go; exec cat /proc/self/limits"], { stdin: "pipe", stdout: "pipe" });
   limitUsers(child.pid, [
     { type: "RLIMIT_SIGPENDING", soft: 77, hard: 88 },
@@ -26,17 +26,17 @@ test("a process gets what is said, and its children after it", async () => {
   expect(limits).toMatch(/^Max msgqueue size +0 +99 /m);
 });
 
-test("more than a server may have is refused with the name of the limit", () => {
+test("a limit above the server's own is rejected with its name", () => {
   expect(() => limitUsers(2 ** 30, [{ type: "RLIMIT_NPROC", soft: 1, hard: 1 }])).toThrow("prlimit RLIMIT_NPROC");
 });
 
-test("to look whether limits can be raised leaves them as they are", () => {
+test("the check whether limits can be raised does not change them", () => {
   const before = NAMES.map((name) => shown("self", name));
   canRaiseUserLimits();
   expect(NAMES.map((name) => shown("self", name))).toEqual(before);
 });
 
-test("after they were raised, sandboxes have as many processes and as much locked memory as before", () => {
+test("raised server limits do not change the sandboxes' limits", () => {
   const before = userLimitsFor(512);
   raiseUserLimits();
   raiseUserLimits();
@@ -47,7 +47,7 @@ test("after they were raised, sandboxes have as many processes and as much locke
   }
 });
 
-test("a sandbox has as many pending signals as a machine of its size, and no less than a thousand", () => {
+test("pending signals scale with the sandbox's memory, at least a thousand", () => {
   const signals = (memoryMB: number) => userLimitsFor(memoryMB).find(({ type }) => type === "RLIMIT_SIGPENDING");
   expect([128, 512, 1024].map((memoryMB) => signals(memoryMB)?.hard)).toEqual([1024, 2048, 4096]);
 });

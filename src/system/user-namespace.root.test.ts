@@ -5,7 +5,7 @@ import { openUserNamespace } from "./user-namespace.ts";
 
 const TABLE = [{ inside: 0, outside: 1_900_065_536, count: 65_536 }];
 
-test("a namespace is made, and nothing is left of a thousand", () => {
+test("a thousand user namespaces are made, and nothing is left", () => {
   const descriptors = () => readdirSync("/proc/self/fd").length;
   const children = () => readFileSync("/proc/thread-self/children", "utf8");
   const before = { descriptors: descriptors(), children: children() };
@@ -22,7 +22,7 @@ test("a namespace is made, and nothing is left of a thousand", () => {
   expect(descriptors()).toBeLessThanOrEqual(before.descriptors);
 });
 
-test("a table that the kernel refuses is an error, and nothing is left either", () => {
+test("a mapping that the kernel rejects is an error, and nothing is left", () => {
   const before = readdirSync("/proc/self/fd").length;
   const overlapping = [...TABLE, ...TABLE];
   for (let times = 0; times < 10; times++) expect(() => openUserNamespace(overlapping)).toThrow("EINVAL");

@@ -159,10 +159,10 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "connections to one loopback service": "carries so many connections and no more",
   },
   "src/images/images.root.test.ts": {
-    "templates based on one another": "can be stacked on only so many others, and a build is told what to do",
+    "templates based on one another": "can be stacked to a bounded depth, and the build's error has the remedy",
   },
   "src/sandbox/guest-link/guest-journal.test.ts": {
-    "log lines of a sandbox": "that floods is cut off, and the server does not grow by it",
+    "log lines of a sandbox": "that floods is disconnected, without growing the server",
   },
   "src/sandbox/volume/content.root.test.ts": {
     "entries of a list of a volume": "with more entries than the limit cannot be listed, and can be removed",

@@ -23,7 +23,7 @@ class UnsharingMounts extends Mounts {
   }
 }
 
-test.each([true, false])("a copy has what was on the disk; blocks are shared: %p", async (sharesBlocks) => {
+test.each([true, false])("a copy has the content of the disk; blocks are shared: %p", async (sharesBlocks) => {
   // Not in memory, where disks of sandboxes cannot lie.
   const folder = mkdtempSync("/var/tmp/sandlot-disks-");
   const mounts = new UnsharingMounts();

@@ -31,7 +31,7 @@ class LateMounts extends UnsharingMounts {
 
 // Seen to fail: a server could not be started, or ended, right behind one that was killed ("failed with EINVAL"); and
 // with a device that was another's by then it had the disks of that one.
-test.each(["nobody", "another"])("a pool is mounted anew when its device goes at that moment, to %s", async (whom) => {
+test.each(["nobody", "another"])("a pool is mounted again if its device is lost to %s", async (whom) => {
   const folder = mkdtempSync("/var/tmp/sandlot-pool-");
   const other = join(folder, "other");
   const pool = join(folder, "disks");
@@ -55,7 +55,7 @@ test.each(["nobody", "another"])("a pool is mounted anew when its device goes at
 });
 
 // Seen to fail in a start beside others that ended: "cannot check mount status", for a device that was gone by then.
-test("it is made in a mount namespace of its own, in which no mount of others goes meanwhile", async () => {
+test("the pool is made in a private mount namespace, where no other mount changes meanwhile", async () => {
   const folder = mkdtempSync("/var/tmp/sandlot-pool-");
   const spawned = spyOn(Bun, "spawn");
   try {

@@ -19,7 +19,7 @@ function about(bytes: number, measured: number | undefined): boolean {
   return measured !== undefined && measured >= bytes && measured < bytes + 64 * KIB;
 }
 
-test("images say what they take, checkpoints and layers are measured, what is unfinished is left out", async () => {
+test("images record their size, checkpoints and layers are measured, unfinished ones are left out", async () => {
   const filled = new Uint8Array(256 * KIB).fill(1);
   write("images/image-1/image.json", JSON.stringify({ format: 1, bytes: 12_345 }));
   write("images/image-1/layer/etc/large", filled);
@@ -41,7 +41,7 @@ test("images say what they take, checkpoints and layers are measured, what is un
   expect(about(512 * KIB, stored?.layers)).toBe(true);
 });
 
-test("there is none before the first start, and none to be seen while its filesystem is not mounted", async () => {
+test("the use is zero before the first start, and unknown while the filesystem is not mounted", async () => {
   const nothing = { images: new Map(), checkpoints: new Map(), layers: 0 };
   expect(await storedBytes(data)).toEqual(nothing);
   mkdirSync(join(data, "disks"));

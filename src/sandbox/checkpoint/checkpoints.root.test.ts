@@ -11,7 +11,7 @@ import { MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 const folder = folderOfFile("checkpoints");
 
 // Seen to fail: removing a checkpoint during its restore ended with EBUSY.
-test("a checkpoint that is removed while it is being restored goes when that is over", async () => {
+test("a checkpoint that is removed during its restore is deleted after it", async () => {
   const checkpoints = new Checkpoints(join(folder, "all"));
   const { memory, path } = checkpoints.begin("one");
   const [file, other] = [join(memory, "userns-10.img"), join(folder, "other")];
@@ -29,7 +29,7 @@ test("a checkpoint that is removed while it is being restored goes when that is 
   expect(readdirSync(checkpoints.folder)).toEqual([]);
 });
 
-test("one that is being removed is not there any more, from the first moment on", async () => {
+test("a checkpoint is not found from the begin of its removal on", async () => {
   const checkpoints = new Checkpoints(join(folder, "going"));
   const draft = checkpoints.begin("one");
   checkpoints.describe(draft, { format: MANIFEST_FORMAT } as Manifest);

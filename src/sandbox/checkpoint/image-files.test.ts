@@ -40,7 +40,7 @@ async function sealed({ folder }: Image): Promise<ImageFiles> {
   return files;
 }
 
-test("an image that nobody touched is intact, and only the small ones are there twice", async () => {
+test("an unchanged image is intact, and only small files have a copy", async () => {
   using image = new Image();
   const files = await sealed(image);
   await demandIntact(image.folder, files);
@@ -53,7 +53,7 @@ test("an image that nobody touched is intact, and only the small ones are there 
   expect(statSync(image.folder.pack).size).toBe(SMALL.reduce((sum, name) => sum + (CONTENTS[name]?.length ?? 0), 0));
 });
 
-test.each(SMALL)("%s comes back when it is missing, torn or changed", async (name) => {
+test.each(SMALL)("%s is recovered if it is missing, truncated or changed", async (name) => {
   using image = new Image();
   const files = await sealed(image);
   for (const spoil of [
@@ -67,7 +67,7 @@ test.each(SMALL)("%s comes back when it is missing, torn or changed", async (nam
   }
 });
 
-test.each(LARGE)("%s is refused when a bit of it is another", async (name) => {
+test.each(LARGE)("%s with a changed bit is rejected", async (name) => {
   using image = new Image();
   const files = await sealed(image);
   const content = readFileSync(image.path(name));
@@ -77,7 +77,7 @@ test.each(LARGE)("%s is refused when a bit of it is another", async (name) => {
   await expect(demandIntact(image.folder, files)).rejects.toMatchObject(refused);
 });
 
-test("a small one that is spoilt in both places is refused", async () => {
+test("a small file that is damaged in both places is rejected", async () => {
   using image = new Image();
   const files = await sealed(image);
   rmSync(image.path("small.img"));

@@ -21,7 +21,7 @@ function answering(status: number): GuestClient {
   return new GuestClient(ADDRESS, "secret");
 }
 
-test("a guest that answers takes its settings", async () => {
+test("a guest that responds gets its settings", async () => {
   const asked: string[] = [];
   server = Bun.serve({
     hostname: ADDRESS,
@@ -37,22 +37,22 @@ test("a guest that answers takes its settings", async () => {
   expect(asked).toEqual(["GET ping ", "POST configure {}"]);
 });
 
-test("a sandbox that ended is not waited for", async () => {
+test("the client does not wait for an ended sandbox", async () => {
   const guest = new GuestClient(ADDRESS, "secret");
   await expect(guest.ready(() => false)).rejects.toThrow("the sandbox ended while it was starting");
 });
 
 // The caller needs another sandbox at once, not a later retry.
-test("settings that the guest does not take are no timeout", async () => {
+test("rejected settings are not reported as a timeout", async () => {
   const refused = new GuestClient(ADDRESS, "secret").configure(settings);
   await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });
 });
 
-describe("a guest that looks for its settings", () => {
+describe("a guest that reads its settings from the file", () => {
   const folder = folderOfFile("shown");
   const files = { settings: join(folder, "settings.json"), shown: join(folder, "control-secret") };
 
-  test("finds them behind the secret, and they can be told again", async () => {
+  test("finds them after the secret, and can get them again", async () => {
     writeFileSync(files.shown, "secret");
     new GuestClient(ADDRESS, "secret", files).show({ ...settings, sandboxId: "i1" });
     expect(readFileSync(files.shown, "utf8")).toBe('secret\n{"sandboxId":"i1"}');
@@ -75,7 +75,7 @@ describe("a guest that looks for its settings", () => {
     ["was told others", (guest) => guest.configure(settings)],
     ["was told others at once", (guest) => guest.readyWith(settings, () => true)],
   ];
-  test.each(taking)("sees the secret alone once it %s", async (_, take) => {
+  test.each(taking)("finds only the secret once it %s", async (_, take) => {
     writeFileSync(files.shown, "secret");
     answering(204);
     const guest = new GuestClient(ADDRESS, "secret", files);
@@ -84,7 +84,7 @@ describe("a guest that looks for its settings", () => {
     expect(readFileSync(files.shown, "utf8")).toBe("secret");
   });
 
-  test("sees them for as long as it does not do what it is asked", async () => {
+  test("finds them until it has answered a request", async () => {
     writeFileSync(files.shown, "secret");
     const guest = new GuestClient(ADDRESS, "secret", files);
     answering(503);
@@ -93,7 +93,7 @@ describe("a guest that looks for its settings", () => {
     expect(readFileSync(files.shown, "utf8")).toContain("i1");
   });
 
-  test("is asked something before it is copied, unless it has answered since", async () => {
+  test("gets a request before it is copied, unless it has answered since", async () => {
     let asked = 0;
     server = Bun.serve({
       hostname: ADDRESS,
@@ -114,7 +114,7 @@ describe("a guest that looks for its settings", () => {
     expect(asked).toBe(2);
   });
 
-  test("is copied all the same when it does not answer, and is asked again before the next copy", async () => {
+  test("is copied even if it does not answer, and gets another request before the next copy", async () => {
     const guest = new GuestClient(ADDRESS, "secret", files);
     await guest.settle();
     let asked = 0;
@@ -153,7 +153,7 @@ test("a warm-up gives the guest settings without an owner, runs commands that pr
 });
 
 // Its memory becomes part of a template, which must hold no secret.
-test("a renewed guest is asked without the secret", async () => {
+test("a renewed guest gets requests without the secret", async () => {
   const asked: string[] = [];
   server = Bun.serve({
     hostname: ADDRESS,
@@ -168,11 +168,11 @@ test("a renewed guest is asked without the secret", async () => {
   expect(asked).toEqual(["/control/renew secret", "/health null"]);
 });
 
-test("a guest that refuses its settings says so by its status", async () => {
+test("a guest that rejects its settings returns its status", async () => {
   await expect(answering(400).configure(settings)).rejects.toThrow("the guest refused its settings with status 400");
 });
 
-test("what is ready takes its settings with the first question, and is asked again while nobody does", async () => {
+test("a ready guest gets its settings with the first request, which is repeated until it answers", async () => {
   const asked: string[] = [];
   server = Bun.serve({
     hostname: ADDRESS,
@@ -186,7 +186,7 @@ test("what is ready takes its settings with the first question, and is asked aga
   expect(asked).toEqual(["POST configure", "POST configure"]);
 });
 
-test("a guest that refuses its settings is not asked again", async () => {
+test("a guest that rejects its settings gets no further request", async () => {
   const asked = answering(400).readyWith(settings, () => true);
   await expect(asked).rejects.toThrow("the guest refused its settings with status 400");
 });
@@ -194,7 +194,7 @@ test("a guest that refuses its settings is not asked again", async () => {
 test.each([
   ["", (guest: GuestClient, alive: () => boolean) => guest.ready(alive)],
   [" with its settings", (guest: GuestClient, alive: () => boolean) => guest.readyWith(settings, alive)],
-])("a guest that comes up later is found%s", async (_, ready) => {
+])("a guest that starts later is found%s", async (_, ready) => {
   let looked = 0;
   await ready(new GuestClient(ADDRESS, "secret"), () => {
     if (++looked === 2) answering(204);
@@ -203,11 +203,11 @@ test.each([
   expect(looked).toBe(2);
 });
 
-describe("a guest that says when it listens", () => {
+describe("a guest that signals that it listens", () => {
   const folder = folderOfFile("sign");
   const path = join(folder, "file");
 
-  test("is asked when it has, and hardly before", async () => {
+  test("gets its first request after the signal", async () => {
     writeFileSync(path, "");
     using sign = new GuestSign(path);
     const asked = spyOn(globalThis, "fetch");
@@ -223,7 +223,7 @@ describe("a guest that says when it listens", () => {
     asked.mockRestore();
   });
 
-  test("is found all the same when it has not, or its sandbox has ended", async () => {
+  test("is found without a signal, and given up if its sandbox has ended", async () => {
     writeFileSync(path, "");
     using sign = new GuestSign(path);
     await answering(204).ready(() => true, sign);
@@ -232,7 +232,7 @@ describe("a guest that says when it listens", () => {
     await expect(ended).rejects.toThrow("the sandbox ended while it was starting");
   });
 
-  test("and does not answer then is looked for as any other", async () => {
+  test("and does not answer is polled like any other", async () => {
     writeFileSync(path, "");
     using sign = new GuestSign(path);
     utimesSync(path, 1, 2);
@@ -244,7 +244,7 @@ describe("a guest that says when it listens", () => {
   });
 });
 
-test("one that says something else at first is asked again", async () => {
+test("a guest with a wrong first response gets the request again", async () => {
   const guest = answering(503);
   await guest.ready(() => {
     server?.reload({ fetch: () => new Response(null, { status: 204 }) });
@@ -253,7 +253,7 @@ test("one that says something else at first is asked again", async () => {
 });
 
 // Seen: of 168 guests in a burst, two took their first question and left it for a second.
-test("one that leaves the first question is asked again soon", async () => {
+test("a guest that drops the first request gets it again soon", async () => {
   let asked = 0;
   server = Bun.serve({
     hostname: ADDRESS,
@@ -270,6 +270,6 @@ test.each([
   [60, 10],
   [300, 50],
   [20_000, 100],
-])("after %i ms it is looked for again in %i", (elapsed, pause) => {
+])("after %i ms the next attempt is in %i", (elapsed, pause) => {
   expect(pauseAfter(elapsed)).toBe(pause);
 });

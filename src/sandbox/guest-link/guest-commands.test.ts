@@ -39,7 +39,7 @@ async function outputOf(commands: GuestCommands) {
   return { ...end, ...said };
 }
 
-test("a command is sent with its user and the token, and its output comes back with its end", async () => {
+test("a command is sent with user and token, and returns its output and exit code", async () => {
   const heard: { headers: Headers; body: Buffer }[] = [];
   const commands = guest(async (request) => {
     heard.push({ headers: request.headers, body: Buffer.from(await request.arrayBuffer()) });
@@ -64,12 +64,12 @@ test("a command is sent with its user and the token, and its output comes back w
   });
 });
 
-test("one that got a signal has its name", async () => {
+test("a command that was signalled returns the signal's name", async () => {
   const end = envelope({ event: { end: { exitCode: -1, status: "signal: killed" } } });
   expect(await outputOf(saying(started, end, over))).toMatchObject({ exitCode: -1, signal: "signal: killed" });
 });
 
-test("what the guest refuses is refused in its words", async () => {
+test("an error of the guest is passed on with its message", async () => {
   const failed = envelope({ error: { code: "invalid_argument", message: "no such folder" } });
   failed[0] = 2;
   await expect(outputOf(saying(failed))).rejects.toMatchObject({ status: 422, message: "no such folder" });
@@ -100,13 +100,13 @@ test.each<[string, () => Response]>([
   await expect(outputOf(guest(answer))).rejects.toMatchObject({ name: "Fault" });
 });
 
-test("numbers and texts of a wrong kind mean nothing", async () => {
+test("fields of a wrong type are ignored", async () => {
   const end = envelope({ event: { end: { exitCode: "0", exited: "yes", status: 5 } } });
   const data = envelope({ event: { data: { stdout: 5, stderr: { a: 1 } } } });
   expect(await outputOf(saying(started, data, end, over))).toEqual({ exitCode: 0, signal: "", stdout: "", stderr: "" });
 });
 
-test("a reader that waits holds the command back", async () => {
+test("a slow reader blocks the command", async () => {
   const piece = envelope({ event: { data: { stdout: b64("x".repeat(30_000)) } } });
   let sent = 0;
   const commands = guest(

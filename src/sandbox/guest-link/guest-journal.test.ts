@@ -86,7 +86,7 @@ function follow(port: number, options: { isReady?: boolean; isNew?: boolean } = 
 const heard = (count: number) => (reader: Reader) => reader.lines.length >= count;
 
 describe("an honest guest", () => {
-  test("is heard line by line, however its bytes are cut", async () => {
+  test("is read line by line, however its bytes are split", async () => {
     const { port, requests } = await guest((socket) => {
       const bytes = Buffer.from(greeting + entry(1, { message: "héllo 🙂" }) + entry(2, { fields: { pid: "7" } }));
       for (let at = 0; at < bytes.length; at += 7) socket.write(bytes.subarray(at, at + 7));
@@ -99,7 +99,7 @@ describe("an honest guest", () => {
     expect(requests[0]?.toLowerCase()).toContain("x-sandlot-control: shared");
   });
 
-  test("is asked for what comes after the last line that was taken, when the connection was lost", async () => {
+  test("is asked for the lines after the last stored one, after a lost connection", async () => {
     let times = 0;
     const { port, requests } = await guest((socket) => {
       socket.write(greeting);
@@ -112,7 +112,7 @@ describe("an honest guest", () => {
     expect(reader.lines.map(({ message }) => message)).toEqual(["m41", "m42"]);
   });
 
-  test("whose sandbox is not recorded yet is heard when it is", async () => {
+  test("whose sandbox is not recorded yet is read once it is", async () => {
     const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
     const { reader } = follow(port, { isReady: false });
     await Bun.sleep(50);
@@ -121,7 +121,7 @@ describe("an honest guest", () => {
     await reader.until(heard(1));
   });
 
-  test("that dropped lines says how many", async () => {
+  test("that dropped lines reports their number", async () => {
     const { port } = await guest((socket) =>
       socket.write(`${greeting}${JSON.stringify({ seq: 9, dropped: 9 })}\n${entry(10)}`),
     );
@@ -130,7 +130,7 @@ describe("an honest guest", () => {
     expect(reader.lines[0]).toMatchObject({ level: "warn", fields: { logger: "sandbox", dropped: "9" } });
   });
 
-  test("is left at once, and heard no more", async () => {
+  test("is disconnected at once, and read no further", async () => {
     const { port, sockets } = await guest((socket) => socket.write(greeting + entry(1)));
     const { journals, reader } = follow(port);
     await reader.until(heard(1));
@@ -141,14 +141,14 @@ describe("an honest guest", () => {
     await reader.until(heard(2));
   });
 
-  test("of a new sandbox is listened to at once, without asking where its log ended", async () => {
+  test("of a new sandbox is read at once, without a question for the position", async () => {
     const { port } = await guest((socket) => socket.write(greeting + entry(1)));
     const { reader } = follow(port, { isNew: true });
     await reader.until(heard(1));
     expect(reader.asked).toBe(0);
   });
 
-  test("whose lines are put off says them again, each once in the end", async () => {
+  test("whose lines are postponed sends them again, each stored once", async () => {
     const { port, requests } = await guest((socket, request) => {
       const after = Number(/after=(\d+)/.exec(request)?.[1]);
       socket.write(greeting);
@@ -163,7 +163,7 @@ describe("an honest guest", () => {
     expect(reader.lines.map(({ message }) => message)).toEqual(["m1", "m2", "m3"]);
   });
 
-  test("is told of one piece at a time: more is read of it when that was taken", async () => {
+  test("is read one piece at a time: the next after the previous was stored", async () => {
     let more: (() => void) | undefined;
     const { port } = await guest((socket) => {
       socket.write(greeting + entry(1));
@@ -187,7 +187,7 @@ describe("an honest guest", () => {
     journals.putOff("i2");
   });
 
-  test("that is about to end is still heard, and its last words can be taken", async () => {
+  test("that is about to end is still read to its last lines", async () => {
     const { port } = await guest((socket) => socket.write(greeting + entry(1)));
     // A busy machine may not get to its words in the short time that they have.
     await until("it is heard", async () => {
@@ -221,7 +221,7 @@ describe("a lying guest", () => {
     ["a line without an end", greeting + "x".repeat(100_000)],
     ["a list", `${greeting}[]\n`],
     ["a number beyond counting", `${greeting}{"seq":1e300,"dropped":1}\n`],
-  ])("that sends %s is hung up on, and its log says so once", async (_what, said) => {
+  ])("that sends %s is disconnected, and its log has one note", async (_what, said) => {
     const { port, requests } = await guest((socket) => socket.write(said));
     const { reader } = follow(port);
     await reader.until((all) => all.lines.some(({ fields }) => fields.logger === "sandbox"));
@@ -231,7 +231,7 @@ describe("a lying guest", () => {
     expect(reader.lines.every(({ message }) => message.length < 1_100)).toBe(true);
   });
 
-  test("that floods is cut off, and the server does not grow by it", async () => {
+  test("that floods is disconnected, without growing the server", async () => {
     let sent = 0;
     const { port } = await guest((socket) => {
       socket.write(greeting);
@@ -255,7 +255,7 @@ describe("a lying guest", () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1024 * 1024);
   });
 
-  test("that hangs up at once is not called again and again", async () => {
+  test("that disconnects at once is not retried without a delay", async () => {
     const { port, requests } = await guest((socket) => socket.end());
     follow(port);
     await Bun.sleep(1_000);
@@ -270,7 +270,7 @@ describe("the time of a line", () => {
     return line?.kind === "entry" ? line.line.at : undefined;
   };
 
-  test("is the guest's where it can be true, else that of its arrival", () => {
+  test("is the guest's if plausible, else that of its arrival", () => {
     expect(at(now - 5_000)).toBe(now - 5_000);
     for (const lie of [now + 1, now - ACTIVITY_KEPT_MS - 1, -1, 0, 1.5, "yesterday", null, 1e300])
       expect(at(lie)).toBe(now);
@@ -303,7 +303,7 @@ describe("many at once", () => {
     return { journals, asked, turns, requests };
   }
 
-  test("are taken up a few at a time, in the end all", async () => {
+  test("are connected a few at a time, until all are", async () => {
     const { asked, turns, requests } = await manyFollowed();
     expect(asked).toEqual([]);
     await untilTrue(() => requests.length >= numbers.length);
@@ -311,7 +311,7 @@ describe("many at once", () => {
     expect(turns).toEqual([JOURNAL_TURN, JOURNAL_TURN, JOURNAL_TURN]);
   });
 
-  test("are left out when they are left before their turn", async () => {
+  test("are skipped if they are left before their turn", async () => {
     const { journals, asked, requests } = await manyFollowed();
     journals.leave("i1");
     journals.leaveSoon("i2");
@@ -319,7 +319,7 @@ describe("many at once", () => {
     expect(new Set(asked)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
   });
 
-  test("are none when it is over", async () => {
+  test("have no connections after a close", async () => {
     const { journals, asked } = await manyFollowed();
     journals.close();
     await Bun.sleep(50);

@@ -12,7 +12,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-test("a guest stays in memory until it is let go, also when its folder has gone", async () => {
+test("a guest stays in memory until it is released, also if its folder is gone", async () => {
   const [first, second] = [guestIn("first"), guestIn("first-2")];
   const pages = new GuestPages(mounts);
   for (const guest of [first, second]) await pages.hold(guest);
@@ -28,7 +28,7 @@ test("a guest stays in memory until it is let go, also when its folder has gone"
   expect(isMapped(second)).toBe(true);
 });
 
-test("it is read in huge pages where the kernel has them, and locked", async () => {
+test("a guest is read in huge pages, if the kernel has them, and locked", async () => {
   const guest = guestIn("third");
   await new GuestPages(mounts).hold(guest);
   const mapped = readFileSync("/proc/self/smaps", "utf8").split(`${guest}/bin/file`)[1] ?? "";

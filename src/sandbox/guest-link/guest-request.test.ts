@@ -22,7 +22,7 @@ async function ask(port: number, timeoutMs = 2_000): Promise<string> {
   return await boundedText(await fetchGuest({ address: ADDRESS, port }, "/x", { signal }));
 }
 
-test("an answer ends at its length, and a redirect is not followed", async () => {
+test("a response ends at its length, and a redirect is not followed", async () => {
   expect(await ask(saying("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more"))).toBe("hello");
   const port = saying("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 4\r\n\r\nelse");
   expect(await ask(port)).toBe("else");
@@ -34,11 +34,11 @@ test.each([
   ["that is too long", `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n${"x".repeat(length)}`],
   ["whose head is too long", `HTTP/1.1 200 OK\r\nA: ${"b".repeat(1024 ** 2)}`],
   ["with too many header lines", `HTTP/1.1 200 OK\r\n${"A: b\r\n".repeat(100_000)}`],
-])("an answer %s is a failure", async (_, said) => {
+])("a response %s is a failure", async (_, said) => {
   await expect(ask(saying(said), 10_000)).rejects.not.toHaveProperty("name", "TimeoutError");
 });
 
-test("a guest that does not answer in time is told apart from one that is not there", async () => {
+test("a guest that does not answer in time differs from a missing one", async () => {
   const port = saying("");
   await expect(ask(port, 50)).rejects.toHaveProperty("name", "TimeoutError");
   listener?.stop(true);

@@ -11,7 +11,7 @@ const LONG_MS = 60_000;
 
 beforeEach(() => writeFileSync(path, "what is in it"));
 
-test("a file that is touched is a sign, at once, and stays one", async () => {
+test("a touched file is a signal at once, and stays one", async () => {
   using sign = new GuestSign(path);
   expect(sign.isWatched).toBe(true);
   setTimeout(() => utimesSync(path, 1, 2), 20);
@@ -19,20 +19,20 @@ test("a file that is touched is a sign, at once, and stays one", async () => {
   expect(await sign.within(0)).toBe(true);
 });
 
-test("so is one that is touched before anybody waits", async () => {
+test("a file touched before the wait is a signal", async () => {
   using sign = new GuestSign(path);
   utimesSync(path, 1, 2);
   expect(await sign.within(LONG_MS)).toBe(true);
 });
 
-test("one that is read is none, and neither is one of before", async () => {
+test("a read, and a touch before the watch, are not signals", async () => {
   utimesSync(path, 1, 2);
   using sign = new GuestSign(path);
   await Bun.file(path).text();
   expect(await sign.within(50)).toBe(false);
 });
 
-test("a file that is not there gives none", () => {
+test("a missing file gives no signal", () => {
   using sign = new GuestSign(join(folder, "none"));
   expect(sign.isWatched).toBe(false);
 });

@@ -38,7 +38,7 @@ async function rules(adopted?: EgressPolicy) {
   return { subject, ill, since };
 }
 
-test("the relay hears of a sandbox before connections are led to it, and forgets it after", async () => {
+test("the relay gets a sandbox's rules before its connections, and drops them after", async () => {
   const { subject, since } = await rules();
   await subject.set(SLOT, named);
   expect(await since()).toEqual(["tell a.test", "make", "fill"]);
@@ -52,7 +52,7 @@ test("the relay hears of a sandbox before connections are led to it, and forgets
   expect(subject.judgeOf(ADDRESS)).toBeUndefined();
 });
 
-test("what holds already costs nothing, and an open sandbox nobody hears of", async () => {
+test("unchanged rules cause no call, and an open sandbox none at all", async () => {
   const { subject, since } = await rules();
   await subject.set(SLOT, "open");
   await subject.forget(SLOT);
@@ -68,7 +68,7 @@ test("changes of one sandbox wait for each other", async () => {
   expect(await since()).toEqual(["make", "fill", "fill", "remove", "fill"]);
 });
 
-test("what was adopted is told to the relay and judged from the start", async () => {
+test("rules of adopted sandboxes go to the relay and hold from the start", async () => {
   const { subject, since } = await rules(named);
   expect(await since()).toEqual(["tell a.test"]);
   expect(subject.judgeOf(ADDRESS)?.allowsName("a.test")).toBe(true);
@@ -79,7 +79,7 @@ test.each([
   ["tell a.test", "and are as before"],
   ["make", "and are as before"],
   ["fill", "say again what is to hold"],
-])("after a failure at %p the rules before are meant, and the caller hears so", async (at, message) => {
+])("after a failure at %p the previous rules apply, and the caller gets the error", async (at, message) => {
   const { subject, ill, since } = await rules();
   await subject.set(SLOT, denied);
   ill.add(at);
@@ -92,7 +92,7 @@ test.each([
   expect(await since()).toEqual(["tell a.test", "make", "fill", "remove"]);
 });
 
-test("rules that may not be in force are said again although they are the same", async () => {
+test("equal rules are sent again if they may not be in force", async () => {
   const { subject, ill, since } = await rules();
   await subject.set(SLOT, denied);
   ill.add("fill");
@@ -103,7 +103,7 @@ test("rules that may not be in force are said again although they are the same",
   expect(await since()).toEqual(["make", "fill", "forget", "remove"]);
 });
 
-test("rules in force are not undone because what was before could not be removed", async () => {
+test("rules in force stay if the previous ones could not be removed", async () => {
   const { subject, ill, since } = await rules();
   await subject.set(SLOT, named);
   ill.add("forget").add("remove");

@@ -35,7 +35,7 @@ afterAll(async () => {
 
 const granted = async () => await run(["nft", "list", "table", "inet", network.table]);
 
-test("a way that was opened is closed when its slot is given back, also one that was named twice", async () => {
+test("an opened route is closed when its slot is returned, also one opened twice", async () => {
   const slot = network.take();
   await network.grant(slot, [way, way]);
   expect(await granted()).toContain(`ip daddr ${way.address} tcp dport ${way.port} accept`);
@@ -43,14 +43,14 @@ test("a way that was opened is closed when its slot is given back, also one that
   expect(await granted()).not.toContain(way.address);
 });
 
-test("so is one that is only being opened", async () => {
+test("a route that is just being opened is closed when its slot is returned", async () => {
   const slot = network.take();
   const granting = network.grant(slot, [way]);
   await Promise.all([granting, network.free(slot)]);
   expect(await granted()).not.toContain(way.address);
 });
 
-test("a slot whose way could not be opened is given back all the same", async () => {
+test("a slot whose route could not be opened is returned", async () => {
   const slot = network.take();
   await expect(network.grant(slot, [{ ...way, port: 70_000 }])).rejects.toThrow("nft");
   await network.free(slot);
@@ -58,7 +58,7 @@ test("a slot whose way could not be opened is given back all the same", async ()
 });
 
 // Seen before: such a slot stayed unusable until the next start.
-test("a slot whose rules cannot be removed is nobody else's before they are", async () => {
+test("a slot is not reused before its rules are removed", async () => {
   const [slot, free] = [network.take(), network.freeSlots];
   await network.grant(slot, [way]);
   isIll = true;
@@ -69,7 +69,7 @@ test("a slot whose rules cannot be removed is nobody else's before they are", as
   expect(await granted()).not.toContain(way.address);
 });
 
-test("a slot is nobody else's before its address has been left", async () => {
+test("a slot is not reused before the edge has left its address", async () => {
   const slot = network.take();
   const [left, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
   const { leave } = network;
@@ -89,7 +89,7 @@ test("a slot is nobody else's before its address has been left", async () => {
   expect(network.takeFor(network.address(slot), "a third")).toBe(slot);
 });
 
-test("connections of this machine to a slot are closed before it is given back, and those to others stay", async () => {
+test("this machine's connections to a slot are closed before its return, and others stay", async () => {
   const [slot, other] = [network.take(), network.take()];
   const addresses = [network.address(slot), network.address(other)];
   for (const address of addresses) await run(["ip", "address", "add", `${address}/32`, "dev", "lo"]);
@@ -108,7 +108,7 @@ test("connections of this machine to a slot are closed before it is given back, 
 });
 
 // Seen to fail: the second try was told at once that there is nothing to leave, and gave the slot back.
-test("nor when its rules could be removed at the second try alone, and it is still being left", async () => {
+test("a slot whose rules were removed at the second attempt is not reused before the edge has left it", async () => {
   const [slot, free] = [network.take(), network.freeSlots];
   await network.grant(slot, [way]);
   const left = Promise.withResolvers<void>();
@@ -153,7 +153,7 @@ async function withFlow(use: (slot: number, flows: () => string[]) => Promise<vo
 }
 
 // Seen before: they stayed for five days, and replies went to the next sandbox with the address.
-test("connections of a slot are forgotten when it is given back", async () => {
+test("tracked connections of a slot are removed when it is returned", async () => {
   await withFlow(async (slot, flows) => {
     await network.free(slot);
     expect(flows()).toEqual([]);
@@ -161,7 +161,7 @@ test("connections of a slot are forgotten when it is given back", async () => {
 });
 
 // Seen to fail: peers of a sandbox that was paused and resumed were not told that it had hung up.
-test("those of a sandbox that comes back are kept for it, and for nobody else", async () => {
+test("tracked connections of a sandbox that resumes are kept for it, and for no other", async () => {
   await withFlow(async (slot, flows) => {
     await network.free(slot, "one");
     expect(network.takeFor(network.address(slot), "one")).toBe(slot);
@@ -185,7 +185,7 @@ test.each([
       expect(network.takeFor(network.address(slot), "another")).toBe(slot);
     },
   ],
-])("%s with this slot is plugged in without them", async (_, take) => {
+])("%s with this slot starts without them", async (_, take) => {
   const namespace = Bun.spawn(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 1000"], { stdout: "pipe" });
   await namespace.stdout.getReader().read();
   try {

@@ -112,7 +112,7 @@ describe.each([false, true])("with the slot's address alone on the inner end: %p
   });
 });
 
-test("neither end of a connection between the machine and a sandbox keeps a pace; others are as the machine is set", async () => {
+test("connections between machine and sandbox use Reno; others the machine's default", async () => {
   const end = { ...(await newEnd(19)), gateway: "198.19.77.1" };
   await run(["ip", "address", "add", `${end.gateway}/32`, "dev", "lo"]);
   plug(end);
@@ -138,7 +138,7 @@ test("neither end of a connection between the machine and a sandbox keeps a pace
   unplug(end.name);
 });
 
-test("the thread is in its own network afterwards, also when something was refused", async () => {
+test("the thread is in its own network namespace afterwards, also after an error", async () => {
   const own = readlinkSync("/proc/thread-self/ns/net");
   const end = await newEnd(4);
   plug(end);
@@ -157,7 +157,7 @@ describe("for a sandbox that is restored", () => {
   ];
   const settings = { "net.ipv4.ip_nonlocal_bind": "1", "net.ipv6.conf.default.disable_ipv6": "1" };
 
-  test("the namespace has its settings before there is an interface, and the address before until it is settled", async () => {
+  test("the namespace has its settings before the interface, and the old address until it is settled", async () => {
     const end = await newEnd(17, false, "--uts");
     performLinkJob({ kind: "plug", end, anew: { settings, addressBefore: "198.19.77.99" } });
     const read = (name: string) => run([...inside(end), "cat", `/proc/sys/net/${name}`]);
@@ -188,13 +188,13 @@ test.each([
   unplug(end.name);
 });
 
-test("a refusal comes with the kernel's own words", async () => {
+test("an error has the kernel's message", async () => {
   const end = await newEnd(7);
   expect(() => plug({ ...end, gateway: "192.0.2.1" })).toThrow(/leading \S+ to an interface failed with EINVAL: \S/);
   unplug(end.name);
 });
 
-test("of several that go at once, those that are gone already keep none of the others", async () => {
+test("interfaces that are already gone do not prevent the removal of others", async () => {
   const ends = await Promise.all([8, 9, 10].map((n) => newEnd(n)));
   for (const end of ends) plug(end);
   unplug(`${PREFIX}-99`, ...ends.slice(0, 2).map(({ name }) => name));
@@ -204,11 +204,11 @@ test("of several that go at once, those that are gone already keep none of the o
   expect(await interfaces()).toEqual([]);
 });
 
-describe("on a thread of their own", () => {
+describe("on a dedicated thread", () => {
   const links = new Links(30);
   afterAll(() => links.close());
 
-  test("many are made and removed at once, and the server stays where it is", async () => {
+  test("many interfaces are made and removed at once, and the server keeps its namespace", async () => {
     const own = readlinkSync("/proc/self/ns/net");
     const ends = await Promise.all([11, 12, 13, 14, 15].map((n) => newEnd(n)));
     await Promise.all(ends.map((end) => links.do({ kind: "plug", end })));
@@ -218,7 +218,7 @@ describe("on a thread of their own", () => {
     expect(await interfaces()).toEqual([]);
   });
 
-  test("a failure comes with its words, and the next one is done", async () => {
+  test("a failure has its message, and the next job runs", async () => {
     const end = await newEnd(16);
     const own = { ...end, namespace: "/proc/self/ns/net" };
     await expect(links.do({ kind: "plug", end: own })).rejects.toThrow("own network namespace");

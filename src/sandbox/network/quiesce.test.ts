@@ -12,6 +12,6 @@ test.each([
   ["one on which the sandbox has hung up first", line("02F012C6", "09"), false],
   ["one to the neighbour", line("03F012C6", "01"), false],
   ["nothing", "", false],
-])("%s leads to 198.18.240.2, or not", (_what, lines, expected) => {
+])("whether %s is a connection to 198.18.240.2", (_what, lines, expected) => {
   expect(leadsTo(head + lines, "198.18.240.2")).toBe(expected);
 });

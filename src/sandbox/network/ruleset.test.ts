@@ -25,12 +25,12 @@ function chain(text: string, name: string): string[] {
 }
 
 describe("the table of a server", () => {
-  test("takes the place of an earlier one in the same transaction", () => {
+  test("replaces an earlier one in the same transaction", () => {
     const lines = ruleset(facts).trim().split("\n").slice(0, 3);
     expect(lines).toEqual(["table inet sandlot_abcd", "delete table inet sandlot_abcd", "table inet sandlot_abcd {"]);
   });
 
-  test("closes every closed range, what the machine is on, and all other sandboxes, whatever a policy says", () => {
+  test("closes every closed range, the machine's networks and other sandboxes, whatever a policy allows", () => {
     const text = ruleset(facts);
     expect(text).toContain(`elements = { ${CLOSED_RANGES.join(", ")} }`);
     expect(chain(text, "to_outside")).toEqual([
@@ -45,7 +45,7 @@ describe("the table of a server", () => {
     ]);
   });
 
-  test("leads every question for a name to the one who answers it, and to the relay nothing that is closed", () => {
+  test("redirects every DNS query to the DNS relay, and no closed address to the relay", () => {
     expect(chain(ruleset(facts), "lead")).toEqual([
       "udp dport 53 dnat ip to 198.18.48.1:53",
       "tcp dport 53 dnat ip to 198.18.48.1:53",
@@ -57,7 +57,7 @@ describe("the table of a server", () => {
     ]);
   });
 
-  test("lets a sandbox reach of this machine its name server, what its own rules say, and nothing else", () => {
+  test("lets a sandbox reach only its name server and its relay on this machine", () => {
     expect(chain(ruleset(facts), "to_machine")).toEqual([
       "ct state established,related ct direction reply accept",
       "jump admit",
@@ -70,7 +70,7 @@ describe("the table of a server", () => {
     ]);
   });
 
-  test("lets none but its sandboxes reach the relay, and the machine itself besides them the server's address", () => {
+  test("lets only sandboxes reach the relay, and this machine also the server's address", () => {
     expect(chain(ruleset(facts), "here")).toEqual([
       'iifname "slotabcd-*" jump to_machine',
       "ip daddr 198.18.48.1 tcp dport { 1080, 1443, 1999 } jump refuse",
@@ -79,7 +79,7 @@ describe("the table of a server", () => {
     expect(chain(ruleset({ ...facts, relay: undefined }), "here")).toHaveLength(2);
   });
 
-  test("lets nobody but root, the edge, the relay that was asked, and what was asked for into a sandbox", () => {
+  test("lets only root, the edge, the relay and replies into a sandbox", () => {
     const text = ruleset(facts);
     const others = [`meta skuid ${edgeId(facts.net)} jump from_edge`, 'oifname "slotabcd-*" meta skuid != 0 drop'];
     expect(chain(text, "from_machine")).toEqual([
@@ -120,7 +120,7 @@ describe("the table of a server", () => {
     ]);
   });
 
-  test("begins with what was said of its sandboxes before, and with the networks of the machine", () => {
+  test("starts with the rules of its sandboxes and the machine's networks", () => {
     const slots = [9, 12].map((slot) => ({ slot, version: 1, rules: { egress: "closed" as const, ways: [] } }));
     const text = ruleset({ ...facts, slots, onLink: ["192.0.2.0/24"] });
     expect(text).toContain("set onlink { type ipv4_addr; flags interval; auto-merge; elements = { 192.0.2.0/24 } }");
@@ -130,7 +130,7 @@ describe("the table of a server", () => {
   });
 });
 
-test("sandboxes that no record tells of are kept waiting, until all are admitted", () => {
+test("sandboxes without a record are blocked until all are admitted", () => {
   const rules = (admitted: readonly string[] | undefined) => chain(ruleset({ ...facts, admitted }), "admit");
   expect(rules(["198.18.48.7", "198.18.48.9"])).toEqual(["ip saddr != { 198.18.48.7, 198.18.48.9 } jump refuse"]);
   expect(rules([])).toEqual(["jump refuse"]);
@@ -138,7 +138,7 @@ test("sandboxes that no record tells of are kept waiting, until all are admitted
   expect(admitAll("t")).toBe("flush chain inet t admit\n");
 });
 
-test("a change of networks replaces all of them at once, also by none", () => {
+test("a change of networks replaces all at once, also with none", () => {
   const set = "set onlink { type ipv4_addr; flags interval; auto-merge; elements = { 192.0.2.0/24 } }";
   expect(replaceOnLink("t", ["192.0.2.0/24"])).toBe(`flush set inet t onlink\ntable inet t {\n  ${set}\n}\n`);
   expect(replaceOnLink("t", [])).toBe("flush set inet t onlink\n");

@@ -20,7 +20,7 @@ function chains(egress: Egress, { of = facts as TableFacts, ways = [] as SlotRul
 }
 
 describe("the chains of a sandbox", () => {
-  test("say nothing when it is open, but for ways that were opened to it alone", () => {
+  test("are empty for an open sandbox, except for routes opened to it alone", () => {
     expect(chains("open")).toEqual({});
     expect(chains("open", { ways: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
       out: ['oifname != "slot*" ip daddr 10.0.0.5 tcp dport 5000 accept'],
@@ -29,14 +29,14 @@ describe("the chains of a sandbox", () => {
     });
   });
 
-  test("refuse all of one that is closed, also what was opened to it before", () => {
+  test("reject all packets of a closed sandbox, also on routes opened before", () => {
     expect(chains("closed", { ways: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
       out: ["jump refuse"],
       in: ["drop"],
     });
   });
 
-  test("ask what is allowed first, and the same of what comes back", () => {
+  test("check allowed ranges first, also for replies", () => {
     expect(chains({ ...nothing, allowRanges: ["1.1.1.1/32"], denyRanges: ["1.0.0.0/8"] })).toEqual({
       out: ["ip daddr @slot_7_allow_3 return", "ip daddr @slot_7_deny_3 jump refuse"],
       in: ["ct original ip daddr @slot_7_allow_3 return", "ct original ip daddr @slot_7_deny_3 drop"],
@@ -46,7 +46,7 @@ describe("the chains of a sandbox", () => {
     expect(chains(nothing)).toEqual({});
   });
 
-  test("lead to the relay what only a name can allow, and let the two speak to each other", () => {
+  test("redirect connections that only a name can allow to the relay", () => {
     const here = ["ct status dnat ip daddr 198.18.0.1 tcp dport { 1080, 1443, 1999 } accept"];
     const relay = ["ct direction reply ct status dnat accept"];
     const named = { ...nothing, allowRanges: ["1.1.1.1/32"], allowNames: ["a.test"], denyRanges: ALL };
@@ -70,7 +70,7 @@ describe("the chains of a sandbox", () => {
     expect(Object.keys(chains(named, { of: { ...facts, relay: undefined } }))).toEqual(["out", "in"]);
   });
 
-  test("with a proxy lead every TCP connection that is allowed to the relay, and refuse all else", () => {
+  test("with a proxy redirect every allowed TCP connection to the relay, and reject the rest", () => {
     const all = "meta l4proto tcp dnat ip to 198.18.0.1:1999";
     expect(chains({ ...nothing, proxy })).toMatchObject({ out: ["jump refuse"], in: ["drop"], led: [all] });
     const some = { ...nothing, allowRanges: ["1.1.1.1/32"], allowNames: ["a.test"], denyRanges: ["1.0.0.0/8"], proxy };
@@ -87,7 +87,7 @@ describe("the chains of a sandbox", () => {
     ]);
   });
 
-  test("let into private networks that are open, as to the outside, and never to other sandboxes", () => {
+  test("allow opened private networks like the outside, and never other sandboxes", () => {
     const near = { ...nothing, privateRanges: ["10.0.0.0/8"] };
     const into = 'ip daddr @slot_7_near_3 ip daddr != 198.18.0.0/15 oifname != "slot*" accept';
     const back = "ct original ip daddr @slot_7_near_3 ct state established,related accept";
@@ -116,7 +116,7 @@ describe("the chains of a sandbox", () => {
     expect(makeSets(facts, state({ egress: near, ways: [] }))).toContain("10.0.0.0-10.255.255.255");
   });
 
-  test("are emptied and filled in one step, and found by the address of the slot", () => {
+  test("are replaced in one transaction, and found by the address of the slot", () => {
     const text = fillChains(facts, state({ egress: "closed", ways: [] }));
     expect(text.indexOf("flush chain inet t slot_7_out")).toBeLessThan(text.indexOf("jump refuse"));
     expect(text).toContain("map slots_out { type ipv4_addr : verdict; elements = { 198.18.0.7 : jump slot_7_out } }");
@@ -131,21 +131,21 @@ describe("the sets of a sandbox", () => {
     ways: [],
   });
 
-  test("hold ranges that do not touch", () => {
+  test("hold merged ranges", () => {
     expect(makeSets(facts, ruled).split("\n").slice(1, 3)).toEqual([
       "  set slot_7_allow_3 { type ipv4_addr; flags interval; elements = { 1.1.1.0-1.1.1.255, 2.0.0.0-2.255.255.255 } }",
       "  set slot_7_deny_3 { type ipv4_addr; flags interval; elements = { 9.9.9.9 } }",
     ]);
   });
 
-  test("are none for what names no ranges, or all addresses", () => {
+  test("are absent for no ranges or all addresses", () => {
     for (const egress of ["open", "closed", { ...nothing, denyRanges: ALL, allowNames: ["*"] }] as const) {
       expect(makeSets(facts, state({ egress, ways: [] }))).toBe("");
       expect(removeSets(facts, [state({ egress, ways: [] })])).toBe("");
     }
   });
 
-  test("are removed also when it is not known whether they were made", () => {
+  test("are removed even if it is unknown whether they were made", () => {
     expect(removeSets(facts, [ruled])).toBe(`table inet t {
   set slot_7_allow_3 { type ipv4_addr; flags interval; }
   set slot_7_deny_3 { type ipv4_addr; flags interval; }

@@ -11,14 +11,14 @@ test("a freed slot rests until all others had their turn", () => {
   expect(slots.take()).toBe(first);
 });
 
-test("the slot that is asked for is given if it is free, else another", () => {
+test("the requested slot is given if it is free, else another", () => {
   const slots = new Slots();
   expect(slots.takeRather(77)).toBe(77);
   expect(slots.takeRather(77)).toBe(SLOT_FIRST);
   expect(slots.takeRather(undefined)).toBe(SLOT_FIRST + 1);
 });
 
-test("what was found running is nobody else's, and when all are taken the caller hears how many there are", () => {
+test("slots of adopted sandboxes are in use, and the error of a full machine has their number", () => {
   const slots = new Slots();
   slots.adopt(SLOT_FIRST);
   const taken = Array.from({ length: SLOT_LAST - SLOT_FIRST }, () => slots.take());

@@ -30,7 +30,7 @@ const v2 = (limit: string, used: number, files = 0) => ({
   "memory.stat": `anon 5\ninactive_file ${files}\nactive_file 0\n`,
 });
 
-describe("what is left", () => {
+describe("free memory", () => {
   test.each<[string, Record<string, Record<string, string>>, number, number]>([
     ["without cgroups", {}, 8, 6],
     ["v1-unlimited", { "memory/sandlot/t": v1(UNLIMITED, GIB) }, 8, 6],
@@ -53,18 +53,18 @@ describe("what is left", () => {
   });
 });
 
-describe("what of it ready sandboxes may take", () => {
+describe("the pool's share of it", () => {
   const clock = new ManualClock(0);
   const roomWith = (read: () => number) =>
     new MemoryRoom(() => ({ totalBytes: 10 * GIB, availableBytes: read() * GIB }), clock);
 
-  test("a part of what is left after the reserve, what they have already included", () => {
+  test("is a part of the free memory after the reserve, including what the pool uses", () => {
     expect(roomWith(() => 5).bytes(0)).toBe(4 * GIB * READY_MEMORY_PART);
     expect(roomWith(() => 4).bytes(GIB)).toBe(4 * GIB * READY_MEMORY_PART);
     expect(roomWith(() => 0.9).bytes(0)).toBe(0);
   });
 
-  test("less soon, more after a while", async () => {
+  test("decreases at once, and increases after a while", async () => {
     let available = 5;
     const room = roomWith(() => available);
     room.bytes(0);

@@ -17,7 +17,7 @@ afterEach(() => f.close(pool));
 const ask = (owner?: string) => pool.take({ ...plain, owner });
 const asked = (count: number) => Promise.all(Array.from({ length: count }, () => ask("ours")));
 
-test("nothing is begun beside starts that clients wait for, and it goes on after them", async () => {
+test("the pool starts nothing beside starts that clients wait for, and continues after them", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();
   await ask();
@@ -29,7 +29,7 @@ test("nothing is begun beside starts that clients wait for, and it goes on after
   expect(f.starts.length).toBe(1);
 });
 
-test("who takes one after a while is left the processors for a moment; when few are left, they are made at once", async () => {
+test("after a single create the pool waits a moment; with few left, it refills at once", async () => {
   pool.keep([{ ...plain, count: 3 }]);
   await f.filled();
   await ask();
@@ -45,7 +45,7 @@ test("who takes one after a while is left the processors for a moment; when few 
   }
 });
 
-test("who takes one after another is left the processors until a quarter is left", async () => {
+test("during consecutive creates the pool waits until a quarter is left", async () => {
   await asked(20);
   await f.filled();
   await f.pass(READY_BURST_MS);
@@ -59,7 +59,7 @@ test("who takes one after another is left the processors until a quarter is left
   expect(f.starts.length).toBe(1);
 });
 
-test("nobody asks any more, but there is much to do: with some left, that goes first for a while", async () => {
+test("after a burst, a busy machine delays the refill for a while, if some are left", async () => {
   let isBusyNow = true;
   pool = f.open({ isBusyNow: () => isBusyNow });
   await asked(6);
@@ -78,7 +78,7 @@ test("nobody asks any more, but there is much to do: with some left, that goes f
   expect(f.starts.length).toBe(2);
 });
 
-test("with hardly one left, they are made however much there is to do", async () => {
+test("with hardly one left, the pool refills on a busy machine", async () => {
   pool = f.open({ isBusyNow: () => true });
   await asked(6);
   await f.filled();
@@ -87,7 +87,7 @@ test("with hardly one left, they are made however much there is to do", async ()
   expect(f.starts.length).toBe(1);
 });
 
-test("one template that can wait does not keep another waiting", async () => {
+test("a template that can wait does not delay another", async () => {
   pool = f.open({ isBusyNow: () => true });
   const askOther = () => pool.take({ kind, checkpoint: "c1", owner: "ours" });
   await Promise.all([asked(8), askOther(), askOther()]);

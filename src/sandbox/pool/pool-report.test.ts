@@ -6,7 +6,7 @@ import { POOL_REPORT_AFTER_MS, PoolReports, poolMetrics, readPoolReport } from "
 
 const runFolder = folderOfTest("report");
 
-test("of the reports within an interval the last is written; a failure is passed on and ends nothing", async () => {
+test("the last report of an interval is written; a failure is passed on and stops nothing", async () => {
   const clock = new ManualClock(1_000_000);
   const pass = () => clock.advance(POOL_REPORT_AFTER_MS, async () => undefined);
   const failures: unknown[] = [];
@@ -24,7 +24,7 @@ test("of the reports within an interval the last is written; a failure is passed
   }
 });
 
-test("each template is one line of each gauge, creates are counted by what served them", () => {
+test("each gauge has one line per template, and creates are counted by how they were served", () => {
   const base = { templateId: "base", ready: 2, making: 1, target: 20, floor: 2, hits: 5, joined: 1, misses: 3 };
   const web = { templateId: "abc123", ready: 0, making: 0, target: 0, floor: 0, hits: 0, joined: 0, misses: 1 };
   const text = poolMetrics({ templates: [base, web], hits: 5, joined: 1, misses: 4 });

@@ -20,7 +20,7 @@ const asked = (count: number, owner = "ours", wanted: Beginning = plain) =>
   Promise.all(Array.from({ length: count }, () => ask(owner, wanted)));
 const reported = (id = kind.templateId) => f.report.templates.find(({ templateId }) => templateId === id);
 
-test("one that is ready is given out, only once, and runs from then on", async () => {
+test("a ready sandbox is handed out once, and runs from then on", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
   const ids = [...f.machine.keys()];
@@ -30,7 +30,7 @@ test("one that is ready is given out, only once, and runs from then on", async (
   expect(ids.map((id) => f.machine.get(id))).toEqual(["runs", "runs"]);
 });
 
-test("one that ended while it waited is passed over", async () => {
+test("a sandbox that ended in the pool is skipped", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
   const [first = "", second = ""] = f.machine.keys();
@@ -40,7 +40,7 @@ test("one that ended while it waited is passed over", async () => {
   expect(await ask()).toBe("none");
 });
 
-test("in the place of one that is said to be lost comes another", async () => {
+test("a lost sandbox is replaced", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();
   pool.lost([...f.machine.keys()][0] ?? "");
@@ -49,7 +49,7 @@ test("in the place of one that is said to be lost comes another", async () => {
   expect(f.machine.size).toBe(1);
 });
 
-test("another kind, runtime or checkpoint gets nothing of it", async () => {
+test("a create with another kind, runtime or checkpoint gets no ready sandbox", async () => {
   pool.keep([{ kind, checkpoint: "c1", count: 1 }]);
   await f.filled();
   expect(await ask(undefined, { kind: { ...kind, memoryMB: kind.memoryMB + 1 }, checkpoint: "c1" })).toBe("none");
@@ -59,7 +59,7 @@ test("another kind, runtime or checkpoint gets nothing of it", async () => {
   expect(await ask(undefined, { kind, checkpoint: "c1" })).toStartWith("c1 ");
 });
 
-test("with a smaller number the rest goes, with a greater one more are made, with none all go", async () => {
+test("a lower number removes sandboxes, a higher one adds some, zero removes all", async () => {
   for (const count of [2, 1, 3, 0]) {
     pool.keep([{ ...plain, count }]);
     await f.filled();
@@ -67,7 +67,7 @@ test("with a smaller number the rest goes, with a greater one more are made, wit
   }
 });
 
-test("two templates that are alike each have their own", async () => {
+test("two equal templates have separate ready sandboxes", async () => {
   pool.keep([
     { ...plain, count: 2 },
     { ...plain, count: 1 },
@@ -83,7 +83,7 @@ test("a closing pool destroys its ready sandboxes", async () => {
   expect(f.machine.size).toBe(0);
 });
 
-test("what is on its way when it closes goes, too", async () => {
+test("a closing pool also destroys sandboxes that are being started", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   const closed = pool.close();
   await f.endStart();
@@ -91,7 +91,7 @@ test("what is on its way when it closes goes, too", async () => {
   expect(f.machine.size).toBe(0);
 });
 
-test("after a burst there are as many as it had, of a template without a number, too", async () => {
+test("after a burst the pool holds as many as it had, also of a template without a number", async () => {
   for (const checkpoint of [null, "c1"]) {
     expect(await asked(20, "ours", { kind, checkpoint })).toEqual(Array(20).fill("none"));
     await f.filled();
@@ -101,7 +101,7 @@ test("after a burst there are as many as it had, of a template without a number,
   }
 });
 
-test("after some idle minutes they become fewer, and then none; what is kept in any case stays", async () => {
+test("after some idle minutes the pool shrinks to its minimum", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
   await asked(8);
@@ -117,7 +117,7 @@ test("after some idle minutes they become fewer, and then none; what is kept in 
   expect(f.machine.size).toBe(0);
 });
 
-test("what is asked for once is no reason to keep one, asked for again it is", async () => {
+test("a single create keeps none ready, a second one does", async () => {
   await ask("ours");
   await f.filled();
   expect(f.machine.size).toBe(0);
@@ -127,7 +127,7 @@ test("what is asked for once is no reason to keep one, asked for again it is", a
   expect(f.machine.size).toBe(1);
 });
 
-test("what nobody is named for, or where none follows demand, keeps nothing ready", async () => {
+test("without an owner, or without demand mode, nothing is kept ready", async () => {
   await Promise.all([ask(), ask(), ask()]);
   await f.filled();
   expect(f.machine.size).toBe(0);
@@ -139,7 +139,7 @@ test("what nobody is named for, or where none follows demand, keeps nothing read
   expect(reported()?.ready).toBe(1);
 });
 
-test("when memory gets short they go at once, all but those that are kept in any case", async () => {
+test("when memory gets short the pool shrinks to its minimum at once", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
   await asked(20);
@@ -154,7 +154,7 @@ test("when memory gets short they go at once, all but those that are kept in any
   expect(f.machine.size).toBe(2);
 });
 
-test("room that is not seen for once does no harm", async () => {
+test("a single failed reading of free memory has no effect", async () => {
   let isBroken = false;
   const seen = () => {
     if (isBroken) throw new Error("EIO");
@@ -172,7 +172,7 @@ test("room that is not seen for once does no harm", async () => {
   expect(f.machine.size).toBe(0);
 });
 
-test("one owner's templates do not take all, and another's demand takes its share of them", async () => {
+test("one team's templates do not use the whole pool, and another team's demand gets its share", async () => {
   f.room = { places: 10, bytes: 1000 * MIB };
   for (const image of ["a", "b", "c", "d"]) {
     await asked(5, "greedy", { kind: { ...kind, image }, checkpoint: null });
@@ -186,7 +186,7 @@ test("one owner's templates do not take all, and another's demand takes its shar
   expect(f.machine.size).toBe(10);
 });
 
-test("what one takes is known before several are made", async () => {
+test("the first sandbox of a kind is measured before more are made", async () => {
   await asked(5);
   await f.pass(READY_LOOK_MS);
   expect(f.starts.length).toBe(1);
@@ -206,7 +206,7 @@ test("a create gets the sandbox that is being prepared", async () => {
   expect(f.report).toMatchObject({ hits: 0, joined: 1, misses: 1 });
 });
 
-test("a create that waits for one whose start fails gets none", async () => {
+test("a create that waits for a failing start gets none", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   const waiting = ask();
   f.starts.shift()?.done.reject(new Error("no room"));
@@ -222,7 +222,7 @@ test("ready sandboxes of a removed template are destroyed", async () => {
   expect(f.machine.size).toBe(0);
 });
 
-test("a start ahead that fails is told in the log, and tried again after a while", async () => {
+test("a failed start ahead of demand is logged, and retried after a while", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   f.starts.shift()?.done.reject(new Error("no memory"));
   await f.settled();
@@ -235,14 +235,14 @@ test("a start ahead that fails is told in the log, and tried again after a while
   expect(f.starts.length).toBe(1);
 });
 
-test("a checkpoint that does not fit is not tried again", async () => {
+test("a checkpoint that does not fit is not retried", async () => {
   pool.keep([{ kind, checkpoint: "c1", count: 1 }]);
   f.starts.shift()?.done.reject(new Fault(422, "written on pdp11"));
   await f.pass(10 * READY_RETRY_MS);
   expect([f.starts.length, f.entries.length]).toEqual([0, 1]);
 });
 
-test("one that cannot be stopped goes", async () => {
+test("a sandbox that cannot be frozen is removed", async () => {
   pool = f.open({ stop: () => Promise.reject(new Fault(503, "it runs on")) });
   pool.keep([{ ...plain, count: 1 }]);
   await f.endStart();
@@ -251,7 +251,7 @@ test("one that cannot be stopped goes", async () => {
   expect(f.entries).toMatchObject([{ error: expect.stringContaining("it runs on") }]);
 });
 
-test("a ready sandbox that cannot be discarded is told in the log", async () => {
+test("a ready sandbox that cannot be removed is logged", async () => {
   pool = f.open({ discard: () => Promise.reject(new Error("it stays")) });
   pool.keep([{ ...plain, count: 1 }]);
   const id = await f.endStart();
@@ -260,7 +260,7 @@ test("a ready sandbox that cannot be discarded is told in the log", async () => 
   expect(f.entries).toEqual([{ level: "error", event, sandbox: id, error: expect.stringContaining("it stays") }]);
 });
 
-test("with nothing asked for lately, it leaves the processors alone", async () => {
+test("without recent demand the pool has no timer", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
   await asked(1);
@@ -271,7 +271,7 @@ test("with nothing asked for lately, it leaves the processors alone", async () =
   expect(f.clock.timers).toBe(0);
 });
 
-test("it reports what there is, should be, and how creates were served", async () => {
+test("the pool reports its size, target, and how creates were served", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();
   await asked(3);
@@ -285,7 +285,7 @@ test("it reports what there is, should be, and how creates were served", async (
   expect(f.report).toEqual({ templates: [template], ...counts });
 });
 
-test("room is not examined while clients wait for as many starts as there may be, nor for a stock never kept", async () => {
+test("memory is not read while clients use all starts, nor for templates without a pool", async () => {
   const room = mock(() => f.room);
   pool = f.open({ room });
   const starts = Array.from({ length: 20 }, () => pool.serving());

@@ -6,13 +6,13 @@ import { readToolLog } from "./tool-log.ts";
 
 const folder = folderOfFile("tool-log");
 
-test("a log is read whole when it is short, and is empty when there is none", async () => {
+test("a short log is read completely, and a missing one is empty", async () => {
   writeFileSync(join(folder, "short"), "one\ntwo\n");
   expect(await readToolLog(join(folder, "short"))).toBe("one\ntwo\n");
   expect(await readToolLog(join(folder, "none"))).toBe("");
 });
 
-test("of a log as long as a sandbox can make it, only the end is read", async () => {
+test("only the end of a long log is read", async () => {
   const file = openSync(join(folder, "long"), "w");
   // A hole: longer than a string can be, so reading it whole would throw.
   ftruncateSync(file, 8 * 1024 ** 3);

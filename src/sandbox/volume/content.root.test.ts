@@ -33,7 +33,7 @@ const write = (path: string, content: string, options = {}) =>
   f.content.write(VOLUME, path, { force: false, ...options }, stream(content));
 
 describe("files", () => {
-  test("are written, read and told of", async () => {
+  test("are written, read and described", async () => {
     const entry = await write("/hello", "world");
     expect(entry).toMatchObject({
       name: "hello",
@@ -52,7 +52,7 @@ describe("files", () => {
     expect(await text("/empty")).toBe("");
   });
 
-  test("are replaced only when that is asked for, and keep owner and mode then", async () => {
+  test("are replaced only on request, and keep owner and mode", async () => {
     await write("/own", "1", { uid: 7, gid: 8, mode: 0o640 });
     await expect(write("/own", "2")).rejects.toMatchObject({ status: 409, message: expect.stringContaining('"/own"') });
     expect(await write("/own", "22", { force: true })).toMatchObject({ uid: 7, gid: 8, mode: 0o640, size: 2 });
@@ -63,7 +63,7 @@ describe("files", () => {
     expect(readdirSync(join(tree, "none/of"))).toEqual(["x"]);
   });
 
-  test("larger than memory pass through without being gathered", async () => {
+  test("larger than memory are streamed", async () => {
     const piece = new Uint8Array(1024 * 1024);
     let sent = 0;
     const body = new ReadableStream<Uint8Array>({
@@ -88,7 +88,7 @@ describe("files", () => {
     await write("/small", "fits");
   });
 
-  test("that break off are not there", async () => {
+  test("of an interrupted upload do not exist", async () => {
     let pulled = 0;
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -102,7 +102,7 @@ describe("files", () => {
 });
 
 describe("folders", () => {
-  test("are made, with parents when that is asked for", async () => {
+  test("are made, with parents on request", async () => {
     expect(await f.content.makeFolder(VOLUME, "/one", { force: false, mode: 0o750 })).toMatchObject({
       type: "directory",
       mode: 0o750,
@@ -149,7 +149,7 @@ describe("folders", () => {
     await f.content.end("crowd");
   });
 
-  test("are removed with all that is in them, however deep, and the root is not", async () => {
+  test("are removed with their content at any depth, except the root", async () => {
     const nest = `import os\nos.chdir("${tree}")\nfor _ in range(6000):\n os.mkdir("d" * 20); os.chdir("d" * 20)\n`;
     await run(inside("/usr/bin/python3", "-c", nest));
     await f.content.remove(VOLUME, `/${"d".repeat(20)}`);
@@ -172,7 +172,7 @@ test("owner and mode are changed", async () => {
   await expect(f.content.change(VOLUME, "/nobody", { uid: 1 })).rejects.toMatchObject({ status: 404 });
 });
 
-describe("what is no file is never opened", () => {
+describe("special files are never opened", () => {
   test.each([
     ["a pipe", (path: string) => run(inside("mkfifo", path))],
     ["a device", (path: string) => run(["mknod", path, "c", "1", "5"])],
@@ -216,7 +216,7 @@ describe("no path leaves the volume", () => {
     expect(readFileSync(outside, "utf8")).toBe(SECRET);
   });
 
-  test("while folders and links change places", async () => {
+  test("while folders and links are swapped", async () => {
     const swap = `
 import ctypes, os
 swap = ctypes.CDLL(None).renameat2
@@ -250,7 +250,7 @@ while True: swap(-100, b"real", -100, b"link", 2)
 });
 
 describe("the process", () => {
-  test("is nobody on the machine, sees neither its network nor its processes, and ends with the server", async () => {
+  test("is unprivileged, sees neither network nor processes of the machine, and ends with the server", async () => {
     await f.content.stat(VOLUME, "/");
     const [pid] = (await run(["pgrep", "--full", `content.js ${tree}`])).trim().split("\n").slice(-1);
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -267,7 +267,7 @@ describe("the process", () => {
     expect(await f.content.stat(VOLUME, "/")).toMatchObject({ path: "/", name: "/", type: "directory" });
   });
 
-  test("that is killed is started again by the next call", async () => {
+  test("is restarted by the next call after a kill", async () => {
     await f.content.stat(VOLUME, "/");
     await run(["pkill", "--signal", "KILL", "--full", `content.js ${tree}`]);
     const ask = () => f.content.stat(VOLUME, "/").catch(() => undefined);

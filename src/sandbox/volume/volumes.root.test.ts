@@ -39,7 +39,7 @@ describe("a volume", () => {
     expect(statSync(f.imageOf("new")).blocks * 512).toBeLessThan((SIZE_MB * 1024 * 1024) / 8);
   });
 
-  test("has a journal, and neither devices nor the bits of other users in it", async () => {
+  test("has a journal, and disables devices and set-uid bits", async () => {
     using held = await f.volumes.hold(await made("runtimes"));
     const line = readFileSync("/proc/self/mountinfo", "utf8")
       .split("\n")
@@ -48,7 +48,7 @@ describe("a volume", () => {
     expect(await run(["dumpe2fs", "-h", f.imageOf("runtimes")])).toContain("has_journal");
   });
 
-  test("keeps what is in it, and is full at its size and at its number of files", async () => {
+  test("keeps its content, and is full at its size and at its number of files", async () => {
     const name = await made("full");
     {
       using held = await f.volumes.hold(name);
@@ -65,7 +65,7 @@ describe("a volume", () => {
     expect(readFileSync(join(held.path, "kept"), "utf8")).toBe("kept");
   });
 
-  test("that does not exist is 404, and making one twice is one", async () => {
+  test("is 404 if it does not exist, and keeps its content if it is made again", async () => {
     await expect(f.volumes.hold("nothing")).rejects.toMatchObject({ status: 404 });
     using held = await f.volumes.hold(await made("twice"));
     writeFileSync(join(held.path, "a"), "a");
@@ -91,7 +91,7 @@ describe("is never mounted twice", () => {
     writeFileSync(join(held.path, "x"), "x");
   });
 
-  test("while a sandbox still has it: the same filesystem is mounted again", async () => {
+  test("while a sandbox still uses it: the same filesystem is mounted again", async () => {
     const name = await made("outlived");
     const elsewhere = join(f.data.path, "elsewhere");
     mkdirSync(elsewhere);
@@ -113,7 +113,7 @@ describe("is never mounted twice", () => {
     await run(["umount", elsewhere]);
   });
 
-  test("by anybody else on this machine: the file is locked for as long as it is attached", async () => {
+  test("by other programs on this machine: the file is locked while it is attached", async () => {
     const name = await made("locked");
     const lock = ["flock", "--nonblock", f.imageOf(name), "true"];
     expect((await attempt(lock)).exitCode).toBe(0);
@@ -138,7 +138,7 @@ test("an unused volume is unmounted, and mounted again on use", async () => {
   expect(readdirSync(held.path)).toEqual(["x"]);
 });
 
-test("after a crash of the machine the journal is replayed, and what was synced is there", async () => {
+test("after a crash of the machine the journal is replayed, and synced data exists", async () => {
   const name = await made("crashed");
   const copy = f.imageOf(await made("copy"));
   {
@@ -153,7 +153,7 @@ test("after a crash of the machine the journal is replayed, and what was synced 
   expect(readdirSync(held.path)).toEqual(["synced"]);
 });
 
-test("one that is damaged beyond what repairs itself is refused, and others are not", async () => {
+test("a volume damaged beyond repair is rejected, and others are not", async () => {
   const name = await made("damaged");
   await f.close();
   await run(["dd", "if=/dev/urandom", `of=${f.imageOf(name)}`, "bs=4096", "count=600", "conv=notrunc"]);
@@ -166,7 +166,7 @@ test("one that is damaged beyond what repairs itself is refused, and others are 
 });
 
 describe("removal", () => {
-  test("takes all of it, and an unknown one is as good", async () => {
+  test("removes all of it, and succeeds for an unknown volume", async () => {
     const name = await made("gone");
     {
       using _held = await f.volumes.hold(name);
@@ -178,7 +178,7 @@ describe("removal", () => {
     expect(existsSync(join(f.data.path, "volumes", name))).toBe(false);
   });
 
-  test("that a kill interrupted, or a creation, is finished by the next start", async () => {
+  test("and creation that a kill interrupted are completed by the next start", async () => {
     const folder = join(f.data.path, "volumes");
     mkdirSync(join(folder, ".unfinished-half"));
     writeFileSync(join(folder, ".unfinished-half", "disk.img"), "half");

@@ -15,11 +15,11 @@ function findingOf(options: Partial<DoctorOptions>) {
   return addressChecks({ ...folders, domain: DOMAIN, ...options })[0]?.run();
 }
 
-test("without a certificate there is nothing to find", async () => {
+test("without a certificate there is no finding", async () => {
   expect(await findingOf({})).toEqual({ status: "ok", detail: "no certificate, so plain HTTP only" });
 });
 
-test("the certificate of sandlot tls is looked at, and whether its names are found", async () => {
+test("the certificate of sandlot tls and the resolution of its names are checked", async () => {
   const dataFolder = join(folder, "local");
   await new LocalAuthority(dataFolder).renew(DOMAIN, Date.now());
   expect(await findingOf({ dataFolder })).toEqual({
@@ -33,7 +33,7 @@ test("the certificate of sandlot tls is looked at, and whether its names are fou
   });
 });
 
-test("one of the operator that the server could not use is broken", async () => {
+test("an unusable certificate of the operator is broken", async () => {
   const [one, other] = [await made("one"), await made("other")];
   expect(await findingOf({ certificate: { cert: one.cert, key: other.key } })).toEqual({
     status: "broken",

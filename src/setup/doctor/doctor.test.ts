@@ -12,7 +12,7 @@ async function found(check: Check): Promise<{ finding: Finding; statuses: string
   return { finding, statuses: [...statuses] };
 }
 
-test("a check that does not end in time is tried again, and is a timeout, not broken", async () => {
+test("a check that times out is retried, and is a timeout, not broken", async () => {
   let tries = 0;
   const name = "slow";
   const late = async () => {
@@ -31,7 +31,7 @@ test("a check that does not end in time is tried again, and is a timeout, not br
   expect(own).toMatchObject({ status: "timeout", fix: "wait" });
 });
 
-test("a check that ends in time at the second try counts as if it had at the first", async () => {
+test("a check that succeeds at the second attempt counts as successful", async () => {
   let tries = 0;
   const { finding } = await found({
     name: "slow once",
@@ -41,7 +41,7 @@ test("a check that ends in time at the second try counts as if it had at the fir
   expect(tries).toBe(2);
 });
 
-test("a check that throws anything else is broken, and is not tried again", async () => {
+test("a check that throws another error is broken, and is not retried", async () => {
   let tries = 0;
   const { finding } = await found({
     name: "torn",

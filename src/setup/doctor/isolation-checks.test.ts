@@ -27,11 +27,11 @@ function asked(aliases: string, config: string, isLoaded: (name: string) => bool
   return finding.status === "degraded" ? (/\\n' (.*) > \/etc/.exec(finding.fix)?.[1]?.split(" ") ?? []) : [];
 }
 
-test("rare protocols that the kernel loads when asked are told of, and nothing that machines use", () => {
+test("rare loadable protocols are reported, and no common ones", () => {
   expect(asked(ALIASES, "")).toEqual(["ax25", "dccp_ipv4", "n_gsm", "rose", "tipc"]);
 });
 
-test("those that are refused already are not told of, however that is written", () => {
+test("blocked modules are not reported, in any notation", () => {
   const config = [
     "blacklist rose",
     "install dccp-ipv4 /bin/false",
@@ -42,19 +42,19 @@ test("those that are refused already are not told of, however that is written", 
   expect(asked(ALIASES, "install tipc /sbin/modprobe --ignore-install tipc")).toContain("tipc");
 });
 
-test("the fix refuses only what programs ask for: drivers that need a module still load it", () => {
+test("the fix blocks only requests of programs: drivers still load their modules", () => {
   const finding = modulesFinding(ALIASES, "", NONE);
   expect(finding).toMatchObject({
     fix: "printf 'blacklist %s\\n' ax25 dccp_ipv4 n_gsm rose tipc > /etc/modprobe.d/sandlot.conf",
   });
 });
 
-test("those that this machine uses, or does not have, are its own business", () => {
+test("modules that this machine uses or lacks are not reported", () => {
   expect(asked(ALIASES, "", (name) => name !== "tipc")).toEqual(["tipc"]);
   expect(modulesFinding("", "", NONE).status).toBe("ok");
 });
 
-test("merged pages and holes of the processors are told of", () => {
+test("merged pages and processor vulnerabilities are reported", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-doctor-"));
   try {
     const [holes, ksm] = [join(folder, "vulnerabilities"), join(folder, "run")];

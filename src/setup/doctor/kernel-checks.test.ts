@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { socketsFinding } from "./kernel-checks.ts";
 
-test("a kernel that cannot close connections of others degrades, and does not stop the start", () => {
+test("a kernel without SOCK_DESTROY is degraded, and does not stop the start", () => {
   expect(socketsFinding(true).status).toBe("ok");
   const { status, detail } = socketsFinding(false);
   expect(status).toBe("degraded");

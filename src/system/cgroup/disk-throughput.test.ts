@@ -32,7 +32,7 @@ test("with cgroup v1 each direction has a file", () => {
   for (const file of files) expect(readFileSync(join(root, file), "utf8")).toBe("7:7 5000");
 });
 
-test("a kernel that cannot is named, with the way out", () => {
+test("on a kernel without I/O limits, the error names the file and the setting to remove", () => {
   expect(() => limit(treeOf("neither", ["cgroup.controllers"]))).toThrow(
     /io\.max is not there, .*no SANDLOT_DISK_MB_PER_SECOND/,
   );

@@ -22,7 +22,7 @@ test.each([
 });
 
 // Seen to fail without leaveMemoryToMachine(): the process had its 200 MB.
-test("a process of a sandbox is ended when all of them have taken their share, and no other is", async () => {
+test("when all sandboxes together exceed their share, only a sandbox's process is killed", async () => {
   makeParentCgroup(`${TOP}/server`);
   leaveMemoryToMachine(`${TOP}/server`, BOUND);
   const memory = existsSync(join(CGROUP_ROOT, "memory")) ? join(CGROUP_ROOT, "memory") : CGROUP_ROOT;
@@ -34,7 +34,7 @@ test("a process of a sandbox is ended when all of them have taken their share, a
   expect(greedy.signalCode).toBe("SIGKILL");
 });
 
-test("a limit that is lower already stays", () => {
+test("a lower existing limit stays", () => {
   leaveMemoryToMachine(`${TOP}/server`, 2 * BOUND);
   const files = [join(CGROUP_ROOT, "memory", TOP, "memory.limit_in_bytes"), join(CGROUP_ROOT, TOP, "memory.max")];
   expect(Number(readFileSync(files.find((path) => existsSync(path)) ?? "", "utf8"))).toBe(BOUND);

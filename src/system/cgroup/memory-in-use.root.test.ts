@@ -13,7 +13,7 @@ const MIB = 1024 * 1024;
 const FILE_MIB = 16;
 
 // Seen before: such a cgroup stayed in the kernel, invisible, until the file was removed.
-test("what a cgroup holds of a file that somebody else keeps is given back before the cgroup goes", async () => {
+test("file pages charged to a cgroup are freed before its removal", async () => {
   const folder = mkdtempSync(join(tmpdir(), "cgroup-memory-"));
   const file = join(folder, "file");
   makeParentCgroup(PATH);

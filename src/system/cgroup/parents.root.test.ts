@@ -28,7 +28,7 @@ function words(file: string): string[] {
   return readFileSync(join(tree, file), "utf8").trim().split(" ").filter(Boolean);
 }
 
-test("the last server takes back the controllers that servers have enabled, and no others", () => {
+test("the last server disables the controllers that servers enabled, and no others", () => {
   const before = words("cgroup.subtree_control");
   makeParentCgroup(`${top}/one`, place);
   makeParentCgroup(`${top}/two`, place);
@@ -45,7 +45,7 @@ test("the last server takes back the controllers that servers have enabled, and 
   expect([existsSync(join(tree, top)), existsSync(place.note)]).toEqual([false, false]);
 });
 
-test("what was enabled before the first server stays enabled, and an old note is not believed", () => {
+test("controllers enabled before the first server stay, and a stale note is ignored", () => {
   const before = words("cgroup.subtree_control");
   writeFileSync(join(tree, "cgroup.subtree_control"), `+${place.wanted[0]}`);
   try {

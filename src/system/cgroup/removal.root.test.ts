@@ -14,7 +14,7 @@ function folders(): string[] {
   return cgroupTrees().map((tree) => join(tree, PATH));
 }
 
-test("several may remove one cgroup at the same time, with all that runs below it", async () => {
+test("concurrent removals of one cgroup with running processes succeed", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     for (const folder of folders()) for (const name of ["a", "b/c"]) mkdirSync(join(folder, name), { recursive: true });
     const child = Bun.spawn(["sleep", "600"]);
@@ -27,7 +27,7 @@ test("several may remove one cgroup at the same time, with all that runs below i
 
 const procsOf = (name: string) => join(freezerOf(PATH), name, "cgroup.procs");
 
-test("all that runs in a cgroup is ended, however deep, also what it starts meanwhile and what stands still", async () => {
+test("all processes of a cgroup tree are killed, also new and frozen ones", async () => {
   for (const folder of folders()) for (const name of ["a", "b/c"]) mkdirSync(join(folder, name), { recursive: true });
   const [starting, still] = [Bun.spawn(["sh", "-c", "while :; do sleep 0.01; done"]), Bun.spawn(["sleep", "600"])];
   const places = { a: starting, "b/c": still };

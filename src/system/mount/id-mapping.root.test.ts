@@ -10,14 +10,14 @@ const FIRST = 3_000_000_000;
 const tableOf = (range: number) =>
   readlinkSync(`/proc/self/fd/${new IdMappings(FIRST + range * ID_COUNT).of("plain")}`);
 
-test("the next mount of a range has the same table, another range another one", () => {
+test("mounts of one range share a mapping, another range has another", () => {
   const first = tableOf(0);
   expect(first).toStartWith("user:");
   expect(tableOf(1)).not.toBe(first);
   expect(tableOf(0)).toBe(first);
 });
 
-test("no more are kept than some, those that were used last", () => {
+test("a bounded number of mappings is kept, the most recently used", () => {
   const used = tableOf(0);
   const before = openNamespaces();
   for (let range = 1; range <= 2 * ID_TABLES_KEPT; range++) {

@@ -14,14 +14,14 @@ afterEach(() => {
   rmSync(place, { recursive: true, force: true });
 });
 
-test("a new folder is in memory, for its owner to list and others to pass through", () => {
+test("a new folder is in memory; only its owner can list it, others can pass through", () => {
   const folder = join(place, "new");
   keepInMemory(folder, true);
   expect(isInMemory(folder)).toBe(true);
   expect((statSync(folder).mode & 0o777).toString(8)).toBe("711");
 });
 
-test("one that is in memory already, or lies where all is, gets no mount", () => {
+test("a folder that is already in memory gets no mount", () => {
   const folder = join(place, "twice");
   keepInMemory(folder, true);
   writeFileSync(join(folder, "file"), "");
@@ -31,7 +31,7 @@ test("one that is in memory already, or lies where all is, gets no mount", () =>
   expect(isMountPoint(join(folder, "below"))).toBe(false);
 });
 
-test("one of a server before, with sandboxes that may run, is left as it is", () => {
+test("the folder of an earlier server, whose sandboxes may run, is unchanged", () => {
   const folder = join(place, "old");
   mkdirSync(join(folder, "sandboxes"), { recursive: true });
   keepInMemory(folder, true);
@@ -39,7 +39,7 @@ test("one of a server before, with sandboxes that may run, is left as it is", ()
   expect(isMountPoint(folder)).toBe(false);
 });
 
-test("where others would not see the mount there is none", async () => {
+test("in a private mount namespace there is no mount", async () => {
   const folder = join(place, "apart");
   const program = `import { keepInMemory, isInMemory } from ${JSON.stringify(join(import.meta.dir, "memory-folder.ts"))};
     keepInMemory(${JSON.stringify(folder)}); console.log(isInMemory(${JSON.stringify(folder)}));`;

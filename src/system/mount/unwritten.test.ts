@@ -10,7 +10,7 @@ const FOLDER = "/var/tmp";
 const [major = 0, minor = 0] = release().split(".").map(Number);
 const isTold = major > 6 || (major === 6 && minor >= 5);
 
-test.skipIf(!isTold)("what was written to a file counts until it is on the disk", () => {
+test.skipIf(!isTold)("written bytes count until they are on the disk", () => {
   const folder = mkdtempSync(join(FOLDER, "sandlot-unwritten-"));
   const file = openSync(join(folder, "file"), "w");
   try {
@@ -25,6 +25,6 @@ test.skipIf(!isTold)("what was written to a file counts until it is on the disk"
   }
 });
 
-test("of what is no file nothing is told", () => {
+test("the count is unknown for anything but a file", () => {
   expect(unwrittenBytes(-1)).toBeUndefined();
 });

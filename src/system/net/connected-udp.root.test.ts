@@ -29,7 +29,7 @@ async function isSeen(family: Family, act: "connect" | "bind", kernelHasIpv6 = t
   }
 }
 
-test.each<Family>(["udp4", "udp6"])("a connected one of %s is seen, one that is only bound is not", async (family) => {
+test.each<Family>(["udp4", "udp6"])("a connected %s socket is found, a bound one is not", async (family) => {
   expect(await isSeen(family, "connect")).toBe(true);
   expect(await isSeen(family, "bind")).toBe(false);
 });
@@ -40,6 +40,6 @@ test("a kernel without IPv6 has no second table", async () => {
   expect(await isSeen("udp4", "connect", false)).toBe(true);
 });
 
-test("a process that has ended has none", async () => {
+test("an ended process has no sockets", async () => {
   expect(await hasConnectedUdp("/proc/4194304/net")).toBe(false);
 });

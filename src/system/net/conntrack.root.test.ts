@@ -34,7 +34,7 @@ function flows(): string[] {
 }
 
 describe.each([false, true])("one by one: %p", (oneByOne) => {
-  test("flows from and to an address are forgotten, and no others", async () => {
+  test("flows from and to an address are removed, and no others", async () => {
     for (const [from, to] of [
       [MINE, OTHERS],
       [OTHERS, MINE],

@@ -17,28 +17,28 @@ function firewall(refused?: string, status = 500) {
   return { subject, loaded };
 }
 
-test("what is asked for while nft runs goes together in the next transaction", async () => {
+test("scripts that arrive while nft runs share the next transaction", async () => {
   const { subject, loaded } = firewall();
   await Promise.all(["a", "b", "c"].map((script) => subject.run(script)));
   await subject.run("d");
   expect(loaded).toEqual(["a", "bc", "d"]);
 });
 
-test("one that is refused is refused alone", async () => {
+test("a rejected script fails alone", async () => {
   const { subject, loaded } = firewall("c");
   const all = await Promise.allSettled(["a", "b", "c", "d"].map((script) => subject.run(script)));
   expect(all.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "fulfilled"]);
   expect(loaded).toEqual(["a", "b", "d"]);
 });
 
-test("when the time is up, none is tried again: all would take their time once more", async () => {
+test("after a timeout no script is retried", async () => {
   const { subject, loaded } = firewall("c", 503);
   const all = await Promise.allSettled(["a", "b", "c"].map((script) => subject.run(script)));
   expect(all.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
   expect(loaded).toEqual(["a"]);
 });
 
-test("so much goes together and no more, but a long one goes alone", async () => {
+test("a transaction is bounded in size, and a longer script runs alone", async () => {
   const { subject, loaded } = firewall();
   const long = "x".repeat(NFT_BATCH_MAX_CHARS + 1);
   await Promise.all(["a", "b", long, "c", "d"].map((script) => subject.run(script)));

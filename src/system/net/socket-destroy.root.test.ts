@@ -23,7 +23,7 @@ async function connections(address: string, count: number, over = address): Prom
   return peers;
 }
 
-test("connections to an address end, also those of a socket for IPv6, and no others", async () => {
+test("connections to an address end, also those of IPv6 sockets, and no others", async () => {
   expect(canDestroyConnections()).toBe(true);
   using mine = await connections(MINE, 2);
   using mapped = await connections(MINE, 1, `::ffff:${MINE}`);

@@ -19,7 +19,7 @@ sys.stdin.readline()
 print(send(), flush=True)
 `;
 
-test("a connection that was left in repair carries again", async () => {
+test("a connection left in repair mode works again", async () => {
   const child = Bun.spawn(["python3", "-c", PROGRAM], { stdin: "pipe", stdout: "pipe" });
   let said = "";
   const decoder = new TextDecoder();

@@ -21,7 +21,7 @@ const KERNEL: Attack[] = [
     tests: [
       [
         "src/setup/doctor/isolation-checks.test.ts",
-        "rare protocols that the kernel loads when asked are told of, and nothing that machines use",
+        "rare loadable protocols are reported, and no common ones",
       ],
     ],
     open: "the machine has no list of forbidden modules; the doctor prints one",
@@ -80,7 +80,7 @@ const KERNEL: Attack[] = [
     underRunsc: "ids belong to gVisor's kernel, which runs with the sandbox's own id range",
     tests: [
       [ISOLATION_TEST, "set-uid programs work inside, such as sudo"],
-      ["src/images/layers.root.test.ts", "a root that the kernel mounts with less than was asked for is refused"],
+      ["src/images/layers.root.test.ts", "a root that the kernel mounts with fewer options than requested is rejected"],
       ["tests/security/alone/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
   },
@@ -165,7 +165,7 @@ const RESOURCES: Attack[] = [
         "a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded",
       ],
       ["tests/security/hostile-guest.test.ts", "a %s flood in response to the host does not grow the server"],
-      ["src/sandbox/guest-link/guest-journal.test.ts", "that floods is cut off, and the server does not grow by it"],
+      ["src/sandbox/guest-link/guest-journal.test.ts", "that floods is disconnected, without growing the server"],
       ["tests/functional/host/build.test.ts", "endless output is throttled, and dropped when the log is full"],
     ],
   },

@@ -79,7 +79,7 @@ const FILES: Attack[] = [
     number: 26,
     name: "Checkpoints that were changed, or come from a tenant",
     tests: [
-      ["src/sandbox/checkpoint/image-files.test.ts", "%s is refused when a bit of it is another"],
+      ["src/sandbox/checkpoint/image-files.test.ts", "%s with a changed bit is rejected"],
       ["tests/functional/host/pause.test.ts", "of a damaged checkpoint is rejected"],
     ],
     behindRunsc: [
@@ -195,7 +195,7 @@ const NET: Attack[] = [
     tests: [
       [
         "src/sandbox/network/ruleset.test.ts",
-        "closes every closed range, what the machine is on, and all other sandboxes, whatever a policy says",
+        "closes every closed range, the machine's networks and other sandboxes, whatever a policy allows",
       ],
       [
         "tests/security/alone/sandbox-quotas.test.ts",
@@ -291,7 +291,7 @@ const TENANCY: Attack[] = [
     number: 40,
     either: true,
     name: "Files of shared layers changed through a kernel vulnerability; merged pages; sibling threads",
-    tests: [["src/setup/doctor/isolation-checks.test.ts", "merged pages and holes of the processors are told of"]],
+    tests: [["src/setup/doctor/isolation-checks.test.ts", "merged pages and processor vulnerabilities are reported"]],
     open: "layers are not verified: a vulnerability that writes to the page cache of a template's files affects all its sandboxes until the pages are evicted",
   },
 ];

@@ -15,24 +15,24 @@ function learnt(...contents: Uint8Array[]): string | undefined {
   return filter.base64;
 }
 
-test("the filter that crun has made for one sandbox is there for the next", () => {
+test("the filter that crun compiled for one sandbox is reused for the next", () => {
   const made = crypto.getRandomValues(new Uint8Array(6000));
   expect(Buffer.from(learnt(made) ?? "", "base64")).toEqual(Buffer.from(made));
   expect(learnt(made, new Uint8Array(8))).toBe(Buffer.from(made).toString("base64"));
 });
 
-test("what is no filter is not taken for one", () => {
+test("an invalid filter file is not used", () => {
   for (const bytes of [0, 7, 6001, 8 * 4097]) expect(learnt(new Uint8Array(bytes))).toBeUndefined();
   expect(learnt(new Uint8Array(0), new Uint8Array(8))).toBe("AAAAAAAAAAA=");
 });
 
-test("without one, crun makes it", () => {
+test("without a filter, crun compiles it", () => {
   const filter = new CompiledFilter();
   filter.check(join(folder, "gone"), undefined);
   expect(filter.base64).toBeUndefined();
 });
 
-test("a crun that does not take one ready made is told so, and makes the next ones", () => {
+test("a crun that rejects a compiled filter compiles the next ones itself", () => {
   const filter = new CompiledFilter();
   writeFileSync(join(folder, "seccomp.bpf"), new Uint8Array(8));
   filter.check(folder, undefined);

@@ -32,23 +32,23 @@ test.each([
   expect(message).toContain("memory: false");
 });
 
-test("a full disk is told as such", () => {
+test("a full disk is reported as such", () => {
   expect(explain("(00.1) Error (criu/page-xfer.c:1): No space left on device", []).status).toBe(507);
 });
 
-test("a failure without a complaint is nobody's fault but ours", () => {
+test("a failure without a message is an internal error", () => {
   expect(explain("", []).status).toBe(500);
 });
 
 // Seen to fail: a file may be named after a line of the log.
-test("of a process that is not the sandbox's nothing is told, whatever a sandbox writes into the log", () => {
+test("the error names no process outside the sandbox, whatever the sandbox writes into the log", () => {
   const forged = `(00.1) Dumping path for 3 fd via self 9 [/tmp/d\n(00.1) Error (a.c:1): task ${process.pid} ]`;
   const { message } = explain(`${forged}\n(00.2) Error (criu/files-reg.c:1): Can't dump ghost file`, [1]);
   expect(message).toStartWith("the memory of this sandbox cannot be kept: a process: ");
   expect(message).not.toContain(name);
 });
 
-test("what is told of a log fits a line and moves no cursor", () => {
+test("quoted log text fits one line and has no control characters", () => {
   const { message } = explain(`(00.1) Error (a.c:1): \u001b[2J${"x".repeat(10_000)}`, []);
   expect(message).toContain("CRIU says: ?[2Jxxx");
   expect(message.length).toBeLessThan(600);

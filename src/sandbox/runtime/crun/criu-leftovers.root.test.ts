@@ -15,7 +15,7 @@ import { join } from "node:path";
 import { RESTORE_MS } from "../../limits.ts";
 import { removeRestoreFolders } from "./criu-leftovers.ts";
 
-test("only what nobody can be using any more goes, and nothing that merely looks like it", () => {
+test("only unused leftovers are removed, and no files that look similar", () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-restore-folders-"));
   const long = new Date(Date.now() - 2 * RESTORE_MS - 1_000);
   const at = (name: string) => join(folder, `.criu.mntns.${name}`);

@@ -29,7 +29,7 @@ function read(path: string): string {
   }
 }
 
-test("waits at each stage that is asked for, and in the end says what it made", async () => {
+test("waits at each requested stage, and returns the result at the end", async () => {
   await using criu = await start("restores");
   criu.begin(REQUEST, WITHIN_MS);
   expect(await criu.until("pre-restore")).toBe(0);
@@ -37,7 +37,7 @@ test("waits at each stage that is asked for, and in the end says what it made", 
   expect(await criu.succeed()).toBe(4242);
 });
 
-test("goes on at stages that nobody asked for", async () => {
+test("continues at stages that were not requested", async () => {
   await using criu = await start("restores");
   criu.begin(REQUEST, WITHIN_MS);
   expect(await criu.succeed()).toBe(4242);
@@ -57,7 +57,7 @@ test("a caller does not wait until a finished CRIU has ended", async () => {
   await ended;
 });
 
-test("one that is given up at a stage fails there, and has ended", async () => {
+test("a CRIU that is given up at a stage fails there and ends", async () => {
   const criu = await start("restores");
   criu.begin(REQUEST, WITHIN_MS);
   await criu.until("setup-namespaces");
@@ -69,26 +69,26 @@ test("one that is given up at a stage fails there, and has ended", async () => {
 test.each([
   ["ends", 3],
   ["dies", 4],
-])("one that %s by itself has failed", async (part, exitCode) => {
+])("a CRIU that %s by itself has failed", async (part, exitCode) => {
   await using criu = await start(part);
   criu.begin(REQUEST, WITHIN_MS);
   await expect(criu.until("setup-namespaces")).rejects.toMatchObject({ exitCode });
 });
 
-test("one that nobody asked for anything ends when it is not needed", async () => {
+test("an unused CRIU ends when it is not needed", async () => {
   const criu = await start("restores");
   await until("the program has started", () => playing() === 1);
   await criu[Symbol.asyncDispose]();
   expect(playing()).toBe(0);
 });
 
-test("one that cannot be started is an error", async () => {
+test("a CRIU that cannot be started is an error", async () => {
   await using criu = await CriuProcess.start(["/no/such/criu"], {});
   criu.begin(REQUEST, WITHIN_MS);
   await expect(criu.succeed()).rejects.toThrow("/no/such/criu");
 });
 
-test("one that takes too long is killed, and that is told", async () => {
+test("a CRIU that takes too long is killed, and the error says so", async () => {
   await using criu = await start("restores");
   criu.begin(REQUEST, 500);
   await criu.until("pre-restore");

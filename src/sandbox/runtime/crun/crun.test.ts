@@ -19,7 +19,7 @@ function acting(line: string, startMs = LONG_MS): Crun {
   return new Crun(toolbox, join(folder, "state"), startMs);
 }
 
-test("a create that takes too long is a reason to come again", async () => {
+test("a create that times out is a 503 with Retry-After", async () => {
   await expect(acting("exec sleep 60", SHORT_MS).create("i1", folder)).rejects.toMatchObject({
     status: 503,
     message: `crun create did not end within ${SHORT_MS} ms; the machine may be overloaded`,
@@ -28,7 +28,7 @@ test("a create that takes too long is a reason to come again", async () => {
 });
 
 // Seen to fail: a sandbox that had been made was taken back.
-test("a create that has ended in time is none that took too long, however late this is heard", async () => {
+test("a create that ended in time is no timeout, however late its end is noticed", async () => {
   const made = acting('sleep 0.1; while [ $# -gt 0 ]; do [ "$1" = --pid-file ] && echo 4711 > "$2"; shift; done', 500);
   const heardLate = made.create("i1", folder);
   await attempt(["true"]);
@@ -37,11 +37,11 @@ test("a create that has ended in time is none that took too long, however late t
   expect(await heardLate).toBe(4711);
 });
 
-test("one that the machine killed before is not", async () => {
+test("a create that was killed before its timeout is no timeout", async () => {
   await expect(acting("kill -9 $$").create("i1", folder)).rejects.toMatchObject({ status: 500 });
 });
 
-test("what it says in its log is in the error", async () => {
+test("the error contains crun's log", async () => {
   const refusing = acting(`echo 'no such thing' > '${join(folder, "crun.log")}'; exit 1`);
   await expect(refusing.create("i1", folder)).rejects.toThrow("crun create ended with 1: no such thing");
 });
@@ -53,7 +53,7 @@ describe("starting", () => {
     Bun.spawnSync(["mkfifo", fifo()]);
   });
 
-  test("is a word to the first process, which holds the other end", () => {
+  test("writes to the fifo of the first process", () => {
     const held = openSync(fifo(), constants.O_RDONLY | constants.O_NONBLOCK);
     acting("exit 1").start("i1");
     expect([readSync(held, Buffer.alloc(8)), existsSync(fifo())]).toEqual([1, false]);
@@ -83,14 +83,14 @@ describe("removing", () => {
     ["no time", '{ "pid": 2147483646 }'],
     ["no process", '{ "process-start-time": 7 }'],
     ["nothing yet", undefined],
-  ])("is left to crun when it has noted %s", async (_, status) => {
+  ])("is left to crun if its state has %s", async (_, status) => {
     expect(await isLeftToCrun(status)).toBe(true);
   });
 
   test.each([
     ["has ended", 2_147_483_646, own],
     ["has ended, and whose number is another's", process.pid, own + 1],
-  ])("is done when the first process %s", async (_, pid, ticks) => {
+  ])("is complete when the first process %s", async (_, pid, ticks) => {
     expect(await isLeftToCrun(JSON.stringify({ pid, "process-start-time": ticks }))).toBe(false);
     expect(existsSync(state())).toBe(false);
   });

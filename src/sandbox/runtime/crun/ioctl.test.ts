@@ -4,7 +4,7 @@ import { allBut, CLOSED_REQUESTS } from "./ioctl.ts";
 const rules = allBut(CLOSED_REQUESTS);
 const matching = (request: number) => rules.filter(({ mask, value }) => (request & mask) >>> 0 === value).length;
 
-test("closed requests match no rule, and all others one", () => {
+test("blocked ioctls match no rule, and all others match one", () => {
   for (const request of CLOSED_REQUESTS) expect(matching(request)).toBe(0);
   const near = CLOSED_REQUESTS.flatMap((request) =>
     Array.from({ length: BITS }, (_, bit) => (request ^ (1 << bit)) >>> 0),
@@ -14,7 +14,7 @@ test("closed requests match no rule, and all others one", () => {
     expect([request, matching(request)]).toEqual([request, CLOSED_REQUESTS.includes(request) ? 0 : 1]);
 });
 
-test("the rules are few, and cover the whole of what is open", () => {
+test("few rules cover all allowed ioctls", () => {
   expect(rules.length).toBeLessThan(80);
   const covered = rules.reduce((sum, { mask }) => sum + 2 ** (BITS - bitsIn(mask)), 0);
   expect(covered).toBe(2 ** BITS - CLOSED_REQUESTS.length);

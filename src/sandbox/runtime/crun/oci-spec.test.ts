@@ -17,21 +17,21 @@ const spec = ociSpec({
   ids: { first: 1_900_065_536 },
 });
 
-test("the text that crun reads says all of it, the filter among it, and nothing else", () => {
+test("the JSON for crun contains exactly the configuration, including the filter", () => {
   const read = JSON.parse(specText(spec));
   expect(read).toEqual(JSON.parse(JSON.stringify(spec)));
   expect(read.linux.seccomp.defaultAction).toBe("SCMP_ACT_ERRNO");
   expect(read.linux.seccomp.syscalls.length).toBeGreaterThan(10);
 });
 
-test("a filter that is ready made stands in the place of its profile, and all else stays", () => {
+test("a compiled filter replaces its profile, and nothing else changes", () => {
   const { annotations, ...read } = JSON.parse(specText(spec, "AAAAAAAAAAA="));
   expect(annotations).toEqual({ "run.oci.seccomp_bpf_data": "AAAAAAAAAAA=" });
   const { seccomp: _, ...linux } = JSON.parse(JSON.stringify(spec.linux));
   expect(read).toEqual({ ...JSON.parse(JSON.stringify(spec)), linux });
 });
 
-test("no two folders are mounted from one place in the same way: CRIU may restore the second without its flags", () => {
+test("no folder is mounted twice alike: CRIU may restore the second mount without its flags", () => {
   const bound = spec.mounts.filter(({ type }) => type === "bind");
   const ways = bound.map(({ source, options }) => `${source} ${options.join()}`);
   expect(ways.length).toBeGreaterThan(3);

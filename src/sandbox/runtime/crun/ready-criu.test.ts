@@ -23,7 +23,7 @@ function readyOf() {
   return { ready, ends };
 }
 
-test("the first is started when it is needed, and the next when that is done", async () => {
+test("the first CRIU starts on demand, and the next when that is done", async () => {
   const { ready, ends } = readyOf();
   expect(await ready.take()).toMatchObject({ cgroup: "no 1", ahead: false });
   await Bun.sleep(RENEWED_MS);
@@ -35,7 +35,7 @@ test("the first is started when it is needed, and the next when that is done", a
   expect(ends.length).toBe(2);
 });
 
-test("none is started ahead while others are needed, and one at a time", async () => {
+test("CRIUs are started ahead one at a time, and not beside needed ones", async () => {
   const { ready, ends } = readyOf();
   await ready.take();
   ready.renewSoon();
@@ -49,7 +49,7 @@ test("none is started ahead while others are needed, and one at a time", async (
   expect(ends.length).toBe(3);
 });
 
-test("one that has ended is not handed out", async () => {
+test("an ended CRIU is not handed out", async () => {
   const { ready, ends } = readyOf();
   await ready.take();
   ready.renewSoon();
@@ -59,7 +59,7 @@ test("one that has ended is not handed out", async () => {
   expect(await ready.take()).toMatchObject({ cgroup: "no 3", ahead: false });
 });
 
-test("none is left, nor started, after it was closed", async () => {
+test("no CRIU is left or started after a close", async () => {
   let isOver = false;
   const end = async () => {
     isOver = true;
@@ -76,7 +76,7 @@ test("none is left, nor started, after it was closed", async () => {
   expect(starts).toBe(1);
 });
 
-test("a failed start ahead of time is no error", async () => {
+test("a failed start ahead of demand is ignored", async () => {
   let starts = 0;
   const ready = new ReadyCriu(async (ahead) => {
     if (++starts === 1) throw new Error("not now");

@@ -15,7 +15,7 @@ function limits(): Record<string, string> {
   return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "utf8")]));
 }
 
-test("with v2, there is twice the room until it is restored, and its own limits from then on", () => {
+test("with cgroup v2, a sandbox has twice its limits until it is restored", () => {
   writeFileSync(join(root, "cgroup.controllers"), "");
   makeCgroupForRestore(CGROUP, size, root);
   const always = { "cpu.max": "200000 100000", "cpuset.cpus": "0,1" };
@@ -24,7 +24,7 @@ test("with v2, there is twice the room until it is restored, and its own limits 
   expect(limits()).toEqual({ ...always, "memory.max": String(512 * 1024 * 1024), "pids.max": "4096" });
 });
 
-test("with v2, there is no swap where the kernel knows of any, and one without a list runs on all processors", () => {
+test("with cgroup v2, swap is off if the kernel has it, and no processor list means all processors", () => {
   writeFileSync(join(root, "cgroup.controllers"), "");
   mkdirSync(join(root, CGROUP), { recursive: true });
   writeFileSync(join(root, CGROUP, "memory.swap.max"), "max");
@@ -33,7 +33,7 @@ test("with v2, there is no swap where the kernel knows of any, and one without a
   expect(limits()).not.toHaveProperty("cpuset.cpus");
 });
 
-test("with v1, it is left to CRIU", () => {
+test("with cgroup v1, CRIU sets the limits", () => {
   makeCgroupForRestore(CGROUP, size, root);
   limitRestored(CGROUP, size, root);
   expect(existsSync(join(root, CGROUP))).toBe(false);

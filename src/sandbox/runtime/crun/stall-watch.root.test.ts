@@ -23,7 +23,7 @@ async function withSleeper(use: (cgroup: string, goThere: () => void) => Promise
 }
 
 // Seen to fail with a watch that takes a process that has not arrived yet for a stalled one.
-test("who is not there yet does not stand still, and who sleeps there does", async () => {
+test("an empty cgroup is not stalled, and a sleeping process is", async () => {
   await withSleeper(async (cgroup, goThere) => {
     let stalls = 0;
     using _watch = new StallWatch([cgroup], 1, () => void stalls++);
@@ -34,7 +34,7 @@ test("who is not there yet does not stand still, and who sleeps there does", asy
   });
 });
 
-test("with a counter of processor time, who sleeps stands still and who works does not", async () => {
+test("with a counter of processor time, a sleeping process is stalled and a working one is not", async () => {
   const cgroup = `sandlot-stall-busy-${process.pid}`;
   const folders = [...new Set([freezerOf(cgroup), dirname(processorTimeFile(cgroup))])];
   for (const folder of folders) mkdirSync(folder);
@@ -60,7 +60,7 @@ test("with a counter of processor time, who sleeps stands still and who works do
 
 // Seen to fail with a watch that goes by the clock: it gave up a restore that waited for a server which was blocked for
 // longer than that.
-test("who may have waited for this server does not stand still, for as long as nobody looked", async () => {
+test("a process that may have waited for this server is not stalled in that time", async () => {
   await withSleeper(async (cgroup, goThere) => {
     goThere();
     let stalls = 0;

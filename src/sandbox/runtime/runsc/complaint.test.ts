@@ -17,7 +17,7 @@ test.each([
   ["a full disk", said("writing: no space left on device"), 507, "no space"],
   ["anything else, in one line", said("encoding error: no\ngoroutine 1"), 422, "encoding error: no. memory: false"],
   ["what has a status already, as it is", new Fault(507, "there is no room"), 507, "there is no room"],
-])("it says %s", (_what, cause, status, words) => {
+])("the error has %s", (_what, cause, status, words) => {
   const fault = explain(cause);
   expect(fault.status).toBe(status);
   expect(fault.message).toContain(words);

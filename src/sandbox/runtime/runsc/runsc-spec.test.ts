@@ -20,7 +20,7 @@ const sandbox: NewSandbox = {
   userLimits: [],
 };
 
-test("a sandbox has its own ids, size and files, and sees nothing else of the machine", () => {
+test("a sandbox has its own ids, size and files, and nothing else of the machine", () => {
   const spec = runscSpec(sandbox);
   expect(spec.linux.uidMappings).toEqual([{ containerID: 0, hostID: 1_900_065_536, size: 65_536 }]);
   expect(spec.linux.resources).toEqual({
@@ -35,7 +35,7 @@ test("a sandbox has its own ids, size and files, and sees nothing else of the ma
   ]);
 });
 
-test("what was written is described for another place, and is the same sandbox otherwise", () => {
+test("the spec of a restore has another place and is equal otherwise", () => {
   const written = runscSpec(sandbox);
   const mounts = [
     { inside: "/.sandlot/secret", outside: "/run/two/secret" },

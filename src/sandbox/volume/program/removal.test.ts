@@ -7,7 +7,7 @@ import { CONTENT_REMOVE_BATCH, removeLeftovers } from "./removal.ts";
 
 const root = folderOfTest("removal");
 
-test("of what looks like left from before, a process removes no more than a batch, and nothing else", async () => {
+test("a process removes at most a batch of leftovers, and nothing else", async () => {
   const more = 5;
   for (let nth = 0; nth < CONTENT_REMOVE_BATCH + more; nth++) mkdirSync(join(root, `.sandlot-removed-${nth}`));
   writeFileSync(join(root, "mine"), "");

@@ -11,7 +11,7 @@ const here: CriuFacts = {
 };
 
 describe("an image", () => {
-  test("fits where it was written, and where everything is newer or more", () => {
+  test("fits its own machine, and any with newer versions or more features", () => {
     expect(mismatch(here, here)).toBeUndefined();
     const older = { ...here, criu: "4.1", kernel: "6.1.0-9", cpuFeatures: ["sse2"] };
     expect(mismatch(older, here)).toBeUndefined();
@@ -24,17 +24,17 @@ describe("an image", () => {
     ["other cgroups", { cgroupLayout: "v1" }, "it was written with cgroups v1, here they are v2"],
     ["a processor that can do more", { cpuFeatures: ["avx512f", "sse2"] }, "this processor lacks avx512f"],
   ];
-  test.each(cases)("of %s does not", (_what, facts, says) => {
+  test.each(cases)("of %s does not fit", (_what, facts, says) => {
     expect(mismatch({ ...here, ...facts }, here)).toBe(says);
   });
 
-  test("of another runtime does not, whatever it says of itself", () => {
+  test("of another runtime does not fit, whatever its facts", () => {
     expect(mismatch({ runsc: "20260101", architecture: "x64" }, here)).toBe("it was not written by CRIU");
     expect(mismatch({}, here)).toBe("it was not written by CRIU");
   });
 });
 
-test("processors of either make tell what they can do", () => {
+test("features are read for x64 and arm64", () => {
   expect(cpuFeatures("processor\t: 0\nflags\t\t: sse2 avx\nbugs\t\t:\nflags\t: other\n")).toEqual(["avx", "sse2"]);
   expect(cpuFeatures("processor\t: 0\nFeatures\t: fp asimd\n")).toEqual(["asimd", "fp"]);
   expect(cpuFeatures("")).toEqual([]);

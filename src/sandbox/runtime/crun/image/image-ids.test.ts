@@ -26,7 +26,7 @@ function imagesWith(content: Buffer, name = "userns-9.img"): string {
 
 const whole = (first: number) => file(nested(1, line(0, first, 65_536)), nested(2, line(0, first, 65_536)));
 
-test("the range of an image is found, and replaced in both tables by one that takes as many bytes or more", () => {
+test("the id range of an image is found, and replaced in both tables by one of any length", () => {
   const { first, name, content } = idsIn(imagesWith(whole(1_900_000_000)));
   expect([first, name]).toEqual([1_900_000_000, "userns-9.img"]);
   for (const other of [1_900_065_536, 4_200_000_000, 70_000]) {

@@ -20,7 +20,7 @@ function file(id: number, path: string, size?: number): Buffer {
 const pipe = (id: number) => Buffer.concat([number(1, 3), number(2, id), nested(10, number(1, id))]);
 const open = (...folders: string[]) => openFilesIn(images, folders);
 
-test("files and folders below a mount are found, with the size that CRIU will ask for", () => {
+test("open files and folders below a mount are found, with the size that CRIU checks", () => {
   image("files.img", [
     file(1, "/bin/sh", 9),
     pipe(2),
@@ -35,13 +35,13 @@ test("files and folders below a mount are found, with the size that CRIU will as
   expect(open("/other")).toEqual([]);
 });
 
-test("one without a name is its content in the image; one that was linked aside is told by the name it had", () => {
+test("an unnamed file is stored in the image; a linked-aside one is reported by its former name", () => {
   image("files.img", [file(1, "/data/ghost", 1), file(2, "/data/linked", 2), file(3, "/data/link_remap.1", 2)]);
   image("remap-fpath.img", [Buffer.concat([number(1, 1), number(2, 9)]), Buffer.concat([number(1, 2), number(2, 3)])]);
   expect(open("/data")).toEqual([{ path: "/data/link_remap.1", shownPath: "/data/linked", bytes: 2 }]);
 });
 
-test("sizes are replaced, and nothing else", () => {
+test("only sizes are replaced", () => {
   image("files.img", [file(1, "/data/a", 6), pipe(2), file(3, "/data/b", 6)]);
   const before = readFileSync(join(images, "files.img"));
   expect(withSizes(before, new Map()).equals(before)).toBe(true);
@@ -54,7 +54,7 @@ test("sizes are replaced, and nothing else", () => {
   expect(readFileSync(join(images, "files.img")).equals(before)).toBe(true);
 });
 
-test("a message that is cut off is an error", () => {
+test("a truncated message is an error", () => {
   expect(() => fieldsOf(Buffer.from([0x80]))).toThrow();
   expect(() => fieldsOf(Buffer.from([0x07]))).toThrow();
 });

@@ -11,7 +11,7 @@ function segment(id: number, mode: number): Buffer {
   return Buffer.concat([nested(1, ...object, number(6, mode), number(7, id)), number(2, 4096)]);
 }
 
-test("segments that were removed while they were attached are found by their mode", () => {
+test("segments removed while attached are found by their mode", () => {
   expect(passingSegments(folder)).toEqual([]);
   image(folder, "ipcns-shm-11.img", [segment(0, 0o1600), segment(1, 0o600), segment(32_769, 0o1666)]);
   image(folder, "ipcns-sem-11.img", [segment(9, 0o1600)]);

@@ -77,11 +77,11 @@ const rows: [what: string, written: Timer, restored: Timer][] = [
   ],
 ];
 
-test.each(rows)("one %s", async (_what, written, restored) => {
+test.each(rows)("a timer %s", async (_what, written, restored) => {
   expect(await mended(written)).toEqual(restored);
 });
 
-test("an image without any is not written again", async () => {
+test("an image without such timers is not rewritten", async () => {
   image(images, "files.img", [other]);
   const path = join(images, "files.img");
   utimesSync(path, 1, 1);
@@ -90,7 +90,7 @@ test("an image without any is not written again", async () => {
 });
 
 // Seen to fail: all timers were parsed in one turn of the event loop, which for a million takes a while.
-test("others have their turns while there are many to look at", async () => {
+test("many timers do not block the event loop", async () => {
   const many = 20_000;
   image(
     images,
@@ -105,7 +105,7 @@ test("others have their turns while there are many to look at", async () => {
 });
 
 // Seen to fail: all of the file was read into memory, for which it was too large.
-test("one behind more than fits into memory, of which it is no part", async () => {
+test("a timer after more data than fits into memory is found", async () => {
   const path = join(images, "files.img");
   const timer = file({ setting: AT, left: [5, 0], every: [0, 0] });
   const length = (bytes: number) => Buffer.from(new Uint32Array([bytes]).buffer);
@@ -120,7 +120,7 @@ test("one behind more than fits into memory, of which it is no part", async () =
   expect(read.equals(file({ setting: AFTER, left: [5, 0], every: [0, 0] }))).toBe(true);
 });
 
-test("every one of many, wherever a piece that is read ends", async () => {
+test("every timer is found, wherever a read ends", async () => {
   const timer = (setting: number) => file({ setting, left: [5, 0], every: [0, 0] });
   image(images, "files.img", [other, ...Array.from({ length: 10_000 }, () => timer(AT)), other]);
   await mendTimers(images);

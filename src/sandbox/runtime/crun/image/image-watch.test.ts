@@ -52,7 +52,7 @@ test("a dump within its limits goes on", async () => {
   expect([stops, watch.fault]).toEqual([0, undefined]);
 });
 
-test("a log that grows without end is begun anew, and its writer is left alone", async () => {
+test("an endless log is truncated, without disturbing its writer", async () => {
   write("dump.log", 2 * TOOL_LOG_MAX_BYTES + 1);
   let stops = 0;
   using watch = new ImageWatch({ ...BOUND, demandRoom: () => undefined, stop: async () => void stops++ });

@@ -35,30 +35,30 @@ async function afterWiping(pagesId: number): Promise<string> {
   return pages.map((page) => (page.every((byte) => byte === 0) ? "." : page.toString().charAt(0))).join("");
 }
 
-test("pages that were to be wiped in forks are wiped, and no others", async () => {
+test("only pages marked MADV_WIPEONFORK are wiped", async () => {
   const mappings = [mapping(0, 8), mapping(40, 48, WIPE_ON_FORK + DONT_DUMP), mapping(80, 88, DONT_DUMP)];
   written(7, 3, mappings, [run(0, 2), run(40, 2), run(80, 2)], "ABCDEF");
   expect(await afterWiping(3)).toBe("AB..EF");
 });
 
-test("a run of pages that goes over several mappings is wiped in part", async () => {
+test("a run of pages across several mappings is wiped in part", async () => {
   const mappings = [mapping(8, 12), mapping(12, 20, WIPE_ON_FORK), mapping(20, 24), mapping(24, 28, WIPE_ON_FORK)];
   written(1, 1, mappings, [run(8, 6)], "ABCDEF");
   expect(await afterWiping(1)).toBe("A..D.F");
 });
 
-test("pages that are not in the image take no place in it; of a mapping some may be there", async () => {
+test("pages missing from the image are skipped; a mapping may be partly present", async () => {
   const mappings = [mapping(0, 40, WIPE_ON_FORK), mapping(40, 80)];
   written(1, 1, mappings, [run(0, 1), run(4, 5, IN_PARENT), run(32, 2), run(60, 2)], "ABCDE");
   expect(await afterWiping(1)).toBe("...DE");
 });
 
-test("images of earlier versions of CRIU, which count pages elsewhere", async () => {
+test("images of earlier versions of CRIU, with another page count, are wiped", async () => {
   written(1, 1, [mapping(8, 12, WIPE_ON_FORK)], [runBefore(0, 2), runBefore(8, 1), runBefore(40, 1)], "ABCD");
   expect(await afterWiping(1)).toBe("AB.D");
 });
 
-test("high addresses, and every process of several", async () => {
+test("high addresses and several processes are wiped", async () => {
   const high = 2 ** 47 - 8192;
   written(1, 2, [mapping(high, high + PAGE, WIPE_ON_FORK)], [run(high, 1)], "A");
   written(2, 1, [mapping(0, 8)], [run(0, 2)], "BC");
@@ -68,7 +68,7 @@ test("high addresses, and every process of several", async () => {
   expect(await afterWiping(9)).toBe("..");
 });
 
-test("an image without its pages is an error, not one that counts as wiped", async () => {
+test("an image without its pages is an error", async () => {
   written(1, 1, [mapping(0, 8, WIPE_ON_FORK)], [run(0, 2)], "AB");
   rmSync(join(images, "pages-1.img"));
   await expect(wipeForCopies(images, PAGE)).rejects.toThrow("pages-1.img");

@@ -6,7 +6,7 @@ import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./lasting-memory.ts";
 const PAGE = 4096;
 const MIB = 1024 * 1024;
 
-test("a usual sandbox", () => {
+test("an ordinary sandbox has these bounds", () => {
   expect(tmpfsBounds(1024)).toEqual({
     "/dev": ["size=1m", "nr_inodes=1024"],
     "/dev/shm": ["size=256m", "nr_inodes=65536"],
@@ -19,7 +19,7 @@ test("a usual sandbox", () => {
   });
 });
 
-test.each([MEMORY_MIN_MB, 256, 1024, MEMORY_MAX_MB])("of %p MB, a good part is left to processes", (memoryMB) => {
+test.each([MEMORY_MIN_MB, 256, 1024, MEMORY_MAX_MB])("with %p MB, enough memory is left to processes", (memoryMB) => {
   const sizes = Object.values(tmpfsBounds(memoryMB)).map((options) => ({
     content: Number(/^size=(\d+)m$/.exec(options[0] ?? "")?.[1]) * MIB,
     inodes: Number(/^nr_inodes=(\d+)$/.exec(options[1] ?? "")?.[1]) * 1024,
@@ -33,7 +33,7 @@ test.each([MEMORY_MIN_MB, 256, 1024, MEMORY_MAX_MB])("of %p MB, a good part is l
   expect(Object.values(ipc).filter((value) => Number.parseInt(value, 10) < 1)).toEqual([]);
 });
 
-test("larger pages are fewer", () => {
+test("with larger pages the bounds have fewer pages", () => {
   expect(ipcBounds(1024, 65_536)["kernel.shmall"]).toBe("2048");
 });
 
@@ -43,6 +43,6 @@ test.each([
   ["6.9.0", true],
   ["6.18.44", true],
   ["7.0.1-rc1", true],
-])("Linux %s: whether a sandbox's own root may write them", (release, own) => {
+])("Linux %s: whether a sandbox's root may change the bounds", (release, own) => {
   expect(areIpcBoundsOwn(release)).toBe(own);
 });
