@@ -6,7 +6,7 @@ const answer = (body: string) =>
   `HTTP/1.1 200 OK\r\nDate: Mon, 16 Nov 2026 00:00:00 GMT\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-describe("answers of a connection", () => {
+describe("responses of a connection", () => {
   const stream = bytes([answer("hello\r\n\r\n"), answer(""), answer("again")].join(""));
 
   test.each([1, 2, 7, 64, stream.length])("are counted alike in pieces of %d", (size) => {
@@ -32,7 +32,7 @@ describe("answers of a connection", () => {
     ["another status", "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"],
     ["no length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"],
     ["a head without an end", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(70_000)}`],
-  ])("with %s are no figures", (_what, text) => {
+  ])("with %s are not counted", (_what, text) => {
     expect(() => new ResponseCounter().take(bytes(text))).toThrow();
   });
 });

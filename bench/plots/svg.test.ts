@@ -19,18 +19,18 @@ const plot = {
   note: "here",
 };
 
-test("an axis ends at a round number that holds all there is", () => {
+test("an axis ends at a round number that covers all values", () => {
   expect([0.3, 1, 1.2, 3, 99, 101, 1000].map(roundTop)).toEqual([0.5, 1, 2, 5, 100, 200, 1000]);
   expect([0, Number.NaN, Number.NEGATIVE_INFINITY].map(roundTop)).toEqual([1, 1, 1]);
 });
 
-test("points lie within the axes, the least at their corner and the most at their ends", () => {
+test("points lie within the axes, the lowest at the origin and the highest at the ends", () => {
   const svg = svgOf(plot);
   expect(svg).toContain('<polyline class="line s0" points="70,310 620,50"/>');
   expect(svg).toContain('<circle class="f1" cx="345" cy="180" r="3"/>');
 });
 
-test("it names all, escapes what it names, has its figures in words, and follows light and dark", () => {
+test("a plot names all series, escapes names, has its figures as text, and supports dark mode", () => {
   const svg = svgOf(plot);
   for (const part of ["a &lt; b &amp; c", ">sandboxes<", ">ms<", ">ours<", ">peer<", ">here<"])
     expect(svg).toContain(part);

@@ -18,7 +18,7 @@ function linesOf(steps: Step[]): string[] {
 }
 
 describe("a table of steps", () => {
-  test("nests them, says what lies between, and adds up", () => {
+  test("nests steps, shows the time between them, and adds up", () => {
     const lines = linesOf([
       step(3, 2, "crun create", 30, 60, { server: 1, sandboxes: 4, helpers: 10 }),
       step(2, 1, "boot", 20, 80, { server: 5, sandboxes: 9, helpers: 10 }),
@@ -37,7 +37,7 @@ describe("a table of steps", () => {
     ]);
   });
 
-  test("shows a request in what the edge did meanwhile, with its programs", () => {
+  test("shows a request within the edge's step, with its programs", () => {
     const lines = linesOf([
       step(2, null, "POST /fork", 10, 90, { server: 3, helpers: 7 }),
       step(1, null, "edge: until the answer begins", 5, 95, { server: 4 }),
@@ -46,7 +46,7 @@ describe("a table of steps", () => {
     expect(lines).toContain("sum of the steps 90.0 4.0 0.0 0.0 0.0 7.0 0.0");
   });
 
-  test("counts no moment twice, and leaves nothing to those that overlap", () => {
+  test("counts no time twice in overlapping steps", () => {
     const lines = linesOf([
       step(2, 1, "left", 0, 60, { server: 4 }),
       step(3, 1, "right", 40, 80, { server: 4 }),
@@ -55,7 +55,7 @@ describe("a table of steps", () => {
     expect(lines).toContain("    (between these) 20.0");
   });
 
-  test("has what was before left out, and what went on afterwards apart", () => {
+  test("leaves out earlier steps, and shows later ones separately", () => {
     const lines = linesOf([
       step(1, null, "before", -50, -10),
       step(2, null, "asked", 10, 20),
@@ -69,7 +69,7 @@ describe("a table of steps", () => {
   });
 });
 
-test("the command takes what can be traced, and says what that is", () => {
+test("the command accepts traceable operations, and lists them", () => {
   expect(parseTraceOptions(["create", "exec", "--ready"])).toEqual({ kinds: ["create", "exec"], ready: true });
   expect(() => parseTraceOptions([])).toThrow("OPERATION... is missing");
   expect(() => parseTraceOptions(["destroy"])).toThrow(

@@ -145,13 +145,16 @@ describe("with the keys of another team", () => {
     }
   });
 
-  test.each(["/v2/sandboxes", "/snapshots", "/v2/templates"])("a page of %s has only the caller's entries", async (list) => {
-    const path = `${list}?limit=1`;
-    const first = await send("GET", { path, body: undefined }, headersOf("key", owner.credentials));
-    const token = new Map<string, string>(JSON.parse(first.headers)).get("x-next-token");
-    const next = { path: `${path}&nextToken=${token}`, body: undefined };
-    expectNothingOf(owner, await send("GET", next, headersOf("key", stranger.credentials)), next.path);
-  });
+  test.each(["/v2/sandboxes", "/snapshots", "/v2/templates"])(
+    "a page of %s has only the caller's entries",
+    async (list) => {
+      const path = `${list}?limit=1`;
+      const first = await send("GET", { path, body: undefined }, headersOf("key", owner.credentials));
+      const token = new Map<string, string>(JSON.parse(first.headers)).get("x-next-token");
+      const next = { path: `${path}&nextToken=${token}`, body: undefined };
+      expectNothingOf(owner, await send("GET", next, headersOf("key", stranger.credentials)), next.path);
+    },
+  );
 
   test("a build from the owner's template fails as from an unknown one", async () => {
     const calls = new BuildCalls(f);

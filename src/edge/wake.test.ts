@@ -173,7 +173,7 @@ describe("when the sandbox is paused or ends", () => {
     await expect(reader?.read()).rejects.toThrow();
   });
 
-  test("a request without a response yet gets "sandbox not found"", async () => {
+  test("a request without a response yet gets the error of a missing sandbox", async () => {
     const begun = Promise.withResolvers<void>();
     await using service = await RawService.start(() => begun.resolve());
     const answered = edge.fetch(service.port, "/");

@@ -179,7 +179,7 @@ describe("a WebSocket that cannot be opened", () => {
     expect(received).toContain('"message":"The sandbox is running but port is not open"');
   });
 
-  test("is "sandbox not found" without a sandbox", async () => {
+  test("is not found without a sandbox", async () => {
     edge.end();
     const received = await asked(3000, "/");
     edge.place();

@@ -32,13 +32,13 @@ describe("before it is configured", () => {
 });
 
 describe("plain routes", () => {
-  test("metrics", async () => {
+  test("GET /metrics returns the metrics", async () => {
     const metrics = (await (await guest.fetch("/metrics")).json()) as Record<string, number>;
     expect(metrics).toMatchObject({ cpu_count: 3, mem_total: 512 * 1024 * 1024, mem_total_mib: 512 });
     expect(metrics.disk_total).toBeGreaterThan(metrics.disk_used ?? Number.NaN);
   });
 
-  test("other methods and other paths", async () => {
+  test("other methods and paths are rejected", async () => {
     expect(await status("/health", { method: "POST" })).toBe(405);
     for (const path of ["/health", "/files?path=/etc/passwd", "/process.Process/List"]) {
       expect(await status(path, { method: "HEAD" })).toBe(405);
@@ -50,14 +50,14 @@ describe("plain routes", () => {
     }
   });
 
-  test.each(["a b", "[", "x:99999999", "é", ""])("a Host of %j does no harm", async (host) => {
+  test.each(["a b", "[", "x:99999999", "é", ""])("a Host of %j has no effect", async (host) => {
     const body = "{}";
     const head = `Host: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
     const answer = await answerTo(`POST /process.Process/List HTTP/1.1\r\n${head}\r\n\r\n${body}`);
     expect(answer).toStartWith("HTTP/1.1 200");
   });
 
-  test("an unknown user is refused everywhere, and other schemes name no user", async () => {
+  test("an unknown user is rejected everywhere, and other schemes name no user", async () => {
     const ghost = await guest.fetch("/health", { headers: basic("ghost") });
     const refusal = { code: "unauthenticated", message: "invalid username: 'ghost'" };
     expect([ghost.status, await ghost.json()]).toEqual([401, refusal]);
@@ -85,7 +85,7 @@ describe("cross-origin requests", () => {
     await guest.configure({});
   });
 
-  test("answers, also refusals, may be read by any page", async () => {
+  test("responses, also errors, may be read by any page", async () => {
     for (const path of ["/health", "/nothing", "/files?path=/missing"]) {
       const answer = await guest.fetch(path, { headers: { Origin: "https://app.example" } });
       expect(answer.headers.get("access-control-allow-origin")).toBe("*");
@@ -113,7 +113,7 @@ describe("the access token", () => {
     if (!opens) expect(await call.json()).toEqual({ code: 401, message: expect.any(String) });
   });
 
-  test("a signed link opens one file without it", async () => {
+  test("a signed link gives access to one file without it", async () => {
     const link = (path: string, signed: string) =>
       `/files?${new URLSearchParams({ path, signature: fileSignature({ path: signed, operation: "read", username: "", expiration: undefined }, "older-token") })}`;
     expect(await status(link("/etc/hostname", "/etc/hostname"))).toBe(200);
@@ -138,7 +138,7 @@ describe("the control channel", () => {
     }
   });
 
-  test("has the same paths however they are written", async () => {
+  test("has the same paths in every spelling", async () => {
     const asWritten = (path: string) =>
       answerTo(`GET ${path} HTTP/1.1\r\nHost: guest\r\nx-sandlot-control: ${SECRET}\r\n\r\n`);
     for (const path of ["/control/ping?", "/control/ping?path=/control/none", "/health/../control/ping"])
@@ -146,7 +146,7 @@ describe("the control channel", () => {
     expect(await asWritten("/?/control/ping")).toStartWith("HTTP/1.1 404");
   });
 
-  test("answers a ping, collects garbage, refuses nonsense", async () => {
+  test("answers a ping, collects garbage, rejects invalid requests", async () => {
     expect(await status("/control/ping", { headers: { "x-sandlot-control": SECRET } })).toBe(204);
     expect((await control("/control/collect", SECRET)).status).toBe(204);
     expect((await control("/control/configure", SECRET, "no json")).status).toBe(400);
@@ -154,7 +154,7 @@ describe("the control channel", () => {
     expect((await control("/control/forward", SECRET, '{"port":70000}')).status).toBe(400);
   });
 
-  test("forwards to a service on a loopback address, and says when there is none", async () => {
+  test("forwards to a service on a loopback address, and reports if there is none", async () => {
     const service = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response("from inside") });
     const inside = service.port;
     const forward = await guest.control("forward", { port: inside });

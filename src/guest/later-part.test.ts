@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { LaterPart } from "./later-part.ts";
 
-test("a part is loaded once, for all who need it, and not before", async () => {
+test("a part is loaded once, on first use, for all callers", async () => {
   const load = Promise.withResolvers<string>();
   let loads = 0;
   const part = new LaterPart(() => {
@@ -16,7 +16,7 @@ test("a part is loaded once, for all who need it, and not before", async () => {
   expect(loads).toBe(1);
 });
 
-test("after a load that failed the next one to ask tries again", async () => {
+test("after a failed load the next caller tries again", async () => {
   const outcomes = [Promise.reject(new Error("no memory")), Promise.resolve("it")];
   const part = new LaterPart(() => outcomes.shift() ?? Promise.reject(new Error("asked too often")));
   const both = await Promise.allSettled([part.take(), part.take()]);

@@ -49,7 +49,7 @@ describe.each([
   ["a long name in a folder that is not there", () => `${home}/new/${longName}`],
   ["a path that is too long", () => `${home}${longPath}`],
 ])("%s", (_, at) => {
-  test("is a place with nothing in it for calls that look", async () => {
+  test("is not found by calls that read", async () => {
     const path = at();
     const nothing = { status: 404, code: "not_found" };
     expect(await call("Stat", { path })).toMatchObject(nothing);
@@ -62,7 +62,7 @@ describe.each([
     expect(readdirSync(home)).toEqual([]);
   });
 
-  test("is refused by calls that would make something there, before they make anything", async () => {
+  test("is rejected by calls that create, before any change", async () => {
     const path = at();
     writeFileSync(`${home}/there`, "");
     const invalid = { status: 400, code: "invalid_argument", message: expect.stringMatching(/bytes; at most \d+ are/) };
@@ -81,7 +81,7 @@ describe.each([
   });
 });
 
-test("the longest name and the longest path are taken", async () => {
+test("the longest name and the longest path are accepted", async () => {
   expect(await call("MakeDir", { path: `${home}/${"n".repeat(NAME_MAX_BYTES)}` })).toMatchObject({ status: 200 });
   const names = `/${"n".repeat(NAME_MAX_BYTES - 1)}`.repeat(PATH_MAX_BYTES / NAME_MAX_BYTES + 1);
   const longest = (home + names).slice(0, PATH_MAX_BYTES);
@@ -89,7 +89,7 @@ test("the longest name and the longest path are taken", async () => {
   expect(await call("MakeDir", { path: longest })).toMatchObject({ status: 200 });
 });
 
-test("what is too deep for any path is left out of a listing", async () => {
+test("entries too deep for any path are left out of a listing", async () => {
   // Each step is from the one before, as a program that changes its directory makes them.
   const script =
     'cd "$1"; i=0; while [ $i -lt 20 ]; do mkdir "$2"; cd -P "$2" 2>/dev/null || cd "$2"; i=$((i+1)); done';
@@ -101,8 +101,8 @@ test("what is too deep for any path is left out of a listing", async () => {
   Bun.spawnSync(["rm", "-rf", home]);
 });
 
-describe("symbolic links that lead back to themselves", () => {
-  test("are the client's mistake", async () => {
+describe("symbolic link loops", () => {
+  test("are a client error", async () => {
     symlinkSync("loop", `${home}/loop`);
     writeFileSync(`${home}/there`, "");
     const circle = { status: 400, message: expect.stringContaining("back to themselves") };

@@ -7,7 +7,7 @@ const guest = await guestOfFile();
 // In debug mode the SDK asks no management server and sends no token.
 const sandbox = await Sandbox.connect("debug", { debug: true, sandboxUrl: guest.url });
 
-test("commands, files and terminals of an unknown user are refused", async () => {
+test("commands, files and terminals of an unknown user are rejected", async () => {
   const user = "ghost";
   const refused = [
     () => sandbox.commands.run("true", { user }),

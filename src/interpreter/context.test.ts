@@ -49,7 +49,7 @@ async function plainly(server: ScriptedServer, code: string): Promise<{ end: Pro
 }
 
 describe("executions in one context", () => {
-  test("wait for each other, in order, and their answers begin at once", async () => {
+  test("run in order, and their responses begin at once", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait");
     const others: Awaited<ReturnType<typeof begin>>[] = [];
@@ -71,7 +71,7 @@ describe("executions in one context", () => {
     await first.lines;
   });
 
-  test("end after an error, and the next one runs", async () => {
+  test("end with an error, and the next one runs", async () => {
     await using server = await scriptedServer();
     expect((await run(server, "fail x")).map(({ type }) => type)).toEqual([
       "number_of_executions",
@@ -81,7 +81,7 @@ describe("executions in one context", () => {
     expect(textOf(await run(server, "say y"))).toBe("y");
   });
 
-  test("are no more than the limit says", async () => {
+  test("are bounded in number", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait");
     const waiting = await Promise.all(Array.from({ length: EXECUTIONS_WAITING_MAX }, () => plainly(server, "say x")));
@@ -94,7 +94,7 @@ describe("executions in one context", () => {
   });
 });
 
-test("an execution that says nothing has keepalives, while it runs and while it waits", async () => {
+test("a silent execution gets keepalives, while it runs and while it waits", async () => {
   await using server = await scriptedServer();
   const running = await begin(server, "wait");
   const waiting = await begin(server, "say x");
@@ -106,8 +106,8 @@ test("an execution that says nothing has keepalives, while it runs and while it 
   expect(second[0]).toBe("keepalive");
 });
 
-describe("a client that leaves", () => {
-  test("while it waits is dropped, and what runs goes on", async () => {
+describe("a client that disconnects", () => {
+  test("while it waits is dropped, and the running code continues", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait");
     const waiting = await begin(server, "say never");
@@ -123,7 +123,7 @@ describe("a client that leaves", () => {
     expect(server.kernels[0]?.cells).toEqual(["wait", "say after"]);
   });
 
-  test("while its code runs has it interrupted", async () => {
+  test("while its code runs interrupts it", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait");
     await untilTrue(() => server.kernels[0]?.cells.length === 1);
@@ -133,7 +133,7 @@ describe("a client that leaves", () => {
     expect(server.kernels[0]?.interrupts).toBe(1);
   });
 
-  test("from code that hears no interrupt gets its context a new kernel", async () => {
+  test("from code that ignores the interrupt causes a new kernel", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait deaf");
     await untilTrue(() => server.kernels[0]?.cells.length === 1);
@@ -145,7 +145,7 @@ describe("a client that leaves", () => {
 });
 
 describe("a kernel", () => {
-  test("that ends under its code is replaced, in the same context", async () => {
+  test("that ends while code runs is replaced in the same context", async () => {
     await using server = await scriptedServer();
     const id = await contextOf(server);
     expect(errorIn(await run(server, "die", { context_id: id }))).toBe("ContextRestarting");
@@ -160,7 +160,7 @@ describe("a kernel", () => {
     await untilTrue(() => server.kernels.length === 2);
   });
 
-  test("that cannot be replaced is told about, and tried again", async () => {
+  test("that cannot be replaced is reported, and tried again", async () => {
     await using server = await scriptedServer();
     const id = await contextOf(server);
     server.breakStarts();
@@ -171,7 +171,7 @@ describe("a kernel", () => {
   test.each([
     ["restarted", "POST", "/restart", 2],
     ["removed", "DELETE", "", 1],
-  ])("of a context that is %s ends what runs", async (_, method, path, kernels) => {
+  ])("of a context that is %s ends the running code", async (_, method, path, kernels) => {
     await using server = await scriptedServer();
     const id = await contextOf(server);
     const running = await begin(server, "wait", { context_id: id });
@@ -182,7 +182,7 @@ describe("a kernel", () => {
     expect(server.kernels).toHaveLength(kernels);
   });
 
-  test("of a restarted context has its folder, and runs what waited", async () => {
+  test("of a restarted context has its folder, and runs waiting code", async () => {
     await using server = await scriptedServer();
     const answer = await post(`${server.url}/contexts`, { cwd: "/tmp" });
     const { id } = (await answer.json()) as { id: string };
@@ -204,7 +204,7 @@ describe("a kernel", () => {
     expect(server.kernels).toHaveLength(1);
   });
 
-  test("that is spare becomes a context's, and another is started when nothing runs", async () => {
+  test("that is spare is used for a context, and another starts when idle", async () => {
     await using server = await scriptedServer(1);
     expect(server.kernels).toHaveLength(1);
     await contextOf(server);
@@ -227,7 +227,7 @@ describe("a kernel", () => {
 });
 
 describe("variables", () => {
-  test("of the sandbox are asked for once, with the client's token, and again after a failure", async () => {
+  test("of the sandbox are read once, with the client's token, and again after a failure", async () => {
     await using server = await scriptedServer();
     server.sandbox.variables = undefined;
     expect(textOf(await run(server, "show A", {}, { "X-Access-Token": "first" }))).toBe("(none)");
@@ -238,7 +238,7 @@ describe("variables", () => {
     expect(server.sandbox.askedWith).toEqual(["first", "next"]);
   });
 
-  test("of a call are gone before the next one", async () => {
+  test("of a call are removed before the next one", async () => {
     await using server = await scriptedServer();
     server.sandbox.variables = { A: "sandbox" };
     const shown = await Promise.all([
@@ -249,7 +249,7 @@ describe("variables", () => {
     expect(shown.map(textOf)).toEqual(["call", "sandbox", "(none)"]);
   });
 
-  test("of a call are gone also when its client has left", async () => {
+  test("of a call are removed also if its client disconnects", async () => {
     await using server = await scriptedServer();
     const first = await begin(server, "wait", { env_vars: { A: "call" } });
     await untilTrue(() => server.kernels[0]?.cells.length === 1);
@@ -257,7 +257,7 @@ describe("variables", () => {
     expect(textOf(await run(server, "show A"))).toBe("(none)");
   });
 
-  test("of the sandbox are told to a new kernel, and to a copy of the sandbox", async () => {
+  test("of the sandbox are set in a new kernel and in a copy of the sandbox", async () => {
     await using server = await scriptedServer();
     server.sandbox.variables = { A: "one", B: "one" };
     const id = await contextOf(server);

@@ -18,7 +18,7 @@ describe("members of an object", () => {
     expect(Object.fromEntries(membersOf(json))).toEqual(members);
   });
 
-  test("are those that JSON.parse finds, whatever they are", () => {
+  test("equal those of JSON.parse", () => {
     const value = { "{": "}", "\\": ['"', { "\\\\": "\\" }], " ": { " ": [[], {}, [[{}]]] }, "\u2029": "\ud83d" };
     for (const json of [JSON.stringify(value), JSON.stringify(value, null, 2)]) {
       const found = [...membersOf(json)].map(([name, text]) => [name, JSON.parse(text) as unknown]);
@@ -26,12 +26,12 @@ describe("members of an object", () => {
     }
   });
 
-  test("of what is no JSON are refused", () => {
+  test("of invalid JSON are rejected", () => {
     for (const text of ["", "{", '{"a"}', '{"a":1', "{a:1}"]) expect(() => membersOf(text)).toThrow();
   });
 });
 
-test("a line has nothing but ASCII, and is the same value", () => {
+test("a line is ASCII, with the same value", () => {
   const value = { a: "é\u0085\u2028\u2029😀\u007f\n\r", é: [1] };
   for (const json of [JSON.stringify(value), JSON.stringify(value, null, 1)]) {
     const line = asciiLine(json);

@@ -6,13 +6,13 @@ function result(bundle: Record<string, string>, isMain = true): string {
   return lineOf({ kind: "result", isMain, bundle });
 }
 
-test("numbers stay what the kernel wrote", () => {
+test("numbers keep the kernel's text", () => {
   expect(result({ "application/json": '{"a":1.0,"b":[1e100,12345678901234567890]}' })).toBe(
     '{"type":"result","is_main_result":true,"extra":{},"json":{"a":1.0,"b":[1e100,12345678901234567890]}}\n',
   );
 });
 
-test("MIME types that clients do not know are extra, and no others", () => {
+test("only MIME types unknown to clients are extra", () => {
   const bundle = { "text/plain": '"x"', "application/x-other": '{"a":1.0}', constructor: "1", "image/png": '"iV"' };
   expect(result(bundle, false)).toBe(
     '{"type":"result","is_main_result":false,"extra":{"application/x-other":{"a":1.0},"constructor":1},' +

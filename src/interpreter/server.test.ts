@@ -3,7 +3,7 @@ import { CONTEXTS_MAX, REQUEST_MAX_BYTES } from "./limits.ts";
 import { linesOf, post, scriptedServer } from "./testing/scripted-kernel.ts";
 
 describe("requests", () => {
-  test("that the server knows are answered as clients expect", async () => {
+  test("of clients get the expected responses", async () => {
     await using server = await scriptedServer();
     const health = await fetch(`${server.url}/health?source=x`);
     expect([health.status, await health.json()]).toEqual([200, "OK"]);
@@ -28,7 +28,7 @@ describe("requests", () => {
     ["GET", "/contexts/x/y", 404, { detail: "Not Found" }],
     ["GET", "/execute", 405, { detail: "Method Not Allowed" }],
     ["PUT", "/contexts", 405, { detail: "Method Not Allowed" }],
-  ])("%s %s is answered %d", async (method, path, status, body) => {
+  ])("%s %s gets %d", async (method, path, status, body) => {
     await using server = await scriptedServer();
     const answer = await fetch(server.url + path, { method });
     expect([answer.status, (await answer.json()) as unknown]).toEqual([status, body]);
@@ -38,13 +38,13 @@ describe("requests", () => {
     ["POST", "/contexts/x%20y/restart", "x y"],
     ["DELETE", "/contexts/%e0%a4%a", "%e0%a4%a"],
     ["DELETE", "/contexts/__proto__", "__proto__"],
-  ])("%s %s is of no context, and the answer names it", async (method, path, id) => {
+  ])("%s %s names an unknown context, which the response repeats", async (method, path, id) => {
     await using server = await scriptedServer();
     const answer = await fetch(server.url + path, { method });
     expect([answer.status, await answer.text()]).toEqual([404, expect.stringContaining(id)]);
   });
 
-  test("of other origins are allowed, whatever they bring", async () => {
+  test("of other origins are allowed with any headers", async () => {
     await using server = await scriptedServer();
     const answer = await fetch(`${server.url}/execute`, {
       method: "OPTIONS",
@@ -75,7 +75,7 @@ describe("requests", () => {
     expect(await answer.json()).toEqual({ detail: [{ type, loc, msg: expect.any(String) }] });
   });
 
-  test("that are too large are refused, and the answer arrives", async () => {
+  test("that are too large are rejected, and the response arrives", async () => {
     await using server = await scriptedServer();
     const answer = await fetch(`${server.url}/execute`, { method: "POST", body: "x".repeat(REQUEST_MAX_BYTES + 1) });
     expect([answer.status, await answer.text()]).toEqual([413, expect.stringContaining("REQUEST_MAX_BYTES")]);
@@ -86,7 +86,7 @@ describe("requests", () => {
     [{ code: "say x", context_id: "nobody", language: "python" }, 400, "context_id and language"],
     [{ code: "say x", language: "cobol" }, 500, "there are python, typescript"],
     [{ code: "say x", language: "constructor" }, 500, "constructor"],
-  ])("to execute %j is answered %d with text that says %p", async (body, status, text) => {
+  ])("to execute %j gets %d with text that contains %p", async (body, status, text) => {
     await using server = await scriptedServer();
     const answer = await post(`${server.url}/execute`, body);
     expect([answer.status, await answer.text()]).toEqual([status, expect.stringContaining(text)]);
@@ -94,7 +94,7 @@ describe("requests", () => {
   });
 });
 
-test("there are no more contexts than the limit says, and one that is removed makes place", async () => {
+test("contexts are bounded in number, and a removed one frees its place", async () => {
   await using server = await scriptedServer();
   const ids: string[] = [];
   for (let count = 0; count < CONTEXTS_MAX; count++) {
@@ -127,7 +127,7 @@ describe("a language", () => {
     ]);
   });
 
-  test("that is used for the first time by two at once has one default context", async () => {
+  test("that two clients use first at the same time has one default context", async () => {
     await using server = await scriptedServer();
     const say = () => post(`${server.url}/execute`, { code: "say x" }).then(linesOf);
     await Promise.all([say(), say(), say()]);
@@ -143,7 +143,7 @@ describe("a language", () => {
     expect(server.kernels.map(({ isAlive }) => isAlive)).toEqual([false, true]);
   });
 
-  test("whose kernel does not start is answered 500, and the next use tries again", async () => {
+  test("whose kernel does not start is a 500, and the next use tries again", async () => {
     await using server = await scriptedServer();
     server.breakStarts();
     for (let tries = 0; tries < 2; tries++) {

@@ -12,14 +12,14 @@ test("every attack is in the list once, in order", () => {
   expect(ATTACKS.map(({ number }) => number)).toEqual(Array.from({ length: COUNT }, (_, at) => at + 1));
 });
 
-test("each is tried: from inside, by a test that is there, or it says why it cannot be", () => {
+test("each attack has an attempt, an existing test, or a reason why not", () => {
   const untried = ATTACKS.filter(
     ({ inside, tests = [], notApplicable }) => inside !== true && tests.length === 0 && notApplicable === undefined,
   );
   expect(untried.map(({ number }) => number)).toEqual([]);
 });
 
-test("every test that it names exists under that title", () => {
+test("every named test exists under its title", () => {
   const missing = ATTACKS.flatMap(({ number, tests = [], behindRunsc = [] }) =>
     [...tests, ...behindRunsc]
       .filter(([file, title]) => !existsSync(join(PROJECT, file)) || !hasTitle(readText(file), title))
@@ -28,7 +28,7 @@ test("every test that it names exists under that title", () => {
   expect(missing).toEqual([]);
 });
 
-test("a title is found whole or as part of a template, and not in skipped tests", () => {
+test("a title is found completely or as part of a template, and not in skipped tests", () => {
   expect(hasTitle('test("a b", () => {', "a b")).toBe(true);
   expect(hasTitle("test(`a b $c`, () => {", "a b ")).toBe(true);
   expect(hasTitle('test(\n  "a b",', "a b")).toBe(true);
@@ -38,7 +38,7 @@ test("a title is found whole or as part of a template, and not in skipped tests"
   expect(hasTitle("// a b", "a b")).toBe(false);
 });
 
-test("security.md has the table that comes of it", () => {
+test("security.md has the generated table", () => {
   if (IS_WRITING) writeTable();
   expect(tableOn(readText("docs/security.md"))).toBe(tableOf(recorded()));
 });

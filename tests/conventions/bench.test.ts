@@ -14,23 +14,23 @@ describe("a row", () => {
   const speed = { ratio: "speed", bounds: { atLeast: 3, aim: 8 } } as const;
   const pairs = { ours: [10, 20, 30], peer: [100, 40, 10] };
 
-  test("that costs is judged by ours ÷ peer, the lower the better", () => {
+  test("of a cost is rated by ours ÷ peer, the lower the better", () => {
     expect(ratioOf(cost, pairs)).toBe(0.5);
     expect([2, 2.1, 4, 4.1].map((ratio) => verdictOn(cost, ratio))).toEqual(["reached", "within", "within", "missed"]);
   });
 
-  test("that is to be faster is judged by peer ÷ ours, the higher the better", () => {
+  test("of a speed is rated by peer ÷ ours, the higher the better", () => {
     expect(ratioOf(speed, pairs)).toBe(2);
     expect([8, 7.9, 3, 2.9].map((ratio) => verdictOn(speed, ratio))).toEqual(["reached", "within", "within", "missed"]);
   });
 
-  test("aims higher than it demands", () => {
+  test("has a target beyond its bound", () => {
     const bounded = ROWS.flatMap(({ beside }) => (beside?.bounds ? [{ beside, ...beside.bounds }] : []));
     for (const { beside, aim } of bounded) expect(verdictOn(beside, aim)).toBe("reached");
     for (const { beside, atLeast } of bounded) expect(verdictOn(beside, atLeast)).toBe("within");
   });
 
-  test("without bounds is measured, and one without a peer reaches what it promises", () => {
+  test("without bounds is only measured, and one without a peer meets its promise", () => {
     const run = () => Promise.reject(new Error("not to be run"));
     const compared: Row = { name: "a", what: "a", beside: { peer: "b", ratio: "speed" }, run };
     expect(figuresOf(compared, { pairs })).toMatchObject({ ratio: 2, verdict: "measured" });
@@ -45,7 +45,7 @@ describe("a row", () => {
     expect(figuresOf(row, { pairs: good, broken: ["it grew"] })).toMatchObject({ verdict: "missed" });
   });
 
-  test("is in docs/benchmarks.md as it is here", () => {
+  test("matches docs/benchmarks.md", () => {
     const documented = tableRows(readText("docs/benchmarks.md"), ["Row", "Measured", "Beside", "At least", "Aim"]);
     expect(documented).toEqual(
       ROWS.map(({ name, what, beside }) => ({
@@ -67,7 +67,7 @@ describe("a row", () => {
 describe("a stream of envelopes", () => {
   const stream = [0, 0, 0, 0, 2, 7, 7, 0, 0, 0, 0, 1, 7, 2, 0, 0, 0, 2, 123, 125];
 
-  test("is counted alike in whatever pieces it comes", () => {
+  test("is counted alike for every split", () => {
     for (const size of [1, 3, 7, stream.length]) {
       const counter = new EnvelopeCounter();
       for (let at = 0; at < stream.length; at += size) counter.take(Uint8Array.from(stream.slice(at, at + size)));
@@ -75,7 +75,7 @@ describe("a stream of envelopes", () => {
     }
   });
 
-  test("that breaks off or ends with an error has not ended well", () => {
+  test("that breaks or ends with an error has failed", () => {
     const counter = new EnvelopeCounter();
     counter.take(Uint8Array.from(stream.slice(0, -1)));
     expect(counter.endedWell).toBe(false);
@@ -83,7 +83,7 @@ describe("a stream of envelopes", () => {
 });
 
 describe("samples", () => {
-  test("are taken turn and turn about, and the warm-up does not count", async () => {
+  test("are taken in turns, and the warm-up does not count", async () => {
     let clock = 0;
     const pairs = await interleave(
       2,
@@ -123,7 +123,7 @@ describe("the command line", () => {
     expect(given("--plots", "--row", "create")).toMatchObject({ plots: true, rows: ["create"] });
   });
 
-  test("is refused when it says anything else", () => {
+  test("rejects other arguments", () => {
     const wrong = [["--fast"], ["--rounds"], ["--rounds", "0"], ["--rounds", "1.5"], ["--row", "none"], ["create"]];
     for (const args of [...wrong, ["--quick", "--long"]]) expect(() => given(...args)).toThrow();
   });

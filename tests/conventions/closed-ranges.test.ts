@@ -10,7 +10,7 @@ import { readText, sourceFiles } from "./source-files.ts";
 const OWNER = "src/contract/closed-ranges.ts";
 const all = [...CLOSED_IPV4, ...CLOSED_IPV6];
 
-test("security.md has them, and no others", () => {
+test("security.md has exactly the closed ranges", () => {
   const rows = all.map(({ range, why }) => ({ Range: range, Why: why }));
   expect(tableRows(readText("docs/security.md"), ["Range", "Why"])).toEqual(rows);
 });
@@ -21,7 +21,7 @@ test("sandboxes and webhooks have the same closed ranges", () => {
   for (const range of CLOSED_RANGES) expect(isInside(range.split("/")[0] ?? "", nowhere)).toBe(true);
 });
 
-test("none of them is written down a second time", () => {
+test("no closed range is written twice in the code", () => {
   // Own loopback traffic; a resumed sandbox keeps such connections.
   const loopback = "127.0.0.0/8";
   const copies = sourceFiles()

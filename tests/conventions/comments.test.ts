@@ -15,7 +15,7 @@ test(`comments have at most ${formatter.lineWidth} characters in a line`, () => 
   expect(tooLong).toEqual([]);
 });
 
-test("a comment is found wherever it stands", () => {
+test("comments are found in every position", () => {
   const far = "x".repeat(120);
   const found = [`// ${far}`, `/** ${far} */`, ` * ${far}`, `const a = 1; // ${far}`, `a: number; /* ${far} */`];
   const others = [`const url = "https://${far}";`, `const text = "${far}";`, "// short", `import a from "${far}";`];

@@ -111,18 +111,18 @@ describe("api.md", () => {
     expect(supported).toEqual(built);
   });
 
-  test("has every endpoint that is refused by its name as not yet supported, and no others", () => {
+  test("has every endpoint that is not supported yet, and no others", () => {
     const notYet = endpoints.filter(({ Supported }) => Supported === "not yet").map(({ Endpoint }) => Endpoint);
     expect(notYet).toEqual([...UNBUILT_ROUTES]);
   });
 
-  test("has every endpoint that this server never has, with what there is instead, and no others", () => {
+  test("has every endpoint that is never supported, with its alternative, and no others", () => {
     const rows = tableRows(api, ["Not part of this server", "Instead"]);
     const absent = rows.map((row) => [row["Not part of this server"], row.Instead]);
     expect(absent).toEqual(Object.entries(ABSENT_ROUTES));
   });
 
-  test("says of each endpoint once whether it is supported", () => {
+  test("has the status of each endpoint once", () => {
     expect(endpoints.filter(({ Supported }) => Supported !== "yes" && Supported !== "not yet")).toEqual([]);
     const names = endpoints.map(({ Endpoint }) => Endpoint);
     expect(new Set(names).size).toBe(names.length);
@@ -185,14 +185,14 @@ describe("api.md", () => {
     expect(new Set(named)).toEqual(known as Set<string | undefined>);
   });
 
-  test("gives for each refused field an example that is refused by its name", () => {
+  test("has an example for each rejected field that is rejected by name", () => {
     for (const { Refused = "", "For example": example = "" } of tableRows(api, ["Refused", "For example"])) {
       const request = createSandboxV2.parse({ templateID: "base", ...nested(Refused, JSON.parse(example)) });
       expect(() => refuseUnbuilt(request)).toThrow(`does not support ${Refused} yet`);
     }
   });
 
-  test("names every field that is refused", () => {
+  test("names every rejected field", () => {
     const refused = tableRows(api, ["Refused", "For example"]);
     const all = refused.map(({ Refused = "", "For example": example = "" }) => nested(Refused, JSON.parse(example)));
     const everything = all.reduce<Record<string, unknown>>(merged, { templateID: "base" });
@@ -202,7 +202,7 @@ describe("api.md", () => {
     expect(source.match(/^ {2}"?[\w.]+"?: \(\{/gm)).toHaveLength(refused.length);
   });
 
-  test("has every RPC, and says which are not built", () => {
+  test("has every RPC, and marks unsupported ones", () => {
     const rows = tableRows(api, ["RPC", "Supported"]);
     const methods = [Process, Filesystem].flatMap((service) =>
       service.methods.map((method) => `${service.typeName}/${method.name}`),

@@ -34,7 +34,7 @@ describe("imports", () => {
     expect(taken.map(({ path }) => path)).toEqual([]);
   });
 
-  test("are found in every form they are written in", () => {
+  test("are found in every syntax", () => {
     const text = [
       'import "./a.ts";',
       'import b from "./b.ts";',
@@ -60,7 +60,7 @@ describe("imports", () => {
   });
 });
 
-describe("a breach is found", () => {
+describe("a violation is found", () => {
   /** One for each rule; what the table itself says is not repeated here. */
   const cases: [what: string, path: string, text: string, says: string][] = [
     ["contract imports another module", "src/contract/a.ts", 'import type { S } from "../store/store.ts";', "nothing"],
@@ -92,7 +92,7 @@ describe("a breach is found", () => {
     expect(found[0]).toContain(says);
   });
 
-  test("and what tests may do is not one", () => {
+  test("and imports that tests may use are not violations", () => {
     const text = [
       'import { test } from "bun:test";',
       'import { Sandbox } from "e2b";',
@@ -112,7 +112,7 @@ describe("files", () => {
     expect(named.map(({ path }) => path)).toEqual([]);
   });
 
-  test("say what they are for", () => {
+  test("state their purpose", () => {
     expect(files.filter((file) => !saysWhatItIsFor(file)).map(({ path }) => path)).toEqual([]);
   });
 
@@ -122,7 +122,7 @@ describe("files", () => {
     expect(all.filter(({ text }) => spread.test(text)).map(({ path }) => path)).toEqual([]);
   });
 
-  test("of test code are known as such", () => {
+  test("of test code are recognised", () => {
     const users = files.filter(({ text }) => importsOf(text).some(({ specifier }) => specifier === "bun:test"));
     expect(users.filter(({ path }) => !isTestCode(path)).map(({ path }) => path)).toEqual([]);
   });

@@ -34,7 +34,7 @@ test("the folder and name of a test determine its lane", () => {
   expect(filesOfLane("performance", ALL)).toEqual(["tests/performance/hundreds.test.ts"]);
 });
 
-test("tests of a bound of time are found, and are in test files alone", () => {
+test("tests of a time bound are found, and only in test files", () => {
   const all = [...new Bun.Glob("{bench,src,tests}/**/*.ts").scanSync({ cwd: PROJECT })];
   const found = filesWithTimedTests(all).filter((path) => path !== "tests/bun-test.ts");
   expect(found).toContain("src/edge/routing/service-lookup.test.ts");
@@ -48,7 +48,7 @@ test("each lane has tests, and each test is in one lane", () => {
   expect(byLane.flat().sort()).toEqual([...files].sort());
 });
 
-test("files that run side by side have data folders of their own, also by the same name", async () => {
+test("files that run side by side have separate data folders, also under the same name", async () => {
   const program = `import { newDataFolder } from ${JSON.stringify(join(PROJECT, "tests/support/server.ts"))};
     console.log(newDataFolder("same"));`;
   const env = { ...process.env, SANDLOT_TEST_RUN: "1" };
@@ -67,18 +67,18 @@ test("files that took longest in the last run on this machine are expected to ta
   expect(expectedMs(["a"], record)).toEqual({ a: 5000 });
 });
 
-test("all lanes but those that look at the whole machine or hold a bound of time run files side by side", () => {
+test("lanes run files side by side, except for the whole machine and for time bounds", () => {
   expect(LANES.filter(isSideBySide)).toEqual(["check", "root", "sandboxes"]);
 });
 
-test("a run without any test has not passed", () => {
+test("a run without tests fails", () => {
   expect(hasPassed({ passed: 0, failed: 0 })).toBe(false);
   expect(hasPassed({ passed: 2, failed: 1 })).toBe(false);
   expect(hasPassed({ passed: 2, failed: 0 })).toBe(true);
 });
 
 describe("arguments of npm test", () => {
-  test("are parts of paths, with or without the way to the project", () => {
+  test("are parts of paths, absolute or relative to the project", () => {
     expect(selectTests([], ALL).files).toEqual(ALL);
     expect(selectTests(["src/edge", "storm"], ALL).files).toEqual([
       "src/edge/routing/service-lookup.test.ts",
@@ -94,11 +94,11 @@ describe("arguments of npm test", () => {
     expect(files).toEqual(["tests/chaos/storm.test.ts"]);
   });
 
-  test("that no test has in its path are refused", () => {
+  test("that match no test are rejected", () => {
     expect(() => selectTests(["no-such"], ALL)).toThrow('no test has "no-such" in its path');
   });
 
-  test("of npm run check are refused when they name tests of other lanes alone", () => {
+  test("of npm run check are rejected if they match only tests of other lanes", () => {
     expect(selectOfLane("check", ["lanes", "storm"], ALL).files).toEqual(["tests/conventions/lanes.test.ts"]);
     expect(() => selectOfLane("check", ["tests/chaos"], ALL)).toThrow('no test of the lane "check" has tests/chaos');
   });
@@ -143,7 +143,7 @@ test("each failure is reported once, with its file and output", () => {
   ]);
 });
 
-test("of a long report the end is kept", () => {
+test("a long report keeps its end", () => {
   const reader = new FailureReader();
   for (let line = 1; line <= 1000; line++) reader.take(`line ${line}`);
   reader.take("(fail) talks a lot");

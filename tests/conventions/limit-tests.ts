@@ -82,8 +82,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "entries of a network list": "must have at most 1000 entries, got 1001",
   },
   "src/control/templates/snapshot.test.ts": {
-    snapshots:
-      "above the team's limit is rejected before the sandbox is frozen; a deletion frees a place",
+    snapshots: "above the team's limit is rejected before the sandbox is frozen; a deletion frees a place",
     "copies of a fork": "[{ count: 101 }]",
   },
   "src/control/views/sandbox-list.test.ts": {
@@ -124,39 +123,39 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "src/guest/files/compose.root.test.ts": {
     "parts of a composed file": "too many sources",
-    "body of a compose request": "a body beyond its bound, announced or not",
+    "body of a compose request": "a body above its limit, with or without a Content-Length",
   },
   "src/guest/files/file-metadata.root.test.ts": {
     "key of a file's metadata": "a key of 246 bytes is the longest",
     "metadata of a file": "4096 bytes with nine for each key are the most",
   },
   "src/guest/files/multipart.test.ts": {
-    "files of one upload": "with parts without end is refused",
+    "files of one upload": "with endless parts is rejected",
     "header of a part of an upload": "with an endless header is refused",
   },
   "src/guest/filesystem/watching/watching-limits.root.test.ts": {
     "directory watches": "and streams are limited in number",
     "polled watches": "and streams are limited in number",
-    "watch events not yet read by a client": "end the watching, stream or polled, and the daemon stays small",
+    "watch events not yet read by a client": "above the limit end the watch, stream or polled",
   },
   "src/guest/long-paths.root.test.ts": {
     "length of a path": "a path that is too long",
   },
   "src/guest/process/listening.root.test.ts": {
-    "listeners of one process": "are so many and no more; one that leaves makes room",
-    "output not yet read by a client": "hold the process back on %s while one is slow, and lose nothing",
-    "time without reading output": "go on without the one that stalled (%s)",
+    "listeners of one process": "are bounded in number, and a closed one frees its place",
+    "output not yet read by a client": "block the process on %s while one is slow, and lose nothing",
+    "time without reading output": "continue without the one that stalled (%s)",
   },
   "src/guest/process/stdin.root.test.ts": {
-    "input not yet read by a process": "that waits to be read is bounded",
+    "input not yet read by a process": "that is unread is bounded",
   },
   "src/guest/rpc/broken-requests.root.test.ts": {
     "RPC message": "longer than the limit",
     "JSON structure of an RPC, without strings": "has a little in very many places",
   },
   "src/guest/system/forwarder.test.ts": {
-    "loopback services reached through sandbox URLs": "is refused where there are as many as there may be",
-    "connections to one loopback service": "carries so many connections and no more",
+    "loopback services reached through sandbox URLs": "is rejected above the limit",
+    "connections to one loopback service": "carries a bounded number of connections",
   },
   "src/images/images.root.test.ts": {
     "templates based on one another": "can be stacked to a bounded depth, and the build's error has the remedy",
@@ -211,10 +210,8 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "outgoing connections": "connections to the outside are bounded, and the neighbour has its own",
   },
   "tests/security/throttled-sandboxes.test.ts": {
-    "network bandwidth in each direction":
-      "traffic to and from a sandbox and its disk throughput are limited",
-    "disk throughput, reads and writes":
-      "traffic to and from a sandbox and its disk throughput are limited",
+    "network bandwidth in each direction": "traffic to and from a sandbox and its disk throughput are limited",
+    "disk throughput, reads and writes": "traffic to and from a sandbox and its disk throughput are limited",
   },
   "tests/security/uncounted-memory.test.ts": {
     "data queued in netlink, ping and UDP sockets":

@@ -22,7 +22,7 @@ describe("docs/limits.md", () => {
     expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
   });
 
-  test("names settings that there are", () => {
+  test("names existing settings", () => {
     const known = new Set<string>(Object.keys(SETTINGS));
     const named = LIMITS.flatMap(({ setting = "" }) => setting.match(/\bSANDLOT_\w+/g) ?? []);
     expect(named.filter((variable) => !known.has(variable))).toEqual([]);
@@ -30,7 +30,7 @@ describe("docs/limits.md", () => {
 });
 
 describe("each limit", () => {
-  test("is reached by a test, and no other is named", () => {
+  test("has a test, and no other limit is listed", () => {
     expect([...REACHED_BY.keys()].toSorted()).toEqual(LIMITS.map(({ name }) => name).toSorted());
   });
 

@@ -8,7 +8,7 @@ const PRINTS = /^src\/(?:cli|setup|sandbox\/volume\/program|egress\/program|gues
 /** The guest has its own log, on the standard error of its sandbox. */
 const GUEST_LOG = "src/guest/system/log.ts";
 
-test("nothing that runs in the server prints by itself", () => {
+test("server code does not print directly", () => {
   const found = sourceFiles()
     .filter(({ path }) => !isTestCode(path) && !PRINTS.test(path) && path !== GUEST_LOG)
     .filter(({ text }) => /\bconsole\.\w+\(|\bprocess\.std(?:out|err)\.write\(/.test(text))

@@ -9,7 +9,7 @@ const STARTS = /\bBun\.spawn(?:Sync)?\(|\bnew Worker\(|\bchild_process\b/g;
 /** Length of the text after a spawn that contains its options. */
 const OPTIONS_MAX_CHARS = 400;
 
-test("every program that is started is given an environment of its own", () => {
+test("every started program gets an explicit environment", () => {
   const sources = sourceFiles().filter(({ path }) => !isTestCode(path) && !PASSES_ON.test(path));
   const starts = sources.flatMap(({ path, text }) =>
     [...text.matchAll(STARTS)].map(({ 0: call, index }) => ({

@@ -57,7 +57,7 @@ test("has the types of steps", () => {
   expect(types.toSorted()).toEqual(["ADD", "ARG", "COPY", "ENV", "RUN", "USER", "WORKDIR"]);
 });
 
-test("says of each instruction what becomes of it", () => {
+test("has the treatment of each instruction", () => {
   const rows = tableRows(page, ["Instruction", "Support"]);
   const of = (support: RegExp) =>
     rows.filter(({ Support = "" }) => support.test(Support)).flatMap(({ Instruction }) => words(Instruction));

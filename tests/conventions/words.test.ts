@@ -40,7 +40,7 @@ test.each(REPLACED.map(([word, instead]) => ({ word, instead })))("$word is call
   expect(found).toEqual([]);
 });
 
-test("what code works with is called services, not rooms", () => {
+test("services are not called rooms", () => {
   const found = sourceFiles().filter(({ text }) =>
     /#rooms\b|\brooms[.:,)]/.test(text.replaceAll(/\/\*\*.*?\*\//gs, "")),
   );

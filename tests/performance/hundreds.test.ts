@@ -10,7 +10,7 @@ const server = serverOfFile("hundreds");
 const COUNT = 270;
 const AT_ONCE = 6;
 
-test("the last of many sandboxes works, is paused and resumed like the first", async () => {
+test("the last of many sandboxes works, pauses and resumes like the first", async () => {
   const options = { ...server().options, timeoutMs: 600_000 };
   const made: Sandbox[] = [];
   let begun = 0;

@@ -187,7 +187,7 @@ function median(numbers: readonly number[]): number {
 // Only in long runs: in a sample of seconds, other work of a busy machine outweighs the measured value.
 if (LONG) {
   timed(
-    "a sandbox that uses all it may slows the calls about another by half at most",
+    "a sandbox at its limits slows calls for another by at most half",
     async () => {
       const sandboxes = await makeSandboxes(WORKERS * 2);
       const [quiet, hog] = await makeSandboxes(2);

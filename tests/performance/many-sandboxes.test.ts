@@ -22,7 +22,7 @@ async function listed(): Promise<Set<string>> {
   return ids;
 }
 
-test("fifty sandboxes made together all work, know only their own, and are all gone when killed", async () => {
+test("fifty concurrent sandboxes work, have separate state, and are gone when killed", async () => {
   const sandboxes = await Promise.all(
     numbers.map((at) => Sandbox.create({ ...server().options, timeoutMs: 600_000, envs: { NUMBER: String(at) } })),
   );
@@ -61,7 +61,7 @@ test("fifty sandboxes made together all work, know only their own, and are all g
   expect(await settledCensus(server().dataFolder, NOTHING)).toEqual(NOTHING);
 });
 
-test("sandboxes that come and go in waves never mix up", async () => {
+test("waves of creates and kills never mix up sandboxes", async () => {
   for (let wave = 0; wave < 5; wave += 1) {
     const outputs = await Promise.all(
       numbers.slice(0, 8).map(async (at) => {

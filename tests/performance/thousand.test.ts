@@ -104,7 +104,7 @@ function hold(promises: readonly Promised[]): void {
 }
 
 test(
-  `${COUNT} sandboxes are made, answer, are found again after a crash, and end in the same second`,
+  `${COUNT} sandboxes are created, respond, are adopted after a crash, and end in the same second`,
   async () => {
     const folder = folderOf("thousand");
     const data = new DataFolder(folder);

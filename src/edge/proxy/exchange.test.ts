@@ -100,7 +100,7 @@ describe("the response breaks for the client", () => {
   });
 });
 
-describe("the client gets "closed port"", () => {
+describe("the client gets a closed port", () => {
   test("if the sandbox's runtime sends no length, because its response may be truncated", async () => {
     await using guest = await answering("HTTP/1.1 200 OK\r\n\r\nokay");
     edge.place({ runtimePort: guest.port });

@@ -19,7 +19,7 @@ const echoingLength = (port = 0, hostname = "127.0.0.1") =>
     fetch: async (request) => new Response(`${(await request.arrayBuffer()).byteLength}`),
   });
 
-test("an unknown sandbox is "not found" at once", async () => {
+test("an unknown sandbox is not found, at once", async () => {
   edge.end();
   const response = await edge.fetch(3000, "/");
   expect(response.status).toBe(502);

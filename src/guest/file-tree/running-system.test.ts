@@ -26,7 +26,7 @@ async function decided(path: string): Promise<string> {
   }
 }
 
-describe("what is refused", () => {
+describe("removal is rejected", () => {
   test.each([
     "/",
     "//",
@@ -50,7 +50,7 @@ describe("what is refused", () => {
   });
 });
 
-describe("what is not", () => {
+describe("removal is allowed", () => {
   test.each([
     `${root}/free`,
     `${root}/free/folder/`,
@@ -65,7 +65,7 @@ describe("what is not", () => {
   });
 });
 
-test("the system is what a sandbox needs and all that is mounted", async () => {
+test("the running system is what a sandbox needs, and all mounts", async () => {
   expect(await keptFolders()).toEqual(
     expect.arrayContaining(["/", "/proc", "/sys", "/dev", "/.sandlot", "/run/sandlot"]),
   );

@@ -8,7 +8,7 @@ const ROUNDS = 100;
 const root = folderOfFile("tree");
 
 // Seen to fail: a file that vanished between two looks "could not be removed: ENOENT".
-test("a concurrent removal is no error", async () => {
+test("a concurrent removal is not an error", async () => {
   for (let round = 0; round < ROUNDS; round++) {
     const top = `${root}/${round}`;
     mkdirSync(`${top}/a/b/c`, { recursive: true });

@@ -51,7 +51,7 @@ const sha256 = async (path: string) => {
 
 // Seen to fail with the destination written in place, with parts removed as they are copied, and with the temporary
 // file kept.
-test("a full disk is 507; parts and the earlier file are as they were, and nothing is left behind", async () => {
+test("a full disk is 507; parts and the earlier file are unchanged, and nothing is left", async () => {
   const full = `${guest.folder}/full`;
   mkdirSync(full);
   expect(Bun.spawnSync(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", full]).exitCode).toBe(0);
@@ -122,7 +122,7 @@ describe("while the parts are copied,", () => {
   });
 
   // Seen to fail without a look at the signal.
-  test("the client goes: nothing is done", async () => {
+  test("the client disconnects: nothing is done", async () => {
     const client = new AbortController();
     await expect(
       run(
@@ -135,7 +135,7 @@ describe("while the parts are copied,", () => {
   });
 
   // Seen to fail with parts removed without another look.
-  test("a part that was copied already is written to: it stays", async () => {
+  test("a copied part is written to: it stays", async () => {
     await run(interrupted(() => appendFileSync(`${folder}/a`, "later"), 2));
     expect(readFileSync(`${folder}/whole`, "utf8")).toBe("a".repeat(1000) + "b".repeat(1000));
     expect(readFileSync(`${folder}/a`, "utf8")).toBe(`${"a".repeat(1000)}later`);
@@ -143,7 +143,7 @@ describe("while the parts are copied,", () => {
   });
 });
 
-test("a client that goes away leaves no temporary file behind", async () => {
+test("a client that disconnects leaves no temporary file", async () => {
   const temporary = () => readdirSync(folder).filter((name) => /^whole\.e2b-compose\.[0-9a-f-]{36}\.tmp$/.test(name));
   // If the response came before the test saw the compose at work, nothing was interrupted: try again.
   for (let isAnswered = true; isAnswered; ) {
@@ -171,7 +171,7 @@ test("a client that goes away leaves no temporary file behind", async () => {
 
 // Seen to fail with calls that wait on the event loop's thread (an answer took 696 ms), and with a part as the slice
 // (259 MiB more).
-timed("three times 256 MiB, in flat memory, while everybody else is answered", async () => {
+timed("three times 256 MiB are joined in constant memory, while other requests are answered", async () => {
   const { paths, sha256: expected } = writeParts(3, 256);
   await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
   const before = await guest.memoryKib();

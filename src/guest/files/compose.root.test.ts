@@ -43,7 +43,7 @@ const text = (path: string) => readFileSync(path, "utf8");
 const names = () => readdirSync(folder).sort();
 
 describe("parts", () => {
-  test("are joined in the order given and are gone afterwards", async () => {
+  test("are joined in the given order and removed afterwards", async () => {
     const whole = `${folder}/new/deep/whole`;
     const answer = await compose(inFolder("c", "a", "b"), whole, { username: "daemon" });
     expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"]);
@@ -55,7 +55,7 @@ describe("parts", () => {
     expect([uid, gid, mode & 0o777, statSync(`${folder}/new`).uid]).toEqual([1, 1, 0o644, 1]);
   });
 
-  test("replace what was at the destination, also a link, whose target stays", async () => {
+  test("replace the destination, also a link, whose target stays", async () => {
     writeFileSync(`${folder}/old`, "a long earlier content");
     await compose(inFolder("a"), `${folder}/old`);
     expect(text(`${folder}/old`)).toBe("[a]");
@@ -95,13 +95,13 @@ describe("parts", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test("go to a name so long that no other fits beside it", async () => {
+  test("may have a destination with the longest possible name", async () => {
     const whole = `${folder}/${"n".repeat(255)}`;
     expect((await compose(inFolder("a"), whole)).status).toBe(200);
     expect(text(whole)).toBe("[a]");
   });
 
-  test("that cannot be removed do not spoil the whole", async () => {
+  test("that cannot be removed do not fail the request", async () => {
     const fixed = `${folder}/fixed`;
     mkdirSync(fixed);
     writeFileSync(`${fixed}/part`, "[fixed]");
@@ -137,7 +137,7 @@ describe("the user", () => {
   });
 });
 
-describe("a request that cannot be is refused and changes nothing:", () => {
+describe("an invalid request is rejected and changes nothing:", () => {
   afterAll(() => guest.configure({}));
 
   test.each([
@@ -160,7 +160,7 @@ describe("a request that cannot be is refused and changes nothing:", () => {
     expect(await refusal(post(body))).toEqual([400, expect.stringContaining(says)]);
   });
 
-  test("a body beyond its bound, announced or not", async () => {
+  test("a body above its limit, with or without a Content-Length", async () => {
     const huge = JSON.stringify({ source_paths: ["/a".repeat(3 * 1024 * 1024)], destination: "/x" });
     expect((await post(huge)).status).toBe(413);
     const body = new Blob([huge]).stream();
@@ -174,7 +174,7 @@ describe("a request that cannot be is refused and changes nothing:", () => {
     }
   });
 
-  test("no token, and a signature is none", async () => {
+  test("no token; a signature does not replace it", async () => {
     await guest.configure({ accessTokens: ["token"] });
     const destination = `${folder}/whole`;
     const signature = fileSignature(
@@ -194,7 +194,7 @@ describe("a request that cannot be is refused and changes nothing:", () => {
     await guest.configure({});
   });
 
-  test("sources that are missing", async () => {
+  test("missing sources", async () => {
     symlinkSync("nowhere", `${folder}/broken`);
     for (const missing of ["missing", "broken", "a/below"]) {
       const [status, message] = await refusal(compose(inFolder("a", missing), `${folder}/whole`));
@@ -204,7 +204,7 @@ describe("a request that cannot be is refused and changes nothing:", () => {
   });
 
   // Seen to hang with sources opened plainly instead of looked at first: a pipe waits for its writer.
-  test("sources that are no regular files, without waiting for them", async () => {
+  test("sources that are not regular files, without blocking", async () => {
     mkdirSync(`${folder}/directory`);
     Bun.spawnSync(["mkfifo", `${folder}/pipe`]);
     symlinkSync("pipe", `${folder}/link`);
@@ -219,7 +219,7 @@ describe("a request that cannot be is refused and changes nothing:", () => {
   });
 
   // Seen to fail with paths compared as texts only.
-  test("a source that is the destination, by whatever name", async () => {
+  test("a source that is the destination, by any name", async () => {
     symlinkSync("a", `${folder}/link`);
     linkSync(`${folder}/a`, `${folder}/hard`);
     symlinkSync(".", `${folder}/here`);

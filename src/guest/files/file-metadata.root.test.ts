@@ -45,7 +45,7 @@ function setAttribute(path: string, name: string, hex: string): void {
 }
 
 describe("metadata of an upload", () => {
-  test("becomes attributes, is answered, and is shown with the entry", async () => {
+  test("becomes attributes, is returned, and is shown with the entry", async () => {
     const path = `${folder}/first`;
     const metadata = { owner: "Me & You", empty: "", "a.b_c": "~ !" };
     const [file] = await answered(
@@ -56,7 +56,7 @@ describe("metadata of an upload", () => {
     expect(await shown(path)).toEqual(metadata);
   });
 
-  test("replaces all that was there before, and nothing else", async () => {
+  test("replaces all earlier metadata, and no other attributes", async () => {
     const path = `${folder}/replaced`;
     await upload(path, { "X-Metadata-Old": "1", "X-Metadata-Both": "1" });
     setAttribute(path, "user.mine", "31");
@@ -66,14 +66,14 @@ describe("metadata of an upload", () => {
     expect(attributes(path)).toEqual({ "user.mine": "1", "user.e2b.new": "2", "user.e2b.both": "2" });
   });
 
-  test("goes through a link to the file, and a link has none of its own", async () => {
+  test("follows a link to the file; a link has no metadata", async () => {
     symlinkSync(`${folder}/target`, `${folder}/link`);
     expect((await upload(`${folder}/link`, { "X-Metadata-A": "1" })).status).toBe(200);
     expect(await shown(`${folder}/target`)).toEqual({ a: "1" });
     expect(await shown(`${folder}/link`)).toBeUndefined();
   });
 
-  test("under the names that objects have by themselves", async () => {
+  test("may have names such as constructor", async () => {
     const path = `${folder}/prototype`;
     await upload(path, { "X-Metadata-Constructor": "c", "X-Metadata-ToString": "t" });
     expect(await shown(path)).toEqual({ constructor: "c", tostring: "t" } as Record<string, string>);
@@ -111,7 +111,7 @@ describe("the bounds of metadata", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test("a header sent twice arrives as one value: Bun joins them before anybody can look", () => {
+  test("a header sent twice arrives as one value: Bun joins them", () => {
     const headers = new Headers();
     headers.append("X-Metadata-A", "1");
     headers.append("X-Metadata-A", "2");
@@ -152,7 +152,7 @@ describe("where metadata cannot be kept", () => {
 
   // Seen to fail with the truncation before the attributes (the content was gone), and without `putBack` (the set was
   // half).
-  test("without room for it the answer is 507; a new file is gone, an old one keeps content and metadata", () =>
+  test("without space for it the response is 507; a new file is removed, an old one unchanged", () =>
     onSmallDisk(async (place) => {
       const much = { "X-Metadata-A": "small", "X-Metadata-B": "v".repeat(3000) };
       expect((await upload(`${place}/new`, much)).status).toBe(507);
@@ -165,7 +165,7 @@ describe("where metadata cannot be kept", () => {
 });
 
 describe("metadata of an entry", () => {
-  test("leaves out other attributes and what is not text", async () => {
+  test("leaves out other attributes and values that are not text", async () => {
     const path = `${folder}/mixed`;
     writeFileSync(path, "");
     setAttribute(path, "user.e2b.text", Buffer.from("gr\u00fcn").toString("hex"));
@@ -176,13 +176,13 @@ describe("metadata of an entry", () => {
     expect(await shown(path)).toEqual({ text: "grün" });
   });
 
-  test("of a pipe is not asked for", async () => {
+  test("is not read from a pipe", async () => {
     Bun.spawnSync(["mkfifo", `${folder}/pipe`]);
     expect(await shown(`${folder}/pipe`)).toBeUndefined();
   });
 });
 
-test("attributes are set on the open file, whatever has its name by then", async () => {
+test("attributes are set on the open file, even if its name refers to another", async () => {
   writeFileSync(`${folder}/opened`, "");
   await using file = await open(`${folder}/opened`, "r+");
   Bun.spawnSync(["mv", `${folder}/opened`, `${folder}/elsewhere`]);

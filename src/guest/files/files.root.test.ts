@@ -33,7 +33,7 @@ function form(files: [name: string, content: string | Blob][]): FormData {
 }
 
 describe("an upload", () => {
-  test("of octets makes the file and its parents for the user", async () => {
+  test("of raw bytes creates the file and its parents for the user", async () => {
     const path = `${folder}/new/deep/a.bin`;
     const answer = await guest.fetch(at(path, { username: "daemon" }), { method: "POST", headers: OCTETS, body: "hi" });
     expect(answer.status).toBe(200);
@@ -85,13 +85,13 @@ describe("an upload", () => {
     expect([statSync(path).ino, statSync(path).mode & 0o777]).toEqual([ino, 0o755]);
   });
 
-  test("through a link whose target is not there yet creates the target", async () => {
+  test("through a dangling link creates the target", async () => {
     symlinkSync(`${folder}/target`, `${folder}/dangling`);
     expect((await post(`${folder}/dangling`, "through")).status).toBe(200);
     expect(readFileSync(`${folder}/target`, "utf8")).toBe("through");
   });
 
-  test("in gzip is unpacked, octets and forms alike", async () => {
+  test("in gzip is unpacked, as raw bytes and as a form", async () => {
     const path = `${folder}/unpacked`;
     const headers = { ...OCTETS, "Content-Encoding": "gzip" };
     expect((await post(path, Bun.gzipSync(Buffer.from("packed")), headers)).status).toBe(200);
@@ -105,7 +105,7 @@ describe("an upload", () => {
     expect(existsSync(`${folder}/damaged`)).toBe(false);
   });
 
-  test("that cannot be is refused", async () => {
+  test("that is invalid is rejected", async () => {
     writeFileSync(`${folder}/plain`, "");
     Bun.spawnSync(["mkfifo", `${folder}/pipe`]);
     const twice = form([
@@ -146,7 +146,7 @@ describe("a download", () => {
     utimesSync(path(), 1_700_000_000, 1_700_000_000);
   });
 
-  test("plain", async () => {
+  test("without compression", async () => {
     const answer = await get(path());
     expect(await answer.text()).toBe("0123456789");
     expect(answer.headers.get("content-type")).toContain("text/html");
@@ -170,11 +170,11 @@ describe("a download", () => {
     expect([plain.status, await plain.text()]).toEqual([200, ""]);
   });
 
-  test("of what has no size but content", async () => {
+  test("of a file without a size but with content", async () => {
     expect(await (await get("/proc/version")).text()).toBe(readFileSync("/proc/version", "utf8"));
   });
 
-  test("that cannot be", async () => {
+  test("that is invalid is rejected", async () => {
     const missing = await get(`${folder}/missing`);
     expect(missing.status).toBe(404);
     expect(missing.headers.get("content-type")).toBe("application/json; charset=utf-8");
@@ -209,7 +209,7 @@ describe("in little memory,", () => {
     return new Response(child.stdout).text();
   };
 
-  test("1 GiB up as octets and down", async () => {
+  test("1 GiB is uploaded as raw bytes and downloaded", async () => {
     const size = 1024 * MIB;
     makeSource(size);
     const grown = await growth(async () => {
@@ -223,7 +223,7 @@ describe("in little memory,", () => {
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);
   });
 
-  test("256 MiB up as a form and down in gzip", async () => {
+  test("256 MiB are uploaded as a form and downloaded in gzip", async () => {
     const size = 256 * MIB;
     makeSource(size);
     const grown = await growth(async () => {
@@ -235,7 +235,7 @@ describe("in little memory,", () => {
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);
   });
 
-  test("256 MiB out of a small gzip body", async () => {
+  test("256 MiB are unpacked from a small gzip body", async () => {
     const size = 256 * MIB;
     const bomb = Bun.gzipSync(new Uint8Array(size));
     const grown = await growth(async () => {

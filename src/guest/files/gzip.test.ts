@@ -33,11 +33,11 @@ const contents: [string, Buffer][] = [
   ["both in turn", Buffer.concat([text(CHUNK_BYTES), dense, text(2 * CHUNK_BYTES), dense, text(9)])],
 ];
 
-test.each(contents)("%s comes back byte for byte", async (_what, content) => {
+test.each(contents)("%s is decompressed byte for byte", async (_what, content) => {
   expect(gunzipSync(await packed(content)).equals(content)).toBe(true);
 });
 
-test.each(contents)("%s is one member", async (_what, content) => {
+test.each(contents)("%s is one gzip member", async (_what, content) => {
   // Stops where the first member ends.
   const first = inflateRawSync((await packed(content)).subarray(GZIP_HEAD_BYTES), {
     finishFlush: constants.Z_SYNC_FLUSH,
@@ -45,12 +45,12 @@ test.each(contents)("%s is one member", async (_what, content) => {
   expect(first.equals(content)).toBe(true);
 });
 
-test("text is smaller, and what is packed already hardly larger", async () => {
+test("text shrinks, and compressed data hardly grows", async () => {
   expect((await packed(text(CHUNK_BYTES))).length).toBeLessThan(CHUNK_BYTES / 20);
   expect((await packed(dense)).length).toBeLessThan(dense.length * 1.001 + 100);
 });
 
-timed("what is packed already takes a fraction of the time that packing it would", async () => {
+timed("compressed data takes a fraction of the time of compression", async () => {
   const content = random(32 * CHUNK_BYTES);
   const ways = {
     ours: () => packed(content),
@@ -68,7 +68,7 @@ timed("what is packed already takes a fraction of the time that packing it would
   expect(best.plain / best.ours).toBeGreaterThan(5);
 });
 
-test("a reader that stops ends the compression", async () => {
+test("a cancelled reader ends the compression", async () => {
   let isOver = false;
   async function* endless(): AsyncGenerator<Uint8Array> {
     try {
@@ -81,7 +81,7 @@ test("a reader that stops ends the compression", async () => {
   expect(isOver).toBe(true);
 });
 
-test("a source that fails is the reader's failure", async () => {
+test("a failing source fails the reader", async () => {
   async function* failing(): AsyncGenerator<Uint8Array> {
     yield text(10);
     throw new Error("the disk is gone");

@@ -23,7 +23,7 @@ describe("a multipart body", () => {
   const tricky = "line\r\n--X\r\n\r\n--XY\r\n--XXX\r\n--XX-\r\r\n-";
   const body = `preamble\r\n${file("a.txt", tricky)}${file("b/c d.txt", "")}${file("é%22.txt", "\r\n")}--XX--\r\nafter`;
 
-  test("is the same wherever its chunks are cut", async () => {
+  test("is parsed alike for every split", async () => {
     const expected = [
       { name: "file", filename: "a.txt", content: tricky },
       { name: "file", filename: "b/c d.txt", content: "" },
@@ -49,7 +49,7 @@ describe("a multipart body", () => {
     expect(names).toEqual(["a.txt", "b/c d.txt", "é%22.txt"]);
   });
 
-  test("that breaks off is an error at every length", async () => {
+  test("that is truncated is an error at every length", async () => {
     const whole = `${file("a", "content")}--XX--`;
     for (let length = 0; length < whole.length; length++) {
       await expect(parse(whole.slice(0, length))).rejects.toThrow("closing boundary");
@@ -57,7 +57,7 @@ describe("a multipart body", () => {
     expect(await parse(whole)).toHaveLength(1);
   });
 
-  test("with parts without end is refused", async () => {
+  test("with endless parts is rejected", async () => {
     const many = (count: number) => parse(`${file("a", "").repeat(count)}--XX--`, 1_000_000);
     expect(await many(MULTIPART_PARTS_MAX)).toHaveLength(MULTIPART_PARTS_MAX);
     await expect(many(MULTIPART_PARTS_MAX + 1)).rejects.toMatchObject({

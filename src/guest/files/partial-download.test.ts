@@ -59,7 +59,7 @@ describe("of 10 GiB, mostly hole,", () => {
   });
 
   // Seen to fail with the part read whole before it is sent.
-  test("64 MiB from the middle come whole, in flat memory", async () => {
+  test("64 MiB from the middle arrive complete, in constant memory", async () => {
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
     const before = await guest.memoryKib();
     const answer = await get(path(), { Range: `bytes=${5 * GIB}-${5 * GIB + 64 * 1024 * 1024 - 1}` });
@@ -68,12 +68,12 @@ describe("of 10 GiB, mostly hole,", () => {
     expect((await guest.memoryKib()).peak - before.now).toBeLessThan(48 * 1024);
   });
 
-  test("its size is told as text, for it may be more than a number holds", async () => {
+  test("its size is a string, because it may exceed a number", async () => {
     const answer = await guest.call("filesystem.Filesystem/Stat", { path: path() });
     expect(await answer.text()).toContain(`"size":"${SIZE}"`);
   });
 
-  test("a client that leaves early leaves no work behind", async () => {
+  test("a client that disconnects leaves no work behind", async () => {
     const before = bytesRead();
     const gone = new AbortController();
     const answer = await guest.fetch(`/files?${new URLSearchParams({ path: path() })}`, {

@@ -36,7 +36,7 @@ async function begin(path: string, length: number, head = "Content-Type: applica
   };
 }
 
-describe("an upload that breaks off", () => {
+describe("an interrupted upload", () => {
   test.each([
     ["a file", (path: string) => path],
     [
@@ -46,7 +46,7 @@ describe("an upload that breaks off", () => {
         return `${path}-link`;
       },
     ],
-  ])("removes the part of what it created, through %s", async (_what, place) => {
+  ])("removes the partial file that it created, through %s", async (_what, place) => {
     const path = `${folder}/fresh`;
     const upload = await begin(place(path), 9000);
     upload.send("partial");
@@ -55,7 +55,7 @@ describe("an upload that breaks off", () => {
     await untilTrue(() => size(path) === -1);
   });
 
-  test("keeps a file that was there, with what came of it", async () => {
+  test("keeps an existing file, with the bytes that arrived", async () => {
     const path = `${folder}/present`;
     writeFileSync(path, "x".repeat(1_000_000));
     const upload = await begin(path, 9000);
@@ -67,7 +67,7 @@ describe("an upload that breaks off", () => {
   });
 
   // Seen to fail, as the first one, without removePartial().
-  test("inside of a form keeps the files before it, and removes its own", async () => {
+  test("inside a form keeps the earlier files, and removes its own", async () => {
     const part = (name: string, content: string) =>
       `--b\r\nContent-Disposition: form-data; name="file"; filename="${folder}/${name}"\r\n\r\n${content}`;
     const upload = await begin("", 9000, "Content-Type: multipart/form-data; boundary=b");
@@ -80,7 +80,7 @@ describe("an upload that breaks off", () => {
   });
 
   // Seen to fail without `overlapped` at the removal: the file of the upload that was answered 200 was gone.
-  test("takes nothing from another one that wrote to the file it created", async () => {
+  test("keeps a file that another upload has written to", async () => {
     const path = `${folder}/shared`;
     const first = await begin(path, 9000);
     first.send("first");
@@ -115,7 +115,7 @@ describe("two uploads to one file at the same time", () => {
     },
   );
 
-  test("leave the long one whole when it ends last", async () => {
+  test("leave the long one complete if it ends last", async () => {
     const path = `${folder}/one`;
     const long = await begin(path, 1000);
     long.send("l".repeat(5));
@@ -126,7 +126,7 @@ describe("two uploads to one file at the same time", () => {
     expect(readFileSync(path, "utf8")).toBe(`short${"l".repeat(995)}`);
   });
 
-  test("and many of them at once leave the length of one", async () => {
+  test("leave the length of one of them, also if there are many", async () => {
     const path = `${folder}/many`;
     const bodies = Array.from({ length: 20 }, (_, at) => String.fromCharCode(97 + at).repeat(50_000 + at * 20_000));
     const answers = await Promise.all(bodies.map((body) => whole(path, body)));
@@ -134,7 +134,7 @@ describe("two uploads to one file at the same time", () => {
     expect(bodies.map(({ length }) => length)).toContain(size(path));
   });
 
-  test("to different files do not know of each other", async () => {
+  test("to different files are independent", async () => {
     const slow = await begin(`${folder}/slow`, 4);
     slow.send("sl");
     await untilTrue(() => size(`${folder}/slow`) === 2);

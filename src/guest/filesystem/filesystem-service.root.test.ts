@@ -31,7 +31,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   };
 
   describe("Stat", () => {
-    test("tells everything about a file", async () => {
+    test("returns every field of a file", async () => {
       const path = `${home}/a b%20é\n.txt`;
       writeFileSync(path, "hello", { mode: 0o640 });
       utimesSync(path, 1_700_000_000.25, 1_700_000_000.25);
@@ -60,26 +60,26 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       });
     });
 
-    test("a link that leads nowhere has no type and is its own target", async () => {
+    test("describes a dangling link without a type, as its own target", async () => {
       symlinkSync("nowhere", `${home}/broken`);
       const { entry } = await call("Stat", { path: `${home}/broken` });
       expect(entry).toMatchObject({ symlinkTarget: `${home}/broken`, size: "7" });
       expect(entry).not.toContainKeys(["type", "mode"]);
     });
 
-    test("of nothing is not found", async () => {
+    test("of a missing path is not found", async () => {
       expect(await call("Stat", { path: `${home}/none` })).toMatchObject({ status: 404, code: "not_found" });
       expect(await call("Stat", { path: "~ghost/x" })).toMatchObject({ status: 400, code: "invalid_argument" });
       expect(await call("Stat", { path: "/a\0b" })).toMatchObject({ status: 400, code: "invalid_argument" });
     });
 
-    test("tells sizes beyond 4 GiB", async () => {
+    test("returns sizes above 4 GiB", async () => {
       writeFileSync(`${home}/sparse`, "");
       truncateSync(`${home}/sparse`, 6_442_450_945);
       expect((await call("Stat", { path: `${home}/sparse` })).entry?.size).toBe("6442450945");
     });
 
-    test("gives very old clients only what they know", async () => {
+    test("returns only known fields to very old clients", async () => {
       const answer = await guest.call("filesystem.Filesystem/Stat", { path: home }, { "User-Agent": "connect-python" });
       expect(answer.headers.get("x-e2b-legacy-sdk")).toBe("true");
       const { entry } = (await answer.json()) as { entry: object };
@@ -94,7 +94,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect([statSync(`${home}/a`).uid, statSync(`${home}/a/b`).gid, statSync(home).uid]).toEqual([1, 1, 0]);
     });
 
-    test("says what is already there", async () => {
+    test("reports an existing entry", async () => {
       writeFileSync(`${home}/file`, "");
       expect(await call("MakeDir", { path: home })).toMatchObject({ status: 409, code: "already_exists" });
       expect(await call("MakeDir", { path: `${home}/file` })).toMatchObject({ status: 400, code: "invalid_argument" });
@@ -115,7 +115,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect(statSync(`${home}/x/y`).uid).toBe(1);
     });
 
-    test("of nothing is not found, onto a full directory is internal", async () => {
+    test("of a missing path is not found, onto a non-empty directory is internal", async () => {
       const none = await call("Move", { source: `${home}/none`, destination: `${home}/new/b` });
       expect(none).toMatchObject({ status: 404, code: "not_found" });
       expect(existsSync(`${home}/new`)).toBe(false);
@@ -129,7 +129,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   describe("ListDir", () => {
     const names = (answered: Answered) => answered.entries?.map(({ path }) => path.slice(home.length + 1));
 
-    test("goes down to the depth, parents first, by the bytes of the names", async () => {
+    test("lists down to the depth, parents first, ordered by bytes of names", async () => {
       mkdirSync(`${home}/subdir1/deep`, { recursive: true });
       mkdirSync(`${home}/subdir2`);
       for (const name of ["file1.txt", "subdir1/b", "subdir1/a", "Zed", "\u{10000}", "\uffee"]) {
@@ -143,14 +143,14 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       );
     });
 
-    test("follows a link that is the path, and keeps the name it was asked by", async () => {
+    test("follows a link given as the path, and keeps its name", async () => {
       mkdirSync(`${home}/real`);
       writeFileSync(`${home}/real/x`, "");
       symlinkSync("real", `${home}/link`);
       expect(names(await call("ListDir", { path: `${home}/link` }))).toEqual(["link/x"]);
     });
 
-    test("says why it cannot", async () => {
+    test("reports the reason of a failure", async () => {
       writeFileSync(`${home}/file`, "");
       symlinkSync("loop", `${home}/loop`);
       const code = async (path: string) => (await call("ListDir", { path })).code;
@@ -160,7 +160,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     });
   });
 
-  test("Remove deletes whole trees, links but not their targets, and what is not there", async () => {
+  test("Remove deletes whole trees and links, not their targets, and succeeds for missing paths", async () => {
     mkdirSync(`${home}/tree/a/b`, { recursive: true });
     writeFileSync(`${home}/kept`, "");
     symlinkSync("../kept", `${home}/tree/link`);

@@ -44,7 +44,7 @@ describe("a journal", () => {
     expect(two).toMatchObject({ seq: 2, level: "warn", message: "two", fields: {} });
   });
 
-  test("goes on after the number that a host has, but not for one that knows another journal", async () => {
+  test("continues after the host's number, unless the host knows another journal", async () => {
     const journal = new Journal();
     for (const message of ["one", "two", "three"]) journal.note("x", "info", message);
     const known = await hear(journal.listen(journal.name, 2), atLeast(2));
@@ -55,7 +55,7 @@ describe("a journal", () => {
     expect(beyond.map(({ seq }) => seq)).toEqual([undefined, 1, 2, 3]);
   });
 
-  test("keeps a bounded number of bytes, drops the oldest, and says how many", async () => {
+  test("keeps a bounded number of bytes, drops the oldest, and reports their number", async () => {
     const journal = new Journal(10_000);
     for (let nth = 0; nth < 500; nth++) journal.note("x", "info", `line ${nth}`, { text: "é".repeat(100) });
     const heard = await hear(journal.listen(journal.name, 3), (all) => all.at(-1)?.seq === 500);
@@ -66,7 +66,7 @@ describe("a journal", () => {
     expect(Buffer.byteLength(entries.map((entry) => JSON.stringify(entry)).join("\n"))).toBeLessThanOrEqual(10_000);
   });
 
-  test("cuts what is long, so that no line is too long for the host", async () => {
+  test("truncates long texts, so that no line is too long for the host", async () => {
     const journal = new Journal();
     journal.note("x", "info", "m".repeat(100_000), { text: "t".repeat(100_000) });
     journal.note(
@@ -91,7 +91,7 @@ describe("a journal", () => {
     expect((await first).map(({ message }) => message)).toEqual([undefined]);
   });
 
-  test("begins anew without telling what was before, nor that there was anything", async () => {
+  test("starts again without any trace of earlier entries", async () => {
     const journal = new Journal();
     journal.note("x", "info", "of another life");
     const { name } = journal;
@@ -133,7 +133,7 @@ describe("a guest", () => {
     for await (const _ of guest.stream("process.Process/Start", message));
   }
 
-  test("notes the start and the end of a process, and of its contents nothing but their size", async () => {
+  test("records the start and end of a process, and only the size of its output", async () => {
     await using guest = await RunningGuest.start();
     await guest.configure({ envVars: { SECRET_A: "value-of-a" }, accessTokens: [] });
     await run(guest, {
@@ -163,7 +163,7 @@ describe("a guest", () => {
     expect(JSON.stringify(end?.fields).replace(end?.fields?.command ?? "", "")).not.toContain("hidden");
   });
 
-  test("notes a process that could not be started", async () => {
+  test("records a process that could not be started", async () => {
     await using guest = await RunningGuest.start();
     await guest.configure({});
     await run(guest, { process: { cmd: "/bin/true", cwd: "/nowhere" } });
@@ -175,7 +175,7 @@ describe("a guest", () => {
     expect(failed?.fields?.error).toContain("/nowhere");
   });
 
-  test("notes what is done to files", async () => {
+  test("records file operations", async () => {
     await using guest = await RunningGuest.start();
     await guest.configure({ accessTokens: ["token-of-mine"] });
     const token = { "X-Access-Token": "token-of-mine" };
@@ -220,7 +220,7 @@ describe("a guest", () => {
     expect(JSON.stringify(heard)).not.toContain("token-of-mine");
   });
 
-  test("tells a host nothing of what ran before the sandbox was given out", async () => {
+  test("reports nothing from before the sandbox was handed out", async () => {
     await using guest = await RunningGuest.start();
     await run(guest, { process: { cmd: "/bin/echo", args: ["rehearsal"] } });
     await guest.configure({});
@@ -231,7 +231,7 @@ describe("a guest", () => {
     expect(JSON.stringify(await heardBy(guest, ended(1)))).toContain("for real");
   });
 
-  test("that was started again has a new journal, which says so", async () => {
+  test("that restarted has a new journal, which says so", async () => {
     await using guest = await RunningGuest.start();
     await guest.configure({});
     const [before] = await heardBy(guest, atLeast(1));

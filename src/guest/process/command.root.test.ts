@@ -38,7 +38,7 @@ test("an option-like program name is not taken for an option", () => {
   expect(Bun.spawnSync(actual.argv, { stderr: "pipe" }).exitCode).toBe(127);
 });
 
-test("root's own processes need no helper, and keep the name they were called by", () => {
+test("root's processes need no helper, and keep their argv[0]", () => {
   const actual = directCommand(command("sh", "-c", "echo $0"), account(0, [0]), root);
   expect(actual).toMatchObject({ argv0: "sh" });
   expect(actual && output(actual)).toBe("sh");
@@ -52,7 +52,7 @@ test.each([
   expect(directCommand(command("sh"), wanted, root)).toBeUndefined();
 });
 
-test("a program that cannot be found is left to the helper, which says so", () => {
+test("a program that cannot be found is left to the helper, which reports it", () => {
   expect(directCommand(command("no-such-program"), account(0, [0]), root)).toBeUndefined();
 });
 
@@ -98,7 +98,7 @@ describe("a directory to start in", () => {
     expect(enter(mode, groups, below)).toBe("entered");
   });
 
-  test("asking leaves us as we were", () => {
+  test("the check restores the guest's own credentials", () => {
     const groups = process.getgroups?.();
     for (let count = 0; count < 100; count++) enter("700", [1, 2, 3], "closed");
     expect(process.getgroups?.()).toEqual(groups);

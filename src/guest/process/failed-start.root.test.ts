@@ -47,7 +47,7 @@ describe.each(USERS)("run by %s,", (_, headers) => {
     expect(await failed("no-such-program")).toEqual([127, line("no-such-program", reason), ""]);
   });
 
-  test("a file that is not there", async () => {
+  test("a missing file", async () => {
     expect(await failed(`${home}/none`)).toEqual([127, line(`${home}/none`, "there is no such file"), ""]);
   });
 
@@ -61,7 +61,7 @@ describe.each(USERS)("run by %s,", (_, headers) => {
     expect(await failed(path)).toEqual([126, line(path, "the user may not execute it, whose mode is 644"), ""]);
   });
 
-  test("a script whose interpreter is not there", async () => {
+  test("a script with a missing interpreter", async () => {
     const path = program("script", "#!/no/such/shell\r\n");
     const reason = 'the interpreter "/no/such/shell\\r" in the first line of it is not there';
     expect(await failed(path)).toEqual([127, line(path, reason), ""]);
@@ -102,7 +102,7 @@ describe.each(USERS)("run by %s,", (_, headers) => {
     ]);
   });
 
-  test("a name that no program can have at all is refused", async () => {
+  test("an impossible program name is rejected", async () => {
     const { error } = await processes.run({ process: { cmd: "n".repeat(3_000_000) } }, headers);
     expect(error?.code).toBe("invalid_argument");
     expect(error?.message).toMatch(/^"n{100}"… \(3000000 characters\) could not be started: an argument/);
@@ -112,7 +112,7 @@ describe.each(USERS)("run by %s,", (_, headers) => {
     expect(await failed(program("script", "echo from the shell; exit 3"))).toEqual([3, "", "from the shell\n"]);
   });
 
-  test("what a program says like the helper is passed on", async () => {
+  test("program output that looks like the helper's is passed on", async () => {
     const run = (script: string) =>
       processes.run({ process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" } }, headers);
     expect((await run("printf 'setpriv: ' >&2; exit 127")).stderr).toBe("setpriv: ");

@@ -48,7 +48,7 @@ describe("a listener", () => {
   const end: ProcessEventInit = { event: { case: "end", value: { exited: true } } };
   const taken = (listener: Subscription) => listener.takeOutput().flatMap(({ bytes }) => [...bytes]);
 
-  test("is told of output, gets it in order, and the end when all of it is taken", async () => {
+  test("gets output in order, and the end after all of it", async () => {
     const listener = listen(10_000);
     let told = 0;
     listener.onOutput = () => told++;
@@ -68,7 +68,7 @@ describe("a listener", () => {
     expect([ended, taken(listener)]).toEqual([end, []]);
   });
 
-  test("asks the source to wait while it is full, and gets no more at once than goes together", async () => {
+  test("blocks the source while it is full, and gets bounded pieces", async () => {
     const listener = listen(OUTPUT_TOGETHER_MAX_BYTES);
     expect(listener.offer(chunk(1, 1000))).toBeUndefined();
     const room = listener.offer([...chunk(2, OUTPUT_TOGETHER_MAX_BYTES - 1000), ...chunk(3)]);
@@ -79,7 +79,7 @@ describe("a listener", () => {
   });
 
   // Seen to fail without a look at when output was taken last.
-  timed("is idle only when no output was taken for so long", async () => {
+  timed("is idle only after a time without reading", async () => {
     const listener = listen(10_000);
     const idle = listener.ended(300);
     const began = performance.now();
@@ -93,7 +93,7 @@ describe("a listener", () => {
   });
 
   // Seen to fail with a close() that leaves the source waiting for room.
-  test("that is closed is no burden", async () => {
+  test("that is closed has no effect", async () => {
     const listener = listen(100);
     const room = listener.offer(chunk(1));
     listener.close();
@@ -104,13 +104,13 @@ describe("a listener", () => {
 });
 
 describe("the listeners of one process", () => {
-  test("each hear all of it", async () => {
+  test("each get all output", async () => {
     const counted = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero"), false, sink));
     const listeners = [counted.subscribe(), counted.subscribe(), counted.subscribe()];
     expect(await Promise.all(listeners.map((listener) => drain(listener)))).toEqual([3_000_000, 3_000_000, 3_000_000]);
   });
 
-  test("are so many and no more; one that leaves makes room", async () => {
+  test("are bounded in number, and a closed one frees its place", async () => {
     const heard = new GuestProcess((sink) => spawnOnPipes(command("cat"), true, sink));
     const listeners = Array.from({ length: SUBSCRIBERS_PER_PROCESS_MAX }, () => heard.subscribe());
     expect(() => heard.subscribe()).toThrow(
@@ -127,7 +127,7 @@ describe("the listeners of one process", () => {
   });
 
   // Seen to fail with an audience that waits for its first listener.
-  test("without any, output is discarded and the process goes on", async () => {
+  test("if there are none, output is discarded and the process continues", async () => {
     const unheard = new GuestProcess((sink) => spawnOnPipes(command("head -c 3000000 /dev/zero; exit 4"), false, sink));
     expect((await unheard.ended).exitCode).toBe(4);
   });
@@ -145,7 +145,7 @@ describe("the listeners of one process", () => {
   ] as const;
 
   // Seen to fail with a publish() that never asks the process to wait.
-  test.each(carriers)("hold the process back on %s while one is slow, and lose nothing", async (_, carrier) => {
+  test.each(carriers)("block the process on %s while one is slow, and lose nothing", async (_, carrier) => {
     const bounds = { bufferBytes: 100_000, stalledMs: 60_000 };
     const bytes = 4_000_000;
     const source = new GuestProcess(carrier(`head -c ${bytes} /dev/zero; echo; exec sleep 30`), {}, bounds);
@@ -160,7 +160,7 @@ describe("the listeners of one process", () => {
   });
 
   // Seen to fail with an end that is told a fixed time after the process has gone.
-  test("hear all that a signalled process wrote, however slow they are, before they hear of its end", async () => {
+  test("get all output of a signalled process before its end, however slow they are", async () => {
     const [go, written] = [`${guest.folder}/go`, `${guest.folder}/written`];
     const script = `printf x; until [ -e ${go} ]; do sleep 0.01; done; head -c 50000 /dev/zero; : > ${written}; exec sleep 600`;
     const source = new GuestProcess(
@@ -179,7 +179,7 @@ describe("the listeners of one process", () => {
   });
 
   // Seen to fail without the timer that watches for a stall.
-  test.each(carriers)("go on without the one that stalled (%s)", async (_, carrier) => {
+  test.each(carriers)("continue without the one that stalled (%s)", async (_, carrier) => {
     const bounds = { bufferBytes: 100_000, stalledMs: 50 };
     const source = new GuestProcess(carrier("head -c 2000000 /dev/zero"), {}, bounds);
     const [stalled, reader] = [source.subscribe(), source.subscribe()];
@@ -195,7 +195,7 @@ describe("the memory of the table", () => {
     ({ $typeName: "process.ProcessSelector", selector }) as const;
 
   // Seen to fail with a table that keeps ends forever, and with one that keeps none.
-  timed("keeps an end for a while, then forgets it", async () => {
+  timed("keeps an ended process for a while", async () => {
     const table = new ProcessTable(100);
     const gone = sleeper();
     table.add(gone);
@@ -234,7 +234,7 @@ const guest = await guestOfFile();
 const processes = new ProcessCalls(guest);
 
 describe("a daemon's streams", () => {
-  test("Connect hears from now on, nothing of before", async () => {
+  test("Connect gets later output only", async () => {
     const { pid, rest: first } = await processes.start(shell("echo before; read go; echo after"));
     expect(await nextText(first, "stdout")).toBe("before\n");
     const second = processes.connect({ pid });
@@ -244,7 +244,7 @@ describe("a daemon's streams", () => {
     await first.return(undefined);
   });
 
-  timed("keepalives fill the silence, only after the start", async () => {
+  timed("keepalives are sent without output, only after the start", async () => {
     const headers = { "Keepalive-Ping-Interval": "1" };
     const kinds: string[] = [];
     for await (const { end, json } of guest.stream("process.Process/Start", shell("sleep 2.4; echo x"), headers)) {
@@ -255,7 +255,7 @@ describe("a daemon's streams", () => {
 
   // Seen to fail with a daemon that kills the process when its client leaves, and with an audience that waits for a
   // listener.
-  test("a client that reads nothing holds the process back, and its leaving sets it free", async () => {
+  test("a client that reads nothing blocks the process until it disconnects", async () => {
     const { pid, rest: stalled } = await processes.start(shell("trap '' PIPE; exec cat /dev/zero"));
     const written = () => Number(/wchar: (\d+)/.exec(readFileSync(`/proc/${pid}/io`, "utf8"))?.[1]);
     const before = await untilStill(written);

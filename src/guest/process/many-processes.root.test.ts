@@ -24,7 +24,7 @@ test("a hundred processes at once each have their own input, output and end", as
 });
 
 // Seen to fail with a search that takes the first process of the tag.
-test("of several processes with one tag the newest is meant, and after its end the one before", async () => {
+test("a tag refers to its newest process, and after its end to the previous one", async () => {
   const sleeper = { ...shell("exec sleep 300"), tag: "same" };
   const first = await processes.start(sleeper);
   await using _other = await startedAs("another");
@@ -58,7 +58,7 @@ async function startedAs(tag: string): Promise<AsyncDisposable> {
 }
 
 // Seen to fail with a lifetime that is forgotten at the exit of the process itself: the end was never told.
-test("the end of a lifetime is also the end of waiting for an orphan that holds the output", async () => {
+test("the timeout also ends the wait for an orphan that holds the output", async () => {
   const lifetime = { "Connect-Timeout-Ms": "3000" };
   const { pid, rest } = await processes.start(shell("sleep 300 & echo $!; exit 3"), lifetime);
   const orphan = Number(await nextText(rest, "stdout"));
@@ -68,7 +68,7 @@ test("the end of a lifetime is also the end of waiting for an orphan that holds 
 });
 
 // Seen to fail with a daemon that reads no more once the end was told: the orphan died of SIGPIPE.
-test("an orphan may go on writing when the end of its parent was told", async () => {
+test("an orphan may continue to write after its parent's end was reported", async () => {
   const trace = `${guest.folder}/orphan`;
   const script = `(trap '' TERM; echo ready; while [ ! -e ${trace}.go ]; do sleep 0.05; done; echo unheard; sleep 0.1; echo unheard && echo lived > ${trace}) & wait`;
   const { pid, rest } = await processes.start(shell(script));

@@ -25,7 +25,7 @@ async function collect(events: AsyncIterable<StreamedEvent>, slowMs = 0): Promis
 }
 
 describe.each(ENCODINGS)("in %s,", (encoding) => {
-  test("every byte there is arrives as it was written", async () => {
+  test("every byte value arrives unchanged", async () => {
     const all = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const octal = [...all].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
     const heard: Buffer[] = [];
@@ -37,7 +37,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 
   // Seen to fail with a daemon that makes text of each chunk.
-  test("a character that is written in two halves arrives in two halves", async () => {
+  test("a character written in two halves arrives in two halves", async () => {
     const processes = new ProcessCalls(speaking(guest, encoding));
     const script = "printf '\\342\\202'; read -r _; printf '\\254'";
     const { pid, rest } = await processes.start(shell(script));
@@ -51,7 +51,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
 });
 
 // Seen to fail with a Subscription of unbounded buffer (memory) and with one that drops data when full (bytes).
-test("a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded", async () => {
+test("a flood reaches three listeners completely, also a slow one, in bounded memory", async () => {
   const processes = new ProcessCalls(guest);
   const bytes = 100_000_000;
   const before = await guest.memoryKib();

@@ -31,14 +31,14 @@ describe.each(["json", "proto"] as const)("in %s", (codec) => {
     }
   });
 
-  test("several pieces follow each other, also those that are parts of a larger buffer", () => {
+  test("several pieces are written in order, also parts of a larger buffer", () => {
     const whole = crypto.getRandomValues(new Uint8Array(1000));
     const pieces = KINDS.map((kind, at) => ({ kind, bytes: whole.subarray(at * 300 + 1, at * 300 + 250) }));
     const expected = Buffer.concat(pieces.map((piece) => ofLibrary(piece, codec)));
     expect(Buffer.from(outputEnvelopes(pieces, codec)).equals(expected)).toBe(true);
   });
 
-  test("a writer writes the same, and leaves what it wrote last as it is, whatever their lengths", () => {
+  test("a writer writes the same, and does not overwrite its last envelope", () => {
     const writer = new EnvelopeWriter();
     let last: { written: Uint8Array; expected: Uint8Array } | undefined;
     for (const length of [70_000, 1, 100_000, 90_000, 3, 120_000, 120_000, 50_000]) {
@@ -49,7 +49,7 @@ describe.each(["json", "proto"] as const)("in %s", (codec) => {
     }
   });
 
-  test("a writer keeps its memory for what is long, until none was written for a while", () => {
+  test("a writer keeps memory for long pieces, until none was written for a while", () => {
     jest.useFakeTimers();
     try {
       const writer = new EnvelopeWriter();

@@ -61,7 +61,7 @@ const isReadHere = (piece: Uint8Array) => Buffer.isBuffer(piece);
 
 const FLOOD = `head -c ${64 * MIB} /dev/zero`;
 
-test("a flow is read in few large pieces, each no longer than it may be", async () => {
+test("a flow is read in few large pieces of bounded length", async () => {
   const lengths: number[] = [];
   const sumOf = (some: readonly number[]) => some.reduce((sum, length) => sum + length, 0);
   await readFrom(FLOOD, (piece, pipe) => {
@@ -76,7 +76,7 @@ test("a flow is read in few large pieces, each no longer than it may be", async 
 });
 
 // Seen to fail with a reader that does not wait.
-test("no more than one portion is on its way while nobody takes any", async () => {
+test("at most one piece is in transit while no listener reads", async () => {
   const taken = Promise.withResolvers<void>();
   let bytes = 0;
   const reading = readFrom(FLOOD, (piece) => {
@@ -95,7 +95,7 @@ test("no more than one portion is on its way while nobody takes any", async () =
 test.each([
   ["at once", undefined],
   ["a moment later", Promise.resolve()],
-])("others have their turns while a flow is read that never pauses, and is taken %s", async (_, taken) => {
+])("a flow without pauses, taken %s, does not block the event loop", async (_, taken) => {
   let turns = 0;
   let pieces = 0;
   const timer = setInterval(() => turns++, 1);
@@ -111,7 +111,7 @@ test.each([
 });
 
 // Seen to fail with a reader that goes on: a reader of a shared pipe may wait forever.
-test("what others read, too, is left to Bun", async () => {
+test("a pipe with other readers is left to Bun", async () => {
   const readHere = { before: 0, after: 0 };
   let isShared = false;
   await readFrom(

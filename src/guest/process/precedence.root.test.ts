@@ -38,7 +38,7 @@ describe.each([
 
   // Seen to fail with a score that is only set after the start (what was started by then had the guest's), and with one
   // kept.
-  test("is ended before the guest when memory runs out, and so is all it starts", async () => {
+  test("is killed before the guest when memory runs out, and so are its children", async () => {
     const own = guestFile("oom_score_adj");
     const score = "cat /proc/$$/oom_score_adj";
     const said = await ask(`cat /proc/self/oom_score_adj; ${waitUntil(`$(${score}) = 1000`)}; ${score}`);
@@ -50,7 +50,7 @@ describe.each([
   });
 
   // Seen to fail without setNiceness(): both had niceness 0.
-  test("gets the processors after the guest", async () => {
+  test("has lower processor priority than the guest", async () => {
     expect(await ask(`${waitUntil("$(nice) = 15")}; nice`)).toBe("15");
     const fields = guestFile("stat").replace(/.*\) /, "").split(" ");
     expect(fields[16]).toBe(String(getPriority()));
@@ -58,7 +58,7 @@ describe.each([
 });
 
 // Seen to fail without hasEnded(): EACCES, because the sandbox's root is not the machine's.
-test("a process that ended before it was put behind the guest is no error in the log", () => {
+test("a process that ended before its priority was set logs no error", () => {
   const script = `
     import { fallBehindTheGuest } from ${JSON.stringify(`${import.meta.dir}/precedence.ts`)};
     import { readFileSync } from "node:fs";
@@ -78,7 +78,7 @@ test("a process that ended before it was put behind the guest is no error in the
 });
 
 // Seen to fail with users at 15 whatever the guest has, and without keepPriorityToOneself().
-describe("a guest that the host has put first", () => {
+describe("a guest with raised priority", () => {
   const setOwn = (niceness: number) => setPriority(guest.pid, niceness);
   beforeAll(() => setOwn(-15));
   afterAll(() => setOwn(0));
@@ -86,7 +86,7 @@ describe("a guest that the host has put first", () => {
   test.each([
     ["root", {}],
     ["another user", basic("daemon")],
-  ] as [string, Record<string, string>][])("has processes of %s at 0, behind it all the same", async (_, headers) => {
+  ] as [string, Record<string, string>][])("starts processes of %s at niceness 0", async (_, headers) => {
     const told = await processes.run({ process: { cmd: "/bin/sh", args: ["-c", "nice"], cwd: "/" } }, headers);
     expect(told.stdout).toBe("0\n");
     expect(guestFile("stat").replace(/.*\) /, "").split(" ")[16]).toBe("-15");
@@ -94,7 +94,7 @@ describe("a guest that the host has put first", () => {
 });
 
 // Seen to fail with a limit that root's processes got, too, and with one that the guest kept for itself.
-test("processes of an ordinary user leave room for some of root's", async () => {
+test("an ordinary user's processes leave some process slots to root", async () => {
   const ask = async (headers: Record<string, string>) =>
     processesMax(
       (await processes.run({ process: { cmd: "cat", args: ["/proc/self/limits"], cwd: "/" } }, headers)).stdout,
@@ -114,7 +114,7 @@ function limitTo(pid: number, ...limits: string[]): void {
 test.each([
   ["processes", "--nproc=1:", "room for another process"],
   ["descriptors", "--nofile=24:", "descriptors for open files"],
-])("a sandbox without any more %s says so, and starts processes again when there are some", async (_, limit, words) => {
+])("a sandbox out of %s reports it, and starts processes again later", async (_, limit, words) => {
   await using short = await RunningGuest.startHarmless();
   await short.configure({ defaultUser: "nobody", defaultWorkdir: "/" });
   const calls = new ProcessCalls(short);

@@ -20,19 +20,19 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 
   describe("the end of a process", () => {
-    test("that succeeds", async () => {
+    test("has exit code 0 on success", async () => {
       const told = await processes.run(shell("echo out; echo err >&2"));
       expect(told).toMatchObject({ stdout: "out\n", stderr: "err\n", end: { exited: true, status: "exit status 0" } });
       expect(told.error).toBeUndefined();
       expect(Object.keys(told.end ?? {}).sort()).toEqual(["exited", "status"]);
     });
 
-    test("that fails", async () => {
+    test("has the exit code of a failure", async () => {
       const { end } = await processes.run(shell("exit 7"));
       expect(end).toEqual({ exitCode: 7, exited: true, status: "exit status 7", error: "exit status 7" });
     });
 
-    test("by a signal", async () => {
+    test("has the signal's name", async () => {
       const { end } = await processes.run(shell("kill -TERM $$"));
       expect(end).toEqual({ exitCode: -1, status: "signal: terminated", error: "signal: terminated" });
     });
@@ -76,14 +76,14 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect([told.pid, told.stdout, told.error?.code]).toEqual([0, "", "deadline_exceeded"]);
     });
 
-    test("beyond what timers hold is not cut to nothing", async () => {
+    test("above the range of timers is not reduced to zero", async () => {
       const told = await processes.run(shell("sleep 0.05; echo done"), { "Connect-Timeout-Ms": "9999999999" });
       expect(told).toMatchObject({ stdout: "done\n", end: { exited: true } });
     });
   });
 
   describe("the user of a process", () => {
-    test("is root with root's basics by default", async () => {
+    test("is root with root's environment by default", async () => {
       const { stdout } = await processes.run(shell("id -u; pwd; env | sort"));
       const [uid, cwd, ...variables] = stdout.trim().split("\n");
       expect([uid, cwd]).toEqual(["0", "/root"]);
@@ -101,7 +101,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect(variables).toContain("E2B_SANDBOX=true");
     });
 
-    test("is the named one, with gid and all groups", async () => {
+    test("is the named user, with gid and all groups", async () => {
       const message = { process: { cmd: "/bin/sh", args: ["-c", "id -u; id -g; id -G; echo $HOME $USER"], cwd: "/" } };
       const told = await processes.run(message, basic("daemon"));
       const expected = Bun.spawnSync(["id", "-G", "daemon"]).stdout.toString().trim();
@@ -141,7 +141,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     await untilTrue(() => open() <= most);
   });
 
-  describe("a start that cannot be", () => {
+  describe("a start that is invalid", () => {
     test.each([
       ["a directory that is missing", { process: { cmd: "true", cwd: "/nowhere" } }],
       ["a directory that is a file", { process: { cmd: "true", cwd: "/etc/passwd" } }],
@@ -152,7 +152,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
       expect((await processes.run(message)).error?.code).toBe("invalid_argument");
     });
 
-    test("an argument that the kernel does not take", async () => {
+    test("an argument that the kernel rejects", async () => {
       const { error } = await processes.run(shell("x".repeat(128 * 1024)));
       expect(error).toMatchObject({ code: "invalid_argument", message: expect.stringContaining("may have 128 KiB") });
     });

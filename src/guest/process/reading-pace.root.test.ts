@@ -35,7 +35,7 @@ class Pipe implements Disposable {
 }
 
 // Seen to fail with a pace that starts over at each wait: on a busy machine every reader waits now and then.
-test("many reads without a wait are a flow, also with a wait among them; reads that wait are none", () => {
+test("many reads without a wait are a flow, also with a wait among them; waiting reads are not", () => {
   using pipe = new Pipe();
   expect(pipe.flowsAfter(2 * OUTPUT_FLOWS_AFTER_READS, OUTPUT_GATHER_MS)).toBe(false);
   expect(pipe.flowsAfter(OUTPUT_FLOWS_AFTER_READS - 1)).toBe(false);
@@ -44,7 +44,7 @@ test("many reads without a wait are a flow, also with a wait among them; reads t
   expect(pipe.flowsAfter(1, OUTPUT_GATHER_MS)).toBe(false);
 });
 
-test("no more pipes are made large than may be, and those that are gone make room", () => {
+test("the number of enlarged pipes is bounded, and closed ones free their places", () => {
   {
     using pipes = new DisposableStack();
     const sizes = Array.from({ length: PIPES_LARGE_MAX + 1 }, () => pipes.use(new Pipe()).enlarged());

@@ -18,7 +18,7 @@ describe("stdin", () => {
     expect(told.end).toMatchObject({ status: "exit status 0" });
   });
 
-  test("closes twice without complaint, and takes nothing afterwards", async () => {
+  test("can be closed twice, and accepts nothing afterwards", async () => {
     const { pid, rest } = await processes.start(shell("exec sleep 30"));
     const close = () => processes.closeStdin(pid);
     expect([(await close()).status, (await close()).status]).toEqual([200, 200]);
@@ -27,12 +27,12 @@ describe("stdin", () => {
     await follow(rest);
   });
 
-  test("is empty when it was not asked for", async () => {
+  test("is empty if it was not requested", async () => {
     expect(await processes.run({ ...shell("cat; echo done"), stdin: false })).toMatchObject({ stdout: "done\n" });
   });
 
   // Seen to fail with a call that waits for its work alone, whatever its deadline.
-  test("of a process that does not read takes no more than the pipe holds", async () => {
+  test("of a process that does not read accepts only what the pipe holds", async () => {
     const { pid, rest } = await processes.start(shell("exec sleep 30"));
     const blocked = guest.call(
       "process.Process/SendInput",
@@ -45,7 +45,7 @@ describe("stdin", () => {
   });
 
   // Seen to fail with all messages gathered before the first is written.
-  test("takes 100 MB by StreamInput without keeping them", async () => {
+  test("accepts 100 MB by StreamInput in constant memory", async () => {
     const { pid, rest } = await processes.start(shell("sleep 0.2; wc -c"));
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
     const before = await guest.memoryKib();
@@ -75,7 +75,7 @@ describe("stdin", () => {
   });
 
   // Seen to fail with a send() that answers before the bytes were taken: all that was not read yet was in memory.
-  test("takes 100 MB by SendInput without keeping them", async () => {
+  test("accepts 100 MB by SendInput in constant memory", async () => {
     const { pid, rest } = await processes.start(shell("sleep 1; wc -c"));
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
     const before = await guest.memoryKib();
@@ -87,7 +87,7 @@ describe("stdin", () => {
   });
 
   // Seen to fail without the look at the target.
-  test("that waits to be read is bounded", async () => {
+  test("that is unread is bounded", async () => {
     const { pid, rest } = await processes.start(shell("exec sleep 60"));
     // The first input is accepted whatever its size; further input has to fit beside it while it waits.
     const most = Buffer.alloc(40 * 1024 * 1024).toString("base64");
@@ -104,7 +104,7 @@ describe("stdin", () => {
     await follow(rest);
   });
 
-  test("data before a target is a mistake of the caller", async () => {
+  test("data before a target is a client error", async () => {
     const answer = await guest.fetch("/process.Process/StreamInput", {
       method: "POST",
       headers: { "Content-Type": "application/connect+json" },

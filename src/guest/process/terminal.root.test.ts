@@ -25,7 +25,7 @@ describe("a process in a terminal", () => {
     expect(end).toMatchObject({ status: "exit status 0" });
   });
 
-  test("takes input, is resized and killed", async () => {
+  test("gets input, is resized and killed", async () => {
     const { pid, rest } = await processes.start(
       terminal("stty -echo; echo ready; read line; stty size; echo got $line; sleep 30"),
     );

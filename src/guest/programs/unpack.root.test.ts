@@ -54,7 +54,7 @@ function paths(root: string, below = ""): string[] {
 const text = (...parts: string[]) => readFileSync(join(...parts), "utf8");
 const folderOfTwo = [folder("app"), file("app/a.txt", "a"), folder("app/sub"), file("app/sub/b.txt", "b")];
 
-describe("where it goes", () => {
+describe("the destination", () => {
   const cases: [what: string, entries: RawEntry[], request: Partial<UnpackRequest>, expected: string[]][] = [
     ["a folder: its contents", folderOfTwo, { target: "to" }, ["to/", "to/a.txt", "to/sub/", "to/sub/b.txt"]],
     [
@@ -126,15 +126,15 @@ describe("where it goes", () => {
     rmSync(join("/root", target));
   });
 
-  test("a name that is split between two pieces of the archive is read whole", async () => {
+  test("a name that is split between two pieces of the archive is read completely", async () => {
     const names = Array.from({ length: 700 }, (_, nth) => `app/${nth}-${"ü".repeat(100)}/${"é".repeat(120)}`);
     const workdir = await copy([folder("app"), ...names.flatMap((path) => [pax({ path }), file("app/x")])], {});
     expect(readdirSync(workdir).length).toBe(700);
   });
 });
 
-describe("what is there", () => {
-  test("is merged with: folders keep their rights, files are replaced, the rest stays", async () => {
+describe("an existing target", () => {
+  test("is merged: folders keep their modes, files are replaced, the rest stays", async () => {
     const workdir = await copy(folderOfTwo, { target: "to", owner: "1000:1001" }, (at) => {
       mkdirSync(join(at, "to/sub"), { recursive: true, mode: 0o700 });
       writeFileSync(join(at, "to/a.txt"), "old and longer");
@@ -166,7 +166,7 @@ describe("what is there", () => {
     expect(readdirSync(elsewhere)).toEqual([]);
   });
 
-  test("a link in a file's place is replaced, and what it leads to stays", async () => {
+  test("a link in a file's place is replaced, and its target stays", async () => {
     const workdir = await copy(folderOfTwo, { target: "to" }, (at) => {
       mkdirSync(join(at, "to"));
       writeFileSync(join(at, "precious"), "precious");
@@ -197,13 +197,13 @@ describe("what is there", () => {
   }
 });
 
-describe("owner and rights", () => {
+describe("owner and mode", () => {
   const of = (path: string) => {
     const { uid, gid, mode } = lstatSync(path);
     return { uid, gid, mode: mode & 0o7777 };
   };
 
-  test("are the user's, and the archive's, unless asked otherwise", async () => {
+  test("are the user's and the archive's by default", async () => {
     const workdir = await copy([folder("app"), file("app/run", "", { mode: 0o750 })], { target: "to", user: "nobody" });
     const { uid, gid } = of(join(workdir, "to"));
     expect(uid).toBe(65_534);
@@ -224,7 +224,7 @@ describe("owner and rights", () => {
     });
   }
 
-  test("a mode goes for files, and for folders so that they can be entered", async () => {
+  test("a mode applies to files, and to folders with search permission", async () => {
     const workdir = await copy(folderOfTwo, { target: "to", mode: "0640" });
     expect(of(join(workdir, "to/a.txt")).mode).toBe(0o640);
     expect(of(join(workdir, "to/sub")).mode).toBe(0o750);
@@ -305,7 +305,7 @@ describe("as a program", () => {
     });
   });
 
-  test("does its work in silence", async () => {
+  test("prints nothing on success", async () => {
     const archive = join(lab, "quiet.tar");
     await Bun.write(archive, tar([file("a")]));
     const request = {
@@ -321,7 +321,7 @@ describe("as a program", () => {
     expect(text(lab, "quiet")).toBe("content");
   });
 
-  test("says when there is none of that name, or the request is no JSON", () => {
+  test("reports an unknown name, or a request that is not JSON", () => {
     expect(run("toString", "{}")).toMatchObject({
       exitCode: 1,
       stderr: 'there is no program "toString" in the guest\n',
@@ -329,7 +329,7 @@ describe("as a program", () => {
     expect(run("unpack", "{")).toMatchObject({ exitCode: 1, stderr: "the request of the program is not JSON\n" });
   });
 
-  test.each(["provision", "add-user"])("%s does nothing to a machine that is no sandbox", (name) => {
+  test.each(["provision", "add-user"])("%s changes nothing outside a sandbox", (name) => {
     // No request that could be carried out, should it ever be.
     expect(run(name, "{")).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("in a sandbox alone") });
   });

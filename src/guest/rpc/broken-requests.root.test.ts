@@ -108,7 +108,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
 
   // Bun takes a half-closed connection for a closed one, whatever the daemon does: no daemon was found weak enough to
   // fail this.
-  test("a client that says that no more will come keeps nothing waiting", async () => {
+  test("a half-closed connection is closed, not left waiting", async () => {
     const headers = { "Content-Length": "5000" };
     const stream = await send(START, type, whole, headers, { halfClose: true });
     const unary = await send(STAT, contentType(encoding, false), "", headers, { halfClose: true });
@@ -117,7 +117,7 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 
   // Seen to fail with a daemon that kills at any signal it does not know.
-  test("an unknown enum value is no signal", async () => {
+  test("an unknown enum value is not a signal", async () => {
     const sleeper = await guest.stream(START, { process: { cmd: "/bin/sleep", args: ["300"] } });
     const began = await sleeper.next();
     const target = { pid: began.value?.json.event?.start?.pid ?? 0 };
@@ -148,7 +148,7 @@ test.each<[string, string, string | Uint8Array]>([
   expect((await guest.memoryKib()).peak).toBeLessThan(300 * 1024);
 });
 
-test("JSON may have brackets, quotes and backslashes in its strings, as many as it likes", async () => {
+test("JSON strings may contain any number of brackets, quotes and backslashes", async () => {
   const path = `/tmp/${"[{".repeat(5_000)}\\"\\\\`;
   const answer = await send(STAT, "application/json", JSON.stringify({ path, x: [path] }));
   expect(codeOf(answer)).toMatch(/not_found|internal/);
@@ -171,7 +171,7 @@ test.each([
   ["a length and chunks", "Content-Length: 2\r\nTransfer-Encoding: chunked"],
   ["a header without a colon", "Nonsense"],
   ["a control character in a header", "X-Y: a\x01b\x00c"],
-])("a request with %s is turned away or answered, never left waiting", async (_, header) => {
+])("a request with %s is rejected or answered, never left waiting", async (_, header) => {
   const head = `POST /${STAT} HTTP/1.1\r\nHost: guest\r\nContent-Type: application/json\r\n${header}\r\n\r\n`;
   const { status, closed } = await rawExchange(guest.port, Buffer.from(`${head}{}`, "latin1"), { halfClose: true });
   expect([closed, [0, 200, 400].includes(status)]).toEqual([true, true]);

@@ -35,7 +35,7 @@ async function read(next: Next): Promise<string> {
   return texts.join(" ");
 }
 
-test("what the library makes and what is given keep the order in which they were made", async () => {
+test("envelopes of library and service keep their order", async () => {
   const shortcut = new Shortcut();
   const given = new Given(shortcut);
   given.waiting.push("one");
@@ -52,7 +52,7 @@ test("what the library makes and what is given keep the order in which they were
   expect(await read(shortcut.joined(service()))).toBe("start one two keepalive three end");
 });
 
-test("what waits is there at once, and asked for only by who takes it", async () => {
+test("waiting envelopes are delivered at once, and only on request", async () => {
   const shortcut = new Shortcut();
   const given = new Given(shortcut);
   async function* service() {
@@ -70,7 +70,7 @@ test("what waits is there at once, and asked for only by who takes it", async ()
   expect(given.waiting).toEqual(["three"]);
 });
 
-test("a failure of the library comes behind what was given before it", async () => {
+test("a failure of the library comes after earlier envelopes", async () => {
   const shortcut = new Shortcut();
   const given = new Given(shortcut);
   // biome-ignore lint/correctness/useYield: it fails before it has made anything.
@@ -84,7 +84,7 @@ test("a failure of the library comes behind what was given before it", async () 
   await expect((async () => await next())()).rejects.toThrow("broken");
 });
 
-test("a source is not asked for a client that is gone", async () => {
+test("a source is not read for a disconnected client", async () => {
   const shortcut = new Shortcut();
   const given = new Given(shortcut);
   async function* service() {

@@ -61,7 +61,7 @@ describe("JSON that the runtime writes", () => {
     expect(await text("process.Process/List", {})).toBe("{}");
   });
 
-  test("keeps what is optional and was given, also when it is a default", async () => {
+  test("keeps optional fields that were set, also to a default", async () => {
     const { pid, rest } = await processes.start({ ...shell("exec sleep 300"), tag: "", stdin: false });
     const listed = await json("process.Process/List", {});
     expect(listed.processes).toEqual([{ config: { cmd: "/bin/sh", args: ["-c", "exec sleep 300"] }, pid, tag: "" }]);
@@ -106,11 +106,11 @@ describe("JSON that the runtime reads", () => {
 });
 
 describe("a plain answer", () => {
-  test.each(["/health", "/metrics", "/envs"])("of %s is not to be kept", async (path) => {
+  test.each(["/health", "/metrics", "/envs"])("of %s has Cache-Control: no-store", async (path) => {
     expect((await guest.fetch(path)).headers.get("cache-control")).toBe("no-store");
   });
 
-  test("that is an error has code and message, a line's end, and is not to be guessed at", async () => {
+  test("that is an error has code, message, a final newline, and nosniff", async () => {
     const answer = await guest.fetch(`/files?path=${folder}/nothing`);
     expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
     expect(answer.headers.get("x-content-type-options")).toBe("nosniff");

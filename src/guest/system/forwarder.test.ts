@@ -41,7 +41,7 @@ describe("a forwarder", () => {
     expect(await new Forwarders().open(closed)).toBeUndefined();
   });
 
-  test("is used again for the same port", async () => {
+  test("is reused for the same port", async () => {
     const forwarders = new Forwarders();
     expect(await opened(forwarders)).toBe(await opened(forwarders));
   });
@@ -61,7 +61,7 @@ describe("a forwarder", () => {
   });
 
   // Seen to fail with the whole connection ended at the first end.
-  test("passes the end of one direction on and keeps the other open", async () => {
+  test("passes on a half-close and keeps the other direction open", async () => {
     onConnection = (socket) => {
       const chunks: Buffer[] = [];
       socket.on("data", (chunk) => chunks.push(Buffer.from(chunk)));
@@ -78,7 +78,7 @@ describe("a forwarder", () => {
   });
 
   // Seen to fail without the pause, and with what a socket did not take thrown away.
-  test("holds a fast sender back and loses nothing", async () => {
+  test("throttles a fast sender and loses nothing", async () => {
     const total = 64 * 1024 * 1024;
     let sent = 0;
     const outside = await opened();
@@ -115,7 +115,7 @@ describe("a forwarder", () => {
   });
 
   // Seen to fail with a forwarder that never closes.
-  test("is refused where there are as many as there may be", async () => {
+  test("is rejected above the limit", async () => {
     const forwarders = new Forwarders(600_000);
     const services = await Promise.all(
       Array.from({ length: FORWARDERS_MAX + 1 }, async () => {
@@ -130,7 +130,7 @@ describe("a forwarder", () => {
     for (const each of services) each.close();
   });
 
-  test("carries so many connections and no more", async () => {
+  test("carries a bounded number of connections", async () => {
     const outside = await opened();
     const opens = Array.from({ length: FORWARD_CONNECTIONS_MAX }, async () => {
       const client = reach(outside);
@@ -149,7 +149,7 @@ describe("a forwarder", () => {
     for (const client of clients) client.destroy();
   });
 
-  timed("that is idle closes, one in use does not", async () => {
+  timed("closes when idle, and not while in use", async () => {
     const outside = await opened(new Forwarders(100));
     const client = reach(outside);
     await new Promise<void>((ready) => client.once("connect", ready));

@@ -7,7 +7,7 @@ import { GARBAGE_WAITS_MS } from "./garbage.ts";
 
 const folder = folderOfTest("garbage");
 
-test("once, a while after a request; never before the guest is somebody's, and not for a look at its health", async () => {
+test("garbage is collected once after a request; not before hand-over, and not for health checks", async () => {
   const due: (() => void)[] = [];
   const timer = { unref: () => undefined } as unknown as ReturnType<typeof setTimeout>;
   const timers = spyOn(globalThis, "setTimeout").mockImplementation(((call: () => void, ms: number) => {

@@ -38,13 +38,13 @@ describe("the numbers", () => {
     expect(Object.values(told).every((value) => value >= 0)).toBe(true);
   });
 
-  test("are never negative, and never more than there is", () => {
+  test("are never negative, and never above the total", () => {
     const told = mebibytes(meminfoText(use(128, 200, 50, 300)));
     expect(told).toMatchObject({ MemTotal: 128, MemFree: 0, MemAvailable: 50, AnonPages: 0 });
   });
 
   // Seen to fail with numbers that are not padded.
-  test("take the same room whatever they are, so that one text replaces another", () => {
+  test("have a fixed width, so that one text replaces another", () => {
     const lengths = [use(128), use(1024, 1023), use(8 * 1024 * 1024, 4 * 1024 * 1024)].map(
       (each) => meminfoText(each).length,
     );
@@ -55,7 +55,7 @@ describe("the numbers", () => {
 describe("the file", () => {
   beforeEach(() => writeFileSync(path, meminfoText(use(1024))));
 
-  test("is written in place, at most once in a while", () => {
+  test("is written in place, at a bounded rate", () => {
     let nowMs = 5_000;
     let measured = 0;
     const file = new MeminfoFile(
@@ -71,7 +71,7 @@ describe("the file", () => {
     expect(measured).toBe(2);
   });
 
-  test("that is gone, or that there is none of, stops nobody", () => {
+  test("may be missing or removed", () => {
     for (const absent of [`${folder}/nothing`, undefined]) {
       const file = new MeminfoFile(absent, () => use(1));
       file.touch();
@@ -81,7 +81,7 @@ describe("the file", () => {
   });
 
   // The host watches it, and would look for the guest much later.
-  test("is touched, and stays as it is, when a guest listens", async () => {
+  test("is touched, without a change of content, when a guest listens", async () => {
     const before = 1_000;
     utimesSync(path, before, before);
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path });
@@ -92,14 +92,14 @@ describe("the file", () => {
   });
 
   // Seen to fail with a guest that writes it after the start.
-  test("tells a process the truth from its start on", async () => {
+  test("is current for a process from its start", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
     const told = await new ProcessCalls(guest).run(shell(`cat ${path}`));
     expect(mebibytes(told.stdout).MemTotal).toBe(77);
   });
 
   // Seen to fail with a guest that writes it for starts only.
-  test("and one that is typed to", async () => {
+  test("is current for a process that gets input", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
     const processes = new ProcessCalls(guest);
     const { pid, rest } = await processes.start(shell(`read -r _; cat ${path}`));
@@ -112,7 +112,7 @@ describe("the file", () => {
   });
 
   // Seen to fail with a guest that writes it for processes only.
-  test("and a client that reads it as a file before any process was started", async () => {
+  test("is current for a client that downloads it before any process", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
     const told = await (await guest.fetch(`/files?path=${encodeURIComponent(path)}`)).text();
     expect(mebibytes(told).MemTotal).toBe(77);

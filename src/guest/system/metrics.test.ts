@@ -68,7 +68,7 @@ describe.each(layouts)("a cgroup of $layout", ({ cpu, memory, limit }) => {
     limit(undefined);
   });
 
-  test("CPU is what was used of all processors since the reading before", async () => {
+  test("CPU is the use of all processors since the previous reading", async () => {
     const of = meter(2, 512);
     const after = async (wallMs: number, usedMs: number) => {
       nowMs += wallMs;
@@ -106,7 +106,7 @@ describe.each(layouts)("a cgroup of $layout", ({ cpu, memory, limit }) => {
     expect(await meter().read()).toMatchObject({ mem_used: 50 * MIB, mem_cache: 0 });
   });
 
-  test("the size is what the host said, else the limit, else the machine's", async () => {
+  test("the size is the host's setting, else the limit, else the machine's", async () => {
     expect((await meter().read()).mem_total).toBe(8192 * MIB);
     limit(256);
     expect((await meter().read()).mem_total).toBe(256 * MIB);
@@ -114,7 +114,7 @@ describe.each(layouts)("a cgroup of $layout", ({ cpu, memory, limit }) => {
     expect((await meter().read()).cpu_count).toBe(availableParallelism());
   });
 
-  test("all ten fields are there", async () => {
+  test("all ten fields exist", async () => {
     const metrics = await meter().read();
     expect(Object.keys(metrics)).toEqual(FIELDS);
     expect(Object.values(metrics).every((value) => Number.isFinite(value) && value >= 0)).toBe(true);
@@ -122,7 +122,7 @@ describe.each(layouts)("a cgroup of $layout", ({ cpu, memory, limit }) => {
 });
 
 describe("without any cgroup", () => {
-  test("the machine's own numbers are told", async () => {
+  test("the machine's own numbers are returned", async () => {
     const of = meter(1);
     put("proc/stat", "cpu  130 20 60 99999 77 3 2 0 0 0");
     nowMs += 1000;
@@ -134,7 +134,7 @@ describe("without any cgroup", () => {
     });
   });
 
-  test("and without /proc all ten fields are there, too", async () => {
+  test("all ten fields exist, also without /proc", async () => {
     rmSync(folder, { recursive: true });
     const metrics = await meter().read();
     expect(Object.keys(metrics)).toEqual(FIELDS);

@@ -10,7 +10,7 @@ test("the table of mounts is read with spaces in its paths", () => {
   ]);
 });
 
-test("this machine's own has the root and /proc", async () => {
+test("this machine's table has the root and /proc", async () => {
   const mounts = await readMounts();
   expect(mounts.map(({ point }) => point)).toContain("/");
   expect(mounts).toContainEqual({ point: "/proc", type: "proc" });

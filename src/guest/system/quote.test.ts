@@ -2,13 +2,13 @@ import { expect, test } from "bun:test";
 import { MESSAGE_MAX_CHARS } from "../limits.ts";
 import { boundedMessage, QUOTED_MAX_CHARS, quote } from "./quote.ts";
 
-test("a short text is quoted as a whole", () => {
+test("a short text is quoted completely", () => {
   expect(quote('a "b"\n')).toBe('"a \\"b\\"\\n"');
   expect(quote("a", "'")).toBe("'a'");
   expect(quote("x".repeat(QUOTED_MAX_CHARS))).toBe(`"${"x".repeat(QUOTED_MAX_CHARS)}"`);
 });
 
-test("of a long text its beginning is quoted, and its length told", () => {
+test("a long text is quoted with its beginning and length", () => {
   expect(quote("x".repeat(5_000_000))).toBe(`"${"x".repeat(QUOTED_MAX_CHARS)}"… (5000000 characters)`);
 });
 
@@ -18,7 +18,7 @@ test("no character is cut in half", () => {
   expect(boundedMessage(`x${"\u{1f600}".repeat(MESSAGE_MAX_CHARS)}`).isWellFormed()).toBe(true);
 });
 
-test("a message is left as it is unless it is long", () => {
+test("only long messages are truncated", () => {
   expect(boundedMessage("as it is")).toBe("as it is");
   expect(boundedMessage("x".repeat(1_000_000))).toBe(`${"x".repeat(MESSAGE_MAX_CHARS)}… (1000000 characters)`);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { wholeNumber } from "./whole-number.ts";
 
-test("digits are a number, and nothing else is one", () => {
+test("only digits are a number", () => {
   expect(["0", "7", "007", "1024", "9223372036854771712"].map((text) => wholeNumber(text))).toEqual([
     0,
     7,
@@ -14,7 +14,7 @@ test("digits are a number, and nothing else is one", () => {
   }
 });
 
-test("one with more digits than may be is none", () => {
+test("a number with too many digits is rejected", () => {
   expect(wholeNumber("123", 3)).toBe(123);
   expect(wholeNumber("1234", 3)).toBeUndefined();
 });

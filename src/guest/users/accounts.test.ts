@@ -25,6 +25,6 @@ test("a changed file is seen at once", () => {
   expect(accounts.find("a")).toBeUndefined();
 });
 
-test("root is there without any passwd file", () => {
+test("root exists without a passwd file", () => {
   expect(new Accounts(etc).find("root")).toEqual({ name: "root", uid: 0, gid: 0, home: "/root", groups: [0] });
 });

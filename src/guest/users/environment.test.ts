@@ -11,7 +11,7 @@ const settings = {
   defaultWorkdir: "",
 };
 
-test("later variables win, and internal ones beat those of the sandbox's creator", () => {
+test("later variables override earlier ones, and internal ones those of the create request", () => {
   expect(processVariables(ada, settings, { A: "process" }, "/bin")).toEqual({
     PATH: "/bin",
     HOME: "/elsewhere",
@@ -25,7 +25,7 @@ test("later variables win, and internal ones beat those of the sandbox's creator
   });
 });
 
-test("a process's own variables beat even the internal ones", () => {
+test("a process's own variables override internal ones", () => {
   expect(processVariables(ada, settings, { E2B_SANDBOX_ID: "mine" }, "/bin").E2B_SANDBOX_ID).toBe("mine");
 });
 

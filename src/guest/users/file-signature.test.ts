@@ -10,7 +10,7 @@ function access(query: Record<string, string>, headers: Record<string, string> =
   return () => demandFileAccess(new Headers(headers), new URLSearchParams(query), "read", tokens, NOW);
 }
 
-test("the signature of the check vector", () => {
+test("the signature matches the test vector", () => {
   expect(fileSignature({ path: "hello.txt", operation: "read", username: "user", expiration: undefined }, TOKEN)).toBe(
     VECTOR,
   );
@@ -19,12 +19,12 @@ test("the signature of the check vector", () => {
 describe("a signed link", () => {
   const link = { path: "hello.txt", username: "user", signature: VECTOR };
 
-  test("opens its file with any of the valid tokens", () => {
+  test("gives access to its file with any valid token", () => {
     expect(access(link)).not.toThrow();
     expect(access(link, {}, [TOKEN, "newer"])).not.toThrow();
   });
 
-  test("opens nothing else", () => {
+  test("gives access to nothing else", () => {
     expect(access({ ...link, path: "other.txt" })).toThrow("invalid signature");
     expect(access({ ...link, username: "root" })).toThrow("invalid signature");
     expect(access({ ...link, signature_expiration: String(NOW + 60) })).toThrow("invalid signature");
@@ -34,7 +34,7 @@ describe("a signed link", () => {
     expect(write).toThrow("invalid signature");
   });
 
-  test("lasts to the end of its last second", () => {
+  test("is valid to the end of its last second", () => {
     const until = (second: number) => ({
       path: "a",
       signature: fileSignature({ path: "a", operation: "read", username: "", expiration: second }, TOKEN),
@@ -44,13 +44,13 @@ describe("a signed link", () => {
     expect(access(until(NOW - 1))).toThrow("signature is already expired");
   });
 
-  test("is not asked for when the token header decides", () => {
+  test("is not checked if there is a token header", () => {
     expect(access({ path: "x" }, { "X-Access-Token": TOKEN })).not.toThrow();
     expect(access(link, { "X-Access-Token": "wrong" })).toThrow("not valid");
     expect(access({ path: "x" }, {}, [])).not.toThrow();
   });
 
-  test("with an expiration that is no number is malformed", () => {
+  test("with an expiration that is not a number is malformed", () => {
     expect(access({ ...link, signature_expiration: "soon" })).toThrow("signature_expiration");
   });
 });

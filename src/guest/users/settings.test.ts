@@ -60,7 +60,7 @@ describe.each(DAMAGES)("a settings file that is %s", (_, damage) => {
     await guest.respawn();
   });
 
-  test.each(REQUESTS)("opens nothing: %s is 503", async (_, path, init = {}) => {
+  test.each(REQUESTS)("blocks all requests: %s is 503", async (_, path, init = {}) => {
     for (const token of [{}, { "X-Access-Token": TOKEN }, { "X-Access-Token": "" }]) {
       const answer = await guest.fetch(path, {
         ...init,
@@ -71,7 +71,7 @@ describe.each(DAMAGES)("a settings file that is %s", (_, damage) => {
     }
   });
 
-  test("leaves health and the host's door open, and is forgotten when the host configures", async () => {
+  test("leaves health and the control channel open, and is replaced when the host sends settings", async () => {
     expect((await guest.fetch("/health")).status).toBe(204);
     const ping = await guest.fetch("/control/ping", { headers: { "x-sandlot-control": SECRET } });
     expect(ping.status).toBe(204);
@@ -85,7 +85,7 @@ describe.each(DAMAGES)("a settings file that is %s", (_, damage) => {
   });
 });
 
-test("the log says that the settings are unusable, and nothing of what is in them", async () => {
+test("the log reports unusable settings without their content", async () => {
   await secure();
   writeFileSync(file, readFileSync(file, "utf8").slice(0, -5));
   const before = guest.log.length;
@@ -94,7 +94,7 @@ test("the log says that the settings are unusable, and nothing of what is in the
   expect(guest.log).not.toContain(TOKEN);
 });
 
-describe("settings behind the secret", () => {
+describe("settings after the secret", () => {
   const settings = {
     sandboxId: "ishown",
     templateId: "t",
@@ -106,7 +106,7 @@ describe("settings behind the secret", () => {
   const token = { "X-Access-Token": TOKEN };
   const shownTo = (nobodys: RunningGuest) => `${nobodys.folder}/secret`;
 
-  test("hold from the next request on, also for a guest that is started again, and are looked for no more", async () => {
+  test("apply from the next request on, also to a restarted guest, and are read once", async () => {
     await using nobodys = await RunningGuest.start();
     expect((await nobodys.fetch("/envs")).status).toBe(200);
     appendFileSync(shownTo(nobodys), `\n${JSON.stringify(settings)}`);
@@ -123,7 +123,7 @@ describe("settings behind the secret", () => {
     expect(await envs()).toMatchObject({ SHOWN: "again" });
   });
 
-  test("are taken by the host's own requests as well", async () => {
+  test("are also read by the host's own requests", async () => {
     await using nobodys = await RunningGuest.start();
     appendFileSync(shownTo(nobodys), `\n${JSON.stringify(settings)}`);
     const ping = await nobodys.fetch("/control/ping", { headers: { "x-sandlot-control": SECRET } });

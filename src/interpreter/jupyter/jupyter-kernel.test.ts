@@ -9,7 +9,7 @@ import { JupyterKernel, type JupyterLanguage } from "./jupyter-kernel.ts";
 
 const chores = { setVariables: () => "", setFolder: () => "", reseed: () => "" };
 
-test("a kernel that ends at its start is refused with the last that it wrote, and leaves no file", async () => {
+test("a kernel that ends at its start is an error with its last output, and leaves no file", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sandlot-kernels-"));
   const script = "seq 100000 >&2; echo \"ModuleNotFoundError: No module named 'pandas'\" >&2; exit 1";
   const launch: JupyterLanguage["launch"] = async () => KernelProcess.start(["sh", "-c", script], "/");

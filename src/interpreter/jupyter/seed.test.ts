@@ -18,7 +18,7 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 process.on("exit", () => all.forEach((child) => child.kill()));
 `;
 
-test("each kernel is a process of its own, and its end is told", async () => {
+test("each kernel is its own process, and its end is reported", async () => {
   const seed = new Seed(["node", "-e", SEED], {});
   const [first, second] = await Promise.all([seed.fork(["-f", "one"], "/tmp"), seed.fork(["-f", "two"], "/tmp")]);
   expect(first.pid).not.toBe(second.pid);
@@ -30,14 +30,14 @@ test("each kernel is a process of its own, and its end is told", async () => {
   await second.ended;
 });
 
-test("one that ends refuses, and takes no more", async () => {
+test("an ended seed process rejects requests", async () => {
   const broken = new Seed(["sh", "-c", "read -r line; echo 'no module named pandas' >&2"], {});
   await expect(broken.fork([], "/tmp")).rejects.toThrow(/it has ended; .* wrote: no module named pandas\n$/);
   expect(broken.hasEnded).toBeTrue();
   await expect(broken.fork([], "/tmp")).rejects.toThrow("it has ended");
 });
 
-test("lines that it never wrote end it, and its kernels are given up", async () => {
+test("invalid lines end the seed process and its kernels", async () => {
   const seed = new Seed(["node", "-e", SEED], {});
   const kernel = await seed.fork([], "/tmp");
   await expect(seed.fork(["forge"], "/tmp")).rejects.toThrow("it has ended");

@@ -30,7 +30,7 @@ function peer(path: string, first: Buffer) {
   return { sent: () => sent, send: (bytes: Buffer) => socket?.write(bytes), close: () => socket?.destroy() };
 }
 
-test("a socket waits for its kernel, and what ends the wait does not end the socket", async () => {
+test("a socket waits for its kernel, and an ended wait leaves the socket open", async () => {
   const path = join(mkdtempSync(join(root, "x")), "kernel");
   const start = new AbortController();
   const heard: Message[] = [];
@@ -58,7 +58,7 @@ test("a socket waits for its kernel, and what ends the wait does not end the soc
 test.each([
   ["what is no ZMTP", Buffer.from("HTTP/1.1 200 OK\r\n".repeat(8))],
   ["a frame that cannot be", Buffer.concat([greeting(), Buffer.from([0xff, 0])])],
-])("a socket on which the other side says %s is closed", async (_, first) => {
+])("a socket is closed if the other side sends %s", async (_, first) => {
   const path = join(mkdtempSync(join(root, "x")), "kernel");
   peer(path, first);
   const { promise, resolve } = Promise.withResolvers<void>();

@@ -23,11 +23,11 @@ function heard(chunks: readonly (string | Uint8Array)[]): string[] {
 
 const frame = (json: string, kind = ":") => `\x1e${TOKEN}${kind}${json}\x1f`;
 
-test("messages are told apart from text around them", () => {
+test("messages are separated from surrounding text", () => {
   expect(heard([`a${frame("1")}b${frame("2")}${frame("3")}c`])).toEqual(["a", "<1>", "b", "<2>", "", "<3>", "c"]);
 });
 
-test("it makes no difference where the bytes are cut", () => {
+test("frames are parsed alike for every split", () => {
   const whole = `text\x1e\x1enone${frame('{"a":', "<")}between${frame('"\\u001f"', "+")}${frame("}", ">")}end\x1e`;
   const expected = heard([whole]);
   expect(expected).toEqual(["text\x1e\x1enonebetween", '<{"a":"\\u001f"}>', "end\x1e"]);
@@ -35,12 +35,12 @@ test("it makes no difference where the bytes are cut", () => {
   expect(heard([...whole])).toEqual(expected);
 });
 
-test("who prints the token without a message prints it", () => {
+test("a printed token without a message is text", () => {
   const text = `\x1e${TOKEN}${"x".repeat(FRAME_MAX_BYTES)}`;
   expect(heard([text, frame("1")])).toEqual([text, "<1>", ""]);
 });
 
-test("a message that somebody has cut off is dropped", () => {
+test("a truncated message is dropped", () => {
   expect(heard([frame("[1,", "<"), frame("2]"), frame("[3,", "<"), frame("[4,", "<"), frame("5]", ">")])).toEqual([
     "",
     "<2]>",

@@ -22,13 +22,13 @@ test("a kernel that has ended leaves no descriptor open, also when others hold i
   await untilTrue(() => openFiles() <= before);
 });
 
-test("what does not start says why, and takes no folder that is none", async () => {
+test("a runner that does not start reports the reason, and a missing folder is an error", async () => {
   const program = { argv: ["sh", "-c", "echo the reason >&2; exit 1"], pieces: chunkPieces };
   await expect(Runner.start(program, "/tmp")).rejects.toThrow(/did not start.*the reason/s);
   await expect(Runner.start(program, "/no/such/folder")).rejects.toMatchObject({ status: 500 });
 });
 
-test("messages that no runner makes are dropped", () => {
+test("invalid messages are dropped", () => {
   const told: KernelOutput[] = [];
   const messages: RunnerMessage[] = [
     { kind: "stdout" },

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { chunkPieces, LINE_MAX_CHARS, linePieces } from "./text.ts";
 
-test("lines are told one by one, however they come", () => {
+test("lines are sent one by one, for every split", () => {
   const told: string[] = [];
   const pieces = linePieces((text) => told.push(text));
   for (const part of ["a\nb", "c\n\n", "d"]) pieces.take(Buffer.from(part));
@@ -10,13 +10,13 @@ test("lines are told one by one, however they come", () => {
   expect(told).toEqual(["a\n", "bc\n", "\n", "d"]);
 });
 
-test("a line without an end is told after a moment", async () => {
+test("a line without a newline is sent after a moment", async () => {
   const { promise, resolve } = Promise.withResolvers<string>();
   linePieces(resolve).take(Buffer.from("50 %"));
   expect(await promise).toBe("50 %");
 });
 
-test("a line of any length is told", () => {
+test("a line of any length is sent", () => {
   const told: string[] = [];
   const pieces = linePieces((text) => told.push(text));
   pieces.take(Buffer.from("x".repeat(LINE_MAX_CHARS + 1)));
@@ -24,7 +24,7 @@ test("a line of any length is told", () => {
   pieces.flush();
 });
 
-test("characters stay whole, and what is none is shown as such", () => {
+test("characters are not split, and invalid bytes are replaced", () => {
   const told: string[] = [];
   const pieces = chunkPieces((text) => told.push(text));
   const bytes = Buffer.from("é€");

@@ -28,14 +28,14 @@ test("has every server with its settings and the version that is installed", () 
   expect(documented.map((cells) => cells.map((cell) => cell.replaceAll("`", "")))).toEqual(served);
 });
 
-test("every package of the template is a server's, of one version, and where the gateway looks for it", () => {
+test("every package of the template belongs to a server, with one version, where the gateway looks", () => {
   const used = Object.values(CATALOGUE).map((server) => server.package);
   expect(Object.keys(dependencies).toSorted()).toEqual(used.toSorted());
   expect(Object.values(dependencies).filter((version) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
   expect(programOf("memory")).toStartWith(`${mcpGateway.npm?.target}/node_modules/`);
 });
 
-test("says why others are not served", () => {
+test("has the reasons why other servers are missing", () => {
   const named = tableRows(page, ["Not served", "Why"]).flatMap((row) => (row["Not served"] ?? "").split(", "));
   for (const name of Object.keys(NOT_SERVED)) expect(named).toContain(name);
 });

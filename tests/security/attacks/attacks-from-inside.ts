@@ -18,12 +18,7 @@ const KERNEL: Attack[] = [
     name: "Loading a kernel module, directly or through a request that needs one",
     inside: true,
     underRunsc: "gVisor's kernel has no modules and requests none from the machine's",
-    tests: [
-      [
-        "src/setup/doctor/isolation-checks.test.ts",
-        "rare loadable protocols are reported, and no common ones",
-      ],
-    ],
+    tests: [["src/setup/doctor/isolation-checks.test.ts", "rare loadable protocols are reported, and no common ones"]],
     open: "the machine has no list of forbidden modules; the doctor prints one",
   },
   {
@@ -122,10 +117,7 @@ const RESOURCES: Attack[] = [
         "a process that exceeds the template's memory is killed, and the sandbox runs on",
       ],
       ["tests/security/alone/resource-limits.test.ts", "bytes queued in TCP sockets are limited"],
-      [
-        "tests/security/uncounted-memory.test.ts",
-        "no socket can enlarge its receive buffer",
-      ],
+      ["tests/security/uncounted-memory.test.ts", "no socket can enlarge its receive buffer"],
       ["tests/security/machine-limits.test.ts", "all sandboxes together leave a part of the memory to the machine"],
     ],
   },
@@ -139,10 +131,7 @@ const RESOURCES: Attack[] = [
         "tests/security/alone/resource-limits.test.ts",
         "the disk has the template's size, is full when it is full, and can be used again after a removal",
       ],
-      [
-        "tests/security/hostile-volume.test.ts",
-        "a volume uses at most its size in bytes and files",
-      ],
+      ["tests/security/hostile-volume.test.ts", "a volume uses at most its size in bytes and files"],
       ["tests/chaos/full-disk.test.ts", "changes of a sandbox's state are still recorded"],
     ],
   },
@@ -151,9 +140,7 @@ const RESOURCES: Attack[] = [
     name: "Taking processors from others, by number, priority or realtime",
     inside: true,
     underRunsc: "the limit applies to gVisor's kernel as a whole",
-    tests: [
-      ["tests/security/alone/resource-limits.test.ts", "a sandbox uses only the processors of its template"],
-    ],
+    tests: [["tests/security/alone/resource-limits.test.ts", "a sandbox uses only the processors of its template"]],
   },
   {
     number: 17,
@@ -162,7 +149,7 @@ const RESOURCES: Attack[] = [
     tests: [
       [
         "src/guest/process/output-bytes.root.test.ts",
-        "a flood reaches three listeners in full, also the slow one, and the daemon's memory is bounded",
+        "a flood reaches three listeners completely, also a slow one, in bounded memory",
       ],
       ["tests/security/hostile-guest.test.ts", "a %s flood in response to the host does not grow the server"],
       ["src/sandbox/guest-link/guest-journal.test.ts", "that floods is disconnected, without growing the server"],
@@ -174,7 +161,7 @@ const RESOURCES: Attack[] = [
     name: "Unbounded open files, processes, terminals, watches, connections and slow streams",
     inside: true,
     tests: [
-      ["src/guest/filesystem/watching/watching-limits.root.test.ts", "are told as what they are"],
+      ["src/guest/filesystem/watching/watching-limits.root.test.ts", "are reported as such"],
       [
         "src/egress/program/relay-limits.test.ts",
         "connections of a sandbox are bounded, and an ended one frees its place",
@@ -186,7 +173,7 @@ const RESOURCES: Attack[] = [
         "tests/security/alone/sandbox-quotas.test.ts",
         "connections to the outside are bounded, and the neighbour has its own",
       ],
-      ["tests/conventions/limits.test.ts", "is reached by a test, and no other is named"],
+      ["tests/conventions/limits.test.ts", "has a test, and no other limit is listed"],
     ],
   },
   {
@@ -195,7 +182,7 @@ const RESOURCES: Attack[] = [
     name: "Archive and layer bombs",
     tests: [
       [FETCH, "without an end fill only their own disk"],
-      ["src/guest/files/files.root.test.ts", "256 MiB out of a small gzip body"],
+      ["src/guest/files/files.root.test.ts", "256 MiB are unpacked from a small gzip body"],
       ["src/control/builds/uploads.test.ts", "a body that is too large without a Content-Length"],
       ["src/builder/registry/manifest.test.ts", "an invalid or too large image is rejected with the reason"],
     ],

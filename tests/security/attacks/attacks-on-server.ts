@@ -82,9 +82,7 @@ const FILES: Attack[] = [
       ["src/sandbox/checkpoint/image-files.test.ts", "%s with a changed bit is rejected"],
       ["tests/functional/host/pause.test.ts", "of a damaged checkpoint is rejected"],
     ],
-    behindRunsc: [
-      [RUNSC, "a sandbox outlives a killed server; the next server serves it and removes all of it"],
-    ],
+    behindRunsc: [[RUNSC, "a sandbox outlives a killed server; the next server serves it and removes all of it"]],
     open: "a checkpoint is hashed against corruption, not signed: only root can write to the data folder",
   },
 ];
@@ -120,10 +118,7 @@ const NET: Attack[] = [
       [NETWORK, "a neighbour is closed to sandboxes, although the server reaches it"],
       [NETWORK, "IPv6 reaches only the sandbox itself"],
       [NETWORK, "root inside cannot change the network"],
-      [
-        "tests/security/egress/tightening.test.ts",
-        "an ended sandbox leaves no rule for the next one with its address",
-      ],
+      ["tests/security/egress/tightening.test.ts", "an ended sandbox leaves no rule for the next one with its address"],
     ],
   },
   {
@@ -180,10 +175,7 @@ const NET: Attack[] = [
         "src/control/webhooks/webhook-post.test.ts",
         "rejects a name with a private address, even if it also has a public one",
       ],
-      [
-        "src/control/webhooks/webhook-post.test.ts",
-        "resolves the name once and connects to the checked address",
-      ],
+      ["src/control/webhooks/webhook-post.test.ts", "resolves the name once and connects to the checked address"],
       ["src/control/webhooks/webhook-post.test.ts", "does not follow a redirect"],
       [FETCH, "in a private network is reached only if the operator allows it"],
     ],
@@ -216,10 +208,7 @@ const TENANCY: Attack[] = [
         "src/control/templates/foreign-template.test.ts",
         "DELETE of another team's id, public or not, gets the response for an unknown id",
       ],
-      [
-        "src/control/volumes/volumes.test.ts",
-        "of another team cannot be read, deleted, mounted or opened",
-      ],
+      ["src/control/volumes/volumes.test.ts", "of another team cannot be read, deleted, mounted or opened"],
       ["src/control/builds/builds.test.ts", "find neither the template nor its builds"],
       ["src/control/tenancy.test.ts", "with the keys of another team"],
       ["src/control/tenancy.test.ts", "without a valid key"],
@@ -313,9 +302,7 @@ const RELIABILITY: Attack[] = [
   {
     number: 42,
     name: "A power cut around a pause",
-    tests: [
-      ["tests/chaos/crash.test.ts", "a pause that returned survives a crash of the machine right after it"],
-    ],
+    tests: [["tests/chaos/crash.test.ts", "a pause that returned survives a crash of the machine right after it"]],
     behindRunsc: [
       ["tests/chaos/crash.test.ts", "a pause that returned survives a crash of the machine right after it"],
     ],
@@ -361,10 +348,7 @@ const RELIABILITY: Attack[] = [
     number: 47,
     name: "Slow clients: uploads and downloads that stall, streams half closed, a command followed again",
     tests: [
-      [
-        "src/edge/silence.test.ts",
-        "a late response, a pausing response and a pausing upload arrive complete",
-      ],
+      ["src/edge/silence.test.ts", "a late response, a pausing response and a pausing upload arrive complete"],
       [
         "tests/functional/sandboxes/impatient-clients.test.ts",
         "a command runs on when its client disconnects, and clients can follow it again",

@@ -12,7 +12,7 @@ const filled = (buffer: EventBuffer, mebibytes: number) => () => {
   for (let at = 0; at < mebibytes; at++) buffer.add(created(`${at}`.padEnd(512 * 1024 - 128)));
 };
 
-test("events come in order, then silence, then the end", async () => {
+test("events are delivered in order, then nothing, then the end", async () => {
   const buffer = new EventBuffer();
   buffer.add(created("a"));
   buffer.add(written("a"));
@@ -23,7 +23,7 @@ test("events come in order, then silence, then the end", async () => {
   expect(await waiting).toBe("closed");
 });
 
-test("only what merely repeats the last event is merged with it", () => {
+test("only an event equal to the last one is merged with it", () => {
   const buffer = new EventBuffer();
   for (const event of [created("a"), created("a"), written("a"), written("a"), written("b"), written("a")]) {
     buffer.add(event);
@@ -32,7 +32,7 @@ test("only what merely repeats the last event is merged with it", () => {
   expect(buffer.takeAll()).toEqual(expected);
 });
 
-test("a full buffer throws and holds nothing, and gives its share of the bytes of all back", () => {
+test("a full buffer throws, is emptied, and returns its share of the total bytes", () => {
   const full = new EventBuffer();
   expect(filled(full, 17)).toThrow("take events faster");
   expect(full.takeAll()).toEqual([]);
@@ -45,7 +45,7 @@ test("a full buffer throws and holds nothing, and gives its share of the bytes o
   last.close();
 });
 
-test("a stream gets what was waiting before a failure; who polls gets the failure, every time", async () => {
+test("a stream gets waiting events before a failure; a poll gets the failure every time", async () => {
   const buffer = new EventBuffer();
   buffer.add(created("a"));
   buffer.fail(refuse("internal", "lost"));

@@ -18,11 +18,11 @@ test.each([
   ["tmpfs", 0x01021994],
   ["overlay", 0x794c7630],
   ["btrfs", 0x9123683e],
-])("%s is none", (_, type) => {
+])("%s is not a network file system", (_, type) => {
   expect(networkTypeName(type)).toBeUndefined();
 });
 
-test("a watch of everything leaves out what never tells anything", async () => {
+test("a watch of everything leaves out filesystems without events", async () => {
   expect(await mountsLeftOut("/", true)).toContain("/proc");
   expect(await mountsLeftOut("/usr", true)).toEqual(new Set());
 });

@@ -27,7 +27,7 @@ const context = (method: "createWatcher" | "getWatcherEvents" | "removeWatcher")
   });
 
 // Seen to fail: without catching up, the first response is empty every time.
-test.each([false, true])("has the change that was made just before, recursive: %p", async (recursive) => {
+test.each([false, true])("GetWatcherEvents has the change made just before, recursive: %p", async (recursive) => {
   const calls = watchCalls(
     new Watchers(new Accounts()),
     (path) => path,
@@ -55,7 +55,7 @@ test.each([false, true])("has the change that was made just before, recursive: %
   await calls.removeWatcher({ $typeName: "filesystem.RemoveWatcherRequest", watcherId }, context("removeWatcher"));
 });
 
-test("does not wait for a watch that has ended", async () => {
+test("GetWatcherEvents does not wait for an ended watch", async () => {
   const open = () => Watch.open(folder, OPTIONS, new EventBuffer(), new Accounts(), new AbortController().signal);
   const watch = await open();
   const waiting = watch.catchUp(600_000);

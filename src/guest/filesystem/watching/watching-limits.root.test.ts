@@ -50,7 +50,7 @@ describe("the end of a stream", () => {
   test.each([
     ["listens", true],
     ["has stopped reading", false],
-  ])("that a client who %s breaks off releases the watch", async (_, listens) => {
+  ])("by a client that %s releases the watch", async (_, listens) => {
     mkdirSync(`${home}/a/b`, { recursive: true });
     const body = Buffer.from(envelope({ path: home, recursive: true }));
     const socket = connect(guest.port, "127.0.0.1");
@@ -107,7 +107,7 @@ describe("the end of a stream", () => {
 
 describe("unread events", () => {
   // Seen to fail: without a bound on the buffer nothing ends, and the daemon grows with every event.
-  test("end the watching, stream or polled, and the daemon stays small", async () => {
+  test("above the limit end the watch, stream or polled", async () => {
     const answer = await guest.fetch("/filesystem.Filesystem/WatchDir", {
       method: "POST",
       headers: { "Content-Type": "application/connect+json" },
@@ -135,7 +135,7 @@ describe("unread events", () => {
 
 describe("a flood", () => {
   // Seen to fail: without the pause before each sending, the kernel's queue overflows while events are on their way.
-  timed("of more than the kernel's queue holds is told whole to a client that reads", async () => {
+  timed("above the kernel's queue is delivered completely to a client that reads", async () => {
     await using told = await StreamedWatch.open(guest, { path: home });
     const flood = churn(20_000, 12);
     try {
@@ -156,7 +156,7 @@ describe("a flood", () => {
 
 describe("a thousand files at once", () => {
   // Seen to fail: with only the first 256 events of each batch kept.
-  test.each([{}, { recursive: true, includeEntry: true }])("are all told, %p", async (options) => {
+  test.each([{}, { recursive: true, includeEntry: true }])("are all reported, %p", async (options) => {
     await using told = await StreamedWatch.open(guest, { path: home, ...options });
     const watcherId = await createWatcher(guest, { path: home, ...options });
     const names = Array.from({ length: 1000 }, (_, at) => `file-${String(at).padStart(4, "0")}`);
@@ -167,7 +167,7 @@ describe("a thousand files at once", () => {
     await remove(watcherId);
   });
 
-  test("are told when they were in a directory before it was moved in", async () => {
+  test("are reported if they were in a directory before it was moved in", async () => {
     mkdirSync(`${home}/watched`);
     mkdirSync(`${home}/full/deep`, { recursive: true });
     for (let at = 0; at < 500; at++) for (const path of ["full", "full/deep"]) put(`${home}/${path}/${at}`);
@@ -179,7 +179,7 @@ describe("a thousand files at once", () => {
 });
 
 describe("polling watchers", () => {
-  test("outlive the request that made them, and nothing is left of them once removed", async () => {
+  test("outlive the request that made them, and leave nothing once removed", async () => {
     const gone = new AbortController();
     const answer = await guest.fetch("/filesystem.Filesystem/CreateWatcher", {
       method: "POST",
@@ -214,7 +214,7 @@ describe("polling watchers", () => {
     await remove(await createWatcher(guest, { path: home }));
   });
 
-  test("that cannot be made cost nothing", async () => {
+  test("that cannot be made use no resources", async () => {
     for (let at = 0; at < POLLING_WATCHERS_MAX + 1; at++) {
       expect((await call("CreateWatcher", { path: `${home}/none` })).code).toBe("not_found");
     }
@@ -224,7 +224,7 @@ describe("polling watchers", () => {
 
 describe("the kernel's own limits", () => {
   // Seen to fail: without the table of exhausted resources both are `internal`.
-  test("are told as what they are", async () => {
+  test("are reported as such", async () => {
     const limits = "echo 2 >/proc/sys/user/max_inotify_instances; echo 4 >/proc/sys/user/max_inotify_watches";
     const through = ["unshare", "--user", "--map-root-user", "sh", "-c", `${limits}; exec "$@"`, "sh"];
     await using limited = await RunningGuest.start({}, () => through);
@@ -253,7 +253,7 @@ describe("a network file system", () => {
     });
 
   // Seen to fail: without the look at the file system's type it is watched.
-  test("is refused unless it is allowed", async () => {
+  test("is rejected unless it is allowed", async () => {
     await using mounted = await guestWithRemote();
     const path = `${mounted.folder}/remote`;
     expect(await call("CreateWatcher", { path }, mounted)).toMatchObject({
@@ -263,7 +263,7 @@ describe("a network file system", () => {
     expect((await call("CreateWatcher", { path, allowNetworkMounts: true }, mounted)).watcherId).toBeDefined();
   });
 
-  test("below a watched directory is left out, or not", async () => {
+  test("below a watched directory is left out unless it is allowed", async () => {
     await using mounted = await guestWithRemote();
     const directories = async (allowNetworkMounts: boolean) => {
       const watcherId = await createWatcher(mounted, { path: mounted.folder, recursive: true, allowNetworkMounts });

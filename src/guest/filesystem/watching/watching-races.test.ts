@@ -20,7 +20,7 @@ const python = (script: string) => {
 
 // Seen to fail: without the look into new directories it loses names, without the memory of what was announced it tells
 // some twice.
-test("a watched tree loses nothing of what is made faster than it can look, and tells nothing twice", async () => {
+test("a watched tree reports quickly created entries, each once", async () => {
   await using told = await watch();
   python(`
 for round in range(20):
@@ -35,7 +35,7 @@ for round in range(20):
 });
 
 // Seen to fail, on a busy machine: with places that could not be reached not looked at again.
-test("it loses nothing when a new directory is renamed at once, as installers do", async () => {
+test("a watched tree loses nothing when a new directory is renamed at once, as installers do", async () => {
   await using told = await watch();
   for (let round = 0; round < 20; round++) {
     python(`os.makedirs("tmp/x/y"); os.rename("tmp", "done-${round}")`);
@@ -47,7 +47,7 @@ test("it loses nothing when a new directory is renamed at once, as installers do
 
 // Seen to fail: as the one before, with new directories opened by their path alone, and with any directory at a path
 // taken for the one that was known there.
-test("it keeps up with one name that many directories have, one after the other", async () => {
+test("a watched tree follows one name that many directories have, one after the other", async () => {
   await using told = await watch();
   python(`
 for at in range(200):
@@ -59,7 +59,7 @@ for at in range(200):
 });
 
 // Seen to fail: without the look at the place that was left.
-test("it keeps apart two directories that change places", async () => {
+test("a watched tree distinguishes two directories that are swapped", async () => {
   mkdirSync(watched("a/of-a"), { recursive: true });
   mkdirSync(watched("b/of-b"), { recursive: true });
   await using told = await watch();

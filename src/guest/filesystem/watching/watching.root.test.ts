@@ -31,7 +31,7 @@ const shell = (script: string) => {
 };
 
 describe("one directory", () => {
-  test("tells what happens to a file, each in its own word", async () => {
+  test("reports each change of a file with its own event type", async () => {
     await using told = await watch();
     put(watched("f"), "content");
     chmodSync(watched("f"), 0o600);
@@ -49,7 +49,7 @@ describe("one directory", () => {
     ]);
   });
 
-  test("tells of links, of directories, and of what is moved in and out", async () => {
+  test("reports links, directories, and entries moved in and out", async () => {
     await using told = await watch();
     symlinkSync("nowhere", watched("link"));
     mkdirSync(watched("dir"));
@@ -70,14 +70,14 @@ describe("one directory", () => {
     ]);
   });
 
-  test("does not tell of what is below it, nor of reading", async () => {
+  test("reports neither deeper entries nor reads", async () => {
     mkdirSync(watched("sub"));
     await using told = await watch();
     shell("echo x > sub/f; cat sub/f; ls sub; mkdir sub/deeper");
     expect(await told.shown()).toEqual([]);
   });
 
-  test("tells of itself as a dot, and is silent once it is gone", async () => {
+  test("reports itself as a dot, and nothing after its removal", async () => {
     await using told = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
     chmodSync(watched(), 0o700);
     rmdirSync(watched());
@@ -88,7 +88,7 @@ describe("one directory", () => {
     expect(await told.next()).toEqual({ keepalive: {} });
   });
 
-  test("that is renamed says so, and is silent from then on", async () => {
+  test("reports its own rename, and nothing afterwards", async () => {
     await using told = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
     renameSync(watched(), `${home}/renamed`);
     put(`${home}/renamed/f`);
@@ -107,7 +107,7 @@ describe("one directory", () => {
 });
 
 describe("a tree", () => {
-  test("tells of directories that were there, and of those that come later", async () => {
+  test("reports existing and later directories", async () => {
     mkdirSync(watched("old/deep"), { recursive: true });
     await using told = await watch({ recursive: true });
     put(watched("old/deep/f"));
@@ -119,7 +119,7 @@ describe("a tree", () => {
     expect(await told.shown()).toEqual(["CREATE new/f", "WRITE new/f", "CHMOD new", "REMOVE new/f", "REMOVE new"]);
   });
 
-  test("tells of a name again when it is made again", async () => {
+  test("reports a name again when it is created again", async () => {
     mkdirSync(`${home}/outside/d`);
     put(`${home}/outside/d/f`);
     await using told = await watch({ recursive: true });
@@ -132,7 +132,7 @@ describe("a tree", () => {
     expect(await told.shown()).toEqual(["CREATE d/g", "RENAME d/g", "CREATE d/f", "REMOVE d/f", "CREATE d/f"]);
   });
 
-  test("follows a directory that is renamed, with all below it", async () => {
+  test("follows a renamed directory with its content", async () => {
     mkdirSync(watched("a/b/c"), { recursive: true });
     mkdirSync(watched("other"));
     await using told = await watch({ recursive: true });
@@ -150,7 +150,7 @@ describe("a tree", () => {
     expect(await told.shown()).toEqual(["CREATE other/z/b/c/new/g", "CREATE a"]);
   });
 
-  test("lets go of what is moved out, and takes it back when it returns", async () => {
+  test("drops a directory that is moved out, and follows it again when it returns", async () => {
     mkdirSync(watched("a/b"), { recursive: true });
     await using told = await watch({ recursive: true });
     renameSync(watched("a"), `${home}/outside/a`);
@@ -166,7 +166,7 @@ describe("a tree", () => {
     expect(await told.shown()).toEqual(["REMOVE again/b/f"]);
   });
 
-  test("is told of further when a directory above it is renamed, as far as it was known", async () => {
+  test("continues when a directory above it is renamed", async () => {
     mkdirSync(`${home}/up/watched/sub`, { recursive: true });
     await using told = await StreamedWatch.open(guest, { path: `${home}/up/watched`, recursive: true });
     renameSync(`${home}/up`, `${home}/elsewhere`);
@@ -185,7 +185,7 @@ describe("a tree", () => {
 });
 
 describe("entries", () => {
-  test("come with what can be looked at, and never with what is gone", async () => {
+  test("come with existing files, and not with removed ones", async () => {
     await using told = await watch({ recursive: true, includeEntry: true });
     put(watched("f"), "12345");
     mkdirSync(watched("dir"));
@@ -203,7 +203,7 @@ describe("entries", () => {
     expect(await told.events()).toEqual([{ name: "dir/g", type: "EVENT_TYPE_REMOVE" }]);
   });
 
-  test("are left out unless asked for, and for clients that do not know them", async () => {
+  test("are left out unless requested, and for clients that do not know them", async () => {
     await using plain = await watch();
     const legacy = { "User-Agent": "connect-python" };
     const request = { path: watched(), includeEntry: true };
@@ -219,7 +219,7 @@ describe("entries", () => {
 });
 
 describe("polling watchers", () => {
-  test("collect events between the calls, each told once", async () => {
+  test("collect events between the calls, each reported once", async () => {
     const watcherId = await createWatcher(guest, { path: watched(), recursive: true });
     expect(watcherId).toMatch(/^w[a-z0-9]{20}$/);
     shell("mkdir -p a/b && touch a/b/f");
@@ -236,8 +236,8 @@ describe("polling watchers", () => {
   });
 });
 
-describe("a client of the binary kind", () => {
-  test("watches, polls, and is told errors", async () => {
+describe("a client with binary messages", () => {
+  test("watches, polls, and gets errors", async () => {
     put(`${home}/outside/f`, "123");
     const client = createClient(Filesystem, guest.binaryTransport());
     const { watcherId } = await client.createWatcher({ path: watched(), includeEntry: true });

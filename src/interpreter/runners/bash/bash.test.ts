@@ -38,18 +38,18 @@ describe("output", () => {
     expect(await run(kernel, code)).toMatchObject({ stdout, stderr: [], error: undefined });
   });
 
-  test("of programs is told to its last before the end", async () => {
+  test("of programs is complete before the end", async () => {
     for (let time = 0; time < (process.env.SANDLOT_TEST_LONG === "1" ? 500 : 20); time++) {
       const said = await run(kernel, "sh -c 'echo out; echo err >&2'");
       expect(said).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"] });
     }
   });
 
-  test("of errors is apart", async () => {
+  test("of errors is separate", async () => {
     expect(await run(kernel, "echo e >&2; echo f > /dev/stderr")).toMatchObject({ stdout: [], stderr: ["e\n", "f\n"] });
   });
 
-  test("it may be large, and a cell, too", async () => {
+  test("may be large, and so may a cell", async () => {
     const { stdout } = await run(kernel, "seq 1 50000");
     expect(stdout).toHaveLength(50_000);
     expect(stdout.at(-1)).toBe("50000\n");
@@ -57,7 +57,7 @@ describe("output", () => {
     expect((await run(kernel, `cat <<END\n${word}\nEND\nmissing_command`)).stdout.join("")).toBe(`${word}\n`);
   });
 
-  test("of jobs in the background belongs to the cell that runs then", async () => {
+  test("of background jobs belongs to the current cell", async () => {
     const own = await started();
     await run(own, "mkfifo $$.fifo; (read -r word < $$.fifo; echo $word) &");
     expect((await run(own, "echo first")).stdout).toEqual(["first\n"]);
@@ -93,13 +93,13 @@ describe("errors", () => {
     ]);
   });
 
-  test("a shell that ends without an error is none", async () => {
+  test("a shell that ends without an error is not an error", async () => {
     expect((await run(kernel, "exit 0")).error).toBeUndefined();
     expect((await run(kernel, "break; echo on")).error).toBeUndefined();
   });
 });
 
-test("state lives on", async () => {
+test("state is kept between cells", async () => {
   const own = await started();
   await run(
     own,
@@ -111,13 +111,13 @@ test("state lives on", async () => {
   expect((await run(own, "echo $?")).stdout).toEqual(["1\n"]);
 });
 
-test("switches that end or echo a script do not live on", async () => {
+test("options that end or echo a script are reset after a cell", async () => {
   const own = await started();
   expect((await run(own, "set -ex; echo a")).stderr).toEqual(["+++ echo a\n"]);
   expect(await run(own, "false; echo b")).toMatchObject({ stdout: ["b\n"], stderr: [] });
 });
 
-test("cells are counted, and what the server does in between leaves the status alone", async () => {
+test("cells are counted, and the server's own commands do not change $?", async () => {
   const own = await started();
   expect((await run(own, "false")).count).toBe(1);
   await own.setVariables({ SET_IN_BETWEEN: "1" });
@@ -130,7 +130,7 @@ test.each([
   "echo 1; sleep 600 | cat",
   "echo 1; (while :; do :; done)",
   "f() { echo 1; sleep 600; }; f",
-])("an interrupt ends %j, and all is still there", async (code) => {
+])("an interrupt ends %j and keeps all state", async (code) => {
   const own = await started();
   await run(own, "kept=kept");
   expect(await runInterrupted(own, code)).toMatchObject({ error: { name: "", value: "130" }, stdout: ["1\n"] });
@@ -154,7 +154,7 @@ test("the folder is set", async () => {
   await expect(own.setFolder("/no/such 'folder'")).rejects.toMatchObject({ status: 500 });
 });
 
-test("what ends the shell for good ends the kernel", async () => {
+test("the end of the shell ends the kernel", async () => {
   for (const code of ["kill -9 $$", "exec true"]) {
     const own = await started();
     await expect(run(own, code)).rejects.toBeInstanceOf(KernelEnded);
@@ -162,7 +162,7 @@ test("what ends the shell for good ends the kernel", async () => {
   }
 });
 
-test("a shell that was left by many cells is replaced in the end", async () => {
+test("a shell that exited in many cells ends the kernel", async () => {
   const own = await started();
   const leave = async () => {
     for (let count = 0; count < 60; count++) await run(own, "exit 1");

@@ -7,7 +7,7 @@ import { java } from "./language.ts";
 
 const SOURCE = join(import.meta.dir, "../../../../templates/code-interpreter-v1/files/opt/sandlot/java/Runner.java");
 
-test("without its runner there is none", () => {
+test("without its runner there is no Java", () => {
   expect(java("/no/such/Runner.java")).toBeUndefined();
 });
 
@@ -40,7 +40,7 @@ describe.skipIf(process.env.SANDLOT_TEST_LONG !== "1" || Bun.which("javac") === 
     expect(await run(kernel, code)).toMatchObject({ results, error: undefined });
   });
 
-  test("a line is told without its end, and the end after it", async () => {
+  test("a line without its newline is sent, and the newline after it", async () => {
     const { stdout, stderr } = await run(kernel, 'System.out.println("one"); System.err.print("two");');
     expect(stdout).toEqual(["one", "\n"]);
     expect(stderr).toEqual(["two"]);
@@ -73,7 +73,7 @@ describe.skipIf(process.env.SANDLOT_TEST_LONG !== "1" || Bun.which("javac") === 
     expect((await run(kernel, "Math.random() < 1")).results).toEqual(["true"]);
   });
 
-  test("an interrupt ends what waits", async () => {
+  test("an interrupt ends a waiting cell", async () => {
     const { error } = await runInterrupted(kernel, "System.out.println(1); while (true) Thread.sleep(10);");
     expect(error).toMatchObject({ name: "Interrupted" });
     expect((await run(kernel, "1 + 2")).results).toEqual(["3"]);
@@ -84,7 +84,7 @@ describe.skipIf(process.env.SANDLOT_TEST_LONG !== "1" || Bun.which("javac") === 
     }
   });
 
-  test("the last that a program prints is told before the end", async () => {
+  test("the last output of a program arrives before the end", async () => {
     const code = 'int status = new ProcessBuilder("sh", "-c", "echo out; echo err >&2").inheritIO().start().waitFor();';
     for (let time = 0; time < 50; time++) {
       expect(await run(kernel, code)).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"], error: undefined });

@@ -56,12 +56,12 @@ test.each<[first: string, second: string, value: unknown]>([
   ["await 1; let again2 = 1", "again2", 1],
   ["import again3 from 'node:path'", "import again3 from 'node:os'; typeof again3.cpus", "function"],
   ["await 1; function again4() { return 1 }", "again4()", 1],
-])("names of %j live on in %j", async (first, second, value) => {
+])("names of %j exist in %j", async (first, second, value) => {
   await runHere(first);
   expect(await runHere(second)).toEqual(value);
 });
 
-test("types go, whatever else there is", async () => {
+test("types are removed from any code", async () => {
   const code = `
     import type { Stats } from "node:fs"
     interface Point { x: number }

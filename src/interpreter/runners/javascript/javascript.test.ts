@@ -77,11 +77,11 @@ describe("results", () => {
     },
   );
 
-  test("a long string is whole", async () => {
+  test("a long string is complete", async () => {
     expect((await run(kernel, "'x'.repeat(300000)")).results[0]).toHaveLength(300_002);
   });
 
-  test("an object shows itself as it wants", async () => {
+  test("an object uses its own display method", async () => {
     const said = await run(
       kernel,
       "({ [Symbol.for('Jupyter.display')]: () => ({ 'text/html': '<b>x</b>', 'application/json': { a: 1 } }) })",
@@ -96,7 +96,7 @@ describe("results", () => {
 });
 
 describe("names", () => {
-  test("live on, and can be declared again", async () => {
+  test("are kept, and can be declared again", async () => {
     await run(
       kernel,
       "const a = 1; let b = 2; class C { c = 3 }; function d() { return a }; import { join as e } from 'path'",
@@ -106,7 +106,7 @@ describe("names", () => {
     expect((await run(kernel, "[a, b, new C().c, d()]")).results).toEqual(["[ 10, undefined, undefined, 11 ]"]);
   });
 
-  test("cells are counted, also those that cannot be read", async () => {
+  test("cells are counted, also those with syntax errors", async () => {
     const own = await started("javascript");
     expect((await run(own, "1")).count).toBe(1);
     expect((await run(own, "syntax error")).count).toBe(2);
@@ -127,7 +127,7 @@ describe("output", () => {
     expect((await run(kernel, "console.error('e'); console.warn('w')")).stderr).toEqual(["e\n", "w\n"]);
   });
 
-  test("what other programs print is there, in its place", async () => {
+  test("output of child programs is in order", async () => {
     const { stdout, stderr } = await run(
       kernel,
       "console.log('before'); require('child_process').execSync('echo child; echo error >/dev/stderr', { stdio: 'inherit' }); console.log('after')",
@@ -136,7 +136,7 @@ describe("output", () => {
     expect(stderr).toEqual(["error\n"]);
   });
 
-  test("the last of it is told before the end", async () => {
+  test("the last output arrives before the end", async () => {
     const code = "require('child_process').spawnSync('sh', ['-c', 'echo out; echo err >&2'], { stdio: 'inherit' }); 1";
     for (let time = 0; time < (LONG ? 500 : 20); time++) {
       expect(await run(kernel, code)).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"], results: ["1"] });
@@ -152,7 +152,7 @@ describe("output", () => {
     expect(stdout.slice(300).join("")).toHaveLength(3_000_001);
   });
 
-  test("after the end of a cell it belongs to the next", async () => {
+  test("output after the end of a cell belongs to the next", async () => {
     const late = "setTimeout(() => console.log('late'), 1); 1";
     expect((await run(kernel, late)).results).toEqual(["1"]);
     const { stdout } = await run(
@@ -162,7 +162,7 @@ describe("output", () => {
     expect(stdout).toContain("later\n");
   });
 
-  test("a stream that somebody ends goes on", async () => {
+  test("an ended stream still works", async () => {
     const { stdout } = await run(
       kernel,
       "process.stdout.end('last\\n'); process.stdout.destroy(); console.log('more')",
@@ -209,7 +209,7 @@ describe("errors", () => {
     );
   });
 
-  test("that nobody waits for are told, and harm nobody", async () => {
+  test("of unhandled rejections are reported, and stop nothing", async () => {
     const { stderr } = await run(
       kernel,
       "Promise.reject(new Error('unhandled')); setTimeout(() => { throw new Error('thrown') }, 0); await new Promise((r) => setTimeout(r, 20)); 1",
@@ -228,14 +228,14 @@ describe("an interrupt", () => {
     "console.log(1); while (true) await 1",
     "console.log(1); require('child_process').execSync('sleep 600')",
     "console.log(1); require('child_process').spawnSync('sleep', ['600']); while (true);",
-  ])("ends %j, and all is still there", async (code) => {
+  ])("ends %j and keeps all state", async (code) => {
     await run(kernel, "const kept = 'kept'");
     expect((await runInterrupted(kernel, code)).error).toMatchObject({ name: "Interrupted" });
     expect((await run(kernel, "kept")).results).toEqual(["'kept'"]);
   });
 
   // Seen to fail when the runner's report is passed on unchanged: a child gets the signal before its parent knows.
-  test("is told as such, also when the cell fails by what the interrupt has done to a child", async () => {
+  test("is reported as such, also if the cell fails because its child was interrupted", async () => {
     const failed = join(folder, "failed");
     const code = `console.log(1); while (!require("fs").existsSync("${failed}")); throw new Error("Command failed")`;
     const errors: string[] = [];
@@ -257,7 +257,7 @@ describe("an interrupt", () => {
     expect((await run(kernel, `${end}; started.signalCode`)).results).toEqual(["'SIGINT'"]);
   });
 
-  test("that comes before the loop of a cell does not leave the next one waiting", async () => {
+  test("before the loop of a cell does not block the next one", async () => {
     const [wanted, begun] = [join(folder, "wanted"), join(folder, "begun")];
     const code = `setTimeout(() => console.log(1), 50);
       while (!require("fs").existsSync("${wanted}")) await new Promise((go) => setTimeout(go, 10));
@@ -291,7 +291,7 @@ test("the folder is set, and packages come from there", async () => {
   await expect(own.setFolder("/no/such/folder")).rejects.toMatchObject({ status: 500 });
 });
 
-test("TypeScript has types, enums and a life of its own", async () => {
+test("TypeScript has types, enums and separate state", async () => {
   const typescript = await started("typescript");
   await run(typescript, "interface Point { x: number }\nenum Color { Red, Green }\nconst point: Point = { x: 1 }");
   expect((await run(typescript, "point.x + Color.Green as number")).results).toEqual(["2"]);
@@ -307,7 +307,7 @@ test("TypeScript has types, enums and a life of its own", async () => {
   });
 });
 
-test("random numbers go on after new seeds, also where the function was kept", async () => {
+test("random numbers work after new seeds, also by a stored function", async () => {
   const own = await started("javascript");
   const { results } = await run(
     own,
@@ -321,7 +321,7 @@ test("random numbers go on after new seeds, also where the function was kept", a
   expect((await run(own, "crypto.randomUUID() !== crypto.randomUUID()")).results).toEqual(["true"]);
 });
 
-test("a cell that ends the process has its say, and the kernel is over", async () => {
+test("a cell that ends the process returns its output, and the kernel ends", async () => {
   const own = await started("javascript");
   const told: string[] = [];
   const over = own.execute("console.log('bye'); process.exit(3)", (output) => {
@@ -333,7 +333,7 @@ test("a cell that ends the process has its say, and the kernel is over", async (
   await expect(run(own, "1")).rejects.toBeInstanceOf(KernelEnded);
 });
 
-test("one that is ended takes with it what it has started", async () => {
+test("an ended kernel ends its child processes", async () => {
   const own = await started("javascript");
   const { results } = await run(own, "require('child_process').spawn('sleep', ['600']).pid");
   await own.kill();
@@ -342,7 +342,7 @@ test("one that is ended takes with it what it has started", async () => {
   await untilTrue(() => !isRunning(pid));
 });
 
-test("one that cannot start says why", async () => {
+test("a kernel that cannot start reports the reason", async () => {
   const broken = javascript("javascript", { node: "node", runner: "/no/such/runner.mjs" });
   await expect(broken.start(folder)).rejects.toThrow(/did not start.*Cannot find module/s);
 });
