@@ -66,7 +66,7 @@ describe("the page", () => {
     `more than ${LINK_MISSES_MAX} links in a minute`,
     `At most ${spaced(COMPOSE_SOURCES_MAX)} sources`,
     `413 for a body above ${mib(COMPOSE_BODY_MAX_BYTES)}`,
-    `takes nothing for ${SUBSCRIBER_STALLED_MS / 1000} seconds`,
+    `reads nothing for ${SUBSCRIBER_STALLED_MS / 1000} seconds`,
     `when ${mib(INPUT_WAITING_MAX_BYTES)} are waiting`,
     `For ${EXIT_RETENTION_MS / 1000} seconds after the end of a process`,
     `At most ${SUBSCRIBERS_PER_PROCESS_MAX} listen to one process`,
