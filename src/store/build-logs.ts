@@ -40,7 +40,7 @@ interface LogWindow {
 }
 
 export function buildLogsIn(sql: Statement) {
-  const { all } = entries.over(sql);
+  const { all, texts } = entries.over(sql);
   /** Removes this many entries, oldest first, and returns their number. An empty log has no bytes. */
   async function removeFrom(buildId: string, rows: number): Promise<number> {
     const { count } = await sql`DELETE FROM build_logs WHERE build_id = ${buildId} AND position <
@@ -93,13 +93,10 @@ export function buildLogsIn(sql: Statement) {
     },
 
     /** Teams whose build logs exceed this size. */
-    async teamsAbove(bytes: number): Promise<string[]> {
-      const { rows } =
-        await sql`SELECT templates.team_id FROM builds JOIN templates ON templates.id = builds.template_id
+    teamsAbove: (bytes: number) => texts`SELECT templates.team_id
+        FROM builds JOIN templates ON templates.id = builds.template_id
         WHERE builds.log_bytes > 0 AND templates.team_id IS NOT NULL
-        GROUP BY templates.team_id HAVING SUM(builds.log_bytes) > ${bytes} ORDER BY templates.team_id`;
-      return rows.map((row) => text(row.team_id));
-    },
+        GROUP BY templates.team_id HAVING SUM(builds.log_bytes) > ${bytes} ORDER BY templates.team_id`,
 
     /** Removes entries of the team's build that ended first. Call it inside a transaction. */
     async removeOldestOfTeam(teamId: string, rows: number): Promise<number> {

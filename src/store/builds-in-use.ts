@@ -1,6 +1,6 @@
 /** Finds which builds are in use: those that sandboxes can start from, and those of existing sandboxes. */
 import { type Build, builds } from "./builds.ts";
-import { integer, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
+import { integer, resultsOf, type SqlPart, type Statement, sqlPart, text, textOrNull } from "./engine.ts";
 
 /** The number of retired builds, and their checkpoints. */
 interface Retired {
@@ -9,6 +9,7 @@ interface Retired {
 }
 
 export function buildsInUseIn(sql: Statement) {
+  const { texts } = resultsOf(sql);
   async function retire(superseded: SqlPart, message: string, at: number, limit: number): Promise<Retired> {
     const reason = JSON.stringify({ message, step: null });
     const { rows } = await sql`SELECT id, checkpoint FROM builds WHERE ${superseded} LIMIT ${limit}`;
@@ -40,11 +41,8 @@ export function buildsInUseIn(sql: Statement) {
     },
 
     /** Checkpoints of every build that can be started. */
-    async checkpoints(): Promise<string[]> {
-      const { rows } = await sql`SELECT DISTINCT builds.checkpoint FROM ${startable()}
-        WHERE builds.checkpoint IS NOT NULL AND templates.deleted_at IS NULL`;
-      return rows.map((row) => text(row.checkpoint));
-    },
+    checkpoints: () => texts`SELECT DISTINCT builds.checkpoint FROM ${startable()}
+        WHERE builds.checkpoint IS NOT NULL AND templates.deleted_at IS NULL`,
 
     /** Whether a build starts from this checkpoint: several may share one. */
     async startsFrom(checkpoint: string): Promise<boolean> {
@@ -71,20 +69,14 @@ export function buildsInUseIn(sql: Statement) {
       return retire(superseded, "a newer version has taken its place", at, limit);
     },
 
-    async checkpointsOf(templateId: string): Promise<string[]> {
-      const { rows } = await sql`SELECT DISTINCT checkpoint FROM builds
-        WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`;
-      return rows.map((row) => text(row.checkpoint));
-    },
+    checkpointsOf: (templateId: string) => texts`SELECT DISTINCT checkpoint FROM builds
+        WHERE template_id = ${templateId} AND checkpoint IS NOT NULL`,
 
     /** Root filesystems of all builds that can be started, and of all existing sandboxes, whatever their template. */
-    async images(): Promise<string[]> {
-      const { rows } = await sql`SELECT builds.image FROM ${startable()}
+    images: () => texts`SELECT builds.image FROM ${startable()}
           WHERE builds.image IS NOT NULL AND templates.deleted_at IS NULL
         UNION SELECT builds.image FROM builds JOIN sandboxes ON sandboxes.build_id = builds.id
-          WHERE builds.image IS NOT NULL ORDER BY image`;
-      return rows.map((row) => text(row.image));
-    },
+          WHERE builds.image IS NOT NULL ORDER BY image`,
   };
 }
 

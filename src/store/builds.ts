@@ -82,10 +82,9 @@ export type FinishedBuild = BuildWanted &
   Partial<BuildResult & Pick<Build, "sourceSandbox" | "volumeMounts" | "wall">>;
 
 const tags = new Table({ tag: TEXT, buildId: TEXT, createdAt: INTEGER });
-type Tag = Stored<typeof tags>;
 
 export function buildsIn(sql: Statement) {
-  const { first, all } = builds.over(sql);
+  const { first, all, execute, changed, number } = builds.over(sql);
   const taggedRows = tags.over(sql);
   /** Assigns the tag to this build, unless a later request already has it. */
   async function assign({ id, templateId, number }: Build, tag: string, at: number): Promise<void> {
@@ -97,20 +96,16 @@ export function buildsIn(sql: Statement) {
   }
 
   /** Dates the loss of a tag: from then on the build counts as superseded. */
-  async function noteUntagged(templateId: string, tag: string, by: string, at: number): Promise<void> {
-    await sql`UPDATE builds SET updated_at = ${at} WHERE id <> ${by} AND id =
+  const noteUntagged = (templateId: string, tag: string, by: string, at: number) =>
+    execute`UPDATE builds SET updated_at = ${at} WHERE id <> ${by} AND id =
       (SELECT build_id FROM template_tags WHERE template_id = ${templateId} AND tag = ${tag})`;
-  }
 
   /**
    * Locks the template's row before those of builds and tags, as everywhere, so that concurrent changes wait. False: it
    * was deleted.
    */
-  async function touch(templateId: string, at: number): Promise<boolean> {
-    const { count } = await sql`UPDATE templates SET updated_at = ${at}
+  const touch = (templateId: string, at: number) => changed`UPDATE templates SET updated_at = ${at}
       WHERE id = ${templateId} AND deleted_at IS NULL`;
-    return count === 1;
-  }
 
   async function touchOf(buildId: string, at: number): Promise<boolean> {
     const { rows } = await sql`SELECT template_id FROM builds WHERE id = ${buildId}`;
@@ -145,9 +140,7 @@ export function buildsIn(sql: Statement) {
       return build;
     },
 
-    async byId(id: string): Promise<Build | undefined> {
-      return first`SELECT * FROM builds WHERE id = ${id}`;
-    },
+    byId: (id: string) => first`SELECT * FROM builds WHERE id = ${id}`,
 
     /**
      * `waiting` → `building`. Undefined: it has already begun, or is over. Call it inside a transaction, together with
@@ -165,50 +158,39 @@ export function buildsIn(sql: Statement) {
      */
     async finish(id: string, result: BuildResult, at: number): Promise<Build | undefined> {
       if (!(await touchOf(id, at))) return undefined;
-      const { rows } = await sql`UPDATE builds SET status = 'ready', image = ${result.image},
+      const build = await first`UPDATE builds SET status = 'ready', image = ${result.image},
           default_user = ${result.defaultUser}, default_workdir = ${result.defaultWorkdir},
           env_vars = ${JSON.stringify(result.envVars)}, guest_version = ${result.guestVersion},
           checkpoint = ${result.checkpoint}, updated_at = ${at}, finished_at = ${at}
         WHERE id = ${id} AND status = 'building' RETURNING *`;
-      if (rows[0] === undefined) return undefined;
-      const build = builds.read(rows[0]);
+      if (build === undefined) return undefined;
       for (const tag of build.tags) await assign(build, tag, at);
       return build;
     },
 
     /** `waiting` or `building` → `error`. Undefined: it is already over. */
-    async fail(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
-      return first`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
-          updated_at = ${at}, finished_at = ${at}
-        WHERE id = ${id} AND status IN ('waiting', 'building') RETURNING *`;
-    },
+    fail: (id: string, reason: BuildReason, at: number) => first`UPDATE builds SET status = 'error',
+          reason = ${JSON.stringify(reason)}, updated_at = ${at}, finished_at = ${at}
+        WHERE id = ${id} AND status IN ('waiting', 'building') RETURNING *`,
 
     /** `waiting` → `error`. Undefined: it was started, or is already over. */
-    async failUnstarted(id: string, reason: BuildReason, at: number): Promise<Build | undefined> {
-      return first`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)},
-          updated_at = ${at}, finished_at = ${at}
-        WHERE id = ${id} AND status = 'waiting' RETURNING *`;
-    },
+    failUnstarted: (id: string, reason: BuildReason, at: number) => first`UPDATE builds SET status = 'error',
+          reason = ${JSON.stringify(reason)}, updated_at = ${at}, finished_at = ${at}
+        WHERE id = ${id} AND status = 'waiting' RETURNING *`,
 
     /** Replaces a checkpoint that does not fit any more. False: the build has another one by now. */
-    async replaceCheckpoint(
+    replaceCheckpoint: (
       id: string,
       from: string | null,
       to: { checkpoint: string; guestVersion: string },
       at: number,
-    ): Promise<boolean> {
-      const { count } = await sql`UPDATE builds SET checkpoint = ${to.checkpoint}, guest_version = ${to.guestVersion},
-          updated_at = ${at}
+    ) => changed`UPDATE builds SET checkpoint = ${to.checkpoint}, guest_version = ${to.guestVersion}, updated_at = ${at}
         WHERE id = ${id} AND status = 'ready' AND COALESCE(checkpoint, '') = ${from ?? ""}
-          AND EXISTS (SELECT 1 FROM templates WHERE templates.id = builds.template_id AND deleted_at IS NULL)`;
-      return count === 1;
-    },
+          AND EXISTS (SELECT 1 FROM templates WHERE templates.id = builds.template_id AND deleted_at IS NULL)`,
 
     /** Newest first, below the number `before`. */
-    async ofTemplate(templateId: string, before: number | undefined, limit: number): Promise<Build[]> {
-      return all`SELECT * FROM builds
-        WHERE template_id = ${templateId} AND number < ${before ?? 2_147_483_647} ORDER BY number DESC LIMIT ${limit}`;
-    },
+    ofTemplate: (templateId: string, before: number | undefined, limit: number) => all`SELECT * FROM builds
+        WHERE template_id = ${templateId} AND number < ${before ?? 2_147_483_647} ORDER BY number DESC LIMIT ${limit}`,
 
     /** Builds that are waiting or building; of one template, or of all. Oldest first. */
     async unfinished(status: "waiting" | "building", templateId?: string): Promise<Build[]> {
@@ -218,45 +200,33 @@ export function buildsIn(sql: Statement) {
     },
 
     /** Waiting builds of teams that were requested at or before this time. */
-    async waitingOfTeams(requestedBefore: number): Promise<Build[]> {
-      return all`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
-        WHERE builds.status = 'waiting' AND templates.team_id IS NOT NULL AND builds.created_at <= ${requestedBefore}`;
-    },
+    waitingOfTeams: (requestedBefore: number) => all`SELECT builds.* FROM builds
+        JOIN templates ON templates.id = builds.template_id
+        WHERE builds.status = 'waiting' AND templates.team_id IS NOT NULL AND builds.created_at <= ${requestedBefore}`,
 
     /** Waiting builds of built-in templates, oldest first. */
-    async waitingOfNoTeam(): Promise<Build[]> {
-      return all`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
+    waitingOfNoTeam: () => all`SELECT builds.* FROM builds JOIN templates ON templates.id = builds.template_id
         WHERE builds.status = 'waiting' AND templates.team_id IS NULL
-        ORDER BY builds.created_at, builds.template_id, builds.number`;
-    },
+        ORDER BY builds.created_at, builds.template_id, builds.number`,
 
-    async countUnfinished(status: "waiting" | "building", teamId: string): Promise<number> {
-      const { rows } =
-        await sql`SELECT COUNT(*) AS builds FROM builds JOIN templates ON templates.id = builds.template_id
-        WHERE builds.status = ${status} AND templates.team_id = ${teamId}`;
-      return integer(rows[0]?.builds);
-    },
+    countUnfinished: (status: "waiting" | "building", teamId: string) => number`SELECT COUNT(*) AS builds FROM builds
+        JOIN templates ON templates.id = builds.template_id
+        WHERE builds.status = ${status} AND templates.team_id = ${teamId}`,
 
-    async readyOf(templateId: string): Promise<Build[]> {
-      return all`SELECT * FROM builds WHERE template_id = ${templateId} AND status = 'ready'
-        ORDER BY number`;
-    },
+    readyOf: (templateId: string) => all`SELECT * FROM builds WHERE template_id = ${templateId} AND status = 'ready'
+        ORDER BY number`,
 
     /** `ready` → `error`: its root filesystem is gone. Its tags have no effect from now on. */
-    async lose(id: string, reason: BuildReason, at: number): Promise<void> {
-      await sql`UPDATE builds SET status = 'error', reason = ${JSON.stringify(reason)}, checkpoint = NULL,
-        updated_at = ${at} WHERE id = ${id} AND status = 'ready'`;
-    },
+    lose: (id: string, reason: BuildReason, at: number) => execute`UPDATE builds SET status = 'error',
+          reason = ${JSON.stringify(reason)}, checkpoint = NULL, updated_at = ${at}
+        WHERE id = ${id} AND status = 'ready'`,
 
-    async ready(templateId: string, buildId: string): Promise<Build | undefined> {
-      return first`SELECT * FROM builds
-        WHERE template_id = ${templateId} AND id = ${buildId} AND status = 'ready'`;
-    },
+    ready: (templateId: string, buildId: string) => first`SELECT * FROM builds
+        WHERE template_id = ${templateId} AND id = ${buildId} AND status = 'ready'`,
 
-    async tagged(templateId: string, tag: string): Promise<Build | undefined> {
-      return first`SELECT builds.* FROM template_tags JOIN builds ON builds.id = template_tags.build_id
-        WHERE template_tags.template_id = ${templateId} AND template_tags.tag = ${tag} AND builds.status = 'ready'`;
-    },
+    tagged: (templateId: string, tag: string) => first`SELECT builds.* FROM template_tags
+        JOIN builds ON builds.id = template_tags.build_id
+        WHERE template_tags.template_id = ${templateId} AND template_tags.tag = ${tag} AND builds.status = 'ready'`,
 
     /** Assigns the tag to this build, overriding all earlier requests. */
     async tag(templateId: string, tag: string, buildId: string, at: number): Promise<void> {
@@ -275,10 +245,8 @@ export function buildsIn(sql: Statement) {
     },
 
     /** Sorted by name. */
-    async tagsOf(templateId: string): Promise<Tag[]> {
-      return taggedRows.all`SELECT tag, build_id, created_at FROM template_tags
-        WHERE template_id = ${templateId} ORDER BY tag`;
-    },
+    tagsOf: (templateId: string) => taggedRows.all`SELECT tag, build_id, created_at FROM template_tags
+        WHERE template_id = ${templateId} ORDER BY tag`,
 
     /** Whether sandboxes of any of its builds would have volumes. */
     async haveVolumes(templateId: string): Promise<boolean> {

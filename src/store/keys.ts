@@ -1,5 +1,5 @@
 /** API keys of teams and access tokens of users. Only hashes are stored, so a stolen database opens nothing. */
-import { integer, type Statement, textOrNull } from "./engine.ts";
+import { type Statement, textOrNull } from "./engine.ts";
 import { type Team, teams } from "./people.ts";
 import { INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
 
@@ -35,11 +35,9 @@ const accessTokens = new Table({ id: TEXT, userId: TEXT, name: TEXT, hash: TEXT,
 export type AccessToken = Stored<typeof accessTokens>;
 
 export function keysIn(sql: Statement) {
-  const { first, all } = accessTokens.over(sql);
+  const { first, all, execute, changed, number } = accessTokens.over(sql);
   return {
-    async addApiKey(key: ApiKey): Promise<void> {
-      await sql`INSERT INTO api_keys ${apiKeys.values(key)}`;
-    },
+    addApiKey: (key: ApiKey) => execute`INSERT INTO api_keys ${apiKeys.values(key)}`,
 
     /** The key with this hash and its team, in one lookup. */
     async apiKeyByHash(hash: string): Promise<{ key: ApiKey; team: Team } | undefined> {
@@ -66,44 +64,25 @@ export function keysIn(sql: Statement) {
       return rows.map((row) => ({ ...apiKeys.read(row), creatorEmail: textOrNull(row.creator_email) }));
     },
 
-    async countApiKeys(teamId: string): Promise<number> {
-      const { rows } = await sql`SELECT COUNT(*) AS keys FROM api_keys WHERE team_id = ${teamId}`;
-      return integer(rows[0]?.keys);
-    },
+    countApiKeys: (teamId: string) => number`SELECT COUNT(*) AS keys FROM api_keys WHERE team_id = ${teamId}`,
 
     /** False: there is no such key. */
-    async renameApiKey(teamId: string, id: string, name: string): Promise<boolean> {
-      const { count } = await sql`UPDATE api_keys SET name = ${name} WHERE id = ${id} AND team_id = ${teamId}`;
-      return count === 1;
-    },
+    renameApiKey: (teamId: string, id: string, name: string) => changed`UPDATE api_keys SET name = ${name}
+        WHERE id = ${id} AND team_id = ${teamId}`,
 
     /** False: there was no such key. */
-    async removeApiKey(teamId: string, id: string): Promise<boolean> {
-      const { count } = await sql`DELETE FROM api_keys WHERE id = ${id} AND team_id = ${teamId}`;
-      return count === 1;
-    },
-
-    async noteApiKeyUse(id: string, at: number): Promise<void> {
-      await sql`UPDATE api_keys SET last_used_at = ${at} WHERE id = ${id}`;
-    },
-
-    async addAccessToken(token: AccessToken): Promise<void> {
-      await sql`INSERT INTO access_tokens ${accessTokens.values(token)}`;
-    },
-
-    async accessTokenByHash(hash: string): Promise<AccessToken | undefined> {
-      return first`SELECT * FROM access_tokens WHERE hash = ${hash}`;
-    },
+    removeApiKey: (teamId: string, id: string) => changed`DELETE FROM api_keys
+        WHERE id = ${id} AND team_id = ${teamId}`,
+    noteApiKeyUse: (id: string, at: number) => execute`UPDATE api_keys SET last_used_at = ${at} WHERE id = ${id}`,
+    addAccessToken: (token: AccessToken) => execute`INSERT INTO access_tokens ${accessTokens.values(token)}`,
+    accessTokenByHash: (hash: string) => first`SELECT * FROM access_tokens WHERE hash = ${hash}`,
 
     /** Oldest first. */
-    async accessTokensOf(userId: string): Promise<AccessToken[]> {
-      return all`SELECT * FROM access_tokens WHERE user_id = ${userId} ORDER BY created_at, id`;
-    },
+    accessTokensOf: (userId: string) => all`SELECT * FROM access_tokens
+        WHERE user_id = ${userId} ORDER BY created_at, id`,
 
     /** False: there was no such token. */
-    async removeAccessToken(userId: string, id: string): Promise<boolean> {
-      const { count } = await sql`DELETE FROM access_tokens WHERE id = ${id} AND user_id = ${userId}`;
-      return count === 1;
-    },
+    removeAccessToken: (userId: string, id: string) => changed`DELETE FROM access_tokens
+        WHERE id = ${id} AND user_id = ${userId}`,
   };
 }

@@ -35,47 +35,33 @@ export type Measurable = Stored<typeof measured>;
 type Packed = [number, number, number, number, number, number, number, number];
 
 export function metricBlocksIn(sql: Statement) {
-  const { first, all } = blocks.over(sql);
+  const { first, all, execute, count } = blocks.over(sql);
   const measuredRows = measured.over(sql);
   return {
-    async measurable(): Promise<Measurable[]> {
-      return measuredRows.all`SELECT ${measured.names} FROM sandboxes
-        WHERE state <> 'paused' AND state <> 'killing' ORDER BY id`;
-    },
+    measurable: () => measuredRows.all`SELECT ${measured.names} FROM sandboxes
+        WHERE state <> 'paused' AND state <> 'killing' ORDER BY id`,
 
     /** Adds or replaces the block. */
-    async put(block: MetricBlock): Promise<void> {
-      await sql`INSERT INTO metric_blocks ${blocks.values(block)}
-        ON CONFLICT (sandbox_id, block_at) DO UPDATE SET step_ms = excluded.step_ms, samples = excluded.samples`;
-    },
+    put: (block: MetricBlock) => execute`INSERT INTO metric_blocks ${blocks.values(block)}
+        ON CONFLICT (sandbox_id, block_at) DO UPDATE SET step_ms = excluded.step_ms, samples = excluded.samples`,
 
-    async at(sandboxId: string, blockAt: number): Promise<MetricBlock | undefined> {
-      return first`SELECT * FROM metric_blocks WHERE sandbox_id = ${sandboxId} AND block_at = ${blockAt}`;
-    },
+    at: (sandboxId: string, blockAt: number) => first`SELECT * FROM metric_blocks
+        WHERE sandbox_id = ${sandboxId} AND block_at = ${blockAt}`,
 
     /** Blocks that begin from `from` to `to`, both inclusive, in order. */
-    async between(teamId: string, sandboxId: string, from: number, to: number): Promise<MetricBlock[]> {
-      return all`SELECT * FROM metric_blocks
+    between: (teamId: string, sandboxId: string, from: number, to: number) => all`SELECT * FROM metric_blocks
         WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} AND block_at >= ${from} AND block_at <= ${to}
-        ORDER BY block_at`;
-    },
+        ORDER BY block_at`,
 
-    async newest(teamId: string, sandboxId: string): Promise<MetricBlock | undefined> {
-      return first`SELECT * FROM metric_blocks
-        WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} ORDER BY block_at DESC LIMIT 1`;
-    },
+    newest: (teamId: string, sandboxId: string) => first`SELECT * FROM metric_blocks
+        WHERE sandbox_id = ${sandboxId} AND team_id = ${teamId} ORDER BY block_at DESC LIMIT 1`,
 
     /** Blocks that began before `time` and whose samples are closer together than `stepMs`. */
-    async denserThan(stepMs: number, time: number, limit: number): Promise<MetricBlock[]> {
-      return all`SELECT * FROM metric_blocks
-        WHERE step_ms < ${stepMs} AND block_at < ${time} ORDER BY step_ms, block_at LIMIT ${limit}`;
-    },
+    denserThan: (stepMs: number, time: number, limit: number) => all`SELECT * FROM metric_blocks
+        WHERE step_ms < ${stepMs} AND block_at < ${time} ORDER BY step_ms, block_at LIMIT ${limit}`,
 
-    async removeBefore(time: number, limit: number): Promise<number> {
-      const { count } = await sql`DELETE FROM metric_blocks WHERE (sandbox_id, block_at) IN
-        (SELECT sandbox_id, block_at FROM metric_blocks WHERE block_at < ${time} ORDER BY block_at LIMIT ${limit})`;
-      return count;
-    },
+    removeBefore: (time: number, limit: number) => count`DELETE FROM metric_blocks WHERE (sandbox_id, block_at) IN
+        (SELECT sandbox_id, block_at FROM metric_blocks WHERE block_at < ${time} ORDER BY block_at LIMIT ${limit})`,
   };
 }
 

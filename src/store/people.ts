@@ -25,55 +25,25 @@ interface Membership {
 }
 
 export function peopleIn(sql: Statement) {
-  const userRows = users.over(sql);
-  const teamRows = teams.over(sql);
+  const { first, all, execute, number } = teams.over(sql);
   return {
-    async addUser(user: User): Promise<void> {
-      await sql`INSERT INTO users ${users.values(user)}`;
-    },
-
-    async userByEmail(email: string): Promise<User | undefined> {
-      return userRows.first`SELECT * FROM users WHERE email = ${email}`;
-    },
-
-    async addTeam(team: Team): Promise<void> {
-      await sql`INSERT INTO teams ${teams.values(team)}`;
-    },
-
-    async team(id: string): Promise<Team | undefined> {
-      return teamRows.first`SELECT * FROM teams WHERE id = ${id}`;
-    },
-
-    async teamBySlug(slug: string): Promise<Team | undefined> {
-      return teamRows.first`SELECT * FROM teams WHERE slug = ${slug}`;
-    },
-
-    async teams(): Promise<Team[]> {
-      return teamRows.all`SELECT * FROM teams ORDER BY slug`;
-    },
-
-    async teamCount(): Promise<number> {
-      const { rows } = await sql`SELECT COUNT(*) AS count FROM teams`;
-      return integer(rows[0]?.count);
-    },
-
-    async setLimits(teamId: string, limits: TeamLimits): Promise<void> {
-      await sql`UPDATE teams SET limits = ${JSON.stringify(limits)} WHERE id = ${teamId}`;
-    },
+    addUser: (user: User) => execute`INSERT INTO users ${users.values(user)}`,
+    userByEmail: (email: string) => users.over(sql).first`SELECT * FROM users WHERE email = ${email}`,
+    addTeam: (team: Team) => execute`INSERT INTO teams ${teams.values(team)}`,
+    team: (id: string) => first`SELECT * FROM teams WHERE id = ${id}`,
+    teamBySlug: (slug: string) => first`SELECT * FROM teams WHERE slug = ${slug}`,
+    teams: () => all`SELECT * FROM teams ORDER BY slug`,
+    teamCount: () => number`SELECT COUNT(*) AS count FROM teams`,
+    setLimits: (teamId: string, limits: TeamLimits) => execute`UPDATE teams SET limits = ${JSON.stringify(limits)}
+        WHERE id = ${teamId}`,
 
     /** Locks the team until the transaction ends, so that a count stays valid until it is used. */
-    async holdTeam(id: string): Promise<void> {
-      await sql`UPDATE teams SET name = name WHERE id = ${id}`;
-    },
+    holdTeam: (id: string) => execute`UPDATE teams SET name = name WHERE id = ${id}`,
 
     /** Locks the user, as `holdTeam` does a team. */
-    async holdUser(id: string): Promise<void> {
-      await sql`UPDATE users SET email = email WHERE id = ${id}`;
-    },
-
-    async join(userId: string, teamId: string, isDefault: boolean): Promise<void> {
-      await sql`INSERT INTO team_members (team_id, user_id, is_default) VALUES (${teamId}, ${userId}, ${isDefault ? 1 : 0})`;
-    },
+    holdUser: (id: string) => execute`UPDATE users SET email = email WHERE id = ${id}`,
+    join: (userId: string, teamId: string, isDefault: boolean) => execute`
+        INSERT INTO team_members (team_id, user_id, is_default) VALUES (${teamId}, ${userId}, ${isDefault ? 1 : 0})`,
 
     /** The team and the user's email, if the user is a member. */
     async member(userId: string, teamId: string): Promise<{ team: Team; email: string } | undefined> {

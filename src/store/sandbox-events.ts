@@ -31,17 +31,12 @@ export interface EventFilter {
 }
 
 export function sandboxEventsIn(sql: Statement) {
-  const { first, all } = events.over(sql);
+  const { first, all, changed, count } = events.over(sql);
   return {
     /** False: it is already stored. */
-    async add(event: SandboxEvent): Promise<boolean> {
-      const { count } = await sql`INSERT INTO sandbox_events ${events.values(event)} ON CONFLICT (id) DO NOTHING`;
-      return count > 0;
-    },
-
-    async byId(id: string): Promise<SandboxEvent | undefined> {
-      return first`SELECT * FROM sandbox_events WHERE id = ${id}`;
-    },
+    add: (event: SandboxEvent) => changed`INSERT INTO sandbox_events ${events.values(event)}
+        ON CONFLICT (id) DO NOTHING`,
+    byId: (id: string) => first`SELECT * FROM sandbox_events WHERE id = ${id}`,
 
     async list(filter: EventFilter): Promise<SandboxEvent[]> {
       const { teamId, since, offset, limit } = filter;
@@ -55,10 +50,7 @@ export function sandboxEventsIn(sql: Statement) {
         ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
     },
 
-    async removeBefore(time: number, limit: number): Promise<number> {
-      const { count } = await sql`DELETE FROM sandbox_events WHERE id IN
-        (SELECT id FROM sandbox_events WHERE at < ${time} ORDER BY at LIMIT ${limit})`;
-      return count;
-    },
+    removeBefore: (time: number, limit: number) => count`DELETE FROM sandbox_events WHERE id IN
+        (SELECT id FROM sandbox_events WHERE at < ${time} ORDER BY at LIMIT ${limit})`,
   };
 }

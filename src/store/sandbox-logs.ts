@@ -1,6 +1,6 @@
 /** Logs of sandboxes, in pages: one row holds the lines of a short time. They outlive their sandbox. */
 import type { LogLine } from "../contract/sandbox-log.ts";
-import { integer, integerOrNull, type Statement, sqlPart, text } from "./engine.ts";
+import { integer, integerOrNull, resultsOf, type Statement, sqlPart, text } from "./engine.ts";
 
 export interface LogPage {
   sandboxId: string;
@@ -20,6 +20,7 @@ interface LogExtent {
 }
 
 export function sandboxLogsIn(sql: Statement) {
+  const { count, texts } = resultsOf(sql);
   return {
     async add({ sandboxId, teamId, lines, bytes, position }: LogPage): Promise<void> {
       const firstAt = lines[0]?.at ?? 0;
@@ -64,22 +65,14 @@ export function sandboxLogsIn(sql: Statement) {
     },
 
     /** Removes pages whose last line is before `time`, at most `limit`, and returns their number. */
-    async removeBefore(time: number, limit: number): Promise<number> {
-      const { count } = await sql`DELETE FROM log_pages WHERE (sandbox_id, first_at) IN
-        (SELECT sandbox_id, first_at FROM log_pages WHERE last_at < ${time} ORDER BY last_at LIMIT ${limit})`;
-      return count;
-    },
+    removeBefore: (time: number, limit: number) => count`DELETE FROM log_pages WHERE (sandbox_id, first_at) IN
+        (SELECT sandbox_id, first_at FROM log_pages WHERE last_at < ${time} ORDER BY last_at LIMIT ${limit})`,
 
     /** Teams whose logs exceed this many bytes. */
-    async teamsAbove(bytes: number): Promise<string[]> {
-      const { rows } = await sql`SELECT team_id FROM log_pages GROUP BY team_id HAVING SUM(byte_count) > ${bytes}`;
-      return rows.map((row) => text(row.team_id));
-    },
+    teamsAbove: (bytes: number) => texts`SELECT team_id FROM log_pages
+        GROUP BY team_id HAVING SUM(byte_count) > ${bytes}`,
 
-    async removeOldestOfTeam(teamId: string, limit: number): Promise<number> {
-      const { count } = await sql`DELETE FROM log_pages WHERE (sandbox_id, first_at) IN
-        (SELECT sandbox_id, first_at FROM log_pages WHERE team_id = ${teamId} ORDER BY last_at LIMIT ${limit})`;
-      return count;
-    },
+    removeOldestOfTeam: (teamId: string, limit: number) => count`DELETE FROM log_pages WHERE (sandbox_id, first_at) IN
+        (SELECT sandbox_id, first_at FROM log_pages WHERE team_id = ${teamId} ORDER BY last_at LIMIT ${limit})`,
   };
 }

@@ -5,7 +5,7 @@
  * `abandon…` goes to `killing` instead when it finds the request.
  */
 
-import { integer, integerOrNull, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
+import { integerOrNull, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
 import { shownPaused, shownRunning, underWay } from "./sandbox-conditions.ts";
 import type { SandboxNetwork } from "./sandbox-network.ts";
 import { BOOLEAN, INTEGER, json, orNull, type Stored, Table, TEXT, word } from "./table.ts";
@@ -117,171 +117,127 @@ export type ListOrder = "asc" | "desc";
 
 /** `quick` is for changes that need not survive a crash of the machine, because a running sandbox does not either. */
 export function sandboxesIn(sql: Statement, quick: Statement = sql) {
-  const { first, all } = sandboxes.over(sql);
+  const { first, all, execute, number, texts } = sandboxes.over(sql);
   const listedRows = listed.over(sql);
-  const quicklyRows = sandboxes.over(quick);
+  const quickly = sandboxes.over(quick);
   return {
-    async add(sandbox: Sandbox): Promise<void> {
-      await sql`INSERT INTO sandboxes ${sandboxes.values(sandbox)}`;
-    },
-
-    async byId(id: string): Promise<Sandbox | undefined> {
-      return first`SELECT * FROM sandboxes WHERE id = ${id}`;
-    },
+    add: (sandbox: Sandbox) => execute`INSERT INTO sandboxes ${sandboxes.values(sandbox)}`,
+    byId: (id: string) => first`SELECT * FROM sandboxes WHERE id = ${id}`,
 
     /**
      * Ends the run in any state: at rest it goes to `killing`, in transition the request is recorded. Returns the new
      * row; undefined: another call has done it, or the run is over.
      */
-    async kill(run: SandboxRun): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET kill_wanted = 1,
+    kill: (run: SandboxRun) => first`UPDATE sandboxes SET kill_wanted = 1,
           state = CASE WHEN state IN ('running', 'paused') THEN 'killing' ELSE state END
-        WHERE id = ${run.id} AND state <> 'killing' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`;
-    },
+        WHERE id = ${run.id} AND state <> 'killing' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`,
 
     /** As `kill`, for a running sandbox. After a crash of the machine it is gone, whatever its row says. */
-    async killRunning(run: SandboxRun): Promise<Sandbox | undefined> {
-      return quicklyRows.first`UPDATE sandboxes SET kill_wanted = 1, state = 'killing'
-        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`;
-    },
+    killRunning: (run: SandboxRun) => quickly.first`UPDATE sandboxes SET kill_wanted = 1, state = 'killing'
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND kill_wanted = 0 RETURNING *`,
 
     /**
      * As `kill`, only from `running` and without a request: the run ended on its own, and a pause or snapshot in
      * progress will notice.
      */
-    async endRunning(run: SandboxRun): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET state = 'killing'
-        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} RETURNING *`;
-    },
+    endRunning: (run: SandboxRun) => first`UPDATE sandboxes SET state = 'killing'
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} RETURNING *`,
 
     /**
      * Moves all running sandboxes whose end has come in one step: to `pausing` with autoPause, else to `killing`.
      * Returns the rows that this call moved. Checkpoint names never repeat: the removal of an abandoned one may be
      * pending.
      */
-    async takeDue(now: number): Promise<Sandbox[]> {
-      return all`UPDATE sandboxes SET
+    takeDue: (now: number) => all`UPDATE sandboxes SET
           state = CASE WHEN auto_pause = 1 THEN 'pausing' ELSE 'killing' END,
           paused_at = CASE WHEN auto_pause = 1 THEN ${now} ELSE paused_at END,
           checkpoint = CASE WHEN auto_pause = 1 THEN execution_id || '-' || ${String(now)} ELSE checkpoint END,
           checkpoint_memory = CASE WHEN auto_pause = 1 AND auto_pause_memory = 1
             AND pause_failures < ${AUTO_PAUSE_PUT_OFFS_MAX} THEN 1 ELSE 0 END
-        WHERE state = 'running' AND end_at <= ${now} RETURNING *`;
-    },
+        WHERE state = 'running' AND end_at <= ${now} RETURNING *`,
 
     /** `running` → `pausing`. Undefined: it no longer runs, or its end has come. */
-    async beginPause(
-      run: SandboxRun,
-      to: { checkpoint: string; memory: boolean; now: number },
-    ): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET state = 'pausing', checkpoint = ${to.checkpoint},
+    beginPause: (run: SandboxRun, to: { checkpoint: string; memory: boolean; now: number }) => first`
+        UPDATE sandboxes SET state = 'pausing', checkpoint = ${to.checkpoint},
           checkpoint_memory = ${Number(to.memory)}, paused_at = ${to.now}
         WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${to.now}
-        RETURNING *`;
-    },
+        RETURNING *`,
 
     /** `pausing` → `paused`. */
-    async finishPause(run: SandboxRun): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET
+    finishPause: (run: SandboxRun) => first`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'paused' END
-        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`;
-    },
+        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`,
 
     /**
      * `pausing` → `running`, with its old end. Only for this checkpoint: the same run may be in another pause by now.
      */
-    async abandonPause(run: SandboxRun & Pick<Sandbox, "checkpoint">): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET
+    abandonPause: (run: SandboxRun & Pick<Sandbox, "checkpoint">) => first`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
           checkpoint = NULL, checkpoint_memory = 0, paused_at = NULL
         WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId}
-          AND checkpoint = ${run.checkpoint} RETURNING *`;
-    },
+          AND checkpoint = ${run.checkpoint} RETURNING *`,
 
     /** As `abandonPause`, for a failed automatic pause: it is retried at `endAt`. */
-    async putOffPause(run: SandboxRun, endAt: number): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET
+    putOffPause: (run: SandboxRun, endAt: number) => first`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
           checkpoint = NULL, checkpoint_memory = 0, paused_at = NULL,
           end_at = ${endAt}, pause_failures = pause_failures + 1
-        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`;
-    },
+        WHERE id = ${run.id} AND state = 'pausing' AND execution_id = ${run.executionId} RETURNING *`,
 
     /**
      * `paused` → `resuming`, with the execution id of the new run. If the machine crashes meanwhile, nothing of that
      * run is left, and the sandbox is paused as before.
      */
-    async beginResume(run: SandboxRun, executionId: string): Promise<Sandbox | undefined> {
-      return quicklyRows.first`UPDATE sandboxes SET state = 'resuming', execution_id = ${executionId}
-        WHERE id = ${run.id} AND state = 'paused' AND execution_id = ${run.executionId} RETURNING *`;
-    },
+    beginResume: (run: SandboxRun, executionId: string) => quickly.first`UPDATE sandboxes SET state = 'resuming',
+          execution_id = ${executionId}
+        WHERE id = ${run.id} AND state = 'paused' AND execution_id = ${run.executionId} RETURNING *`,
 
     /** `resuming` → `running`. Unless a kill was requested, the row no longer names the checkpoint. */
-    async finishResume(run: SandboxRun, to: NewRun): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET
+    finishResume: (run: SandboxRun, to: NewRun) => first`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END,
           checkpoint = CASE WHEN kill_wanted = 1 THEN checkpoint ELSE NULL END,
           checkpoint_memory = 0, paused_at = NULL, pause_failures = 0, started_at = ${to.startedAt}, end_at = ${to.endAt},
           tokens = ${JSON.stringify(to.tokens)}, auto_pause = ${Number(to.autoPause)}
-        WHERE id = ${run.id} AND state = 'resuming' AND execution_id = ${run.executionId} RETURNING *`;
-    },
+        WHERE id = ${run.id} AND state = 'resuming' AND execution_id = ${run.executionId} RETURNING *`,
 
     /** `resuming` → `paused`, as before. */
-    async abandonResume(run: SandboxRun): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET
+    abandonResume: (run: SandboxRun) => first`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'paused' END
-        WHERE id = ${run.id} AND state = 'resuming' AND execution_id = ${run.executionId} RETURNING *`;
-    },
+        WHERE id = ${run.id} AND state = 'resuming' AND execution_id = ${run.executionId} RETURNING *`,
 
     /** `running` → `snapshotting`. Undefined: it no longer runs, or its end has come. */
-    async beginSnapshot(run: SandboxRun, now: number): Promise<Sandbox | undefined> {
-      return quicklyRows.first`UPDATE sandboxes SET state = 'snapshotting'
-        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
-    },
+    beginSnapshot: (run: SandboxRun, now: number) => quickly.first`UPDATE sandboxes SET state = 'snapshotting'
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`,
 
     /** `snapshotting` → `running`, whether or not the snapshot succeeded. */
-    async finishSnapshot(run: SandboxRun): Promise<Sandbox | undefined> {
-      return quicklyRows.first`UPDATE sandboxes SET
+    finishSnapshot: (run: SandboxRun) => quickly.first`UPDATE sandboxes SET
           state = CASE WHEN kill_wanted = 1 THEN 'killing' ELSE 'running' END
-        WHERE id = ${run.id} AND state = 'snapshotting' AND execution_id = ${run.executionId} RETURNING *`;
-    },
+        WHERE id = ${run.id} AND state = 'snapshotting' AND execution_id = ${run.executionId} RETURNING *`,
 
     /** Sets the end of a running sandbox. Undefined: it no longer runs, or its end has come. */
-    async setEnd(run: SandboxRun, endAt: number, now: number): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET end_at = ${endAt}, pause_failures = 0
-        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
-    },
+    setEnd: (run: SandboxRun, endAt: number, now: number) => first`
+        UPDATE sandboxes SET end_at = ${endAt}, pause_failures = 0
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`,
 
     /** As `setEnd`, but never to an earlier time. */
-    async extendEnd(run: SandboxRun, endAt: number, now: number): Promise<Sandbox | undefined> {
-      return first`UPDATE sandboxes SET pause_failures = 0,
+    extendEnd: (run: SandboxRun, endAt: number, now: number) => first`UPDATE sandboxes SET pause_failures = 0,
           end_at = CASE WHEN end_at < ${endAt} THEN ${endAt} ELSE end_at END
-        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`;
-    },
+        WHERE id = ${run.id} AND state = 'running' AND execution_id = ${run.executionId} AND end_at > ${now} RETURNING *`,
 
     /** A row without a checkpoint may reappear after a crash of the machine, and is then removed again. */
-    async remove(run: SandboxRun & Pick<Sandbox, "checkpoint">): Promise<void> {
-      await (run.checkpoint === null ? quick : sql)`DELETE FROM sandboxes
-        WHERE id = ${run.id} AND state = 'killing' AND execution_id = ${run.executionId}`;
-    },
+    remove: (run: SandboxRun & Pick<Sandbox, "checkpoint">) =>
+      (run.checkpoint === null ? quickly : { execute }).execute`DELETE FROM sandboxes
+        WHERE id = ${run.id} AND state = 'killing' AND execution_id = ${run.executionId}`,
 
-    async inState(state: SandboxState): Promise<Sandbox[]> {
-      return all`SELECT * FROM sandboxes WHERE state = ${state} ORDER BY id`;
-    },
+    inState: (state: SandboxState) => all`SELECT * FROM sandboxes WHERE state = ${state} ORDER BY id`,
 
     /** A team's sandboxes of a template, without those being ended. */
-    async countOf(templateId: string, teamId: string): Promise<number> {
-      const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes
-        WHERE template_id = ${templateId} AND team_id = ${teamId} AND state <> 'killing' AND kill_wanted = 0`;
-      return integer(rows[0]?.sandboxes);
-    },
+    countOf: (templateId: string, teamId: string) => number`SELECT COUNT(*) AS sandboxes FROM sandboxes
+        WHERE template_id = ${templateId} AND team_id = ${teamId} AND state <> 'killing' AND kill_wanted = 0`,
 
     /** A team's sandboxes that run or are in transition to or from running, without those being ended. */
-    async holdingQuota(teamId: string, now: number): Promise<string[]> {
-      const { rows } = await sql`SELECT id FROM sandboxes
-        WHERE team_id = ${teamId} AND ${underWay(now)}`;
-      return rows.map((row) => text(row.id));
-    },
+    holdingQuota: (teamId: string, now: number) => texts`SELECT id FROM sandboxes
+        WHERE team_id = ${teamId} AND ${underWay(now)}`,
 
     /** Running and paused sandboxes with tokens: running ones first, then newest first. */
     async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
@@ -297,10 +253,7 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return integerOrNull(rows[0]?.end_at ?? null) ?? undefined;
     },
 
-    async count(filter: ListFilter): Promise<number> {
-      const { rows } = await sql`SELECT COUNT(*) AS sandboxes FROM sandboxes WHERE ${passing(filter)}`;
-      return integer(rows[0]?.sandboxes);
-    },
+    count: (filter: ListFilter) => number`SELECT COUNT(*) AS sandboxes FROM sandboxes WHERE ${passing(filter)}`,
 
     /** Newest first with equal times by rising id, or the exact reverse. */
     async list(

@@ -2,7 +2,7 @@
  * Tables as data: a column is declared once, by name and kind. The type of a row's object, the columns and values of an
  * INSERT, and the conversion of rows to objects follow from that. Statements stay SQL.
  */
-import { integer, text } from "./engine.ts";
+import { integer, resultsOf, text } from "./engine.ts";
 import { type Row, SqlPart, type Statement, type Value } from "./statement.ts";
 
 /** How both engines store a value. */
@@ -69,13 +69,11 @@ export class Table<C extends Columns> {
     return Object.fromEntries(entries) as Stored<Table<C>>;
   }
 
-  /** Statements whose rows are read: as one object, undefined without a row, or as all. */
-  over(sql: Statement): {
-    first: (...statement: Parameters<Statement>) => Promise<Stored<Table<C>> | undefined>;
-    all: (...statement: Parameters<Statement>) => Promise<Stored<Table<C>>[]>;
-  } {
-    const all = async (...statement: Parameters<Statement>) =>
+  /** Statements by their result; rows are read as one object, undefined without a row, or as all. */
+  over(sql: Statement) {
+    const all = async (...statement: Parameters<Statement>): Promise<Stored<Table<C>>[]> =>
       (await sql(...statement)).rows.map((row) => this.read(row));
-    return { first: async (...statement) => (await all(...statement))[0], all };
+    const first = async (...statement: Parameters<Statement>) => (await all(...statement))[0];
+    return { first, all, ...resultsOf(sql) };
   }
 }

@@ -21,67 +21,52 @@ const activity = new Table({
 export type TeamActivity = Stored<typeof activity>;
 
 export function teamActivityIn(sql: Statement) {
-  const { first, all } = activity.over(sql);
+  const { first, all, execute, count } = activity.over(sql);
   return {
     /** Adds a row of the shortest step, or merges into the existing one. */
-    async add(step: Omit<TeamActivity, "busiest">): Promise<void> {
-      await sql`INSERT INTO team_activity ${activity.values({ ...step, busiest: step.starts })}
+    add: (step: Omit<TeamActivity, "busiest">) => execute`
+        INSERT INTO team_activity ${activity.values({ ...step, busiest: step.starts })}
         ON CONFLICT (team_id, at) DO UPDATE SET
           closing = excluded.closing,
           peak = CASE WHEN excluded.peak > team_activity.peak THEN excluded.peak ELSE team_activity.peak END,
           starts = team_activity.starts + excluded.starts,
           busiest = CASE WHEN team_activity.step_ms > excluded.step_ms THEN team_activity.busiest
-            ELSE team_activity.starts + excluded.starts END`;
-    },
+            ELSE team_activity.starts + excluded.starts END`,
 
     /** Adds a row for every team with the count of its sandbox rows. */
-    async addCounted(at: number, stepMs: number): Promise<void> {
-      await sql`INSERT INTO team_activity (${activity.names})
+    addCounted: (at: number, stepMs: number) => execute`INSERT INTO team_activity (${activity.names})
         SELECT teams.id, CAST(${at} AS BIGINT), CAST(${stepMs} AS INTEGER), COUNT(sandboxes.id), COUNT(sandboxes.id),
           COUNT(sandboxes.id), 0, 0
         FROM teams LEFT JOIN sandboxes ON sandboxes.team_id = teams.id AND sandboxes.state NOT IN ('paused', 'killing')
         WHERE 1 = 1 GROUP BY teams.id
         ON CONFLICT (team_id, at) DO UPDATE SET
           closing = excluded.closing,
-          peak = CASE WHEN excluded.peak > team_activity.peak THEN excluded.peak ELSE team_activity.peak END`;
-    },
+          peak = CASE WHEN excluded.peak > team_activity.peak THEN excluded.peak ELSE team_activity.peak END`,
 
     /** Adds or replaces the row. */
-    async put(row: TeamActivity): Promise<void> {
-      await sql`INSERT INTO team_activity ${activity.values(row)}
+    put: (row: TeamActivity) => execute`INSERT INTO team_activity ${activity.values(row)}
         ON CONFLICT (team_id, at) DO UPDATE SET step_ms = excluded.step_ms, opening = excluded.opening,
-          closing = excluded.closing, peak = excluded.peak, starts = excluded.starts, busiest = excluded.busiest`;
-    },
+          closing = excluded.closing, peak = excluded.peak, starts = excluded.starts, busiest = excluded.busiest`,
 
-    async remove({ teamId, at }: Pick<TeamActivity, "teamId" | "at">): Promise<void> {
-      await sql`DELETE FROM team_activity WHERE team_id = ${teamId} AND at = ${at}`;
-    },
-
-    async at(teamId: string, at: number): Promise<TeamActivity | undefined> {
-      return first`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at = ${at}`;
-    },
+    remove: ({ teamId, at }: Pick<TeamActivity, "teamId" | "at">) => execute`DELETE FROM team_activity
+        WHERE team_id = ${teamId} AND at = ${at}`,
+    at: (teamId: string, at: number) => first`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at = ${at}`,
 
     /** Rows from `from` to `to`, both inclusive, and the last one before them, in order. */
-    async around(teamId: string, from: number, to: number): Promise<TeamActivity[]> {
-      return all`SELECT * FROM team_activity WHERE team_id = ${teamId} AND at <= ${to} AND at >=
+    around: (teamId: string, from: number, to: number) => all`SELECT * FROM team_activity
+        WHERE team_id = ${teamId} AND at <= ${to} AND at >=
           (SELECT COALESCE(MAX(at), ${from}) FROM team_activity WHERE team_id = ${teamId} AND at <= ${from})
-        ORDER BY at`;
-    },
+        ORDER BY at`,
 
     /** Rows before `time` with shorter steps, oldest first. */
-    async denserThan(stepMs: number, time: number, limit: number): Promise<TeamActivity[]> {
-      return all`SELECT * FROM team_activity
-        WHERE step_ms < ${stepMs} AND at < ${time} ORDER BY at, team_id LIMIT ${limit}`;
-    },
+    denserThan: (stepMs: number, time: number, limit: number) => all`SELECT * FROM team_activity
+        WHERE step_ms < ${stepMs} AND at < ${time} ORDER BY at, team_id LIMIT ${limit}`,
 
     /** Keeps the last row before `time`, which gives the count from then on. */
-    async removeBefore(time: number, limit: number): Promise<number> {
-      const { count } = await sql`DELETE FROM team_activity WHERE (team_id, at) IN
+    removeBefore: (time: number, limit: number) => count`DELETE FROM team_activity WHERE (team_id, at) IN
         (SELECT team_id, at FROM team_activity AS old WHERE at < ${time} AND EXISTS
           (SELECT 1 FROM team_activity AS later
             WHERE later.team_id = old.team_id AND later.at > old.at AND later.at < ${time})
-          ORDER BY at LIMIT ${limit})`;
-      return count;
-    },
+          ORDER BY at LIMIT ${limit})`,
   };
 }

@@ -54,7 +54,7 @@ export interface SnapshotFilter {
 }
 
 export function templatesIn(sql: Statement) {
-  const { first, all } = templates.over(sql);
+  const { first, all, execute, changed, texts } = templates.over(sql);
   const taggedRows = taggedSnapshots.over(sql);
   return {
     /** Private, without sandboxes in the ready pool and without builds, unless given. */
@@ -66,20 +66,14 @@ export function templatesIn(sql: Statement) {
       return template;
     },
 
-    async byId(id: string): Promise<Template | undefined> {
-      return first`SELECT * FROM templates WHERE id = ${id} AND deleted_at IS NULL`;
-    },
+    byId: (id: string) => first`SELECT * FROM templates WHERE id = ${id} AND deleted_at IS NULL`,
 
     /** Includes deleted templates, for the sandboxes created from them. */
-    async everById(id: string): Promise<Template | undefined> {
-      return first`SELECT * FROM templates WHERE id = ${id}`;
-    },
+    everById: (id: string) => first`SELECT * FROM templates WHERE id = ${id}`,
 
-    async byAlias(namespace: string, alias: string): Promise<Template | undefined> {
-      return first`SELECT templates.* FROM template_aliases
+    byAlias: (namespace: string, alias: string) => first`SELECT templates.* FROM template_aliases
         JOIN templates ON templates.id = template_aliases.template_id
-        WHERE template_aliases.namespace = ${namespace} AND template_aliases.alias = ${alias}`;
-    },
+        WHERE template_aliases.namespace = ${namespace} AND template_aliases.alias = ${alias}`,
 
     /** Resolves a bare alias: in this namespace, then globally. */
     async byBareAlias(namespace: string, alias: string): Promise<Template | undefined> {
@@ -90,9 +84,7 @@ export function templatesIn(sql: Statement) {
       return found && templates.read(found);
     },
 
-    async builtIn(): Promise<Template[]> {
-      return all`SELECT * FROM templates WHERE team_id IS NULL ORDER BY created_at, id`;
-    },
+    builtIn: () => all`SELECT * FROM templates WHERE team_id IS NULL ORDER BY created_at, id`,
 
     /** Of every team: built-in ones first, each group oldest first. */
     async overview(): Promise<TemplateOverview[]> {
@@ -120,15 +112,11 @@ export function templatesIn(sql: Statement) {
     },
 
     /** False: it was deleted. */
-    async noteSpawn(id: string, at: number): Promise<boolean> {
-      const { count } = await sql`UPDATE templates SET spawn_count = spawn_count + 1, last_spawned_at = ${at}
-        WHERE id = ${id} AND deleted_at IS NULL`;
-      return count === 1;
-    },
+    noteSpawn: (id: string, at: number) => changed`
+        UPDATE templates SET spawn_count = spawn_count + 1, last_spawned_at = ${at}
+        WHERE id = ${id} AND deleted_at IS NULL`,
 
-    async setKeptReady(id: string, count: number): Promise<void> {
-      await sql`UPDATE templates SET kept_ready = ${count} WHERE id = ${id}`;
-    },
+    setKeptReady: (id: string, count: number) => execute`UPDATE templates SET kept_ready = ${count} WHERE id = ${id}`,
 
     /** Applies to all existing and future builds. Call it inside a transaction. */
     async setRuntime(id: string, runtime: RuntimeName | null): Promise<void> {
@@ -137,31 +125,23 @@ export function templatesIn(sql: Statement) {
     },
 
     /** False: another template has that name. */
-    async addAlias(namespace: string, alias: string, templateId: string): Promise<boolean> {
-      const { count } = await sql`INSERT INTO template_aliases (namespace, alias, template_id, position)
+    addAlias: (namespace: string, alias: string, templateId: string) => changed`
+        INSERT INTO template_aliases (namespace, alias, template_id, position)
         VALUES (${namespace}, ${alias}, ${templateId},
           (SELECT COUNT(*) FROM template_aliases WHERE template_id = ${templateId}))
-        ON CONFLICT (namespace, alias) DO NOTHING`;
-      return count === 1;
-    },
+        ON CONFLICT (namespace, alias) DO NOTHING`,
 
     /** In the order of assignment, without duplicates. */
-    async aliasesOf(templateId: string): Promise<string[]> {
-      const { rows } = await sql`SELECT alias FROM template_aliases WHERE template_id = ${templateId}
-        GROUP BY alias ORDER BY MIN(position), alias`;
-      return rows.map((row) => text(row.alias));
-    },
+    aliasesOf: (templateId: string) => texts`SELECT alias FROM template_aliases WHERE template_id = ${templateId}
+        GROUP BY alias ORDER BY MIN(position), alias`,
 
     /** False: it was deleted. */
-    async setPublic(id: string, isPublic: boolean, at: number): Promise<boolean> {
-      const { count } = await sql`UPDATE templates SET is_public = ${isPublic ? 1 : 0}, updated_at = ${at}
-        WHERE id = ${id} AND deleted_at IS NULL`;
-      return count === 1;
-    },
+    setPublic: (id: string, isPublic: boolean, at: number) => changed`
+        UPDATE templates SET is_public = ${isPublic ? 1 : 0}, updated_at = ${at}
+        WHERE id = ${id} AND deleted_at IS NULL`,
 
-    async removeAliases(namespace: string, templateId: string): Promise<void> {
-      await sql`DELETE FROM template_aliases WHERE namespace = ${namespace} AND template_id = ${templateId}`;
-    },
+    removeAliases: (namespace: string, templateId: string) => execute`DELETE FROM template_aliases
+        WHERE namespace = ${namespace} AND template_id = ${templateId}`,
 
     /** Newest first; with equal times by template and tag. */
     async snapshots(

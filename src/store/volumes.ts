@@ -2,7 +2,7 @@
  * Volumes. A row exists before its volume and until all of it is gone, so that the next start finds what a crash left
  * to do. Names are unique among the team's volumes that are not being removed.
  */
-import { integer, type Statement, text } from "./engine.ts";
+import { type Statement, text } from "./engine.ts";
 import { BOOLEAN, INTEGER, orNull, type Stored, Table, TEXT } from "./table.ts";
 
 const volumes = new Table({
@@ -20,78 +20,48 @@ const volumes = new Table({
 export type Volume = Stored<typeof volumes>;
 
 export function volumesIn(sql: Statement) {
-  const { first, all } = volumes.over(sql);
+  const { first, all, execute, changed, number, texts } = volumes.over(sql);
   return {
     /** False: another volume of the team has that name. */
-    async add(volume: Volume): Promise<boolean> {
-      const { count } = await sql`INSERT INTO volumes ${volumes.values(volume)} ON CONFLICT DO NOTHING`;
-      return count === 1;
-    },
-
-    async markReady(id: string): Promise<void> {
-      await sql`UPDATE volumes SET is_ready = 1 WHERE id = ${id}`;
-    },
+    add: (volume: Volume) => changed`INSERT INTO volumes ${volumes.values(volume)} ON CONFLICT DO NOTHING`,
+    markReady: (id: string) => execute`UPDATE volumes SET is_ready = 1 WHERE id = ${id}`,
 
     /** Takes the volume from its team and frees its name. False: that was already done. */
-    async markDeleted(id: string, at: number): Promise<boolean> {
-      const { count } = await sql`UPDATE volumes SET deleted_at = ${at} WHERE id = ${id} AND deleted_at IS NULL`;
-      return count === 1;
-    },
+    markDeleted: (id: string, at: number) => changed`UPDATE volumes SET deleted_at = ${at}
+        WHERE id = ${id} AND deleted_at IS NULL`,
 
     /** Locks it against deletion until the transaction ends. False: it is deleted, or not the team's. */
-    async keep(id: string, teamId: string): Promise<boolean> {
-      const { count } = await sql`UPDATE volumes SET is_ready = 1
-        WHERE id = ${id} AND team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL`;
-      return count === 1;
-    },
+    keep: (id: string, teamId: string) => changed`UPDATE volumes SET is_ready = 1
+        WHERE id = ${id} AND team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL`,
 
-    async remove(id: string): Promise<void> {
-      await sql`DELETE FROM volumes WHERE id = ${id}`;
-    },
+    remove: (id: string) => execute`DELETE FROM volumes WHERE id = ${id}`,
 
     /** Only a usable volume. */
-    async byId(id: string): Promise<Volume | undefined> {
-      return first`SELECT * FROM volumes WHERE id = ${id} AND is_ready = 1 AND deleted_at IS NULL`;
-    },
+    byId: (id: string) => first`SELECT * FROM volumes WHERE id = ${id} AND is_ready = 1 AND deleted_at IS NULL`,
 
-    async byName(teamId: string, name: string): Promise<Volume | undefined> {
-      return first`SELECT * FROM volumes
-        WHERE team_id = ${teamId} AND name = ${name} AND is_ready = 1 AND deleted_at IS NULL`;
-    },
+    byName: (teamId: string, name: string) => first`SELECT * FROM volumes
+        WHERE team_id = ${teamId} AND name = ${name} AND is_ready = 1 AND deleted_at IS NULL`,
 
     /** Usable volumes, oldest first. */
-    async of(teamId: string): Promise<Volume[]> {
-      return all`SELECT * FROM volumes
-        WHERE team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL ORDER BY created_at, id`;
-    },
+    of: (teamId: string) => all`SELECT * FROM volumes
+        WHERE team_id = ${teamId} AND is_ready = 1 AND deleted_at IS NULL ORDER BY created_at, id`,
 
     /** Includes volumes being created, which count towards the team's limit. */
-    async countOf(teamId: string): Promise<number> {
-      const { rows } = await sql`SELECT COUNT(*) AS volumes FROM volumes
-        WHERE team_id = ${teamId} AND deleted_at IS NULL`;
-      return integer(rows[0]?.volumes);
-    },
+    countOf: (teamId: string) => number`SELECT COUNT(*) AS volumes FROM volumes
+        WHERE team_id = ${teamId} AND deleted_at IS NULL`,
 
     /** Volumes that a previous server left half created or half removed. */
-    async unfinished(): Promise<Volume[]> {
-      return all`SELECT * FROM volumes WHERE is_ready = 0 OR deleted_at IS NOT NULL ORDER BY id`;
-    },
+    unfinished: () => all`SELECT * FROM volumes WHERE is_ready = 0 OR deleted_at IS NOT NULL ORDER BY id`,
 
     /** Ids of sandboxes that have it mounted, running or not; at most `limit`. */
-    async sandboxesWith(id: string, limit: number): Promise<string[]> {
-      const { rows } = await sql`SELECT id FROM sandboxes WHERE volume_mounts LIKE ${`%"${id}"%`}
-        ORDER BY created_at, id LIMIT ${limit}`;
-      return rows.map((row) => text(row.id));
-    },
+    sandboxesWith: (id: string, limit: number) => texts`SELECT id FROM sandboxes
+        WHERE volume_mounts LIKE ${`%"${id}"%`} ORDER BY created_at, id LIMIT ${limit}`,
 
     /** Templates with a snapshot that has it mounted; at most `limit`. */
-    async templatesWith(id: string, limit: number): Promise<string[]> {
-      const { rows } = await sql`SELECT DISTINCT builds.template_id FROM builds
+    templatesWith: (id: string, limit: number) => texts`SELECT DISTINCT builds.template_id FROM builds
         JOIN templates ON templates.id = builds.template_id
         WHERE builds.volume_mounts LIKE ${`%"${id}"%`} AND builds.status = 'ready' AND templates.deleted_at IS NULL
-        ORDER BY builds.template_id LIMIT ${limit}`;
-      return rows.map((row) => text(row.template_id));
-    },
+        ORDER BY builds.template_id LIMIT ${limit}`,
 
     /** The secret that signs volume tokens. The first one offered is used by all servers from then on. */
     async signingSecret(offered: string): Promise<string> {

@@ -53,39 +53,22 @@ export interface DeliveryFilter {
 
 export function webhooksIn(sql: Statement) {
   const hooksRows = webhooks.over(sql);
-  const { all } = deliveries.over(sql);
+  const { all, execute, changed, count, number } = deliveries.over(sql);
   return {
-    async add(webhook: Webhook): Promise<void> {
-      await sql`INSERT INTO webhooks ${webhooks.values(webhook)}`;
-    },
+    add: (webhook: Webhook) => execute`INSERT INTO webhooks ${webhooks.values(webhook)}`,
+    of: (teamId: string) => hooksRows.all`SELECT * FROM webhooks WHERE team_id = ${teamId} ORDER BY created_at, id`,
+    byId: (id: string) => hooksRows.first`SELECT * FROM webhooks WHERE id = ${id}`,
 
-    async of(teamId: string): Promise<Webhook[]> {
-      return hooksRows.all`SELECT * FROM webhooks WHERE team_id = ${teamId} ORDER BY created_at, id`;
-    },
-
-    async byId(id: string): Promise<Webhook | undefined> {
-      return hooksRows.first`SELECT * FROM webhooks WHERE id = ${id}`;
-    },
-
-    async replace(webhook: Webhook): Promise<void> {
-      await sql`UPDATE webhooks SET name = ${webhook.name}, url = ${webhook.url}, secret = ${webhook.secret},
-          events = ${JSON.stringify(webhook.events)}, enabled = ${webhook.enabled ? 1 : 0} WHERE id = ${webhook.id}`;
-    },
+    replace: (webhook: Webhook) => execute`UPDATE webhooks SET name = ${webhook.name}, url = ${webhook.url},
+          secret = ${webhook.secret}, events = ${JSON.stringify(webhook.events)}, enabled = ${webhook.enabled ? 1 : 0}
+        WHERE id = ${webhook.id}`,
 
     /** Removes its deliveries too. */
-    async remove(teamId: string, id: string): Promise<boolean> {
-      const { count } = await sql`DELETE FROM webhooks WHERE team_id = ${teamId} AND id = ${id}`;
-      return count === 1;
-    },
+    remove: (teamId: string, id: string) => changed`DELETE FROM webhooks WHERE team_id = ${teamId} AND id = ${id}`,
+    addDelivery: (delivery: Delivery) => execute`INSERT INTO webhook_deliveries ${deliveries.values(delivery)}`,
 
-    async addDelivery(delivery: Delivery): Promise<void> {
-      await sql`INSERT INTO webhook_deliveries ${deliveries.values(delivery)}`;
-    },
-
-    async noteAttempt(delivery: Delivery): Promise<void> {
-      await sql`UPDATE webhook_deliveries SET status = ${delivery.status}, next_at = ${delivery.nextAt},
-          attempts = ${JSON.stringify(delivery.attempts)} WHERE id = ${delivery.id}`;
-    },
+    noteAttempt: (delivery: Delivery) => execute`UPDATE webhook_deliveries SET status = ${delivery.status},
+          next_at = ${delivery.nextAt}, attempts = ${JSON.stringify(delivery.attempts)} WHERE id = ${delivery.id}`,
 
     /** Webhooks with pending deliveries, and the time of the earliest; most urgent first. */
     async waiting(): Promise<{ webhookId: string; nextAt: number; count: number }[]> {
@@ -98,17 +81,12 @@ export function webhooksIn(sql: Statement) {
       }));
     },
 
-    async waitingFor(webhookId: string): Promise<number> {
-      const { rows } = await sql`SELECT COUNT(*) AS waiting FROM webhook_deliveries
-        WHERE status = 'pending' AND webhook_id = ${webhookId}`;
-      return integer(rows[0]?.waiting);
-    },
+    waitingFor: (webhookId: string) => number`SELECT COUNT(*) AS waiting FROM webhook_deliveries
+        WHERE status = 'pending' AND webhook_id = ${webhookId}`,
 
-    async due(webhookId: string, now: number, limit: number): Promise<Delivery[]> {
-      return all`SELECT * FROM webhook_deliveries
+    due: (webhookId: string, now: number, limit: number) => all`SELECT * FROM webhook_deliveries
         WHERE status = 'pending' AND webhook_id = ${webhookId} AND next_at <= ${now}
-        ORDER BY next_at, event_at, id LIMIT ${limit}`;
-    },
+        ORDER BY next_at, event_at, id LIMIT ${limit}`,
 
     /** Deliveries with at least one attempt. */
     async deliveries(filter: DeliveryFilter): Promise<Delivery[]> {
@@ -126,11 +104,8 @@ export function webhooksIn(sql: Statement) {
           AND ${beyond}, id ASC LIMIT ${limit}`;
     },
 
-    async removeDeliveriesBefore(time: number, limit: number): Promise<number> {
-      const { count } = await sql`DELETE FROM webhook_deliveries WHERE id IN
-        (SELECT id FROM webhook_deliveries WHERE event_at < ${time} ORDER BY event_at LIMIT ${limit})`;
-      return count;
-    },
+    removeDeliveriesBefore: (time: number, limit: number) => count`DELETE FROM webhook_deliveries WHERE id IN
+        (SELECT id FROM webhook_deliveries WHERE event_at < ${time} ORDER BY event_at LIMIT ${limit})`,
 
     /** Removes the oldest finished deliveries of webhooks that have more than `kept`. */
     async removeDeliveriesBeyond(kept: number, limit: number): Promise<number> {
