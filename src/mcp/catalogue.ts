@@ -13,8 +13,8 @@ export type Setting = { type: "text" | "number"; variable: string; required: boo
 
 export interface CatalogueServer {
   package: string;
-  /** Relative to the package. */
-  program: string;
+  /** Relative to the package; absent: `dist/index.js`. */
+  program?: string;
   settings: Readonly<Record<string, Setting>>;
   variables?: Readonly<Record<string, string>>;
 }
@@ -31,24 +31,14 @@ export const CATALOGUE: Readonly<Record<string, CatalogueServer>> = {
   },
   brave: {
     package: "@brave/brave-search-mcp-server",
-    program: "dist/index.js",
     settings: { apiKey: secret("BRAVE_API_KEY") },
     variables: { BRAVE_MCP_TRANSPORT: "stdio" },
   },
-  context7: {
-    package: "@upstash/context7-mcp",
-    program: "dist/index.js",
-    settings: { apiKey: secret("CONTEXT7_API_KEY") },
-  },
+  context7: { package: "@upstash/context7-mcp", settings: { apiKey: secret("CONTEXT7_API_KEY") } },
   exa: { package: "exa-mcp-server", program: "dist/stdio.cjs", settings: { apiKey: secret("EXA_API_KEY") } },
-  filesystem: {
-    package: "@modelcontextprotocol/server-filesystem",
-    program: "dist/index.js",
-    settings: { paths: { type: "paths" } },
-  },
+  filesystem: { package: "@modelcontextprotocol/server-filesystem", settings: { paths: { type: "paths" } } },
   firecrawl: {
     package: "firecrawl-mcp",
-    program: "dist/index.js",
     settings: {
       apiKey: secret("FIRECRAWL_API_KEY"),
       url: text("FIRECRAWL_API_URL"),
@@ -62,7 +52,6 @@ export const CATALOGUE: Readonly<Record<string, CatalogueServer>> = {
   },
   memory: {
     package: "@modelcontextprotocol/server-memory",
-    program: "dist/index.js",
     settings: {},
     variables: { MEMORY_FILE_PATH: `${STATE_FOLDER}/memory.jsonl` },
   },
@@ -71,19 +60,15 @@ export const CATALOGUE: Readonly<Record<string, CatalogueServer>> = {
     program: "bin/cli.mjs",
     settings: { internalIntegrationToken: secret("NOTION_TOKEN") },
   },
-  sequentialthinking: {
-    package: "@modelcontextprotocol/server-sequential-thinking",
-    program: "dist/index.js",
-    settings: {},
-  },
-  stripe: { package: "@stripe/mcp", program: "dist/index.js", settings: { secretKey: secret("STRIPE_SECRET_KEY") } },
+  sequentialthinking: { package: "@modelcontextprotocol/server-sequential-thinking", settings: {} },
+  stripe: { package: "@stripe/mcp", settings: { secretKey: secret("STRIPE_SECRET_KEY") } },
   tavily: { package: "tavily-mcp", program: "build/index.js", settings: { apiKey: secret("TAVILY_API_KEY") } },
 };
 
 /** The program of a catalogue server in the template. */
 export function programOf(name: string): string {
-  const server = CATALOGUE[name];
-  return `${PACKAGES_FOLDER}/node_modules/${server?.package}/${server?.program}`;
+  const { package: folder, program = "dist/index.js" } = CATALOGUE[name] ?? {};
+  return `${PACKAGES_FOLDER}/node_modules/${folder}/${program}`;
 }
 
 const NEEDS_BROWSER = "it needs a browser, which this template leaves out for its size; the template `desktop` has one";

@@ -43,11 +43,11 @@ export interface ServerListener {
 
 export class StdioServer {
   readonly name: string;
+  capabilities: ServerCapabilities = {};
+  instructions: string | undefined;
   /** The current process: starting, running or ended. */
   #process: StdioProcess | undefined;
   #running: Promise<Running> | undefined;
-  #capabilities: ServerCapabilities = {};
-  #instructions: string | undefined;
   /** Recent end times, and the last reason. */
   #ends: number[] = [];
   #lastEnd = "";
@@ -61,14 +61,6 @@ export class StdioServer {
     private readonly listener: ServerListener,
   ) {
     this.name = plan.name;
-  }
-
-  get capabilities(): ServerCapabilities {
-    return this.#capabilities;
-  }
-
-  get instructions(): string | undefined {
-    return this.#instructions;
   }
 
   /** The first start; fails with the server's own message. */
@@ -146,8 +138,8 @@ export class StdioServer {
         this.#ended(running, process);
         throw new Fault(502, `the server ${this.name} does not start: ${message} (${why})`, { cause: error });
       }
-      this.#capabilities = client.getServerCapabilities() ?? {};
-      this.#instructions = client.getInstructions();
+      this.capabilities = client.getServerCapabilities() ?? {};
+      this.instructions = client.getInstructions();
       this.#wasThere = true;
       return { client, process };
     };
