@@ -3,6 +3,7 @@
  * registry is docker.io, where a repository of one word is below `library/`.
  */
 import { Fault } from "./fault.ts";
+import { shown } from "./shown.ts";
 
 export interface ImageName {
   /** `docker.io`, `ghcr.io`, `registry.example:5000` … */
@@ -78,8 +79,4 @@ function splitRegistry(named: string, refuse: (reason: string) => Fault): { regi
 /** With all defaults, such as `docker.io/library/debian:latest`. */
 export function fullImageName({ registry, repository, tag, digest }: ImageName): string {
   return `${registry}/${repository}${digest === null ? `:${tag ?? "latest"}` : `@${digest}`}`;
-}
-
-function shown(text: string): string {
-  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text);
 }

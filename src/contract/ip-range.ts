@@ -101,7 +101,7 @@ function split(text: string, bits: number): { address: string; prefix: number | 
   return { address: text.slice(0, slash), prefix: isLength ? Number(length) : undefined };
 }
 
-function isIpv4(text: string): boolean {
+export function isIpv4(text: string): boolean {
   return (
     /^(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})$/.test(text) && text.split(".").every((part) => Number(part) < 256)
   );

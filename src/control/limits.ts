@@ -6,10 +6,6 @@ export const REQUEST_LARGE_BODY_MAX_BYTES = 4 * 1024 * 1024;
 export const EXPIRY_SLEEP_MAX_MS = 60_000;
 /** Delay before expiry retries after a failure of the store. */
 export const EXPIRY_RETRY_MS = 250;
-/** A field's name in a message may be the client's own, and long. */
-export const FIELD_SHOWN_MAX_CHARS = 128;
-/** A client's value in a message may be long. */
-export const VALUE_SHOWN_MAX_CHARS = 64;
 /** Old and surplus records are removed at this interval. */
 export const ACTIVITY_SWEEP_MS = 60_000;
 /** Beyond these, the oldest lines are removed. */

@@ -12,7 +12,7 @@ import { importsOf, type SourceFile } from "./source-files.ts";
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   contract: [],
   "contract/management": list(`
-    contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-id.ts contract/sandbox-log.ts
+    contract/domain-pattern.ts contract/ip-range.ts contract/sandbox-id.ts contract/sandbox-log.ts contract/shown.ts
     contract/runtime/version.ts
   `),
   "contract/runtime": [],
@@ -121,29 +121,33 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     control/volumes control/templates control/dockerfile control/builds control/lifecycle control/webhooks
     control/activity control/routes
   `),
-  "control/access": list("contract contract/management contract/runtime base store control/limits.ts"),
-  "control/http": list("contract contract/management base store control/limits.ts control/access"),
-  "control/volumes": list("contract contract/management contract/internal base store control/limits.ts control/access"),
-  "control/templates": list("contract contract/management contract/internal base store control/access control/volumes"),
+  "control/access": list("contract contract/management contract/runtime base store control/parts.ts"),
+  "control/http": list("contract contract/management base store control/limits.ts control/parts.ts control/access"),
+  "control/volumes": list(`
+    contract contract/management contract/internal base store control/parts.ts control/access
+  `),
+  "control/templates": list(`
+    contract contract/management contract/internal base store control/parts.ts control/access control/volumes
+  `),
   "control/dockerfile": list("contract contract/management contract/internal"),
   "control/builds": list(`
     contract contract/management contract/runtime contract/internal base store blobs/blobs.ts control/limits.ts
-    control/access control/templates control/dockerfile
+    control/parts.ts control/access control/templates control/dockerfile
   `),
   "control/lifecycle": list(`
-    contract contract/management contract/runtime contract/internal base store control/limits.ts control/access
-    control/volumes control/templates
+    contract contract/management contract/runtime contract/internal base store control/limits.ts control/parts.ts
+    control/access control/volumes control/templates
   `),
-  "control/webhooks": list("contract contract/management base store control/limits.ts control/access"),
+  "control/webhooks": list("contract contract/management base store control/limits.ts control/parts.ts control/access"),
   "control/activity": list(`
-    contract contract/management contract/internal base store control/limits.ts control/access control/lifecycle
-    control/webhooks
+    contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access
+    control/lifecycle control/webhooks
   `),
   "control/views": list(`
-    contract contract/management contract/runtime store control/limits.ts control/templates control/lifecycle
+    contract contract/management contract/runtime contract/internal store control/templates control/lifecycle
   `),
   "control/routes": list(`
-    contract contract/management contract/internal base store control/limits.ts control/access control/http
+    contract contract/management contract/internal base store control/limits.ts control/parts.ts control/access control/http
     control/volumes control/templates control/builds control/lifecycle control/webhooks control/activity control/views
   `),
 

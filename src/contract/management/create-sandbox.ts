@@ -15,6 +15,7 @@ import {
   TIMEOUT_DEFAULT_V2_SECONDS,
 } from "./limits.ts";
 import { network } from "./network.ts";
+import { flag, timeout } from "./sandbox-requests.ts";
 import { stringMap } from "./string-map.ts";
 
 const NUL = "\u0000";
@@ -62,10 +63,7 @@ const shared = {
     .describe("[namespace/]alias or template id, optionally with :tag or :build-id"),
   metadata: metadata.nullish().describe("Free-form strings for filters of lists"),
   envVars: envVars.nullish().describe("Variables of every process in the sandbox"),
-  allow_internet_access: z
-    .boolean()
-    .nullish()
-    .describe("False: blocks outgoing traffic except to entries of network.allowOut"),
+  allow_internet_access: flag.describe("False: blocks outgoing traffic except to entries of network.allowOut"),
   mcp: z
     .looseObject({})
     .superRefine((given, context) => {
@@ -76,11 +74,8 @@ const shared = {
     })
     .nullish()
     .describe("Stored with the sandbox; the client itself starts the gateway"),
-  autoPause: z.boolean().nullish().describe("True: at the end of its timeout the sandbox is paused, not killed"),
-  autoPauseMemory: z
-    .boolean()
-    .nullish()
-    .describe("False: that pause keeps only files, and traffic does not resume the sandbox"),
+  autoPause: flag.describe("True: at the end of its timeout the sandbox is paused, not killed"),
+  autoPauseMemory: flag.describe("False: that pause keeps only files, and traffic does not resume the sandbox"),
   autoResume: z
     .looseObject({ enabled: z.boolean().nullish() })
     .nullish()
@@ -102,16 +97,12 @@ export const createSandboxV1 = z.object({
     .describe(
       `Seconds until the sandbox ends or is paused; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent, 0 ends it at once`,
     ),
-  secure: z.boolean().nullish().describe("True: the runtime requires the token in the response"),
+  secure: flag.describe("True: the runtime requires the token in the response"),
 });
 
 export const createSandboxV2 = z.object({
   ...shared,
-  timeout: z
-    .int32()
-    .min(1)
-    .nullish()
-    .describe(`Seconds until the sandbox ends or is paused; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`),
+  timeout: timeout.describe(`Seconds until the sandbox ends or is paused; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`),
 });
 
 export type CreateSandboxV1 = z.infer<typeof createSandboxV1>;

@@ -9,7 +9,6 @@ import { EGRESS_ENTRY_MAX_CHARS } from "./limits.ts";
 /** The exact text that clients send, and that allowed names require in the deny list. */
 export const ALL_ADDRESSES = "0.0.0.0/0";
 const ALL_IPV6 = "::/0";
-const ENTRY_SHOWN_MAX_CHARS = 64;
 
 /** Any other entry can only be a name. */
 export function isAddressEntry(entry: string): boolean {
@@ -27,11 +26,6 @@ export function denyProblem(entry: string): string | undefined {
   if (isAddressEntry(entry)) return addressProblem(entry);
   if (entry.length > EGRESS_ENTRY_MAX_CHARS) return tooLong(entry);
   return `is no address and no range such as 203.0.113.7 or 203.0.113.0/24; names cannot be denied, ${ALL_ADDRESSES} can`;
-}
-
-/** Shortened for a message. */
-export function shownEntry(entry: string): string {
-  return JSON.stringify(entry.length > ENTRY_SHOWN_MAX_CHARS ? `${entry.slice(0, ENTRY_SHOWN_MAX_CHARS)}…` : entry);
 }
 
 function tooLong({ length }: string): string {

@@ -3,13 +3,10 @@ import { z } from "zod";
 import { errorBody } from "./error-body.ts";
 import { FORK_COUNT_MAX, TIMEOUT_DEFAULT_V1_SECONDS } from "./limits.ts";
 import { createdSandbox } from "./sandbox.ts";
+import { timeout } from "./sandbox-requests.ts";
 
 export const forkRequest = z.object({
-  timeout: z
-    .int32()
-    .min(1)
-    .nullish()
-    .describe(`Seconds until the copies end; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
+  timeout: timeout.describe(`Seconds until the copies end; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
   count: z.int().min(1).max(FORK_COUNT_MAX).nullish().describe("Number of copies; default 1"),
 });
 

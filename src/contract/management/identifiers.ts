@@ -1,6 +1,7 @@
-/** Identifiers of the management interface. */
+/** Fields that many messages of the management interface have: identifiers, times, pages of a list. */
 import { z } from "zod";
 import { SANDBOX_ID } from "../sandbox-id.ts";
+import { PAGE_MAX, PAGE_TOKEN_MAX_CHARS } from "./limits.ts";
 
 /** Deprecated, but required by clients: the same for every sandbox. */
 export const CLIENT_ID = "6532622b";
@@ -15,3 +16,9 @@ export const sandboxId = z.string().regex(SANDBOX_ID, "must consist of a-z and 0
 /** Ids of teams, users, keys, builds and webhooks, in upper or lower case. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export const dateTime = z.iso.datetime({ offset: true });
+
+/** For the query of a list. */
+export const page = {
+  limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
+  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),
+};

@@ -1,6 +1,6 @@
 /** Parses `host:port` of an egress proxy. */
 import { domainPattern } from "../domain-pattern.ts";
-import { ipv4Range } from "../ip-range.ts";
+import { isIpv4 } from "../ip-range.ts";
 import { PORT_MAX } from "./limits.ts";
 
 /** The host in lower case: a name, or an IPv4 address. Undefined: not a proxy address. */
@@ -14,13 +14,6 @@ export function readProxyAddress(text: string): { host: string; port: number } |
 
 /** The problem, as far as it shows without DNS, in words that follow the field's name. */
 export function proxyAddressProblem(text: string): string | undefined {
-  const read = readProxyAddress(text);
-  if (read === undefined) {
-    return `must be host:port, the host a name or an IPv4 address, the port from 1 to ${PORT_MAX}; without scheme or user`;
-  }
-  return undefined;
-}
-
-function isIpv4(text: string): boolean {
-  return !text.includes("/") && ipv4Range(text) !== undefined;
+  if (readProxyAddress(text) !== undefined) return undefined;
+  return `must be host:port, the host a name or an IPv4 address, the port from 1 to ${PORT_MAX}; without scheme or user`;
 }

@@ -1,9 +1,7 @@
 /** Requests about existing sandboxes and their list. */
 import { z } from "zod";
-import { dateTime } from "./identifiers.ts";
+import { dateTime, page } from "./identifiers.ts";
 import {
-  PAGE_MAX,
-  PAGE_TOKEN_MAX_CHARS,
   REFRESH_DEFAULT_SECONDS,
   REFRESH_MAX_SECONDS,
   TEMPLATE_REFERENCE_MAX_CHARS,
@@ -11,10 +9,9 @@ import {
   TIMEOUT_DEFAULT_V2_SECONDS,
 } from "./limits.ts";
 
-const memory = z
-  .boolean()
-  .nullish()
-  .describe("False: boot a paused sandbox from its files and ignore its saved memory");
+export const flag = z.boolean().nullish();
+const memory = flag.describe("False: boot a paused sandbox from its files and ignore its saved memory");
+export const timeout = z.int32().min(1).nullish();
 
 export const connectSandboxV1 = z.object({
   timeout: z.int32().min(0).describe("Seconds from now until the sandbox ends"),
@@ -22,26 +19,20 @@ export const connectSandboxV1 = z.object({
 });
 
 export const connectSandboxV2 = z.object({
-  timeout: z
-    .int32()
-    .min(1)
-    .nullish()
-    .describe(`Seconds from now that the sandbox lives at least; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`),
+  timeout: timeout.describe(
+    `Seconds from now that the sandbox lives at least; ${TIMEOUT_DEFAULT_V2_SECONDS} when absent`,
+  ),
   memory,
 });
 
 export const resumeSandbox = z.object({
-  timeout: z
-    .int32()
-    .min(1)
-    .nullish()
-    .describe(`Seconds from now until the sandbox ends; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
-  autoPause: z.boolean().nullish().describe("Action at the end of the timeout; default: unchanged"),
+  timeout: timeout.describe(`Seconds from now until the sandbox ends; ${TIMEOUT_DEFAULT_V1_SECONDS} when absent`),
+  autoPause: flag.describe("Action at the end of the timeout; default: unchanged"),
   memory,
 });
 
 export const pauseSandbox = z.object({
-  memory: z.boolean().nullish().describe("False: keep only files; the sandbox boots at its resume"),
+  memory: flag.describe("False: keep only files; the sandbox boots at its resume"),
 });
 
 export const setTimeoutRequest = z.object({
@@ -75,8 +66,7 @@ export const listSandboxesV2Query = z.object({
   order: z.enum(["asc", "desc"]).default("desc").describe("By start time"),
   startedAfter: dateTime.optional().describe("Inclusive"),
   template: z.string().max(TEMPLATE_REFERENCE_MAX_CHARS).optional().describe("Template id or [namespace/]alias"),
-  limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
-  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),
+  ...page,
 });
 
 export type ListSandboxesV2Query = z.infer<typeof listSandboxesV2Query>;

@@ -4,24 +4,24 @@ import { dateTime, sandboxId, templateId } from "./identifiers.ts";
 import { shownNetwork } from "./network.ts";
 import { stringMap } from "./string-map.ts";
 
-/** The response to create, connect and resume. */
-export const createdSandbox = z.object({
+const shared = {
   templateID: templateId,
   sandboxID: sandboxId,
   clientID: z.string().describe("Deprecated; the same for every sandbox"),
   envdVersion: z.string().describe("Version of the runtime inside the sandbox"),
   alias: z.string().describe("First alias of the template, empty when it has none"),
+};
+
+/** The response to create, connect and resume. */
+export const createdSandbox = z.object({
+  ...shared,
   envdAccessToken: z.string().nullable().describe("Token for the runtime; null if the runtime requires none"),
   trafficAccessToken: z.string().nullable().describe("Required at sandbox URLs; null if traffic is public"),
   domain: z.null().describe("Deprecated"),
 });
 
 export const listedSandbox = z.object({
-  templateID: templateId,
-  sandboxID: sandboxId,
-  clientID: z.string().describe("Deprecated; the same for every sandbox"),
-  envdVersion: z.string(),
-  alias: z.string(),
+  ...shared,
   startedAt: dateTime.describe("Start of the current run, or of the last one when it is paused"),
   endAt: dateTime.describe("When the sandbox will end; when it is paused, the moment of the pause"),
   cpuCount: z.int32().min(1),

@@ -1,7 +1,7 @@
 /** Snapshots: templates made from a running sandbox. */
 import { z } from "zod";
-import { sandboxId } from "./identifiers.ts";
-import { PAGE_MAX, PAGE_TOKEN_MAX_CHARS, TEMPLATE_NAME_MAX_CHARS, TEMPLATE_REFERENCE_MAX_CHARS } from "./limits.ts";
+import { page, sandboxId } from "./identifiers.ts";
+import { TEMPLATE_NAME_MAX_CHARS, TEMPLATE_REFERENCE_MAX_CHARS } from "./limits.ts";
 
 export const createSnapshot = z.object({
   name: z
@@ -25,8 +25,7 @@ export const listSnapshotsQuery = z.object({
     .max(TEMPLATE_REFERENCE_MAX_CHARS)
     .optional()
     .describe("[namespace/]alias or id, optionally with :tag"),
-  limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
-  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),
+  ...page,
 });
 
 export type Snapshot = z.infer<typeof snapshot>;

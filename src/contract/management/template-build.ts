@@ -13,6 +13,7 @@ import {
   TEMPLATE_REFERENCE_MAX_CHARS,
   TEMPLATE_TAGS_MAX,
 } from "./limits.ts";
+import { template } from "./template.ts";
 
 const buildId = z.uuid();
 const name = z.string().max(TEMPLATE_NAME_MAX_CHARS);
@@ -137,22 +138,8 @@ export const buildLogsQuery = z.object({
 export const buildLogs = z.object({ logs: z.array(buildLogEntry) });
 
 /** The response of the v1 and v2 routes. `buildID` is the requested build. */
-export const acceptedTemplate = z.object({
-  templateID: templateId,
+export const acceptedTemplate = template.extend({
   buildID: buildId,
-  cpuCount: z.int32(),
-  memoryMB: z.int32(),
-  diskSizeMB: z.int32(),
-  public: z.boolean(),
-  aliases: z.array(z.string()),
-  names: z.array(z.string()),
-  createdAt: dateTime,
-  updatedAt: dateTime,
-  createdBy: z.object({ id: z.uuid(), email: z.string() }).nullable(),
-  lastSpawnedAt: dateTime.nullable(),
-  spawnCount: z.int(),
-  buildCount: z.int32(),
-  envdVersion: z.string(),
   buildStatus: z.literal("uploaded").describe("Accepted"),
 });
 

@@ -1,13 +1,7 @@
 /** Templates, from which sandboxes are created. */
 import { z } from "zod";
-import { dateTime, templateId } from "./identifiers.ts";
-import {
-  PAGE_MAX,
-  PAGE_TOKEN_MAX_CHARS,
-  TEMPLATE_REFERENCE_MAX_CHARS,
-  TEMPLATE_TAG_MAX_CHARS,
-  TEMPLATE_TAGS_MAX,
-} from "./limits.ts";
+import { dateTime, page, templateId } from "./identifiers.ts";
+import { TEMPLATE_REFERENCE_MAX_CHARS, TEMPLATE_TAG_MAX_CHARS, TEMPLATE_TAGS_MAX } from "./limits.ts";
 
 /** Stands for the id of a missing build. */
 export const NO_BUILD_ID = "00000000-0000-0000-0000-000000000000";
@@ -15,24 +9,23 @@ export const NO_BUILD_ID = "00000000-0000-0000-0000-000000000000";
 const buildStatus = z.enum(["building", "waiting", "ready", "error"]);
 
 const names = z.array(z.string()).describe("namespace/alias; the bare alias if it is public for all teams");
-const aliases = z.array(z.string()).describe("The same without namespaces");
-const lastSpawnedAt = dateTime.nullable().describe("When a sandbox was last created from it");
-const spawnCount = z.int().describe("Number of sandboxes created from it");
-
-export const template = z.object({
+const size = { cpuCount: z.int32(), memoryMB: z.int32(), diskSizeMB: z.int32() };
+const shared = {
   templateID: templateId,
-  buildID: z.guid().describe("The last successful build under the tag default; all zeros if there is none"),
-  cpuCount: z.int32(),
-  memoryMB: z.int32(),
-  diskSizeMB: z.int32(),
   public: z.boolean().describe("Whether other teams can use it"),
-  aliases,
+  aliases: z.array(z.string()).describe("The same without namespaces"),
   names,
   createdAt: dateTime,
   updatedAt: dateTime,
+  lastSpawnedAt: dateTime.nullable().describe("When a sandbox was last created from it"),
+  spawnCount: z.int().describe("Number of sandboxes created from it"),
+};
+
+export const template = z.object({
+  ...shared,
+  ...size,
+  buildID: z.guid().describe("The last successful build under the tag default; all zeros if there is none"),
   createdBy: z.object({ id: z.uuid(), email: z.string() }).nullable(),
-  lastSpawnedAt,
-  spawnCount,
   buildCount: z.int32().describe("Number of requested builds"),
   envdVersion: z.string(),
   buildStatus: buildStatus.describe("Of the last requested build under the tag default"),
@@ -44,28 +37,15 @@ const templateBuild = z.object({
   createdAt: dateTime,
   updatedAt: dateTime,
   finishedAt: dateTime.optional(),
-  cpuCount: z.int32(),
-  memoryMB: z.int32(),
-  diskSizeMB: z.int32(),
+  ...size,
   envdVersion: z.string(),
 });
 
 export const templateWithBuilds = z.object({
-  templateID: templateId,
-  public: z.boolean(),
-  aliases,
-  names,
-  createdAt: dateTime,
-  updatedAt: dateTime,
-  lastSpawnedAt,
-  spawnCount,
+  ...shared,
   builds: z.array(templateBuild).describe("Newest first, one page"),
 });
 
-const page = {
-  limit: z.int32().min(1).max(PAGE_MAX).default(PAGE_MAX),
-  nextToken: z.string().max(PAGE_TOKEN_MAX_CHARS).optional().describe("X-Next-Token of the previous page"),
-};
 const teamID = z.string().optional().describe("Must be the team of the key");
 
 export const listTemplatesQuery = z.object({ teamID });

@@ -13,24 +13,22 @@ import { EVENT_TYPES, eventType, trueOrFalse } from "./sandbox-event.ts";
 
 const NUL = "\u0000";
 
-const shared = {
-  name: z
+const text = (mostChars: number) =>
+  z
     .string()
     .min(1)
-    .max(WEBHOOK_NAME_MAX_CHARS)
-    .refine((name) => !name.includes(NUL), { error: "must not hold NUL" }),
+    .max(mostChars)
+    .refine((given) => !given.includes(NUL), { error: "must not hold NUL" });
+
+const shared = {
+  name: text(WEBHOOK_NAME_MAX_CHARS),
   url: z.string().min(1).max(WEBHOOK_URL_MAX_CHARS).describe("http or https, at a public address"),
   events: z
     .array(eventType)
     .min(1)
     .max(EVENT_TYPES.length)
     .refine((types) => new Set(types).size === types.length, { error: "must name each type once" }),
-  signatureSecret: z
-    .string()
-    .min(1)
-    .max(WEBHOOK_SECRET_MAX_CHARS)
-    .refine((secret) => !secret.includes(NUL), { error: "must not hold NUL" })
-    .describe("Shared with the receiver; no response contains it"),
+  signatureSecret: text(WEBHOOK_SECRET_MAX_CHARS).describe("Shared with the receiver; no response contains it"),
 };
 
 export const createWebhook = z.object({ ...shared, enabled: z.boolean().nullish().describe("True when absent") });

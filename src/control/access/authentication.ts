@@ -4,10 +4,10 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, SECRET_HEX_CHARS, UUID } from "../../contract/management/identifiers.ts";
+import { shown } from "../../contract/shown.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
-import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { hashOf } from "./secrets.ts";
 
 /** The client of a request, as far as the connection shows. */
@@ -116,8 +116,8 @@ export async function authenticateMember(headers: Headers, store: Store): Promis
   }
   const member = UUID.test(teamId) ? await store.people.member(userId, teamId.toLowerCase()) : undefined;
   if (member === undefined) {
-    const shown = JSON.stringify(teamId.slice(0, VALUE_SHOWN_MAX_CHARS));
-    throw new Fault(403, `you belong to no team with the id ${shown} of the X-Team-ID header; GET /teams lists yours`);
+    const id = shown(teamId);
+    throw new Fault(403, `you belong to no team with the id ${id} of the X-Team-ID header; GET /teams lists yours`);
   }
   return { userId, ...member };
 }

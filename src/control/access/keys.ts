@@ -8,10 +8,10 @@ import { Fault } from "../../contract/fault.ts";
 import { keyName } from "../../contract/management/api-key.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX, UUID } from "../../contract/management/identifiers.ts";
 import { KEY_NAME_MAX_CHARS } from "../../contract/management/limits.ts";
+import { shown } from "../../contract/shown.ts";
 import type { AccessToken, ApiKey, Mask } from "../../store/keys.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import type { Ids } from "./ids.ts";
 import { hashOf, maskOf } from "./secrets.ts";
 
@@ -150,7 +150,7 @@ function noApiKey(id: string): Fault {
 
 function checkedId(id: string, what: string): string {
   if (UUID.test(id)) return id.toLowerCase();
-  throw new Fault(400, `invalid id of an ${what}: ${JSON.stringify(id.slice(0, VALUE_SHOWN_MAX_CHARS))}; it is a UUID`);
+  throw new Fault(400, `invalid id of an ${what}: ${shown(id)}; it is a UUID`);
 }
 
 function checkedName(name: string): string {

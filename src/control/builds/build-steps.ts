@@ -3,7 +3,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
 import { ENV_TOTAL_MAX_BYTES } from "../../contract/management/limits.ts";
 import type { RequestedStep } from "../../contract/management/template-build.ts";
-import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { shown } from "../../contract/shown.ts";
 import { uploadedFilesName } from "./uploads.ts";
 
 /** The kernel starts no process with a longer argument (MAX_ARG_STRLEN); the rest is for the text around it. */
@@ -150,8 +150,4 @@ class StepReader {
   #refuse(problem: string): Fault {
     return new Fault(400, `step ${this.number}, ${this.#type}, ${problem}`);
   }
-}
-
-function shown(text: string): string {
-  return JSON.stringify(text.length > VALUE_SHOWN_MAX_CHARS ? `${text.slice(0, VALUE_SHOWN_MAX_CHARS)}…` : text);
 }

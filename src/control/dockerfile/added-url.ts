@@ -1,5 +1,6 @@
 /** ADD of a URL: a command that fetches it inside the build, with the network and isolation of the build's sandbox. */
-import { faultAt, shown } from "./dockerfile-fault.ts";
+import { shown } from "../../contract/shown.ts";
+import { faultAt } from "./dockerfile-fault.ts";
 import { quoted } from "./shell-text.ts";
 
 interface AddedUrl {

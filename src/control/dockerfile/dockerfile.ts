@@ -7,8 +7,9 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import type { BuildStep } from "../../contract/internal/host.ts";
+import { shown } from "../../contract/shown.ts";
 import { fetchCommand, isUrl } from "./added-url.ts";
-import { faultAt, shown } from "./dockerfile-fault.ts";
+import { faultAt } from "./dockerfile-fault.ts";
 import { type Instruction, readInstructions } from "./instructions.ts";
 import { quoted, quotedWords } from "./shell-text.ts";
 import { Variables } from "./variables.ts";

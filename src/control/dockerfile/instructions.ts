@@ -4,7 +4,8 @@
  */
 import { DockerfileParser, type Instruction as ParsedInstruction } from "dockerfile-ast";
 import { Fault } from "../../contract/fault.ts";
-import { faultAt, shown } from "./dockerfile-fault.ts";
+import { shown } from "../../contract/shown.ts";
+import { faultAt } from "./dockerfile-fault.ts";
 import { splitWords } from "./words.ts";
 
 export const DOCKERFILE_MAX_BYTES = 64 * 1024;

@@ -2,7 +2,8 @@
  * Words in the syntax of a Dockerfile: quotes, escapes and variables. Splitting keeps all of these in the words;
  * reading turns a word into text and variables. One pass each, over bounded text.
  */
-import { faultAt, shown } from "./dockerfile-fault.ts";
+import { shown } from "../../contract/shown.ts";
+import { faultAt } from "./dockerfile-fault.ts";
 
 export type Part = string | Variable;
 

@@ -2,14 +2,12 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
-import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { shown } from "../../contract/shown.ts";
 import { JsonBounds } from "./json-bounds.ts";
 import type { Upload } from "./route.ts";
 
 /** From the check of the key until the whole body has arrived. */
 export const REQUEST_BODY_MS = 60_000;
-/** Initial size of the body buffer, which doubles as needed. */
-const BODY_BUFFER_MIN_BYTES = 4 * 1024;
 /** A form body is accepted as JSON if its first bracket is within this many bytes. */
 const JSON_BEGINS_WITHIN_BYTES = 64;
 
@@ -54,49 +52,30 @@ async function readBytes(request: Request, { maxBytes, clock, take }: BodyTerms)
     isLate = true;
     leave();
   });
-  const gathered = new GatheredBytes();
+  // One buffer: an object for each of very many tiny chunks would take more memory than their bytes.
+  const gathered = new Bun.ArrayBufferSink();
+  gathered.start({ asUint8Array: true });
+  let size = 0;
   const bounds = new JsonBounds();
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (isLate) throw tooLate(gathered.size);
-      if (done) return gathered.bytes;
-      if (gathered.size === 0) refuseForeign(request.headers.get("content-type"), value);
-      if (gathered.size + value.length > maxBytes) throw tooLarge(maxBytes);
+      if (isLate) throw tooLate(size);
+      if (done) return gathered.end() as Uint8Array;
+      if (size === 0) refuseForeign(request.headers.get("content-type"), value);
+      if (size + value.length > maxBytes) throw tooLarge(maxBytes);
       if (announced === undefined) take(value.length);
       bounds.take(value);
-      gathered.add(value);
+      gathered.write(value);
+      size += value.length;
     }
   } catch (error) {
     // The rest after a refusal is not read.
     leave();
     // Only the client's connection feeds the stream.
-    throw error instanceof Fault ? error : hungUp(gathered.size, error);
+    throw error instanceof Fault ? error : hungUp(size, error);
   } finally {
     deadline.cancel();
-  }
-}
-
-/**
- * Copies chunks into one buffer: an object for each of very many tiny chunks would take more memory than their bytes.
- */
-class GatheredBytes {
-  #buffer = new Uint8Array();
-  size = 0;
-
-  get bytes(): Uint8Array {
-    return this.#buffer.subarray(0, this.size);
-  }
-
-  add(piece: Uint8Array): void {
-    const size = this.size + piece.length;
-    if (size > this.#buffer.length) {
-      const larger = new Uint8Array(Math.max(size, 2 * this.#buffer.length, BODY_BUFFER_MIN_BYTES));
-      larger.set(this.bytes);
-      this.#buffer = larger;
-    }
-    this.#buffer.set(piece, this.size);
-    this.size = size;
   }
 }
 
@@ -118,10 +97,9 @@ function refuseForeign(contentType: string | null, beginning: Uint8Array): void 
   const isForm =
     essence === FORM && !/^\s*\{/.test(new TextDecoder().decode(beginning.subarray(0, JSON_BEGINS_WITHIN_BYTES)));
   if (!isForm && !FOREIGN.some((type) => type.test(essence))) return;
-  const shown = essence.length > VALUE_SHOWN_MAX_CHARS ? `${essence.slice(0, VALUE_SHOWN_MAX_CHARS)}…` : essence;
   throw new Fault(
     415,
-    `the body is of the Content-Type ${JSON.stringify(shown)}; send JSON, with the header Content-Type: application/json`,
+    `the body is of the Content-Type ${shown(essence)}; send JSON, with the header Content-Type: application/json`,
   );
 }
 

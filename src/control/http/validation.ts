@@ -5,9 +5,11 @@
  */
 import { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
-import { FIELD_SHOWN_MAX_CHARS, VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
+import { shown } from "../../contract/shown.ts";
 
 const VALIDATION_PROBLEMS_SHOWN = 5;
+/** A field's name may be the client's own, and long. */
+const FIELD_SHOWN_MAX_CHARS = 128;
 
 /** Where the parsed value came from. */
 interface Source {
@@ -79,7 +81,7 @@ class Problem {
         return typeof this.#value === "number" ? this.#beyond(true) : sized("most", issue.maximum, this.#value);
       case "invalid_value": {
         const words = issue.values.map((value) => JSON.stringify(value)).join(", ");
-        return `must be one of ${words}, got ${typeof this.#value === "string" ? quoted(this.#value) : this.#got}`;
+        return `must be one of ${words}, got ${typeof this.#value === "string" ? shown(this.#value) : this.#got}`;
       }
       case "invalid_format":
         return `${formatOf(issue)}${this.#isQuery ? `, got ${this.#got}` : ""}`;
@@ -108,8 +110,8 @@ class Problem {
     const value = this.#value;
     if (value === undefined) return "nothing";
     if (value === null) return "null";
-    if (typeof value === "number") return shortened(this.source.written?.(this.#name) ?? String(value));
-    if (typeof value === "string" && this.#isQuery) return quoted(value);
+    if (typeof value === "number") return shown(this.source.written?.(this.#name) ?? String(value)).slice(1, -1);
+    if (typeof value === "string" && this.#isQuery) return shown(value);
     return Array.isArray(value) ? "an array" : withArticle(typeof value);
   }
 
@@ -160,14 +162,6 @@ function sized(side: "least" | "most", bound: number | bigint, value: unknown): 
   const size = isText || Array.isArray(value) ? value.length : Object.keys(value ?? {}).length;
   const unit = isText ? (bound === 1 ? "character" : "characters") : bound === 1 ? "entry" : "entries";
   return `must have at ${side} ${bound} ${unit}, got ${size}`;
-}
-
-function quoted(text: string): string {
-  return JSON.stringify(shortened(text));
-}
-
-function shortened(text: string): string {
-  return text.length > VALUE_SHOWN_MAX_CHARS ? `${text.slice(0, VALUE_SHOWN_MAX_CHARS)}…` : text;
 }
 
 function withArticle(noun: string): string {

@@ -1,20 +1,20 @@
 /** Steps that several build routes share. */
 import type { z } from "zod";
 import { Fault } from "../../contract/fault.ts";
+import { UUID } from "../../contract/management/identifiers.ts";
 import { CPU_COUNT_DEFAULT, DISK_SIZE_DEFAULT_MB, MEMORY_DEFAULT_MB } from "../../contract/management/limits.ts";
 import type { AcceptedTemplate, buildDockerfile } from "../../contract/management/template-build.ts";
+import { shown } from "../../contract/shown.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import { planOfDockerfile } from "../builds/build-plan.ts";
 import type { RequestedBuild } from "../builds/build-request.ts";
-import { asAccepted } from "../builds/build-view.ts";
 import type { Builds } from "../builds/builds.ts";
 import { findOwnById } from "../templates/own-template.ts";
+import { asAccepted } from "../views/build-view.ts";
 
 type Params = Readonly<Record<"templateID" | "buildID", string>>;
-
-const BUILD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** Resources of a request, with defaults for absent fields. */
 export function sizeOf(body: { cpuCount?: number | null | undefined; memoryMB?: number | null | undefined }) {
@@ -71,9 +71,8 @@ async function teamOf(
 export async function findOwnBuild(store: Store, team: Team, params: Params, unknown: 400 | 404): Promise<Build> {
   const template = await findOwnById(store, team, params.templateID);
   const written = params.buildID;
-  if (!BUILD_ID.test(written))
-    throw new Fault(400, `invalid build id ${JSON.stringify(written.slice(0, 64))}; it is a UUID`);
-  const build = await store.builds.byId(written);
+  if (!UUID.test(written)) throw new Fault(400, `invalid build id ${shown(written)}; it is a UUID`);
+  const build = await store.builds.byId(written.toLowerCase());
   if (build?.templateId === template.id) return build;
   throw new Fault(unknown, `template "${template.id}" has no build "${written}"`);
 }

@@ -16,10 +16,10 @@ import {
   uploadQuery,
 } from "../../contract/management/template-build.ts";
 import { planOf } from "../builds/build-plan.ts";
-import { asEntry, asInfo } from "../builds/build-view.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { findOwnById } from "../templates/own-template.ts";
 import { namesOf } from "../templates/template-visibility.ts";
+import { asEntry, asInfo } from "../views/build-view.ts";
 import { accepted, dockerfileBuild, findOwnBuild, findUsersBuild, refuseForeignTeam, sizeOf } from "./build-calls.ts";
 import { type Route, route } from "./services.ts";
 

@@ -122,7 +122,7 @@ describe("an API key", () => {
     ["an API key alone", {}, 401, "takes no API key"],
     ["no team", { Authorization: "token" }, 401, "X-Team-ID header is missing"],
     ["a team that is no id", { Authorization: "token", "X-Team-ID": "default" }, 403, '"default"'],
-    ["a very long one", { Authorization: "token", "X-Team-ID": "x".repeat(500) }, 403, `"${"x".repeat(64)}"`],
+    ["a very long one", { Authorization: "token", "X-Team-ID": "x".repeat(500) }, 403, `"${"x".repeat(64)}…"`],
   ])("is managed by a user of its team, not with %s", async (_, headers, status, message) => {
     const { token } = await operator();
     const sent: Record<string, string> = { ...headers };

@@ -18,9 +18,9 @@ import {
   teamMetric,
   teamMetricsQuery,
 } from "../../contract/management/team-metric.ts";
+import { shown } from "../../contract/shown.ts";
 import type { Sample } from "../../store/metric-blocks.ts";
 import type { Team } from "../../store/people.ts";
-import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route } from "./services.ts";
 
@@ -83,9 +83,8 @@ export const metricRoutes: readonly Route[] = [
 ];
 
 function demandOwn(team: Team, id = ""): void {
-  const shown = JSON.stringify(id.slice(0, VALUE_SHOWN_MAX_CHARS));
-  if (!UUID.test(id)) throw new Fault(400, `invalid team id ${shown}; it is a UUID`);
-  if (id.toLowerCase() !== team.id) throw new Fault(403, `the API key belongs to another team than ${shown}`);
+  if (!UUID.test(id)) throw new Fault(400, `invalid team id ${shown(id)}; it is a UUID`);
+  if (id.toLowerCase() !== team.id) throw new Fault(403, `the API key belongs to another team than ${shown(id)}`);
 }
 
 /** Converts seconds to milliseconds: both ends inclusive, the last second to its end. */

@@ -1,6 +1,8 @@
 /** Parses template references: `[namespace/]alias-or-id[:tag]`, case-insensitive, with surrounding space allowed. */
 import { Fault } from "../../contract/fault.ts";
+import { UUID } from "../../contract/management/identifiers.ts";
 import { TEMPLATE_REFERENCE_MAX_CHARS } from "../../contract/management/limits.ts";
+import { shown } from "../../contract/shown.ts";
 
 export interface TemplateReference {
   namespace: string | undefined;
@@ -12,7 +14,6 @@ export interface TemplateReference {
 
 export const DEFAULT_TAG = "default";
 
-const BUILD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const TAG = /^[a-z0-9_.-]+$/;
 const TEMPLATE_ID = /^[a-z0-9]{20}$/;
 
@@ -24,7 +25,7 @@ export function parseTemplateReference(written: string): TemplateReference {
   if (match?.[2] === undefined) {
     throw new Fault(
       400,
-      `invalid template reference ${JSON.stringify(written.slice(0, 128))}; ` +
+      `invalid template reference ${shown(written)}; ` +
         "write [namespace/]name[:tag], with names of a-z, 0-9, - and _",
     );
   }
@@ -39,10 +40,7 @@ export function isLikeTemplateId(name: string): boolean {
 /** A tag that a build may get. The form of a build id is reserved, because it means that build. */
 export function parseTag(written: string): string {
   const tag = written.trim().toLowerCase();
-  if (!TAG.test(tag)) {
-    const shown = JSON.stringify(written.slice(0, 128));
-    throw new Fault(400, `invalid tag ${shown}; write a-z, 0-9, -, _ and .`);
-  }
-  if (BUILD_ID.test(tag)) throw new Fault(400, `the tag "${tag}" has the form of a build id; choose another one`);
+  if (!TAG.test(tag)) throw new Fault(400, `invalid tag ${shown(written)}; write a-z, 0-9, -, _ and .`);
+  if (UUID.test(tag)) throw new Fault(400, `the tag "${tag}" has the form of a build id; choose another one`);
   return tag;
 }

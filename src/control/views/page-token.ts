@@ -4,7 +4,7 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { PAGE_TOKEN_MAX_CHARS } from "../../contract/management/limits.ts";
-import { FIELD_SHOWN_MAX_CHARS } from "../limits.ts";
+import { shown } from "../../contract/shown.ts";
 
 /** How responses carry the token. */
 export const NEXT_TOKEN = { "X-Next-Token": "Token of the next page; absent on the last" };
@@ -34,9 +34,8 @@ export function readPageToken(token: string, form: RegExp): string[] {
 }
 
 export function invalidPageToken(token: string): Fault {
-  const shown = JSON.stringify(token.slice(0, FIELD_SHOWN_MAX_CHARS));
   return new Fault(
     400,
-    `${shown} is no token of this list; send X-Next-Token (or nextCursor) of the page before, unchanged`,
+    `${shown(token)} is no token of this list; send X-Next-Token (or nextCursor) of the page before, unchanged`,
   );
 }

@@ -2,10 +2,10 @@
 import { Fault } from "../../contract/fault.ts";
 import type { VolumeMount as HostMount } from "../../contract/internal/host.ts";
 import { VOLUME_MOUNT_PATH_MAX_CHARS } from "../../contract/management/limits.ts";
+import { shown } from "../../contract/shown.ts";
 import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
 import type { Tables } from "../../store/store.ts";
-import { VALUE_SHOWN_MAX_CHARS } from "../limits.ts";
 
 interface AskedMount {
   name: string;
@@ -101,9 +101,4 @@ function pathProblem(path: string, before: readonly AskedMount[]): string | unde
 
 function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
-}
-
-function shown(value: string): string {
-  const long = value.length > VALUE_SHOWN_MAX_CHARS;
-  return long ? `${JSON.stringify(value.slice(0, VALUE_SHOWN_MAX_CHARS))}…` : JSON.stringify(value);
 }

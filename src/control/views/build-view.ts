@@ -5,7 +5,7 @@ import type { AcceptedTemplate, BuildInfo, BuildLogEntryView } from "../../contr
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { Build } from "../../store/builds.ts";
 import type { ListedTemplate } from "../../store/listed-templates.ts";
-import { namesOf } from "../templates/template-visibility.ts";
+import { asTemplate } from "./template-view.ts";
 
 const BAD: ReadonlySet<string> = new Set(["warn", "error"]);
 
@@ -30,26 +30,10 @@ export function asInfo(build: Build, entries: readonly BuildLogEntry[]): BuildIn
   return { ...info, reason: { message: reason.message, ...step, logEntries: ofStep } };
 }
 
-export function asAccepted({ template, creator, names }: ListedTemplate, build: Build): AcceptedTemplate {
-  const { id, createdAt, updatedAt, lastSpawnedAt, spawnCount, buildCount } = template;
-  return {
-    templateID: id,
-    buildID: build.id,
-    cpuCount: build.cpuCount,
-    memoryMB: build.memoryMB,
-    diskSizeMB: build.diskSizeMB,
-    public: template.public,
-    aliases: [...new Set(names.map(({ alias }) => alias))],
-    names: namesOf(names),
-    createdAt: new Date(createdAt).toISOString(),
-    updatedAt: new Date(updatedAt).toISOString(),
-    createdBy: creator,
-    lastSpawnedAt: lastSpawnedAt === null ? null : new Date(lastSpawnedAt).toISOString(),
-    spawnCount,
-    buildCount,
-    envdVersion: RUNTIME_VERSION,
-    buildStatus: "uploaded",
-  };
+export function asAccepted(listed: ListedTemplate, build: Build): AcceptedTemplate {
+  const { id: buildID, cpuCount, memoryMB, diskSizeMB } = build;
+  const accepted = { buildID, cpuCount, memoryMB, diskSizeMB, envdVersion: RUNTIME_VERSION };
+  return { ...asTemplate(listed), ...accepted, buildStatus: "uploaded" };
 }
 
 function asLine({ at, message }: BuildLogEntry): string {
