@@ -5,15 +5,10 @@
  */
 
 import { Background } from "../base/background.ts";
-import type { Clock } from "../base/clock.ts";
-import type { Log } from "../base/log.ts";
 import type { Blobs } from "../blobs/blobs.ts";
 import type { Directory } from "../contract/internal/directory.ts";
-import type { Host } from "../contract/internal/host.ts";
 import type { VolumeContent } from "../contract/internal/volume-content.ts";
-import type { Store } from "../store/store.ts";
 import type { Client } from "./access/authentication.ts";
-import type { Ids } from "./access/ids.ts";
 import { RequestBudgets, type RequestRates } from "./access/request-rates.ts";
 import { SignedLinks } from "./access/signed-links.ts";
 import { Activity, type ActivityOptions } from "./activity/activity.ts";
@@ -24,6 +19,7 @@ import { BuiltinBuilds } from "./builds/builtin-builds.ts";
 import { Uploads } from "./builds/uploads.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
+import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
 import { routes } from "./routes/routes.ts";
@@ -56,15 +52,10 @@ export interface Control {
   close(): Promise<void>;
 }
 
-interface ControlServices {
-  store: Store;
-  host: Host;
+interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   blobs: Blobs;
   volumeContent: VolumeContent;
   volumeBounds?: Partial<VolumeBounds>;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
   activity?: ActivityOptions;
   /** Sandboxes per built-in template in the ready pool. */
   builtinsReady: number;
@@ -86,42 +77,32 @@ interface ControlServices {
 
 export function createControl(services: ControlServices): Control {
   const { store, host, clock, ids, log, definitions } = services;
-  const activity = new Activity(services, services.activity);
   const background = new Background(log);
-  const { idleClock = clock } = services.activity ?? {};
-  const readyOrders = new ReadyOrders({ store, host, background, idleClock }, services.builtinsReady, definitions);
+  const parts: Parts = { store, host, clock, idleClock: services.activity?.idleClock ?? clock, ids, log, background };
+  const activity = new Activity(parts, services.activity);
+  const readyOrders = new ReadyOrders(parts, services.builtinsReady, definitions);
   const privateNetworks = new PrivateNetworks(
-    { store, host, clock, idleClock, background, renew: (teamId) => lifecycle.renewEgress(teamId) },
+    { ...parts, renew: (teamId) => lifecycle.renewEgress(teamId) },
     services.privateRanges,
   );
   const privateRangesOf = (teamId: string | undefined) => privateNetworks.rangesOf(teamId);
   const lifecycle = new Lifecycle({
-    ...services,
+    ...parts,
     listener: activity,
     privateRangesOf,
     checkpointReplaced: () => readyOrders.changed(),
   });
   const housekeeping = new Housekeeping({
-    store,
-    host,
-    clock,
-    idleClock,
-    log,
-    background,
+    ...parts,
     endAbandonedBuilds: () => builds.unstarted.endAbandoned(),
     imagesInHand: () => builds.imagesInHand,
     discard: (checkpoints) => lifecycle.discard(checkpoints),
   });
   const buildLimits = { ...BUILD_LIMITS_DEFAULT, ...services.builds };
-  const uploads = new Uploads({ ...services, idleClock, background }, services.linkSecret, buildLimits.uploadMaxBytes);
+  const uploads = new Uploads({ ...parts, blobs: services.blobs }, services.linkSecret, buildLimits.uploadMaxBytes);
   const builds = new Builds(
     {
-      store,
-      host,
-      clock,
-      ids,
-      log,
-      background,
+      ...parts,
       uploads,
       templateOf: services.templateOf,
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
@@ -131,8 +112,8 @@ export function createControl(services: ControlServices): Control {
     },
     buildLimits,
   );
-  const builtins = new BuiltinBuilds({ store, builds, clock, ids, background, idleClock }, definitions);
-  const volumes = new Volumes({ store, host, clock, ids, log, background }, services.volumeBounds);
+  const builtins = new BuiltinBuilds({ ...parts, builds }, definitions);
+  const volumes = new Volumes(parts, services.volumeBounds);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
     lifecycle.heard(event);
@@ -146,26 +127,20 @@ export function createControl(services: ControlServices): Control {
     unbuilt: UNBUILT_ROUTES,
     absent: ABSENT_ROUTES,
     services: {
-      store,
+      ...parts,
       readyOrders,
       builds,
       unbuilt: (template, tag) => builtins.unbuilt(template, tag),
       definitions,
       uploads,
-      deleteTemplate: (...args) =>
-        deleteTemplate({ store, clock, builds, readyOrders, housekeeping, lifecycle }, ...args),
+      deleteTemplate: (...args) => deleteTemplate({ ...parts, builds, readyOrders, housekeeping, lifecycle }, ...args),
       lifecycle,
       volumes,
       volumeContent: services.volumeContent,
       activity,
-      clock,
-      ids,
       isReady,
     },
-    store,
-    clock,
-    ids,
-    log,
+    ...parts,
     budgets: new RequestBudgets(clock, services.requestRates),
     publicUrl: services.publicUrl,
     isReady,

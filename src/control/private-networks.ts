@@ -4,12 +4,10 @@
  * sandboxes get new rules, and connections that are no longer allowed are cut.
  */
 
-import type { Background } from "../base/background.ts";
-import type { Clock, Timer } from "../base/clock.ts";
-import type { Host } from "../contract/internal/host.ts";
+import type { Timer } from "../base/clock.ts";
 import { Ipv4Ranges } from "../contract/ip-range.ts";
 import { type PrivateNetworks as Entries, openedByName, parsePrivateNetworks } from "../contract/private-networks.ts";
-import type { Store } from "../store/store.ts";
+import type { Parts } from "./parts.ts";
 
 /** Interval at which names are resolved and changed team limits are noticed. */
 export const PRIVATE_NETWORKS_LOOK_MS = 30_000;
@@ -18,13 +16,7 @@ export const PRIVATE_NAME_KEPT_MS = 10 * 60_000;
 /** Rounds after a change in which all running sandboxes of a team get their rules again. */
 const PRIVATE_NETWORKS_RENEWALS = 3;
 
-interface PrivateServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  /** For background timers. */
-  idleClock: Clock;
-  background: Background;
+interface PrivateServices extends Parts {
   /** Applies the rules of the team's running sandboxes again. */
   renew(teamId: string): Promise<void>;
 }

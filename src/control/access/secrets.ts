@@ -1,6 +1,8 @@
 /**
- * API keys and access tokens as text: a prefix and hex. The store keeps the SHA-256 of the bytes that the hex encodes.
+ * Comparison of secrets; and API keys and access tokens as text: a prefix and hex. The store keeps the SHA-256 of the
+ * bytes that the hex encodes.
  */
+import { timingSafeEqual } from "node:crypto";
 import { SECRET_HEX_CHARS } from "../../contract/management/identifiers.ts";
 import type { Mask } from "../../store/keys.ts";
 
@@ -9,6 +11,15 @@ export function hashOf(secret: string, prefix: string): string | undefined {
   const hex = secret.slice(prefix.length);
   if (hex.length !== SECRET_HEX_CHARS || !/^[0-9a-f]+$/i.test(hex)) return undefined;
   return new Bun.CryptoHasher("sha256").update(Uint8Array.fromHex(hex)).digest("hex");
+}
+
+/** Takes equally long wherever they differ. */
+export function isSame(given: string, secret: string): boolean {
+  return timingSafeEqual(digest(given), digest(secret));
+}
+
+export function digest(text: string): Uint8Array {
+  return new Bun.CryptoHasher("sha256").update(text).digest();
 }
 
 export function maskOf(secret: string, prefix: string): Mask {

@@ -4,10 +4,10 @@
  * is soon told to wait, but a matching signature is never refused: many clients may share one address.
  */
 import { timingSafeEqual } from "node:crypto";
-import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { fileSignature, type SignedLink } from "../../contract/runtime/file-signature.ts";
-import type { Store } from "../../store/store.ts";
+import type { Parts } from "../parts.ts";
+import { digest } from "./secrets.ts";
 
 /** Wrong signatures that a client may send within a window before it has to wait. */
 export const LINK_MISSES_MAX = 30;
@@ -22,14 +22,9 @@ interface Misses {
 }
 
 export class SignedLinks {
-  readonly #store: Store;
-  readonly #clock: Clock;
   readonly #misses = new Map<string, Misses>();
 
-  constructor(services: { store: Store; clock: Clock }) {
-    this.#store = services.store;
-    this.#clock = services.clock;
-  }
+  constructor(private readonly parts: Pick<Parts, "store" | "clock">) {}
 
   /**
    * The id of the sandbox that the link opens, or undefined. The sandbox may be paused; the signature is still valid
@@ -38,7 +33,7 @@ export class SignedLinks {
   async find(link: SignedLink, client: string): Promise<string | undefined> {
     const given = digest(link.signature);
     let found: string | undefined;
-    for (const { id, tokens } of await this.#store.sandboxes.secured(this.#clock.now(), LINK_SANDBOXES_MAX)) {
+    for (const { id, tokens } of await this.parts.store.sandboxes.secured(this.parts.clock.now(), LINK_SANDBOXES_MAX)) {
       for (const token of tokens) if (timingSafeEqual(digest(fileSignature(link, token)), given)) found = id;
     }
     if (found === undefined) {
@@ -51,7 +46,7 @@ export class SignedLinks {
   #refuseGuesser(client: string): void {
     const misses = this.#misses.get(client);
     if (misses === undefined) return;
-    const leftMs = misses.since + LINK_MISSES_WINDOW_MS - this.#clock.now();
+    const leftMs = misses.since + LINK_MISSES_WINDOW_MS - this.parts.clock.now();
     if (leftMs <= 0) this.#misses.delete(client);
     else if (misses.count >= LINK_MISSES_MAX) {
       throw new Fault(429, "too many links with an invalid signature; wait before the next", {
@@ -69,10 +64,6 @@ export class SignedLinks {
     // Evicts the oldest client. If it returns, it starts with a clean count, which bounds the memory of this map.
     const oldest = this.#misses.keys().next();
     if (this.#misses.size >= LINK_CLIENTS_MAX && !oldest.done) this.#misses.delete(oldest.value);
-    this.#misses.set(client, { count: 1, since: this.#clock.now() });
+    this.#misses.set(client, { count: 1, since: this.parts.clock.now() });
   }
-}
-
-function digest(text: string): Uint8Array {
-  return new Bun.CryptoHasher("sha256").update(text).digest();
 }

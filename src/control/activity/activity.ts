@@ -5,14 +5,12 @@
 
 import { Background } from "../../base/background.ts";
 import type { Clock, Timer } from "../../base/clock.ts";
-import type { Log } from "../../base/log.ts";
-import type { Host, HostEvent } from "../../contract/internal/host.ts";
+import type { HostEvent } from "../../contract/internal/host.ts";
 import type { Measurable } from "../../store/metric-blocks.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
-import type { Store } from "../../store/store.ts";
-import type { Ids } from "../access/ids.ts";
 import type { LifecycleEvent, LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
 import { ACTIVITY_SWEEP_MS } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import { WebhookDeliveries } from "../webhooks/webhook-deliveries.ts";
 import { type PostMessage, webhookPost } from "../webhooks/webhook-post.ts";
 import { sweepActivity } from "./activity-sweep.ts";
@@ -29,14 +27,6 @@ export interface ActivityOptions {
   post?: PostMessage;
   /** Hears the same, after the records. */
   listener?: LifecycleListener;
-}
-
-interface ActivityServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
 }
 
 const WORDS: Record<LifecycleEvent, string> = {
@@ -57,18 +47,20 @@ export class Activity implements LifecycleListener {
   readonly #deliveries: WebhookDeliveries;
   readonly #background: Background;
   readonly #posting: Background;
-  readonly #services: ActivityServices & { idleClock: Clock };
   readonly #listener: LifecycleListener | undefined;
   #sweep: Timer | undefined;
 
-  constructor(services: ActivityServices, options: ActivityOptions = {}) {
-    const { idleClock = services.clock, allowWebhooksInside: allowInside = false } = options;
-    const background = new Background(services.log);
-    const shared = { ...services, idleClock, background };
+  constructor(
+    private readonly parts: Parts,
+    options: ActivityOptions = {},
+  ) {
+    const { allowWebhooksInside: allowInside = false } = options;
+    this.#background = new Background(parts.log);
+    this.#posting = new Background(parts.log);
+    const shared = { ...parts, background: this.#background };
     this.allowsInside = allowInside;
-    this.#posting = new Background(services.log);
     this.logs = new SandboxLogs(shared);
-    this.teams = new TeamActivities(services);
+    this.teams = new TeamActivities(shared);
     this.metrics = new MetricSamples({ ...shared, onPass: (running) => this.#checkTeams(running) });
     const post = options.post ?? webhookPost({ allowInside });
     this.#deliveries = new WebhookDeliveries({ ...shared, posting: this.#posting, post });
@@ -77,8 +69,6 @@ export class Activity implements LifecycleListener {
       onRecorded: () => this.#deliveries.wake(),
       recordActivity: (tables, changes) => this.teams.record(tables, changes),
     });
-    this.#background = background;
-    this.#services = { ...services, idleClock };
     this.#listener = options.listener;
   }
 
@@ -88,13 +78,13 @@ export class Activity implements LifecycleListener {
       this.#background.run("a sandbox's log could not be followed", () => this.#sayWhere(event.id));
     } else if (event.kind === "log") {
       const { id, lines, position } = event;
-      const { host } = this.#services;
+      const { host } = this.parts;
       const taken = this.logs.take(id, lines, position ?? undefined);
       // If the host misses this reply, it asks again.
       void (taken ? host.hearLog(id, position) : host.putOffLog(id)).catch(() => undefined);
     } else if (event.kind === "trouble") {
       this.#background.run("trouble of a sandbox could not be logged", async () => {
-        const sandbox = await this.#services.store.sandboxes.byId(event.id);
+        const sandbox = await this.parts.store.sandboxes.byId(event.id);
         if (sandbox !== undefined) this.warn(sandbox, event.message);
       });
     }
@@ -151,7 +141,7 @@ export class Activity implements LifecycleListener {
   }
 
   async #sayWhere(id: string): Promise<void> {
-    const { host } = this.#services;
+    const { host } = this.parts;
     const position = await this.logs.positionOf(id).then(
       (known) => known ?? null,
       () => undefined,
@@ -162,7 +152,7 @@ export class Activity implements LifecycleListener {
   }
 
   #sweepLater(): void {
-    const { store, clock, idleClock } = this.#services;
+    const { store, clock, idleClock } = this.parts;
     this.#sweep = idleClock.after(ACTIVITY_SWEEP_MS, () => {
       this.#background.run("old logs, metrics and events not removed", async () => {
         try {

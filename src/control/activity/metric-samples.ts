@@ -3,13 +3,12 @@
  * written every minute, when it is full, and when the sandbox stops. A crash loses the samples since the last write.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
+import type { Timer } from "../../base/clock.ts";
 import { OneAtATime } from "../../base/one-at-a-time.ts";
-import type { Host, Usage } from "../../contract/internal/host.ts";
+import type { Usage } from "../../contract/internal/host.ts";
 import type { Measurable, MetricBlock, Sample } from "../../store/metric-blocks.ts";
-import type { Store } from "../../store/store.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import { stepOf, thinned } from "./metric-thinning.ts";
 
 /** Delay before the first sample of a new sandbox. */
@@ -27,12 +26,7 @@ interface Measured {
   isWritten: boolean;
 }
 
-interface MetricServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  idleClock: Clock;
-  background: Background;
+interface MetricServices extends Parts {
   /** The running sandboxes, according to their rows, at each pass. */
   onPass(running: readonly Measurable[]): void;
 }

@@ -3,18 +3,16 @@
  * sandboxes, so a recorded event is delivered and counted even after a crash.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
-import type { Log } from "../../base/log.ts";
+import type { Timer } from "../../base/clock.ts";
 import { OneAtATime } from "../../base/one-at-a-time.ts";
 import { EVENT_TYPE_PREFIX } from "../../contract/management/sandbox-event.ts";
 import type { SandboxEvent } from "../../store/sandbox-events.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
-import type { Store, Tables } from "../../store/store.ts";
+import type { Tables } from "../../store/store.ts";
 import type { Delivery, Webhook } from "../../store/webhooks.ts";
-import type { Ids } from "../access/ids.ts";
 import type { LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
 import { ACTIVITY_STORE_RETRY_MS, DELIVERIES_WAITING_MAX } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import type { ActivityChange } from "./team-activity.ts";
 
 const EVENT_FLUSH_MS = 25;
@@ -24,13 +22,7 @@ const EVENTS_PER_WRITE = 64;
 /** Longer metadata is left out of a sandbox's events: every event is stored, and a short request can cause one. */
 const EVENT_METADATA_MAX_CHARS = 16 * 1024;
 
-interface EventServices {
-  store: Store;
-  clock: Clock;
-  idleClock: Clock;
-  ids: Ids;
-  log: Log;
-  background: Background;
+interface EventServices extends Omit<Parts, "host"> {
   /** There may be new deliveries. */
   onRecorded(): void;
   /** Records the counts of running sandboxes of teams. */

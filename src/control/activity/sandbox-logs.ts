@@ -3,15 +3,14 @@
  * from page to page, whatever a guest claims, so a reader that asks for lines later than its last one misses nothing.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
+import type { Timer } from "../../base/clock.ts";
 import { OneAtATime } from "../../base/one-at-a-time.ts";
 import { Fault } from "../../contract/fault.ts";
 import { LOG_LEVELS, type LogLevel, type LogLine } from "../../contract/sandbox-log.ts";
 import type { LogPage } from "../../store/sandbox-logs.ts";
-import type { Store } from "../../store/store.ts";
 import { TokenBuckets } from "../access/token-buckets.ts";
 import { ACTIVITY_STORE_RETRY_MS, LOG_BYTES_PER_SANDBOX_MAX, LOG_LINES_PER_SANDBOX_MAX } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 
 /** Lines are written together with those of the next few milliseconds. */
 const LOG_FLUSH_MS = 100;
@@ -62,7 +61,7 @@ export class SandboxLogs {
   #timer: Timer | undefined;
   readonly #writing = new OneAtATime();
 
-  constructor(private readonly services: { store: Store; clock: Clock; idleClock: Clock; background: Background }) {}
+  constructor(private readonly services: Parts) {}
 
   /** Adds a line that does not come from the guest. Never waits, never throws. */
   append(

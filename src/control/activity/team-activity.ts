@@ -4,13 +4,13 @@
  * team costs nothing.
  */
 
-import type { Clock } from "../../base/clock.ts";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import type { TeamMetricName } from "../../contract/management/team-metric.ts";
 import type { Measurable } from "../../store/metric-blocks.ts";
-import type { Store, Tables } from "../../store/store.ts";
+import type { Tables } from "../../store/store.ts";
 import type { LifecycleEvent } from "../lifecycle/lifecycle-listener.ts";
 import { METRIC_EVERY_MS } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import { highestIn, type Peak, pointsIn, stepIn, type TeamPoint, type Window } from "./team-points.ts";
 
 /** The number of a team's running sandboxes changed, or one of them started. */
@@ -42,7 +42,7 @@ export class TeamActivities {
   /** Sandboxes whose rows and events disagreed at the last check. */
   #doubtful = new Set<string>();
 
-  constructor(private readonly services: { store: Store; clock: Clock }) {}
+  constructor(private readonly services: Parts) {}
 
   /** Starts from the rows. */
   async start(): Promise<void> {

@@ -9,16 +9,14 @@
  * This folder runs no step of a build: the host does, inside a sandbox.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock } from "../../base/clock.ts";
-import { described, type Log } from "../../base/log.ts";
+import { described } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { BuildLogEntry, BuildOutcome, Host, HostEvent } from "../../contract/internal/host.ts";
+import type { BuildLogEntry, BuildOutcome, HostEvent } from "../../contract/internal/host.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
 import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
-import type { Store, Tables } from "../../store/store.ts";
-import type { Ids } from "../access/ids.ts";
+import type { Tables } from "../../store/store.ts";
+import type { Parts } from "../parts.ts";
 import { TEMPLATE_BUILDING, type Unbuilt } from "../templates/template-look-up.ts";
 import type { BuildLimits } from "./build-limits.ts";
 import { BuildLog } from "./build-log.ts";
@@ -31,13 +29,7 @@ import type { Uploads } from "./uploads.ts";
 /** How long the image of a finished build is protected from removal based on an older read of the store. */
 export const IMAGE_IN_HAND_MS = 60_000;
 
-interface BuildServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
-  background: Background;
+interface BuildServices extends Parts {
   uploads: Uploads;
   templateOf: TemplateOf;
   unbuilt: Unbuilt;
@@ -59,13 +51,15 @@ interface Job {
   plan: BuildPlan;
   log: BuildLog;
   /** Why the build must not go on. */
-  cancelled: string | undefined;
+  cancelled?: string;
   /** The result, for the server's log. */
-  ended: { isReady: true } | { isReady: false; message: string; step: string | null } | undefined;
+  ended?: { isReady: true } | { isReady: false; message: string; step: string | null };
   /** Resolved when the build is over. */
   over: PromiseWithResolvers<void>;
-  followers: Set<(entries: readonly BuildLogEntry[]) => void>;
+  followers: Set<Follower>;
 }
+
+type Follower = (entries: readonly BuildLogEntry[]) => void;
 
 const RESTARTED = "the server was restarted while the build was under way; start a new build";
 const STOPPED = "the server was stopped while the build was under way; start a new build";
@@ -155,18 +149,8 @@ export class Builds {
       return others;
     });
     for (const other of superseded) this.cancel(other.id, NEWER_START);
-    const job: Job = {
-      id,
-      templateId,
-      startedAt: clock.now(),
-      ended: undefined,
-      team,
-      plan,
-      log,
-      cancelled: undefined,
-      over: Promise.withResolvers(),
-      followers: new Set(),
-    };
+    const [startedAt, over, followers] = [clock.now(), Promise.withResolvers<void>(), new Set<Follower>()];
+    const job: Job = { id, templateId, startedAt, team, plan, log, over, followers };
     this.#jobs.set(id, job);
     this.services.log.write({ level: "info", event: "template build started", ...factsOf(job) });
     const hasBegun = this.#queue.add(id, { team: ownerOf(job), share, work: () => this.#counted(this.#run(job)) });
@@ -182,7 +166,7 @@ export class Builds {
   }
 
   /** Sends the log of a build in progress to `follower` until disposal. It must not throw. */
-  follow(id: string, follower: (entries: readonly BuildLogEntry[]) => void): Disposable {
+  follow(id: string, follower: Follower): Disposable {
     const followers = this.#jobs.get(id)?.followers;
     followers?.add(follower);
     return { [Symbol.dispose]: () => void followers?.delete(follower) };
@@ -291,12 +275,8 @@ export class Builds {
       log.write({ level: "error", event: "a build could not be done", build: job.id, error: described(error) });
       await store.builds.fail(job.id, { message: BROKEN, step: null }, clock.now()).catch((cause: unknown) => {
         // The row stays "building" until the next start, which ends such builds.
-        log.write({
-          level: "error",
-          event: "a build was not marked as failed",
-          build: job.id,
-          error: described(cause),
-        });
+        const event = "a build was not marked as failed";
+        log.write({ level: "error", event, build: job.id, error: described(cause) });
       });
     } finally {
       this.#forget(job);

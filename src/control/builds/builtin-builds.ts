@@ -4,14 +4,13 @@
  * ready.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
+import type { Timer } from "../../base/clock.ts";
 import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Build } from "../../store/builds.ts";
-import type { Store, Tables } from "../../store/store.ts";
+import type { Tables } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
-import type { Ids } from "../access/ids.ts";
+import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import { TEMPLATE_BUILDING } from "../templates/template-look-up.ts";
 import { DEFAULT_TAG } from "../templates/template-reference.ts";
@@ -25,14 +24,8 @@ const BUILTIN_RETRY_AFTER_SECONDS = 5;
 /** Maximum length of the build's last log line in the response. */
 const BUILTIN_SAID_MAX_CHARS = 200;
 
-interface BuiltinServices {
-  store: Store;
+interface BuiltinServices extends Parts {
   builds: Builds;
-  clock: Clock;
-  ids: Ids;
-  background: Background;
-  /** For background timers. */
-  idleClock: Clock;
 }
 
 /** Marks a row whose template comes with the server. */
@@ -167,7 +160,7 @@ function short(message: string): string {
  * template yet.
  */
 export async function builtinBuild(
-  services: Pick<BuiltinServices, "store" | "clock" | "ids">,
+  services: Pick<Parts, "store" | "clock" | "ids">,
   definition: BuiltinDefinition,
 ): Promise<Build | undefined> {
   const { store, clock, ids } = services;

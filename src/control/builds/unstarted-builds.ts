@@ -3,20 +3,13 @@
  * their start was refused, or their client has gone away and neither starts the build nor uploads files.
  */
 
-import type { Clock } from "../../base/clock.ts";
 import type { Fault } from "../../contract/fault.ts";
-import type { Store } from "../../store/store.ts";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import type { Uploads } from "./uploads.ts";
 
 /** A build that is not started within this time is over, and frees its place. */
 export const BUILD_START_WITHIN_MS = 2 * 3_600_000;
-
-interface UnstartedServices {
-  store: Store;
-  clock: Clock;
-  uploads: Pick<Uploads, "lastActiveAt">;
-}
 
 /** The request cannot be built; the same request would be refused again. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 413, 415]);
@@ -25,7 +18,7 @@ export class UnstartedBuilds {
   /** Uploads before this time are unknown. */
   readonly #startedAt: number;
 
-  constructor(private readonly services: UnstartedServices) {
+  constructor(private readonly services: Pick<Parts, "store" | "clock"> & { uploads: Uploads }) {
     this.#startedAt = services.clock.now();
   }
 

@@ -4,14 +4,15 @@
  * while are removed.
  */
 
-import { createHmac, timingSafeEqual } from "node:crypto";
-import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
+import { createHmac } from "node:crypto";
+import type { Timer } from "../../base/clock.ts";
 import { Counter } from "../../base/counter.ts";
 import type { Blobs, StoredBlob } from "../../blobs/blobs.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Store } from "../../store/store.ts";
+import { shown } from "../../contract/shown.ts";
+import { isSame } from "../access/secrets.ts";
 import { BUILD_WITHOUT_UPLOAD_MS } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import { checkedArchive } from "./archive-check.ts";
 
 /** Lifetime of an upload link. */
@@ -27,13 +28,8 @@ export const UPLOADS_SWEEP_MS = 3_600_000;
 const FOLDER = "files";
 const HASH = /^[0-9a-f]{64}$/;
 
-interface UploadServices {
-  store: Store;
+interface UploadServices extends Parts {
   blobs: Blobs;
-  clock: Clock;
-  /** For background timers. */
-  idleClock: Clock;
-  background: Background;
 }
 
 /** Everything that a link allows. A secret of the server signs it. */
@@ -167,7 +163,7 @@ export class Uploads {
   async #permitted({ templateId, hash, expires, bytes, signature }: SignedUpload): Promise<UploadPermit> {
     const template = await this.#services.store.templates.byId(templateId);
     const permit = { teamId: template?.teamId ?? "", templateId, hash: checkedHash(hash), maxBytes: bytes, expires };
-    if (!isSigned(permit, signature, this.#secret)) {
+    if (!isSame(signature, signatureOf(permit, this.#secret))) {
       throw new Fault(403, "this link was not made by this server, or its template was deleted; request a new link");
     }
     if (expires * 1000 <= this.#services.clock.now()) throw new Fault(403, "this link has expired; request a new link");
@@ -193,22 +189,14 @@ function signatureOf(permit: UploadPermit, secret: Uint8Array): string {
   return createHmac("sha256", secret).update(text).digest("hex");
 }
 
-function isSigned(permit: UploadPermit, signature: string, secret: Uint8Array): boolean {
-  const right = Buffer.from(signatureOf(permit, secret));
-  const given = Buffer.from(signature);
-  return given.length === right.length && timingSafeEqual(given, right);
-}
-
 /** Name of the blob. */
 export function uploadedFilesName(teamId: string, hash: string): string {
   return `${FOLDER}/${teamId}/${hash}`;
 }
 
 function checkedHash(hash: string): string {
-  if (!HASH.test(hash)) {
-    throw new Fault(400, `invalid hash ${JSON.stringify(hash.slice(0, 80))}; it has 64 characters of 0-9 and a-f`);
-  }
-  return hash;
+  if (HASH.test(hash)) return hash;
+  throw new Fault(400, `invalid hash ${shown(hash)}; it has 64 characters of 0-9 and a-f`);
 }
 
 function tooLarge(maxBytes: number): Fault {

@@ -5,9 +5,8 @@
  */
 import { Hono } from "hono";
 import type { Clock } from "../../base/clock.ts";
-import { described, type Log, masked } from "../../base/log.ts";
+import { described, masked } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Store } from "../../store/store.ts";
 import {
   type Authentication,
   authenticateBearer,
@@ -19,8 +18,8 @@ import {
   type VolumeOf,
 } from "../access/authentication.ts";
 import type { BodyShare } from "../access/body-budgets.ts";
-import type { Ids } from "../access/ids.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
+import type { Parts } from "../parts.ts";
 import { baseOf } from "./own-address.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
@@ -48,17 +47,13 @@ const EXPOSED_HEADERS =
 /** Owner of the bodies of requests without a key. */
 const STRANGERS = { id: "", name: "all who send no key" };
 
-interface DispatchOptions<S> {
+interface DispatchOptions<S> extends Pick<Parts, "store" | "clock" | "ids" | "log"> {
   routes: readonly Route<S>[];
   /** Known routes that are not built yet, as `METHOD /path`. */
   unbuilt: readonly string[];
   /** Known routes that will never be built, as `METHOD /path`, with the alternative. */
   absent: Readonly<Record<string, string>>;
   services: S;
-  store: Store;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
   budgets: RequestBudgets;
   publicUrl?: string | undefined;
   /** False: requests get 503. */

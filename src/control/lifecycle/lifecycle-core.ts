@@ -11,12 +11,13 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import type { Ids } from "../access/ids.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import { Changes } from "./changes.ts";
 import type { PrivateRangesOf } from "./egress.ts";
 import type { LifecycleListener } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
 import { Reachability } from "./routes/reachability.ts";
-import { createExpiry, type Expiry } from "./timers/expiry.ts";
+import { Expiry } from "./timers/expiry.ts";
 import { SandboxRemoval } from "./transitions/sandbox-removal.ts";
 import { StartRepair } from "./transitions/start-repair.ts";
 
@@ -27,12 +28,7 @@ const CHECKPOINT_REMOVAL_RETRY_MIN_MS = 1_000;
 const CHECKPOINT_REMOVAL_RETRY_MAX_MS = 60_000;
 const CHECKPOINT_REMOVALS_AT_ONCE = 4;
 
-export interface LifecycleServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
+export interface LifecycleServices extends Parts {
   listener: LifecycleListener;
   privateRangesOf: PrivateRangesOf;
   /** Called when a build gets a new checkpoint. */
@@ -84,13 +80,10 @@ export class LifecycleCore {
         await this.quietPeriod.come();
         await this.host.removeCheckpoint(checkpoint);
       },
-      failed: (checkpoint, error) =>
-        this.log.write({
-          level: "error",
-          event: "checkpoint could not be removed",
-          checkpoint,
-          error: described(error),
-        }),
+      failed: (checkpoint, error) => {
+        const event = "checkpoint could not be removed";
+        this.log.write({ level: "error", event, checkpoint, error: described(error) });
+      },
       atOnce: CHECKPOINT_REMOVALS_AT_ONCE,
       retryMinMs: CHECKPOINT_REMOVAL_RETRY_MIN_MS,
       retryMaxMs: CHECKPOINT_REMOVAL_RETRY_MAX_MS,
@@ -100,15 +93,11 @@ export class LifecycleCore {
       discard: (checkpoints) => this.discard(checkpoints),
       replaced: () => services.checkpointReplaced(),
     });
-    this.expiry = createExpiry({
-      ...services,
-      background: this.background,
-      onTaken: (taken) => {
-        const due = taken.filter(({ state }) => state === "pausing");
-        for (const { id } of due) this.reachability.hide(id);
-        onDue(due);
-        for (const sandbox of taken) if (sandbox.state === "killing") this.endSoon(sandbox, "its timeout ended");
-      },
+    this.expiry = new Expiry(this, (taken) => {
+      const due = taken.filter(({ state }) => state === "pausing");
+      for (const { id } of due) this.reachability.hide(id);
+      onDue(due);
+      for (const sandbox of taken) if (sandbox.state === "killing") this.endSoon(sandbox, "its timeout ended");
     });
   }
 

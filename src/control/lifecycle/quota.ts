@@ -5,20 +5,17 @@
  * several attempts; it does hold one while the host says that it still runs and uses the machine.
  */
 
-import type { Clock } from "../../base/clock.ts";
 import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
-import type { Store } from "../../store/store.ts";
+import type { Parts } from "../parts.ts";
 
 export interface Lease extends Disposable {
   /** Set as soon as the id is known, before the row says that it runs: the lease and the row then count as one. */
   sandboxId: string | undefined;
 }
 
-interface QuotaServices {
-  store: Store;
-  clock: Clock;
+interface QuotaServices extends Pick<Parts, "store" | "clock"> {
   /** Ids of a team's sandboxes that were ended but still run. */
   runsOn(teamId: string): string[];
 }

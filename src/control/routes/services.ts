@@ -1,21 +1,18 @@
 /** The services of route handlers, and `route` typed for them. */
-import type { Clock } from "../../base/clock.ts";
 import type { VolumeContent } from "../../contract/internal/volume-content.ts";
-import type { Store } from "../../store/store.ts";
-import type { Ids } from "../access/ids.ts";
 import type { Activity } from "../activity/activity.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Uploads } from "../builds/uploads.ts";
 import * as http from "../http/route.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
+import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import type { ReadyOrders } from "../templates/kept-ready.ts";
 import type { DeleteTemplate } from "../templates/template-deletion.ts";
 import type { Unbuilt } from "../templates/template-look-up.ts";
 import type { Volumes } from "../volumes/volumes.ts";
 
-export interface Services {
-  store: Store;
+export interface Services extends Pick<Parts, "store" | "clock" | "ids"> {
   readyOrders: ReadyOrders;
   builds: Builds;
   unbuilt: Unbuilt;
@@ -27,8 +24,6 @@ export interface Services {
   volumes: Volumes;
   volumeContent: VolumeContent;
   activity: Activity;
-  clock: Clock;
-  ids: Ids;
   isReady(): boolean;
 }
 

@@ -3,11 +3,8 @@
  * builds of earlier versions of built-in templates, and abandoned builds. Runs periodically, and soon after a deletion.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
-import type { Log } from "../../base/log.ts";
-import type { Host } from "../../contract/internal/host.ts";
-import type { Store } from "../../store/store.ts";
+import type { Timer } from "../../base/clock.ts";
+import type { Parts } from "../parts.ts";
 
 /** Interval between rounds. */
 export const HOUSEKEEPING_EVERY_MS = 60_000;
@@ -18,14 +15,7 @@ export const SUPERSEDED_SNAPSHOT_KEPT_MS = 86_400_000;
 /** How long a build of an earlier version of a built-in template stays usable by its version. */
 export const SUPERSEDED_BUILTIN_KEPT_MS = 86_400_000;
 
-interface HousekeepingServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  /** For background timers. */
-  idleClock: Clock;
-  log: Log;
-  background: Background;
+interface HousekeepingServices extends Parts {
   endAbandonedBuilds(): Promise<void>;
   /** Images of recently finished builds: their rows may be newer than the rows just read. */
   imagesInHand(): readonly string[];

@@ -3,24 +3,15 @@
  * number.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
+import type { Timer } from "../../base/clock.ts";
 import { OneAtATime } from "../../base/one-at-a-time.ts";
-import type { Host, KeptReady } from "../../contract/internal/host.ts";
-import type { Store } from "../../store/store.ts";
+import type { KeptReady } from "../../contract/internal/host.ts";
+import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "./builtin-definition.ts";
 import { kindOf } from "./template-look-up.ts";
 
 /** Interval at which numbers set by the operator's commands are noticed. */
 export const KEPT_READY_LOOK_MS = 5_000;
-
-interface ReadyServices {
-  store: Store;
-  host: Host;
-  background: Background;
-  /** For background timers. */
-  idleClock: Clock;
-}
 
 export class ReadyOrders {
   /** Built-in templates that are built on demand; each has its own number. */
@@ -33,7 +24,7 @@ export class ReadyOrders {
   #timer: Timer | undefined;
 
   constructor(
-    private readonly services: ReadyServices,
+    private readonly services: Parts,
     /** For each built-in template. */
     private readonly builtinCount: number,
     definitions: readonly BuiltinDefinition[],

@@ -3,7 +3,6 @@
  * has a name of the team's, or only an id.
  */
 
-import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Snapshot } from "../../contract/management/snapshot.ts";
 import type { RuntimeName } from "../../contract/runtime-name.ts";
@@ -11,7 +10,7 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import type { Callers } from "../access/authentication.ts";
-import type { Ids } from "../access/ids.ts";
+import type { Parts } from "../parts.ts";
 import { demandVolumes } from "../volumes/volume-mounts.ts";
 import { type OwnName, parseOwnName } from "./own-template.ts";
 import { kindOfSandbox } from "./template-look-up.ts";
@@ -20,10 +19,7 @@ import { DEFAULT_TAG } from "./template-reference.ts";
 /** Each holds a disk, and usually memory. */
 export const SNAPSHOTS_PER_TEAM_MAX = 1_000;
 
-interface SnapshotServices {
-  store: Store;
-  clock: Clock;
-  ids: Ids;
+interface SnapshotServices extends Pick<Parts, "store" | "clock" | "ids"> {
   lifecycle: Checkpointer;
 }
 

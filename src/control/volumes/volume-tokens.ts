@@ -2,9 +2,10 @@
  * Tokens that open the content of one volume for a limited time. The server signs them and stores none. They have the
  * form of JSON Web Tokens, which clients treat as opaque.
  */
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 import type { Volume } from "../../store/volumes.ts";
+import { isSame } from "../access/secrets.ts";
 
 export const VOLUME_TOKEN_MS = 3_600_000;
 
@@ -39,9 +40,7 @@ export class VolumeTokens {
   /** The volume and team of a token. Fault 401 when it is not valid. */
   read(token: string, now: number): { volumeId: string; teamId: string } {
     const [header = "", body = "", signature = "", ...rest] = token.slice(0, VOLUME_TOKEN_MAX_CHARS).split(".");
-    const right = Buffer.from(this.#signature(`${header}.${body}`));
-    const given = Buffer.from(signature);
-    const isRight = given.length === right.length && timingSafeEqual(given, right);
+    const isRight = isSame(signature, this.#signature(`${header}.${body}`));
     // The header must be this server's: there is one signing method, and a token does not choose it.
     if (!isRight || header !== HEADER || rest.length > 0) throw invalid();
     const { sub, volid, exp } = JSON.parse(Buffer.from(body, "base64url").toString()) as Claims;

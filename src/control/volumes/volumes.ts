@@ -4,19 +4,17 @@
  * folder never touches a disk: the host does.
  */
 
-import type { Background } from "../../base/background.ts";
-import type { Clock } from "../../base/clock.ts";
 import { Gate } from "../../base/gate.ts";
-import { described, type Log } from "../../base/log.ts";
+import { described } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { Fault } from "../../contract/fault.ts";
-import type { Host } from "../../contract/internal/host.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
+import { shown } from "../../contract/shown.ts";
 import type { Team } from "../../store/people.ts";
 import type { VolumeMount } from "../../store/sandboxes.ts";
-import type { Store, Tables } from "../../store/store.ts";
+import type { Tables } from "../../store/store.ts";
 import type { Volume } from "../../store/volumes.ts";
-import type { Ids } from "../access/ids.ts";
+import type { Parts } from "../parts.ts";
 import { ContentQuota } from "./content-quota.ts";
 import { findMounts } from "./volume-mounts.ts";
 import { VolumeTokens } from "./volume-tokens.ts";
@@ -49,15 +47,6 @@ export const VOLUME_BOUNDS_DEFAULT: VolumeBounds = {
 };
 const SECRET_BYTES = 32;
 
-interface VolumeServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
-  background: Background;
-}
-
 export class Volumes {
   readonly #bounds: VolumeBounds;
   readonly #removal: RetryQueue<string>;
@@ -67,7 +56,7 @@ export class Volumes {
   #tokens: Promise<VolumeTokens> | undefined;
 
   constructor(
-    private readonly services: VolumeServices,
+    private readonly services: Parts,
     bounds: Partial<VolumeBounds> = {},
   ) {
     this.#bounds = { ...VOLUME_BOUNDS_DEFAULT, ...bounds };
@@ -135,7 +124,7 @@ export class Volumes {
 
   /** Fault 400 when it is not an id, 404 when the team has no such volume. */
   async demand(teamId: string, id: string): Promise<Volume> {
-    if (!UUID.test(id)) throw new Fault(400, `${JSON.stringify(id.slice(0, 64))} is no volume id, which is a UUID`);
+    if (!UUID.test(id)) throw new Fault(400, `${shown(id)} is no volume id, which is a UUID`);
     const volume = await this.services.store.volumes.byId(id.toLowerCase());
     if (volume === undefined || volume.teamId !== teamId) throw new Fault(404, `volume "${id}" does not exist`);
     return volume;

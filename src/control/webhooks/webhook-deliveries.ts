@@ -5,10 +5,10 @@
  */
 
 import type { Background } from "../../base/background.ts";
-import type { Clock, Timer } from "../../base/clock.ts";
-import type { Store } from "../../store/store.ts";
+import type { Timer } from "../../base/clock.ts";
 import type { Attempt, Delivery, Webhook } from "../../store/webhooks.ts";
 import { EXPIRY_SLEEP_MAX_MS } from "../limits.ts";
+import type { Parts } from "../parts.ts";
 import { eventMessage, type PostMessage } from "./webhook-post.ts";
 
 /** Concurrent deliveries: in total, per team, per webhook. */
@@ -20,12 +20,7 @@ export const DELIVERY_RETRY_MS = 10_000;
 /** Delay before deliveries retry after a failure of the store. */
 const DELIVERY_STORE_RETRY_MS = 1_000;
 
-interface DeliveryServices {
-  store: Store;
-  clock: Clock;
-  idleClock: Clock;
-  /** For reading pending deliveries. */
-  background: Background;
+interface DeliveryServices extends Parts {
   /** For sending, which a close does not wait for: a receiver may take long. */
   posting: Background;
   post: PostMessage;

@@ -1,20 +1,17 @@
 /** Creates and changes webhooks. */
 
-import type { Clock } from "../../base/clock.ts";
 import { Fault } from "../../contract/fault.ts";
 import { UUID } from "../../contract/management/identifiers.ts";
 import type { CreateWebhook, UpdateWebhook } from "../../contract/management/webhook.ts";
+import { shown } from "../../contract/shown.ts";
 import type { Store } from "../../store/store.ts";
 import type { Webhook } from "../../store/webhooks.ts";
-import type { Ids } from "../access/ids.ts";
+import type { Parts } from "../parts.ts";
 import { checkedUrl } from "./webhook-address.ts";
 
 export const WEBHOOKS_PER_TEAM_MAX = 20;
 
-interface WebhookServices {
-  store: Store;
-  ids: Ids;
-  clock: Clock;
+interface WebhookServices extends Pick<Parts, "store" | "ids" | "clock"> {
   /** Whether webhooks may target private addresses. */
   activity: { readonly allowsInside: boolean };
 }
@@ -67,7 +64,7 @@ export async function changeWebhook(
 
 /** The team's webhook, or a Fault. */
 export async function demandWebhook({ webhooks }: Pick<Store, "webhooks">, teamId: string, id = ""): Promise<Webhook> {
-  if (!UUID.test(id)) throw new Fault(400, `invalid webhook id ${JSON.stringify(id.slice(0, 64))}; it is a UUID`);
+  if (!UUID.test(id)) throw new Fault(400, `invalid webhook id ${shown(id)}; it is a UUID`);
   const webhook = await webhooks.byId(id.toLowerCase());
   if (webhook === undefined || webhook.teamId !== teamId) throw new Fault(404, `webhook "${id}" does not exist`);
   return webhook;

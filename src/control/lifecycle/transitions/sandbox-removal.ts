@@ -4,14 +4,11 @@
  * until it succeeds; the next start finishes what a restart interrupts. A slow removal delays no other.
  */
 
-import type { Background } from "../../../base/background.ts";
-import type { Clock } from "../../../base/clock.ts";
-import { described, type Log } from "../../../base/log.ts";
+import { described } from "../../../base/log.ts";
 import { RetryQueue } from "../../../base/retry-queue.ts";
 import { Fault } from "../../../contract/fault.ts";
-import type { Host } from "../../../contract/internal/host.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
-import type { Store } from "../../../store/store.ts";
+import type { Parts } from "../../parts.ts";
 import type { Changes } from "../changes.ts";
 import { notGoneYet } from "../sandbox-status.ts";
 
@@ -25,12 +22,7 @@ const REMOVAL_WAIT_MS = 1_000;
 
 type EndedSandbox = Pick<Sandbox, "id" | "executionId" | "checkpoint" | "teamId">;
 
-interface RemovalServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  log: Log;
-  background: Background;
+interface RemovalServices extends Omit<Parts, "idleClock"> {
   changes: Changes;
 }
 

@@ -5,15 +5,12 @@
  */
 
 import { Background } from "../../../base/background.ts";
-import type { Clock } from "../../../base/clock.ts";
-import { described, type Log } from "../../../base/log.ts";
+import { described } from "../../../base/log.ts";
 import { OneAtATime } from "../../../base/one-at-a-time.ts";
 import { Fault } from "../../../contract/fault.ts";
-import type { Host } from "../../../contract/internal/host.ts";
 import { RUNTIME_VERSION } from "../../../contract/runtime/version.ts";
 import type { Build } from "../../../store/builds.ts";
-import type { Store } from "../../../store/store.ts";
-import type { Ids } from "../../access/ids.ts";
+import type { Parts } from "../../parts.ts";
 import { kindOf } from "../../templates/template-look-up.ts";
 import type { PrivateRangesOf } from "../egress.ts";
 
@@ -22,12 +19,7 @@ export const START_REPAIR_RETRY_MS = 600_000;
 /** Builds whose failed repair is remembered. Older failures are forgotten and retried. */
 const START_REPAIRS_KNOWN_MAX = 1_000;
 
-interface RepairServices {
-  store: Store;
-  host: Host;
-  clock: Clock;
-  ids: Ids;
-  log: Log;
+interface RepairServices extends Parts {
   privateRangesOf: PrivateRangesOf;
   /** Removes those of these checkpoints that no build starts from, in the background. */
   discard(checkpoints: readonly string[]): void;
