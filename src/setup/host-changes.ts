@@ -1,6 +1,6 @@
 /**
  * Changes kernel settings at start-up and restores them. The first server to change a setting notes its old value; the
- * last server to end restores it. docs/host-changes.md lists the same settings, and a test compares the two.
+ * last server to end restores it. docs/host-changes.md gives the reason for each, and a test compares the two.
  */
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,24 +12,19 @@ interface Setting {
   atLeast: number;
   /** Network settings belong to one network namespace. */
   perNetwork?: true;
-  why: string;
 }
 
 export const SETTINGS: readonly Setting[] = [
-  { name: "net.ipv4.ip_forward", atLeast: 1, perNetwork: true, why: "forwarding of packets of sandboxes" },
-  { name: "fs.inotify.max_user_instances", atLeast: 2_147_483_647, why: "one limit for all sandboxes" },
-  { name: "fs.inotify.max_user_watches", atLeast: 2_147_483_647, why: "one limit for all sandboxes" },
-  { name: "kernel.pid_max", atLeast: 4_194_304, why: "one limit for processes of all sandboxes" },
-  { name: "kernel.threads-max", atLeast: 4_194_304, why: "one limit for processes of all sandboxes" },
+  { name: "net.ipv4.ip_forward", atLeast: 1, perNetwork: true },
+  { name: "fs.inotify.max_user_instances", atLeast: 2_147_483_647 },
+  { name: "fs.inotify.max_user_watches", atLeast: 2_147_483_647 },
+  { name: "kernel.pid_max", atLeast: 4_194_304 },
+  { name: "kernel.threads-max", atLeast: 4_194_304 },
   // The resources behind these limits, and inotify, are charged to the memory of the sandbox that uses them, or
   // limited per sandbox. With the host-wide limits raised, no sandbox can exhaust them for others.
-  { name: "fs.file-max", atLeast: 1_000_000_000, why: "one limit for open files of all sandboxes" },
-  {
-    name: "net.ipv4.tcp_max_orphans",
-    atLeast: 1_000_000_000,
-    why: "one limit for orphaned connections of all sandboxes",
-  },
-  { name: "kernel.pty.max", atLeast: 1_048_576, why: "one limit for terminals of all sandboxes" },
+  { name: "fs.file-max", atLeast: 1_000_000_000 },
+  { name: "net.ipv4.tcp_max_orphans", atLeast: 1_000_000_000 },
+  { name: "kernel.pty.max", atLeast: 1_048_576 },
 ];
 
 interface Noted {
