@@ -112,7 +112,7 @@ async function plainAnswer(
     case "/health":
       return new Response(null, { status: 204, headers: UNCACHED });
     case "/metrics":
-      return Response.json(await services.meter.read(), { headers: UNCACHED });
+      return Response.json(services.meter.read(), { headers: UNCACHED });
     case "/envs":
       return Response.json(sandboxVariables(services.settings.current), { headers: UNCACHED });
     case "/files/compose":
