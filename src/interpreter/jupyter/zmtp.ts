@@ -9,9 +9,10 @@ const GREETING_BYTES = 64;
 const MORE = 1;
 const LONG = 2;
 const COMMAND = 4;
-const SHORT_HEAD_BYTES = 2;
 const LONG_HEAD_BYTES = 9;
 const SHORT_MAX_BYTES = 255;
+/** An oversized frame is skipped in pieces of this size. */
+const SKIP_BYTES = 64 * 1024;
 
 export type SocketType = "DEALER" | "SUB";
 
@@ -60,118 +61,74 @@ function frame(body: Uint8Array, flags: number): Buffer {
   return Buffer.concat([head, body]);
 }
 
-/** Parses the peer's bytes, in whatever pieces they come. Fault 500: not ZMTP. */
+/** Reads the peer's messages from its bytes, in whatever pieces they come. Fault 500: not ZMTP. */
 export class ZmtpReader {
-  #isGreeted = false;
-  /** Unparsed pieces and their total size. */
+  readonly #steps: Generator<number, never, Buffer>;
+  /** Bytes needed for the next step. */
+  #needs: number;
   #pieces: Buffer[] = [];
   #bytes = 0;
-  /** Bytes needed for the next parsing step. */
-  #needs = GREETING_BYTES;
-  #frames: Buffer[] = [];
-  #framesBytes = 0;
-  /** Bytes of an oversized frame still to skip. */
-  #skip = 0;
-  #leftOutBytes = 0;
-  #isLast = true;
 
-  constructor(
-    private readonly onReady: () => void,
-    private readonly onMessage: (message: Message) => void,
-    private readonly maxBytes: number = KERNEL_MESSAGE_MAX_BYTES,
-  ) {}
+  constructor(onReady: () => void, onMessage: (message: Message) => void, maxBytes = KERNEL_MESSAGE_MAX_BYTES) {
+    this.#steps = parse(onReady, onMessage, maxBytes);
+    this.#needs = this.#steps.next().value;
+  }
 
   take(piece: Buffer): void {
-    let rest = piece;
-    if (this.#skip > 0) {
-      const skipped = Math.min(this.#skip, rest.length);
-      this.#skip -= skipped;
-      if (this.#skip > 0) return;
-      rest = rest.subarray(skipped);
-      this.#endLeftOut();
-    }
-    this.#pieces.push(rest);
-    this.#bytes += rest.length;
+    this.#pieces.push(piece);
+    this.#bytes += piece.length;
     if (this.#bytes < this.#needs) return;
-    let bytes = this.#pieces.length === 1 ? rest : Buffer.concat(this.#pieces);
-    for (;;) {
-      const used = this.#isGreeted ? this.#frame(bytes) : this.#greet(bytes);
-      if (used === 0) break;
-      bytes = bytes.subarray(used);
+    let rest = this.#pieces.length === 1 ? piece : Buffer.concat(this.#pieces);
+    while (rest.length >= this.#needs) {
+      const bytes = rest.subarray(0, this.#needs);
+      rest = rest.subarray(this.#needs);
+      this.#needs = this.#steps.next(bytes).value;
     }
-    this.#pieces = bytes.length === 0 ? [] : [bytes];
-    this.#bytes = bytes.length;
+    this.#pieces = rest.length === 0 ? [] : [rest];
+    this.#bytes = rest.length;
   }
+}
 
-  #greet(bytes: Buffer): number {
-    if (bytes.length < GREETING_BYTES) return 0;
-    const mechanism = bytes.toString("latin1", 12, 32).replaceAll("\0", "");
-    if (bytes[0] !== 0xff || (bytes[9] ?? 0) % 2 !== 1 || (bytes[10] ?? 0) < 3 || mechanism !== "NULL") {
-      throw new Fault(500, `the kernel's greeting is not that of ZMTP 3 without a mechanism: ${bytes.toString("hex")}`);
-    }
-    this.#isGreeted = true;
-    return GREETING_BYTES;
-  }
-
-  /** Returns the number of bytes used; 0: it needs more. */
-  #frame(bytes: Buffer): number {
-    this.#needs = SHORT_HEAD_BYTES;
-    if (bytes.length < SHORT_HEAD_BYTES) return 0;
-    const flags = bytes[0] ?? 0;
+/** Yields the number of bytes that it needs next, and is given them. */
+function* parse(
+  onReady: () => void,
+  onMessage: (message: Message) => void,
+  maxBytes: number,
+): Generator<number, never, Buffer> {
+  demandGreeting(yield GREETING_BYTES);
+  let frames: Buffer[] = [];
+  let messageBytes = 0;
+  for (;;) {
+    const [flags = 0] = yield 1;
     if (flags > (MORE | LONG | COMMAND)) throw new Fault(500, `a frame of the kernel has unknown flags: ${flags}`);
-    const head = (flags & LONG) === 0 ? SHORT_HEAD_BYTES : LONG_HEAD_BYTES;
-    this.#needs = head;
-    if (bytes.length < head) return 0;
-    const long = head === LONG_HEAD_BYTES ? bytes.readBigUInt64BE(1) : BigInt(bytes[1] ?? 0);
-    if (long > BigInt(Number.MAX_SAFE_INTEGER)) throw new Fault(500, `a frame of the kernel has ${long} bytes`);
-    const length = Number(long);
-    if ((flags & COMMAND) !== 0) return this.#command(bytes, head, length);
-    const isLast = (flags & MORE) === 0;
-    if (this.#leftOutBytes > 0 || this.#framesBytes + length > this.maxBytes) {
-      return this.#leaveOut(bytes, head, length, isLast);
+    const isLong = (flags & LONG) !== 0;
+    const length = isLong ? Number((yield 8).readBigUInt64BE()) : (yield 1).readUInt8();
+    if (!Number.isSafeInteger(length)) throw new Fault(500, `a frame of the kernel has ${length} bytes`);
+    if ((flags & COMMAND) !== 0) {
+      if (length > maxBytes) throw new Fault(500, `a command of the kernel has ${length} bytes`);
+      if ((yield length).toString("latin1", 0, 6) === "\x05READY") onReady();
+      continue;
     }
-    this.#needs = head + length;
-    if (bytes.length < head + length) return 0;
-    if (this.#frames.length === KERNEL_MESSAGE_MAX_FRAMES) {
-      throw new Fault(500, `a message of the kernel has more than ${KERNEL_MESSAGE_MAX_FRAMES} frames`);
+    messageBytes += length;
+    if (messageBytes > maxBytes) {
+      // Drops the frame and the rest of its message.
+      frames = [];
+      for (let left = length; left > 0; left -= SKIP_BYTES) yield Math.min(left, SKIP_BYTES);
+    } else {
+      if (frames.length === KERNEL_MESSAGE_MAX_FRAMES) {
+        throw new Fault(500, `a message of the kernel has more than ${KERNEL_MESSAGE_MAX_FRAMES} frames`);
+      }
+      frames.push(yield length);
     }
-    this.#frames.push(bytes.subarray(head, head + length));
-    this.#framesBytes += length;
-    this.#needs = SHORT_HEAD_BYTES;
-    if (isLast) this.#endMessage({ frames: this.#frames });
-    return head + length;
+    if ((flags & MORE) !== 0) continue;
+    onMessage(messageBytes > maxBytes ? { leftOutBytes: messageBytes } : { frames });
+    frames = [];
+    messageBytes = 0;
   }
+}
 
-  #command(bytes: Buffer, head: number, length: number): number {
-    if (length > this.maxBytes) throw new Fault(500, `a command of the kernel has ${length} bytes`);
-    this.#needs = head + length;
-    if (bytes.length < head + length) return 0;
-    if (bytes.toString("latin1", head, head + 6) === "\x05READY") this.onReady();
-    this.#needs = SHORT_HEAD_BYTES;
-    return head + length;
-  }
-
-  /** Drops the frame and the rest of its message. */
-  #leaveOut(bytes: Buffer, head: number, length: number, isLast: boolean): number {
-    this.#leftOutBytes += this.#framesBytes + length;
-    this.#frames = [];
-    this.#framesBytes = 0;
-    this.#isLast = isLast;
-    this.#needs = SHORT_HEAD_BYTES;
-    const here = Math.min(bytes.length - head, length);
-    this.#skip = length - here;
-    if (this.#skip === 0) this.#endLeftOut();
-    return head + here;
-  }
-
-  #endLeftOut(): void {
-    if (this.#isLast) this.#endMessage({ leftOutBytes: this.#leftOutBytes });
-  }
-
-  #endMessage(ended: Message): void {
-    this.#frames = [];
-    this.#framesBytes = 0;
-    this.#leftOutBytes = 0;
-    this.onMessage(ended);
-  }
+function demandGreeting(bytes: Buffer): void {
+  const mechanism = bytes.toString("latin1", 12, 32).replaceAll("\0", "");
+  if (bytes[0] === 0xff && (bytes[9] ?? 0) % 2 === 1 && (bytes[10] ?? 0) >= 3 && mechanism === "NULL") return;
+  throw new Fault(500, `the kernel's greeting is not that of ZMTP 3 without a mechanism: ${bytes.toString("hex")}`);
 }
