@@ -1,12 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { asciiLine, membersOf } from "./json-text.ts";
 
+const members = (json: string) => membersOf(`{"data":${json}}`, "data");
+
 describe("members of an object", () => {
   test.each<[string, Record<string, string>]>([
     ["{}", {}],
     [" { } ", {}],
     ['{"a":1.0}', { a: "1.0" }],
-    ['{"a": 1e2 , "b" : [1.0, {"c": "}"}], "d": null}', { a: "1e2", b: '[1.0, {"c": "}"}]', d: "null" }],
+    ['{"a": 1e2 , "b" : [1.0, {"c": "}"}], "d": null}', { a: "1e2", b: '[1.0,{"c":"}"}]', d: "null" }],
     ['{"a\\"b": "x\\\\", "c": "\\\\\\"}"}', { 'a"b': '"x\\\\"', c: '"\\\\\\"}"' }],
     ['{"e": {}, "f": [], "": ""}', { e: "{}", f: "[]", "": '""' }],
     ['{"a": "é, \u2028 {"}', { a: '"é, \u2028 {"' }],
@@ -14,20 +16,24 @@ describe("members of an object", () => {
     ["[1]", {}],
     ["null", {}],
     ['"{"', {}],
-  ])("of %s", (json, members) => {
-    expect(Object.fromEntries(membersOf(json))).toEqual(members);
+  ])("of %s", (json, expected) => {
+    expect(members(json)).toEqual(expected);
   });
 
   test("equal those of JSON.parse", () => {
     const value = { "{": "}", "\\": ['"', { "\\\\": "\\" }], " ": { " ": [[], {}, [[{}]]] }, "\u2029": "\ud83d" };
     for (const json of [JSON.stringify(value), JSON.stringify(value, null, 2)]) {
-      const found = [...membersOf(json)].map(([name, text]) => [name, JSON.parse(text) as unknown]);
+      const found = Object.entries(members(json)).map(([name, text]) => [name, JSON.parse(text) as unknown]);
       expect(Object.fromEntries(found)).toEqual(value);
     }
   });
 
   test("of invalid JSON are rejected", () => {
-    for (const text of ["", "{", '{"a"}', '{"a":1', "{a:1}"]) expect(() => membersOf(text)).toThrow();
+    for (const text of ["", "{", '{"a"}', '{"a":1', "{a:1}"]) expect(() => members(text)).toThrow();
+  });
+
+  test("are none without the object", () => {
+    for (const text of ["{}", "null", '{"data":null}']) expect(membersOf(text, "data")).toEqual({});
   });
 });
 

@@ -1,4 +1,4 @@
-/** Handles JSON as text, because parsing and writing it again would change it: `1.0` would become `1`. */
+/** JSON that stays as a kernel wrote it: parsing and writing it again would make `1` of `1.0`. */
 
 /** The same value in pure ASCII without line ends, so that no reader splits it at a wrong place. */
 export function asciiLine(json: string): string {
@@ -9,57 +9,16 @@ function escaped(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const BLANK = 0x20;
+/** The part of JSON that TypeScript does not know yet. */
+const { parse, rawJSON } = JSON as unknown as {
+  parse(text: string, revive: (name: string, value: unknown, context: { source: string }) => unknown): object | null;
+  rawJSON(text: string): object;
+};
 
-/** Members of a JSON object by name, each as its original text. Empty if it is not an object. */
-export function membersOf(json: string): Map<string, string> {
-  const members = new Map<string, string>();
-  const parsed: unknown = JSON.parse(json);
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return members;
-  // The parse above has proved that the text is well-formed.
-  let at = json.indexOf("{") + 1;
-  for (;;) {
-    const start = json.indexOf('"', at);
-    if (start === -1 || json.slice(at, start).includes("}")) return members;
-    const end = afterString(json, start);
-    const name = JSON.parse(json.slice(start, end)) as string;
-    const value = json.indexOf(":", end) + 1;
-    at = afterValue(json, value);
-    members.set(name, json.slice(value, at).trim());
-    if (json.charAt(at) !== ",") return members;
-    at++;
-  }
-}
-
-/** Position behind the closing quote of a string. */
-function afterString(json: string, start: number): number {
-  let at = json.indexOf('"', start + 1);
-  // A quote after an even number of backslashes is not escaped.
-  while (at !== -1) {
-    let before = at - 1;
-    while (json.charCodeAt(before) === BACKSLASH) before--;
-    if ((at - before) % 2 === 1) return at + 1;
-    at = json.indexOf('"', at + 1);
-  }
-  return json.length;
-}
-
-/** Position of the comma or bracket that ends the value starting at `start`. */
-function afterValue(json: string, start: number): number {
-  let depth = 0;
-  for (let at = start; at < json.length; ) {
-    const unit = json.charCodeAt(at);
-    if (unit === QUOTE) {
-      at = afterString(json, at);
-      continue;
-    }
-    const char = unit > BLANK ? json.charAt(at) : " ";
-    if (depth === 0 && (char === "," || char === "}")) return at;
-    if (char === "{" || char === "[") depth++;
-    else if (char === "}" || char === "]") depth--;
-    at++;
-  }
-  return json.length;
+/** Members of the object `name` in a JSON object, each as JSON with its numbers as written. Empty: no object. */
+export function membersOf(json: string, name: string): Record<string, string> {
+  const whole = parse(json, (_, value, { source }) => (typeof value === "number" ? rawJSON(source) : value));
+  const object: unknown = new Map<string, unknown>(Object.entries(whole ?? {})).get(name);
+  if (typeof object !== "object" || object === null || Array.isArray(object)) return {};
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, JSON.stringify(value)]));
 }

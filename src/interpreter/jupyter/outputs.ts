@@ -11,10 +11,8 @@ export function outputsOf({ type, content }: Received): KernelOutput[] {
     case "stream":
       return streamed(JSON.parse(content) as Stream);
     case "display_data":
-    case "execute_result": {
-      const data = membersOf(content).get("data") ?? "{}";
-      return [{ kind: "result", isMain: type === "execute_result", bundle: Object.fromEntries(membersOf(data)) }];
-    }
+    case "execute_result":
+      return [{ kind: "result", isMain: type === "execute_result", bundle: membersOf(content, "data") }];
     case "error":
       return [failure(JSON.parse(content) as Failure)];
     default:
