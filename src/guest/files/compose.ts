@@ -128,8 +128,7 @@ async function writeBeside(
   await using file = await open(temporary, create, FILE_MODE);
   try {
     await file.chown(owner.uid, owner.gid);
-    const appendTo = (from: FileHandle, expected: number) => append(from, file, expected, signal, copy);
-    for (const source of sources) await appendSource(source, appendTo);
+    for (const source of sources) await append(source, file, signal, copy);
     await file.sync();
     signal.throwIfAborted();
     await rename(temporary, destination);
@@ -139,30 +138,29 @@ async function writeBeside(
   }
 }
 
-/**
- * Beside the destination, so that it can be renamed to it. If the destination's name is too long for the suffix, only
- * the suffix is used.
- */
+/** Beside the destination, so that it can be renamed to it. A long name is left out of it. */
 function temporaryPath(destination: string): string {
   const addition = `.e2b-compose.${kernelUuid()}.tmp`;
   const fits = Buffer.byteLength(basename(destination) + addition) <= NAME_MAX_BYTES;
   return fits ? destination + addition : `${dirname(destination)}/${addition}`;
 }
 
-async function appendSource(
-  source: Source,
-  appendTo: (from: FileHandle, expected: number) => Promise<number>,
-): Promise<void> {
+/** Stops when a growing source exceeds its size. A file of size zero may still have content (/proc). */
+async function append(source: Source, target: FileHandle, signal: AbortSignal, copy: CopyPart): Promise<void> {
   await using file = await openFound(source);
-  const copied = await appendTo(file, Number(source.found.size));
-  const isWhole = source.found.size === 0n || BigInt(copied) === source.found.size;
+  const size = Number(source.found.size);
+  let copied = 0;
+  while (copied <= size || size === 0) {
+    signal.throwIfAborted();
+    const length = await copy(file, target);
+    if (length === 0) break;
+    copied += length;
+  }
+  const isWhole = size === 0 || copied === size;
   if (!isWhole || !isUnchanged(source.found, await file.stat({ bigint: true }))) throw changed(source.path);
 }
 
-/**
- * Checks the opened file, because the path may have been replaced since. O_NONBLOCK keeps a named pipe from blocking
- * the open.
- */
+/** Checks the opened file, because the path may have been replaced since. A named pipe must not block. */
 async function openFound({ path, found }: Source): Promise<FileHandle> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
@@ -218,26 +216,4 @@ function destinationIsSource(destination: string): Fault {
 
 function changed(path: string): Fault {
   return new Fault(500, `${quote(path)} changed while it was being copied; nothing was done`);
-}
-
-/**
- * Appends everything from the source's position to its end; returns the number of bytes. A source that grows while it
- * is read is abandoned once it exceeds the expected size. A file of size zero may still have content (/proc), so it is
- * read anyway.
- */
-async function append(
-  source: FileHandle,
-  target: FileHandle,
-  expected: number,
-  signal: AbortSignal,
-  copy: CopyPart,
-): Promise<number> {
-  let copied = 0;
-  while (copied <= expected || expected === 0) {
-    signal.throwIfAborted();
-    const length = await copy(source, target);
-    if (length === 0) break;
-    copied += length;
-  }
-  return copied;
 }

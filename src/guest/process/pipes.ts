@@ -22,9 +22,9 @@ const OUTPUTS_HANDED_OVER_MAX = 256;
 export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputSink): Carrier {
   const ends = new PipeEnds(command);
   try {
-    const input = withStdin ? ends.toChild() : undefined;
-    const stdout = ends.fromChild();
-    const stderr = ends.fromChild();
+    const input = withStdin ? ends.open("writeEnd", "readEnd") : undefined;
+    const stdout = ends.open("readEnd", "writeEnd");
+    const stderr = ends.open("readEnd", "writeEnd");
     const child = Bun.spawn(command.argv, {
       argv0: command.argv0,
       cwd: command.cwd,
@@ -65,14 +65,14 @@ class PipeEnds {
 
   constructor(private readonly command: Command) {}
 
-  toChild(): { ours: number; theirs: number } {
-    const { readEnd, writeEnd } = openPipe();
-    return this.#keep(writeEnd, readEnd);
-  }
-
-  fromChild(): { ours: number; theirs: number } {
-    const { readEnd, writeEnd } = openPipe();
-    return this.#keep(readEnd, writeEnd);
+  /** A new pipe, by the end that the guest keeps and the end of the process. */
+  open(own: "readEnd" | "writeEnd", other: "readEnd" | "writeEnd"): { ours: number; theirs: number } {
+    const { [own]: ours, [other]: theirs } = openPipe();
+    this.#ours.push(ours);
+    this.#theirs.push(theirs);
+    setNonBlocking(ours);
+    fchownSync(theirs, this.command.uid, this.command.gid);
+    return { ours, theirs };
   }
 
   closeTheirs(): void {
@@ -82,14 +82,6 @@ class PipeEnds {
   closeAll(): void {
     this.closeTheirs();
     for (const fd of this.#ours.splice(0)) closeSync(fd);
-  }
-
-  #keep(ours: number, theirs: number): { ours: number; theirs: number } {
-    this.#ours.push(ours);
-    this.#theirs.push(theirs);
-    setNonBlocking(ours);
-    fchownSync(theirs, this.command.uid, this.command.gid);
-    return { ours, theirs };
   }
 }
 
@@ -128,10 +120,7 @@ class Stdin {
 const openOutputs = new Set<number>();
 let areHandedOver = false;
 
-/**
- * Called before the guest ends: starts readers that discard further output. Without them a process that writes would
- * die of SIGPIPE or block forever.
- */
+/** Starts readers that discard output after the guest ends. Without them, writers would die of SIGPIPE or block. */
 export function handOutputsOver(): void {
   if (openOutputs.size > OUTPUTS_HANDED_OVER_MAX) {
     throw new Fault(409, `at most ${OUTPUTS_HANDED_OVER_MAX} outputs can be handed over; ${openOutputs.size} are open`);

@@ -52,6 +52,21 @@ export function processService(
     await target.send(given.case, given.value);
   }
 
+  async function feed(requests: AsyncIterable<StreamInputRequest>): Promise<void> {
+    let target: ProcessSelector | undefined;
+    for await (const { event } of requests) {
+      if (event.case === "start") {
+        table.findRunning(event.value.process);
+        target = event.value.process;
+      } else if (event.case === "data") {
+        if (target === undefined) {
+          throw refuse("invalid_argument", "the first message must be start, naming the process");
+        }
+        await sendInput(target, event.value.input);
+      }
+    }
+  }
+
   return {
     list: () => ({
       processes: table.list().map((running) => ({
@@ -91,7 +106,7 @@ export function processService(
     },
 
     async streamInput(requests, context) {
-      await untilCallEnds(feed(requests, sendInput, table), context);
+      await untilCallEnds(feed(requests), context);
       return {};
     },
 
@@ -108,23 +123,6 @@ export function processService(
       return {};
     },
   };
-}
-
-async function feed(
-  requests: AsyncIterable<StreamInputRequest>,
-  sendInput: (selector: ProcessSelector | undefined, input: ProcessInput | undefined) => Promise<void>,
-  table: ProcessTable,
-): Promise<void> {
-  let target: ProcessSelector | undefined;
-  for await (const { event } of requests) {
-    if (event.case === "start") {
-      table.findRunning(event.value.process);
-      target = event.value.process;
-    } else if (event.case === "data") {
-      if (target === undefined) throw refuse("invalid_argument", "the first message must be start, naming the process");
-      await sendInput(target, event.value.input);
-    }
-  }
 }
 
 /** Streams a process's events, beginning with its pid. Every exit path releases the listener. */

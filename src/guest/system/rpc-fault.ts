@@ -5,10 +5,8 @@
 import { Fault } from "../../contract/fault.ts";
 
 const STATUSES = {
-  canceled: 499,
   unknown: 500,
   invalid_argument: 400,
-  deadline_exceeded: 504,
   not_found: 404,
   already_exists: 409,
   resource_exhausted: 429,
@@ -18,13 +16,7 @@ const STATUSES = {
   unauthenticated: 401,
 } as const;
 
-export type RpcCode = keyof typeof STATUSES;
-
-export function isRpcCode(code: string): code is RpcCode {
-  return Object.hasOwn(STATUSES, code);
-}
-
-export function refuse(code: RpcCode, message: string, cause?: unknown): Fault {
+export function refuse(code: keyof typeof STATUSES, message: string, cause?: unknown): Fault {
   return new Fault(STATUSES[code], message, { errorCode: code, cause });
 }
 

@@ -20,13 +20,9 @@ export class SettingsKeeper {
   /** Throws Fault 503 if the settings are lost. */
   get current(): GuestSettings {
     if (this.#current !== undefined) return this.#current;
-    throw new Fault(
-      503,
-      "this sandbox's settings were damaged: it rejects all requests until its server configures it again",
-      {
-        headers: { "Retry-After": "1" },
-      },
-    );
+    const message =
+      "this sandbox's settings were damaged: it rejects all requests until its server configures it again";
+    throw new Fault(503, message, { headers: { "Retry-After": "1" } });
   }
 
   get areLost(): boolean {
@@ -64,41 +60,17 @@ function readKept(folder: string): GuestSettings | undefined {
   }
 }
 
+/** The host sends all fields. A damaged file may have any value. */
 export function parseSettings(json: unknown): GuestSettings {
-  if (typeof json !== "object" || json === null) throw new Fault(400, "settings must be a JSON object");
-  const given = json as Record<string, unknown>;
-  return {
-    sandboxId: text(given, "sandboxId"),
-    templateId: text(given, "templateId"),
-    envVars: textRecord(given, "envVars"),
-    accessTokens: textList(given, "accessTokens"),
-    defaultUser: text(given, "defaultUser"),
-    defaultWorkdir: text(given, "defaultWorkdir"),
-  };
-}
-
-function text(given: Record<string, unknown>, field: string): string {
-  const value = given[field];
-  if (typeof value !== "string") throw new Fault(400, `settings: ${field} must be a string`);
-  return value;
-}
-
-function textList(given: Record<string, unknown>, field: string): string[] {
-  const value = given[field];
-  const isText = (item: unknown) => typeof item === "string" && item !== "";
-  if (!Array.isArray(value) || !value.every(isText)) {
-    throw new Fault(400, `settings: ${field} must be a list of non-empty strings`);
-  }
-  return value;
-}
-
-function textRecord(given: Record<string, unknown>, field: string): Record<string, string> {
-  const value = given[field];
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new Fault(400, `settings: ${field} must be an object`);
-  }
-  if (!Object.values(value).every((item) => typeof item === "string")) {
-    throw new Fault(400, `settings: every value of ${field} must be a string`);
-  }
-  return { ...value };
+  const given = (json ?? {}) as GuestSettings;
+  const { sandboxId, templateId, envVars, accessTokens, defaultUser, defaultWorkdir } = given;
+  const isText = (value: unknown) => typeof value === "string";
+  const isWhole =
+    [sandboxId, templateId, defaultUser, defaultWorkdir].every(isText) &&
+    Object.prototype.toString.call(envVars) === "[object Object]" &&
+    Object.values(envVars).every(isText) &&
+    Array.isArray(accessTokens) &&
+    accessTokens.every((token) => isText(token) && token !== "");
+  if (!isWhole) throw new Fault(400, "a field of the settings is missing or of another type");
+  return { sandboxId, templateId, envVars, accessTokens, defaultUser, defaultWorkdir };
 }

@@ -1,7 +1,4 @@
-/**
- * One watched directory, alone or recursive: reads kernel events until it is closed or fails, and buffers them for the
- * client.
- */
+/** One watched directory, alone or recursive: reads kernel events until it ends, and buffers them. */
 import { stat } from "node:fs/promises";
 import { Fault } from "../../../contract/fault.ts";
 import { EventType } from "../../../contract/runtime/wire/filesystem/filesystem_pb.ts";
@@ -52,9 +49,10 @@ export class Watch {
     const top = await describe(base, () => stat(base));
     if (!top.isDirectory()) throw refuse("invalid_argument", `${quote(base)} is not a directory`);
     if (!options.allowNetworkMounts) await refuseNetworkMount(base);
-    const inotify = attempt(base, () => new Inotify());
+    let inotify: Inotify | undefined;
     try {
-      const tree = new WatchedTree(attempt(base, () => inotify.add(base)));
+      inotify = new Inotify();
+      const tree = new WatchedTree(inotify.add(base));
       const surveyor = options.recursive ? new Surveyor(inotify, tree, base) : undefined;
       await surveyor?.surveyAll(await mountsLeftOut(base, options.allowNetworkMounts), signal);
       signal.throwIfAborted();
@@ -62,14 +60,12 @@ export class Watch {
       void watch.#follow(new EventTranslator(inotify, tree, surveyor));
       return watch;
     } catch (thrown) {
-      await inotify.close();
+      await inotify?.close();
       throw foreseen(thrown, base);
     }
   }
 
-  /**
-   * Settles when `events` holds everything that happened before this call, when the watch ends, or after `withinMs`.
-   */
+  /** Settles when `events` holds all from before this call, when the watch ends, or after `withinMs`. */
   async catchUp(withinMs = WATCHER_CATCH_UP_MS): Promise<void> {
     const mark = this.#mark();
     if (mark === undefined) return;
@@ -164,14 +160,6 @@ async function entryUnlessGone(path: string, accounts: Accounts): Promise<Entry 
 
 function joined(base: string, name: string): string {
   return base.endsWith("/") ? base + name : `${base}/${name}`;
-}
-
-function attempt<T>(base: string, step: () => T): T {
-  try {
-    return step();
-  } catch (thrown) {
-    throw foreseen(thrown, base);
-  }
 }
 
 /** Whether a file may exist after an event of this type. */
