@@ -3,6 +3,7 @@
  * clone of the build's disk, named by a key of all steps so far. The least recently used are removed first.
  */
 import { statSync, utimesSync } from "node:fs";
+import { Leases } from "../base/leases.ts";
 import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
 import { Fault } from "../contract/fault.ts";
 import type { CheckpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
@@ -14,10 +15,8 @@ import type { BuildContext } from "./build-context.ts";
 
 /** The unit of `stat.blocks`. */
 const DISK_BLOCK_BYTES = 512;
-/** Suffix of a layer that is being written. */
 const DRAFT = "-draft";
 
-/** Metadata of a layer. */
 interface LayerNote {
   context: BuildContext;
   /** Size without what it shares with the layer before it. */
@@ -38,7 +37,7 @@ interface LayerBounds {
 export class Layers {
   /** Protects a layer from being replaced or removed while a disk is cloned from it. */
   readonly #turns = new OneAtATimeByKey();
-  readonly #inUse = new Map<string, number>();
+  readonly #leases = new Leases();
 
   /** `checkpointing` writes into `checkpoints`, which holds layers only. */
   constructor(
@@ -67,14 +66,7 @@ export class Layers {
 
   /** Keeps the layer from collection until disposed. */
   keep(key: string): Disposable {
-    this.#inUse.set(key, (this.#inUse.get(key) ?? 0) + 1);
-    return {
-      [Symbol.dispose]: () => {
-        const left = (this.#inUse.get(key) ?? 0) - 1;
-        if (left > 0) this.#inUse.set(key, left);
-        else this.#inUse.delete(key);
-      },
-    };
+    return this.#leases.hold(key);
   }
 
   /**
@@ -96,20 +88,20 @@ export class Layers {
     });
   }
 
-  /** Total size of all layers. */
   async bytes(): Promise<number> {
     return (await this.#all()).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /** Removes layers that are too old, exceed the total size or are unusable, except those in use by a running build. */
   async collect({ layersMaxBytes, layersKeptMs }: LayerBounds, isUsable: (image: string) => boolean): Promise<void> {
+    using kept = this.#leases.watch();
     let bytes = 0;
     for (const { key, usedAt, ...layer } of await this.#all()) {
       bytes += layer.bytes;
       const isNeeded = layer.image !== undefined && isUsable(layer.image);
       if (isNeeded && bytes <= layersMaxBytes && usedAt >= Date.now() - layersKeptMs) continue;
       await this.#turns.run(key, async () => {
-        if (this.#inUse.has(key) || this.#usedAt(key) !== usedAt) return;
+        if (kept.seen.has(key) || this.#usedAt(key) !== usedAt) return;
         bytes -= layer.bytes;
         await this.checkpoints.remove(key);
       });

@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { Fault } from "../contract/fault.ts";
 import type { ExecutionStream } from "./execution-stream.ts";
 import { type Kernel, KernelEnded, type Language } from "./kernel.ts";
+import { signalGroup } from "./kernel-process.ts";
 import { HOME_FOLDER, type Kernels } from "./kernels.ts";
 import { EXECUTIONS_WAITING_MAX } from "./limits.ts";
 import { logFailure } from "./log.ts";
@@ -155,7 +156,7 @@ export class Context {
     let isHeld = false;
     const hold = (shouldBe: boolean) => {
       isHeld = shouldBe;
-      signalGroup(kernel, shouldBe ? "SIGSTOP" : "SIGCONT");
+      signalGroup(kernel.pid, shouldBe ? "SIGSTOP" : "SIGCONT");
     };
     const leave = () => {
       if (isHeld) hold(false);
@@ -211,14 +212,6 @@ export class Context {
       const current = await this.#kernel.catch(() => undefined);
       if (!this.#isRemoved && current === kernel) this.#replaceKernel();
     });
-  }
-}
-
-function signalGroup({ pid }: Kernel, name: "SIGSTOP" | "SIGCONT"): void {
-  try {
-    process.kill(-pid, name);
-  } catch {
-    // The process is gone.
   }
 }
 

@@ -45,14 +45,8 @@ export class KernelProcess {
     return new KernelProcess(child.pid, child.exited, () => log.whole());
   }
 
-  /** Signals the process and its children in the same process group. */
-  signal(name: "SIGINT" | "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
-    if (this.#hasEnded) return;
-    try {
-      process.kill(-this.pid, name);
-    } catch {
-      // The process is gone; its exit event follows.
-    }
+  signal(name: "SIGINT" | "SIGKILL"): void {
+    if (!this.#hasEnded) signalGroup(this.pid, name);
   }
 
   /** The last that it wrote to its own error output, once it has ended. */
@@ -81,6 +75,15 @@ export class LastWords {
     for await (const piece of stream) {
       this.text = (this.text + decoder.decode(piece, { stream: true })).slice(-KERNEL_LOG_MAX_CHARS);
     }
+  }
+}
+
+/** Signals a process and its children in the same process group. */
+export function signalGroup(pid: number, name: "SIGINT" | "SIGKILL" | "SIGSTOP" | "SIGCONT"): void {
+  try {
+    process.kill(-pid, name);
+  } catch {
+    // All processes are gone.
   }
 }
 

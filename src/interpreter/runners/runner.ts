@@ -8,7 +8,7 @@ import { openPipe } from "../../base/c-library.ts";
 import { kernelUuid } from "../../base/kernel-random.ts";
 import { Fault } from "../../contract/fault.ts";
 import { KernelEnded } from "../kernel.ts";
-import { KERNEL_VARIABLES, preferForOom } from "../kernel-process.ts";
+import { KERNEL_VARIABLES, preferForOom, signalGroup } from "../kernel-process.ts";
 import { Frames } from "./frames.ts";
 import type { TextPieces } from "./text.ts";
 
@@ -35,7 +35,6 @@ export interface RunnerEars {
   message(message: RunnerMessage): void;
 }
 
-/** The server's ends of its pipes. */
 interface Ends {
   requests: number;
   stdout: number;
@@ -132,13 +131,8 @@ export class Runner {
     if (!this.#hasEnded) void this.#write(message);
   }
 
-  /** Signals the process and its children in the same process group. */
   signal(name: "SIGINT" | "SIGKILL"): void {
-    try {
-      process.kill(-this.pid, name);
-    } catch {
-      // All processes are gone.
-    }
+    signalGroup(this.pid, name);
   }
 
   async #write(request: string): Promise<void> {
