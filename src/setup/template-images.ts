@@ -3,14 +3,15 @@
  * holds the lock of the cache folder meanwhile and ends with its parent. The next one starts incomplete work again.
  */
 import { join } from "node:path";
+import { boundedLines } from "../base/bounded-lines.ts";
 import { Fault } from "../contract/fault.ts";
 import type { TemplateDefinition } from "../contract/template-definition.ts";
 import { MINIMAL_ENV } from "../system/command.ts";
-import { lines } from "./packages.ts";
 import { templateImage, templateImageSteps, templateImages } from "./template-image.ts";
 
-/** Maximum length of an output line of the program. */
-const IMAGE_PROGRAM_LINE_MAX_CHARS = 4096;
+/** Maximum length of an output line of the program, and of its text in the log of a build. */
+const IMAGE_PROGRAM_LINE_MAX_BYTES = 1024 * 1024;
+const IMAGE_PROGRAM_TEXT_MAX_CHARS = 4096;
 
 const PROGRAM = join(import.meta.dir, "template-image-program.ts");
 
@@ -71,7 +72,7 @@ async function runProgram(task: ImageTask, signal: AbortSignal, say: (message: s
     // Closing this pipe ends the program and its children, also when this process is killed.
     stdin: "pipe",
     stdout: "pipe",
-    stderr: "pipe",
+    stderr: "inherit",
     env: { ...MINIMAL_ENV },
     // A session of its own, so that it can end all its children.
     detached: true,
@@ -80,39 +81,17 @@ async function runProgram(task: ImageTask, signal: AbortSignal, say: (message: s
   signal.addEventListener("abort", end, { once: true });
   try {
     let failure: ImageWord | undefined;
-    const hear = lines((line) => {
-      const word = read(line);
+    for await (const line of boundedLines(child.stdout, IMAGE_PROGRAM_LINE_MAX_BYTES)) {
+      const word = JSON.parse(line) as ImageWord;
       if (word.kind === "failed") failure = word;
-      else say(word.text);
-    });
-    const [, stderr, exitCode] = await Promise.all([take(child.stdout, hear), tailOf(child.stderr), child.exited]);
+      else say(word.text.slice(0, IMAGE_PROGRAM_TEXT_MAX_CHARS));
+    }
+    const exitCode = await child.exited;
     signal.throwIfAborted();
     if (failure !== undefined) throw new Fault(failure.status ?? 500, failure.text);
-    if (exitCode !== 0) throw new Fault(500, `the program that makes images ended with ${exitCode}: ${stderr}`);
+    if (exitCode !== 0) throw new Fault(500, `the program that makes images ended with ${exitCode}`);
   } finally {
     signal.removeEventListener("abort", end);
     end();
   }
-}
-
-function read(line: string): ImageWord {
-  try {
-    const word = JSON.parse(line) as ImageWord;
-    return { ...word, text: word.text.slice(0, IMAGE_PROGRAM_LINE_MAX_CHARS) };
-  } catch {
-    return { kind: "line", text: line.slice(0, IMAGE_PROGRAM_LINE_MAX_CHARS) };
-  }
-}
-
-async function take(stream: ReadableStream<Uint8Array>, hear: (text: string) => void): Promise<void> {
-  const decoder = new TextDecoder();
-  for await (const chunk of stream) hear(decoder.decode(chunk, { stream: true }));
-}
-
-async function tailOf(stream: ReadableStream<Uint8Array>): Promise<string> {
-  let tail = "";
-  await take(stream, (text) => {
-    tail = (tail + text).slice(-IMAGE_PROGRAM_LINE_MAX_CHARS);
-  });
-  return tail.trim();
 }

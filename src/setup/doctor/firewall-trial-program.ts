@@ -1,29 +1,24 @@
 /**
- * One end of the firewall trial, in its own network namespace. It reads commands as lines of JSON on standard input and
- * exits at its end. `{ listen }`: accepts connections there. `{ probes }`: reports which of them passed.
+ * One end of the firewall trial, in its own network namespace. It listens on the port in its argument, reads probes as
+ * a line of JSON on standard input, reports which of them passed, and exits at the end of its input.
  */
 import { createSocket } from "node:dgram";
 import { connect, createServer } from "node:net";
-import type { Probe, TrialOrder } from "./firewall-trial.ts";
+import type { Probe, Probing } from "./firewall-trial.ts";
 
 const UDP_TRIES = 4;
 
-console.log("started");
+const port = Number(process.argv[2]);
+createServer((socket) => void socket.end("x")).listen(port, "0.0.0.0", () => console.log("started"));
 let text = "";
 process.stdin.on("end", () => process.exit(0));
 process.stdin.on("data", (chunk) => {
   text += chunk;
-  if (text.includes("\n")) void follow(JSON.parse(text) as TrialOrder);
+  if (text.includes("\n")) void probe(JSON.parse(text) as Probing);
 });
 
-async function follow(order: TrialOrder): Promise<void> {
-  if ("listen" in order) {
-    const { address, port } = order.listen;
-    createServer((socket) => void socket.end("x")).listen(port, address, () => console.log("listening"));
-    return;
-  }
-  const passed = await Promise.all(order.probes.map((probe) => passes(probe, order.withinMs)));
-  console.log(JSON.stringify(passed));
+async function probe({ probes, withinMs }: Probing): Promise<void> {
+  console.log(JSON.stringify(await Promise.all(probes.map((each) => passes(each, withinMs)))));
 }
 
 /** True when the other end has replied. */

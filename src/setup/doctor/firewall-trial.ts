@@ -21,7 +21,10 @@ export interface Probe {
   port: number;
 }
 
-export type TrialOrder = { listen: { address: string; port: number } } | { probes: readonly Probe[]; withinMs: number };
+export interface Probing {
+  probes: readonly Probe[];
+  withinMs: number;
+}
 
 /** Whether packets and their replies passed. */
 export interface FirewallTrial {
@@ -36,7 +39,8 @@ const PROBE_MS = scaled(2_000);
 const START_MS = scaled(20_000);
 const LINE_MAX_BYTES = 4096;
 const DNS_PORT = 53;
-const OUTSIDE_PORT = 4567;
+/** Where both ends listen. */
+const TRIAL_PORT = 4567;
 const TABLE = "sandlot_doctor_";
 
 export async function tryFirewall(): Promise<FirewallTrial> {
@@ -55,14 +59,12 @@ export async function tryFirewall(): Promise<FirewallTrial> {
     await connectEnd(outside.pid, plan.outside);
     using names = await answerNames(plan.sandbox.own);
     await run(["nft", "-f", "-"], { stdin: leadNames(table, plan.sandbox.link, plan.sandbox.own, names.port) });
-    await outside.told({ listen: { address: plan.outside.peer, port: OUTSIDE_PORT } });
     const probes: Probe[] = [
       { protocol: "udp", address: NAMESERVER_ADDRESS, port: DNS_PORT },
       { protocol: "tcp", address: NAMESERVER_ADDRESS, port: DNS_PORT },
-      { protocol: "tcp", address: plan.outside.peer, port: OUTSIDE_PORT },
+      { protocol: "tcp", address: plan.outside.peer, port: TRIAL_PORT },
     ];
-    const answer = await inside.told({ probes, withinMs: PROBE_MS });
-    const [udp, tcp, forward] = JSON.parse(answer) as boolean[];
+    const [udp, tcp, forward] = await inside.passed({ probes, withinMs: PROBE_MS });
     return { input: udp === true && tcp === true, forward: forward === true };
   } finally {
     await Promise.all([inside.end(), outside.end()]);
@@ -86,10 +88,11 @@ class TrialEnd {
     return this.#child.pid;
   }
 
-  async told(order: TrialOrder): Promise<string> {
-    this.#child.stdin.write(`${JSON.stringify(order)}\n`);
+  /** Which of the probes passed. */
+  async passed(probing: Probing): Promise<boolean[]> {
+    this.#child.stdin.write(`${JSON.stringify(probing)}\n`);
     await this.#child.stdin.flush();
-    return await this.#line();
+    return JSON.parse(await this.#line()) as boolean[];
   }
 
   async end(): Promise<void> {
@@ -106,8 +109,9 @@ class TrialEnd {
 }
 
 function spawnEnd() {
+  const program = [process.execPath, PROGRAM, String(TRIAL_PORT)];
   try {
-    return Bun.spawn(["setpriv", "--pdeathsig=KILL", "unshare", "--net", process.execPath, PROGRAM], {
+    return Bun.spawn(["setpriv", "--pdeathsig=KILL", "unshare", "--net", ...program], {
       stdio: ["pipe", "pipe", "ignore"],
       env: { ...MINIMAL_ENV },
       cwd: "/",
