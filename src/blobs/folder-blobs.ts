@@ -15,10 +15,7 @@ const BLOB_NAME_MAX_CHARS = 256;
 const NAME = /^[a-z0-9_-]+(?:\/[a-z0-9_-]+)*$/;
 /** Bytes of a blob in memory while it is read. */
 const BLOB_READ_BYTES = 256 * 1024;
-/**
- * Free space that stays on the disk of the blobs, because the store and the sandboxes need it more; and the bytes
- * between checks.
- */
+/** Free space that stays on the disk for the store and the sandboxes, and the bytes between checks of it. */
 const BLOB_DISK_FREE_MIN_BYTES = 1024 ** 3;
 const BLOB_DISK_LOOK_BYTES = 16 * 1024 * 1024;
 

@@ -45,9 +45,7 @@ const SOURCES_DEFAULT: ImageSources = {
 };
 
 export interface FetchOptions extends ImageSources {
-  /** Storage of the registry blob cache. */
   blobs: Blobs;
-  /** Disk size of the sandbox that fetches. */
   diskSizeMB: number;
 }
 
@@ -82,10 +80,7 @@ export class BaseImages {
     });
   }
 
-  /**
-   * Fault 400: malformed image name; 422: the image is unavailable. User and working directory follow the E2B
-   * interface, not the image.
-   */
+  /** Fault 400: malformed image name; 422: unavailable. User and folder follow the E2B interface, not the image. */
   async fetch(request: FetchRequest, need: FetchFor): Promise<FetchedImage> {
     const fetched = await this.#fetcher.fetch(request, need);
     if (fetched.isProvisioned) return fetched;

@@ -6,7 +6,6 @@ import { expand, PATH_DEFAULT } from "./variables.ts";
 
 export interface BuildContext {
   user: string;
-  /** The user's home directory. */
   home: string;
   workdir: string;
   envVars: Record<string, string>;

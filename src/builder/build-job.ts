@@ -23,7 +23,6 @@ const BUILD_SANDBOX_RETRY_MS = 1_000;
 
 export interface BuildBounds {
   maxMs: number;
-  /** Timeout of the ready command. */
   readyMaxMs: number;
   /** Wait after a start command that has no ready command. */
   readyDefaultMs: number;
@@ -33,7 +32,6 @@ export interface BuildBounds {
   layersKeptMs: number;
 }
 
-/** Root filesystems of built-in templates. */
 export interface BuiltinImages {
   /** Makes the image and returns its name. Fault 404: not a built-in template. */
   make(template: string, signal: AbortSignal, say: (message: string) => void): Promise<string>;
@@ -42,9 +40,7 @@ export interface BuiltinImages {
 }
 
 export interface BuildParts {
-  /** Fetches images. */
   bases: Pick<BaseImages, "fetch" | "collect">;
-  /** Makes the images of built-in templates. */
   builtins: BuiltinImages;
   bounds: BuildBounds;
   sandboxes: SandboxSource;

@@ -1,7 +1,4 @@
-/**
- * The log of a build, delivered in order and in batches. Output of commands has a total limit; the build's own messages
- * are short and always delivered.
- */
+/** The log of a build, in order and in batches. Only the output of commands has a total limit. */
 import { type Clock, systemClock, type Timer } from "../base/clock.ts";
 import type { BuildLogEntry } from "../contract/internal/host.ts";
 
@@ -33,7 +30,6 @@ export class BuildLog {
     else this.#timer ??= this.clock.after(BUILD_LOG_GATHER_MS, () => this.flush());
   }
 
-  /** Collects the output of one command. */
   output(step: string): CommandOutput {
     return new CommandOutput((line) => this.#line(step, line));
   }
@@ -91,7 +87,6 @@ export class CommandOutput {
   }
 }
 
-/** Discards the output of a command. */
 export function silentOutput(): CommandOutput {
   return new CommandOutput(() => undefined);
 }

@@ -91,9 +91,7 @@ export class BuildSandbox {
     );
   }
 
-  /**
-   * The command that runs `line`. A login shell's profile overwrites PATH, so the command sets the steps' PATH again.
-   */
+  /** The command that runs `line`. It sets the steps' PATH again after the profile of the login shell. */
   async shellCommand(line: string, { user, workdir, envVars }: BuildContext) {
     const path = envVars.PATH === undefined ? "" : `export PATH=${shellQuoted(envVars.PATH)}; `;
     const argv: [string, ...string[]] = [await this.#findShell(), "-l", "-c", path + line];
@@ -142,10 +140,7 @@ export class BuildSandbox {
     return home.startsWith("/") && home.length <= HOME_MAX_CHARS && !home.includes("\0") ? home : undefined;
   }
 
-  /**
-   * Writes a checkpoint with memory. An abort ends the checkpoint in order and soon, instead of destroying the sandbox
-   * at once.
-   */
+  /** Writes a checkpoint with memory. An abort ends it in order, without destroying the sandbox at once. */
   async keepMemory(checkpointing: Checkpointing, name: string, owner?: string): Promise<void> {
     const { signal, id } = this;
     const { running } = this.source;
@@ -185,7 +180,6 @@ export class CommandFailure extends Fault {
   }
 }
 
-/** Quotes a text as one shell word. */
 function shellQuoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,9 +1,7 @@
 /** Limits that several files of this module share. Units come last in a name. */
 import { scaled } from "../base/time-factor.ts";
 
-/**
- * The kernel's limit for one variable, the nesting depth, and the total, which must fit beside a command's arguments.
- */
+/** The kernel's limit for one variable, the nesting depth, and the total beside a command's arguments. */
 export const BUILD_VALUE_MAX_BYTES = 128 * 1024;
 export const BUILD_VARIABLES_NESTED_MAX = 16;
 export const BUILD_VARIABLES_MAX_BYTES = 1024 * 1024;

@@ -30,15 +30,11 @@ export const BUILD_READY_DEFAULT_MS = 20_000;
 export const LAYERS_MAX_BYTES = 20 * 1024 ** 3;
 export const LAYERS_KEPT_MS = 7 * 24 * 3_600_000;
 
-/** Operator settings for builds. */
 export interface BuildOptions {
-  /** Storage of the files that builds copy. */
   files?: Pick<Blobs, "open">;
-  /** Sources of images. */
   fetching?: Partial<FetchOptions>;
   /** Absent: no built-in templates on this host. */
   builtinImages?: BuiltinImages;
-  /** Limits of a build; each has a default. */
   builds?: Partial<BuildBounds>;
 }
 

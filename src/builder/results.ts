@@ -31,7 +31,6 @@ export class BuildResults {
     renameSync(`${path}.new`, path);
   }
 
-  /** Removes unusable and old entries. */
   async collect(isUsable: (result: BuildResult) => boolean, keptMs: number): Promise<void> {
     for (const name of await readdir(this.folder)) {
       const path = join(this.folder, name);

@@ -1,7 +1,4 @@
-/**
- * Runs the steps of a build in one sandbox, from the deepest cached layer on, and caches a layer after each step that
- * is worth it.
- */
+/** Runs the steps of a build in one sandbox, from the deepest cached layer on, and caches further layers. */
 import type { BuildStep } from "../contract/internal/host.ts";
 import { withVariables } from "./build-context.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";

@@ -6,7 +6,6 @@ import type { CommandOutput } from "./build-log.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
 import { expand } from "./variables.ts";
 
-/** Uploaded archives by name. */
 export interface UploadedFiles {
   /** Fault 404: no such archive. */
   open(name: string): Promise<ReadableStream<Uint8Array>>;
@@ -92,10 +91,7 @@ async function becomeUser(
   return { ...context, user, home: (await sandbox.homeOf(user)) ?? "/" };
 }
 
-/**
- * Checks the guest's reply: the name becomes the template's default user, and root in the sandbox may have replaced the
- * guest.
- */
+/** Root in the sandbox may have replaced the guest, and the name becomes the template's default user. */
 function demandUserName(name: string): string {
   if (/^[\w.][\w.$-]{0,63}$/.test(name)) return name;
   throw new Fault(502, "the sandbox's runtime did not report the current user: another program took its place");

@@ -6,7 +6,6 @@
 import { Fault } from "../contract/fault.ts";
 import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_NESTED_MAX } from "./limits.ts";
 
-/** The default PATH of every process. */
 export const PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const PLAIN = /\$([A-Za-z_]\w*)/y;

@@ -7,7 +7,6 @@ export const UNSET_URLS = "unset E2B_API_URL E2B_SANDBOX_URL E2B_VOLUME_API_URL"
 export interface BannerKey {
   /** The first key; undefined when the operator has removed its file. */
   secret: string | undefined;
-  /** File of the key. */
   file: string;
   /** Whether a person reads this. Output to a file or a journal is stored, so it must not contain a key. */
   isTerminal: boolean;

@@ -77,7 +77,6 @@ export async function buildTemplates(config: Config, names: readonly string[]): 
   return 0;
 }
 
-/** The state in a few words. */
 export function stateOf(definition: TemplateDefinition, { builds }: TemplateOverview): string {
   const has = (wanted: (build: TemplateOverview["builds"][number]) => boolean) => builds.some(wanted);
   if (has(({ status, image }) => status === "ready" && image === templateImage(definition))) return "built";
@@ -100,7 +99,6 @@ async function buildBesideServer(config: Config, store: Store, definition: Templ
   console.log(`${name} ${templateVersion(definition)} is built`);
 }
 
-/** Waits for the build and shows its log. */
 async function over(config: Config, store: Store, { id }: Build, progress: Progress): Promise<Build> {
   const begun = systemClock.now();
   for (let offset = 0; ; await Bun.sleep(BUILD_LOOK_MS)) {

@@ -21,7 +21,6 @@ import { CONFIG_FILE_VARIABLE, defaultOf, likeliest, SETTINGS, type SettingKey, 
 export interface Config {
   dataFolder: string;
   cacheFolder: string;
-  /** All built-in templates. */
   definitions: readonly TemplateDefinition[];
   /** Those to build before the server is ready. */
   templates: readonly TemplateDefinition[];
@@ -47,7 +46,6 @@ export interface Config {
   volumes: { sizeMB: number; sizeMaxMB: number; perTeam: number; mountsPerSandbox: number };
   localImages: Record<string, LocalImage>;
   registries: AllowedRegistry[];
-  /** File to which steps are written. */
   stepsFile: string | undefined;
 }
 

@@ -14,7 +14,6 @@ export async function doctor(config: Config): Promise<number> {
   return (await examineAndPrint(config, { onlyProblems: false })).has("broken") ? 1 : 0;
 }
 
-/** Returns the kinds of findings. */
 export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }) {
   const { dataFolder, cacheFolder, wall: runtime, runsc } = config;
   const { domain, certificate } = config.addresses;

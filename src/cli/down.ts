@@ -1,7 +1,4 @@
-/**
- * `sandlot down`: stops the server if it runs, ends its sandboxes, undoes the changes of start-up. Data and cache are
- * kept.
- */
+/** `sandlot down`: stops the server, ends its sandboxes, undoes the changes of start-up. Data and cache stay. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { scaled } from "../base/time-factor.ts";

@@ -108,10 +108,7 @@ async function listening<T>({ hostname, port }: Listen, setting: string, begin: 
   }
 }
 
-/**
- * With SO_REUSEPORT, the port would silently be shared with another server. Processes of a killed server end a moment
- * after it.
- */
+/** With SO_REUSEPORT, another server would silently share the port. A killed server leaves it after a moment. */
 async function untilFree({ hostname, port }: Listen): Promise<void> {
   const lastMs = performance.now() + PORT_FREE_MS;
   for (;;) {

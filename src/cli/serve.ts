@@ -165,10 +165,7 @@ function edgeLog(log: Log) {
   };
 }
 
-/**
- * The handlers stay attached: a second signal (systemd and terminals signal every process) must not cut the shutdown
- * short.
- */
+/** The handlers stay attached: a second signal, as of systemd or a terminal, must not cut the shutdown short. */
 function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => resolve());

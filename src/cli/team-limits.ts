@@ -1,6 +1,4 @@
-/**
- * `sandlot limits …`: limits of teams, shown in the syntax in which they are set. They apply from the next request on.
- */
+/** `sandlot limits …`: limits of teams, shown as they are set. They apply from the next request on. */
 import { Fault } from "../contract/fault.ts";
 import { INT32_MAX } from "../contract/limits.ts";
 import type { Team } from "../store/people.ts";

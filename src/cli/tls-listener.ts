@@ -29,7 +29,6 @@ export class TlsListener {
   #leaving: { server: Listening; timer: Timer } | undefined;
   /** Closed listeners that still carry earlier connections. */
   readonly #left = new Set<Listening>();
-  /** Digest of the served files. */
   #digest: string | undefined;
   /** Digest of the files that were last found and refused. */
   #refused: { digest: string; told: boolean } | undefined;

@@ -26,10 +26,7 @@ import { matchesAny } from "./users/access.ts";
 import { publishInternalVariables } from "./users/environment.ts";
 import { parseSettings, type SettingsKeeper } from "./users/settings.ts";
 
-/**
- * Delay between the response to a renew or replace request and the end of the guest, so that the response is sent
- * first.
- */
+/** Delay between the response to a renew or replace request and the end of the guest. */
 const RENEWED_AFTER_MS = 20;
 const CONTROL_BODY_MAX_BYTES = 4 * 1024 * 1024;
 
@@ -37,7 +34,6 @@ const PORT_MAX = 65_535;
 const NEWLINE = 10;
 const POSITION_DIGITS_MAX = 15;
 
-/** The parts of the guest that control requests act on. */
 interface Controlled {
   settings: SettingsKeeper;
   forwarders: LaterPart<Forwarders>;
@@ -63,9 +59,7 @@ export class ControlChannel {
     if (settings !== "") configureBy(this.controlled, settings);
   }
 
-  /**
-   * Whether this request comes from the host. The guest treats any other request for these paths as an unknown path.
-   */
+  /** Whether this request comes from the host. To all others, these paths are unknown paths. */
   admits(request: Request, path: string): boolean {
     if (!path.startsWith(CONTROL_PREFIX)) return false;
     // Read on every request, because a restored copy of this process has another secret.

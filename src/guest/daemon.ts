@@ -1,6 +1,4 @@
-/**
- * The guest daemon: assembles its parts and listens on the runtime port. main.ts describes the guest and its folders.
- */
+/** The guest daemon: assembles its parts and listens on the runtime port. main.ts describes its folders. */
 import { CONTROL_SECRET_FILE } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { ControlChannel } from "./control-channel.ts";
@@ -21,7 +19,6 @@ const IDLE_CONNECTION_SECONDS = 255;
 /** Prefixes of variables that only the guest may see. */
 const OWN_PREFIXES = ["SANDLOT_", "BUN_", "MIMALLOC_", "GLIBC_TUNABLES"];
 const LIBRARIES = "LD_LIBRARY_PATH";
-/** Maximum digits of a numeric variable. */
 const DIGITS_MAX = 9;
 
 function isOwn(name: string): boolean {

@@ -1,7 +1,4 @@
-/**
- * A part of the guest that is loaded on first use, so that a boot pays neither time nor memory for it. Concurrent
- * callers wait for the same load.
- */
+/** A part of the guest that is loaded on first use, so that a boot pays neither time nor memory for it. */
 export class LaterPart<T> {
   #loading: Promise<T> | undefined;
 

@@ -83,10 +83,7 @@ async function look<Result>(disks: Disks, image: string, scratch: string, use: (
   }
 }
 
-/**
- * Resolves a tenant's folder below another. A link on the way could lead anywhere, so each part must be a folder;
- * nothing writes there now.
- */
+/** Resolves a tenant's folder below another. Each part must be a folder, because a link could lead anywhere. */
 function partOf(upper: string, part: string): string {
   let path = upper;
   for (const name of part.split("/").filter((word) => word !== "")) {

@@ -120,9 +120,7 @@ export class Images {
     this.lowersOf(name);
   }
 
-  /**
-   * Throws Fault 422 when a mount point of sandboxes is not a folder in the image; `guest` is the guest's mount point.
-   */
+  /** Throws Fault 422 when a mount point of sandboxes or of the guest is not a folder in the image. */
   demandMountPoints(name: string, guest: string): void {
     demandMountPoints(
       this.lowersOf(name).map(({ folder }) => folder),
@@ -270,7 +268,6 @@ export class Images {
     return facts;
   }
 
-  /** Names of the images of builds. */
   names(): string[] {
     return readdirSync(this.#folder).filter((name) => !name.includes("."));
   }

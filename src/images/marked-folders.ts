@@ -61,10 +61,7 @@ export interface FolderKind {
 export interface FolderUses {
   /** Running sandboxes first, then checkpoints: a sandbox that is being paused runs until its checkpoint exists. */
   own(): Promise<readonly string[]>;
-  /**
-   * Called only when something could be removed. Marks usually protect the same folders, but running sandboxes can
-   * outlive a data folder with its marks.
-   */
+  /** Called only when something could be removed: running sandboxes can outlive a data folder with its marks. */
   others(): readonly string[];
   /** This server no longer needs the folder, and must not hold files of it. */
   letGo(folder: string): Promise<void>;
@@ -158,10 +155,7 @@ export class MarkedFolders {
     return leaving;
   }
 
-  /**
-   * Only for folders that an earlier round removed and that no setup is making again: that setup would have chosen
-   * them.
-   */
+  /** Only for folders that an earlier round removed and that no setup is making again. */
   #removeBesides(there: ReadonlySet<string>): void {
     const { besides, note } = this.kind;
     const endings = note === undefined ? besides : [...besides, note];
@@ -269,10 +263,7 @@ class Places {
     });
   }
 
-  /**
-   * The time of a note restarts at the end of the last use, because a new request may just have started to use the
-   * folder.
-   */
+  /** The time of a note restarts at the end of the last use: a new request may just have begun one. */
   keepAfterUse(name: string, clock: Pick<Clock, "now">): void {
     const note = this.kind.note === undefined ? undefined : join(this.folder, name + this.kind.note);
     if (note !== undefined && existsSync(note)) touch(note, clock);

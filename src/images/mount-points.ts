@@ -7,10 +7,7 @@ const MOUNTED = ["/proc", "/sys", "/dev", "/run"];
 /** Folders that every sandbox writes to. A link to a folder is allowed. */
 const WRITTEN = ["/etc", "/home", "/root", "/tmp", "/usr", "/var", "/code"];
 
-/**
- * Throws Fault 422 for the first that is something else. `layers`: folders, topmost first. `guest`: the guest's mount
- * point.
- */
+/** Throws Fault 422 for the first that is something else. `layers`: folders, topmost first. */
 export function demandMountPoints(layers: readonly string[], guest: string): void {
   for (const path of [...MOUNTED, guest]) {
     const found = findIn(layers, path);

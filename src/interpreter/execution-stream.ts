@@ -23,9 +23,7 @@ export class ExecutionStream {
   #isBlocked = false;
   #isHeld = false;
   #leftOutBytes = 0;
-  /**
-   * Called with true when too many bytes are unread, so that the kernel pauses, and with false when it may continue.
-   */
+  /** Called with true when too many bytes are unread, and with false when the kernel may continue. */
   onHold: (isHeld: boolean) => void = () => undefined;
 
   constructor(

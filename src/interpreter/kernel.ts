@@ -1,9 +1,6 @@
 /** The interface between the server and kernels of any language. */
 
-/**
- * Runs code of one language cell by cell and keeps state between cells. It runs one cell at a time: callers must wait
- * for the end of the previous one.
- */
+/** Runs code of one language cell by cell, one at a time, and keeps state between cells. */
 export interface Kernel {
   /** Its process leads its own session and process group. */
   readonly pid: number;

@@ -1,7 +1,4 @@
-/**
- * The root filesystem of the sandboxes that fetch images: skopeo, umoci and their dependencies only. It contains no
- * shell and no user but root.
- */
+/** The root filesystem of the sandboxes that fetch images: skopeo and umoci, without a shell or other users. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * Fetches packages for setup with retries, so that a brief failure of a mirror or of DNS does not end a setup of
- * minutes.
- */
+/** Fetches packages for setup with retries, so that a brief failure of a mirror or of DNS does not end it. */
 import { mkdir, rm } from "node:fs/promises";
 import { run } from "../system/command.ts";
 import { isUnreached } from "./fetch-faults.ts";

@@ -72,10 +72,7 @@ async function removeAll(runFolder: string): Promise<void> {
   await rm(runFolder, { recursive: true, force: true });
 }
 
-/**
- * Removes tables of servers without a run folder. A table stays while interfaces are left, since it may confine a
- * sandbox.
- */
+/** Removes tables of servers without a run folder. While interfaces are left, a table may confine a sandbox. */
 async function removeTables(): Promise<void> {
   const { stdout } = await attempt(["nft", "list", "tables", "inet"]);
   const tags = [...stdout.matchAll(TABLES)].map(([, tag = ""]) => tag).filter((tag) => !hasRunFolder(tag));

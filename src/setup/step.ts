@@ -1,7 +1,4 @@
-/**
- * One artifact that setup makes in the cache folder. It is made once and found by name; an incomplete one is never
- * used.
- */
+/** One artifact in the cache folder, made once and found by name. An incomplete one is never used. */
 import { mkdir, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { noteImage } from "../images/cached-images.ts";

@@ -220,9 +220,7 @@ async function addPrograms({ programs }: TemplateDefinition, root: string): Prom
   }
 }
 
-/**
- * A hard link to the one copy that all templates share, so that disk and memory hold it once. It already has its owner.
- */
+/** A hard link to the one copy that all templates share, which already has its owner. */
 async function addBun(cacheFolder: string, root: string): Promise<void> {
   const common = join(cacheFolder, `bun-${Bun.version}-${Bun.revision.slice(0, HASH_LENGTH)}`);
   if (!existsSync(common)) {

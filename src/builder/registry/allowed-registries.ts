@@ -1,6 +1,4 @@
-/**
- * Registries in private networks or without TLS that builds may reach. Only the operator can add them, tenants cannot.
- */
+/** Registries in private networks or without TLS that builds may reach. Only the operator can add them. */
 import { lookup } from "node:dns/promises";
 import { isIPv4 } from "node:net";
 import { Fault } from "../../contract/fault.ts";

@@ -1,12 +1,8 @@
-/**
- * The host's certificate authorities, for the sandbox that fetches. That sandbox has the usual public ones; an
- * operator's own are in the host's bundle.
- */
+/** The host's certificate authorities, including the operator's own, for the sandbox that fetches. */
 import { readFile, stat } from "node:fs/promises";
 import { described, stderrLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 
-/** Maximum size of the bundle. */
 export const FETCH_AUTHORITIES_MAX_BYTES = 8 * 1024 * 1024;
 
 /** Bundles of Debian and Arch, Fedora, SUSE, Alpine. The first existing one is used. */

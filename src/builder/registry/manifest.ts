@@ -1,7 +1,4 @@
-/**
- * Reads a registry's untrusted response about an image: which of several images fits this platform, and its blobs.
- * Pure.
- */
+/** Reads a registry's untrusted response: which image fits this platform, and its blobs. Pure. */
 import { Fault } from "../../contract/fault.ts";
 import { BUILD_VALUE_MAX_BYTES, BUILD_VARIABLES_MAX_BYTES } from "../limits.ts";
 

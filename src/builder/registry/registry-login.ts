@@ -12,9 +12,7 @@ import { asRecord, parseJson } from "./manifest.ts";
 /** Timeout to exchange cloud credentials for a registry token. */
 const LOGIN_MS = scaled(10_000);
 export const LOGIN_ANSWER_MAX_BYTES = 64 * 1024;
-/**
- * A key of 4096 bits has 3300 characters. Signing blocks the server's thread and takes time cubic in the key's length.
- */
+/** Enough for 4096 bits. Signing blocks the server's thread for a time cubic in the key's length. */
 export const LOGIN_KEY_MAX_CHARS = 4096;
 
 export interface RegistryLogin {

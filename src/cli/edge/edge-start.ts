@@ -22,14 +22,10 @@ const PROGRAM = join(import.meta.dir, "edge-program.ts");
 const SPLICE_PROGRAM = join(import.meta.dir, "../../edge/splice/splice-program.ts");
 /** For ports below 1024. */
 const CAPABILITY = "net_bind_service";
-/**
- * The kernel does most of the program's work. The last tier of the JavaScript compiler costs more, on threads of its
- * own, than it ever saves.
- */
+/** The kernel does most of the work: the compiler's last tier costs more, on its own threads, than it saves. */
 const ENVIRONMENT = { BUN_JSC_useFTLJIT: "0" };
 
 interface EdgeAbout extends Omit<EdgeOptions, "processes" | "start" | "counts" | "countsFile"> {
-  /** The result of `bundleEdge`. */
   program: string;
   /** Net of this server's sandboxes; unique on this machine. */
   net: number;

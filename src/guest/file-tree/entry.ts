@@ -1,7 +1,4 @@
-/**
- * One file, directory or link as clients see it. A symbolic link has its own size and permission letters, but the type
- * and mode of its final target.
- */
+/** One file, directory or link as clients see it. A link has the type and mode of its final target. */
 import type { BigIntStats } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";

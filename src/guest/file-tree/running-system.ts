@@ -28,10 +28,7 @@ export async function demandRemovable(path: string, kept: readonly string[]): Pr
   );
 }
 
-/**
- * The real location of the path. Links in parent folders are followed; a link at the end only if the path ends in "/",
- * "." or "..".
- */
+/** Follows links in parent folders; one at the end only if the path ends in "/", "." or "..". */
 async function realPlace(path: string): Promise<string> {
   const last = path.split("/").at(-1) ?? "";
   if (["", ".", ".."].includes(last)) return realpath(path);

@@ -1,7 +1,4 @@
-/**
- * Changes and walks of the file tree. All operations run as root; the given user only becomes the owner of new
- * directories.
- */
+/** Changes and walks of the file tree, as root; the given user only becomes the owner of new directories. */
 import type { Stats } from "node:fs";
 import { chown, lstat, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";

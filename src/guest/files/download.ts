@@ -1,7 +1,4 @@
-/**
- * GET /files: streams one file from disk. Range and conditional requests get plain bytes; a client that lists gzip gets
- * the file compressed on the fly.
- */
+/** GET /files: streams one file from disk: plain bytes for ranges and conditions, else gzip if the client lists it. */
 import type { Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";

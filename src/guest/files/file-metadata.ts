@@ -1,14 +1,10 @@
-/**
- * The X-Metadata headers of an upload. Each holds a key and its value; together they replace the metadata of all files
- * of the upload.
- */
+/** The X-Metadata headers of an upload: keys and values that replace the metadata of all its files. */
 import { Fault } from "../../contract/fault.ts";
 import { METADATA_PREFIX, type Metadata } from "../system/extended-attributes.ts";
 import { quote } from "../system/quote.ts";
 
 /** Room for a key in the name of an extended attribute, after the prefix `user.e2b.`. */
 export const FILE_METADATA_KEY_MAX_BYTES = 246;
-/** Total of all keys with their prefixes and all values of one upload. */
 export const FILE_METADATA_MAX_BYTES = 4096;
 
 const HEADER_PREFIX = "x-metadata-";

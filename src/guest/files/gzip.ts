@@ -6,10 +6,7 @@
 import { once } from "node:events";
 import { constants, crc32, createDeflateRaw, deflateRawSync } from "node:zlib";
 
-/**
- * Header: deflate, no name, no time, unknown system. The gzip framing is written here because zlib's own gzip stream
- * cannot change its level.
- */
+/** Deflate, no name, no time, unknown system. Written here, because zlib's gzip stream cannot change its level. */
 const HEAD = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
 const TAIL_BYTES = 8;
 const LOOK_BYTES = 8 * 1024;

@@ -147,10 +147,7 @@ function parseDisposition(header: string): { name: string | undefined; filename:
   };
 }
 
-/**
- * Parses parameters in sequence, so that text inside a quoted value is never taken for a parameter. The first of a name
- * wins.
- */
+/** Parses in sequence, so that text inside a quoted value is never a parameter. The first of a name wins. */
 function parseParameters(line: string): Map<string, string> {
   const parameters = new Map<string, string>();
   for (const match of line.matchAll(/;\s*([\w-]+\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/gs)) {

@@ -31,7 +31,6 @@ const FILE_MODE = 0o666;
 /** `field` is the client's name for the path, used in messages. */
 type Resolve = (path: string, field?: string) => string;
 
-/** Owner and metadata of every file of one request. */
 interface Inventory {
   owner: Account;
   metadata: Metadata;
@@ -80,7 +79,6 @@ async function writeParts(
   return [...written.values()];
 }
 
-/** The request's body in chunks, decompressed if needed. */
 async function* decodedBody(request: Request): AsyncGenerator<Uint8Array> {
   const encoding = (request.headers.get("content-encoding") ?? "identity").trim().toLowerCase();
   if (encoding !== "gzip" && encoding !== "identity" && encoding !== "") {

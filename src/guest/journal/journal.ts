@@ -72,10 +72,7 @@ export class Journal {
     this.#name = undefined;
   }
 
-  /**
-   * Differs after every start of the guest and in every copy. It is created on first use, since only a listener needs
-   * it.
-   */
+  /** Differs after every start of the guest and in every copy. Only a listener needs it. */
   get name(): string {
     this.#name ??= kernelUuid();
     return this.#name;

@@ -44,10 +44,7 @@ export function demandDirectory(cwd: string): void {
   if (!isDirectory) throw refuse("invalid_argument", `the working directory ${quote(cwd)} is not a directory`);
 }
 
-/**
- * Checks a directory that the client chose. The default directory may be closed to a user; then only relative paths
- * fail.
- */
+/** Checks a directory that the client chose. In a closed default directory, only relative paths fail. */
 export function demandEntry(cwd: string, account: Account): void {
   const why = whyBarred(cwd, account);
   if (why === undefined) return;
@@ -62,9 +59,7 @@ function sameIdentity(account: Account, own: Identity): boolean {
   return wanted.size === present.size && [...wanted].every((gid) => present.has(gid));
 }
 
-/**
- * The direct command if the account is the guest's own user and the program is found; undefined if setpriv is needed.
- */
+/** The direct command for the guest's own user, if the program is found; undefined if setpriv is needed. */
 export function directCommand(command: Command, account: Account, own: Identity): Command | undefined {
   if (!sameIdentity(account, own)) return undefined;
   const program = findProgram(command);

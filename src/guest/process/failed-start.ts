@@ -112,10 +112,7 @@ function reasonOf(command: Command, said: string): string {
   return said.toLowerCase();
 }
 
-/**
- * The file that the kernel was asked to execute. It is examined as root, because the user may lack the rights to see
- * it.
- */
+/** The file that the kernel was asked to execute, examined as root: the user may be unable to see it. */
 function findFile({ argv0, cwd, env }: Command): Program | undefined {
   const folders = argv0.includes("/") ? [""] : (env.PATH ?? PATH_WITHOUT_PATH).split(":");
   for (const folder of folders) {

@@ -116,10 +116,7 @@ export class GuestProcess {
     return end;
   }
 
-  /**
-   * Settles when the process's own output was delivered, however slow its listeners are; a descendant may continue to
-   * write.
-   */
+  /** Settles when the process's own output was delivered; a descendant may continue to write. */
   async #outputSoFar(): Promise<void> {
     const { stdout, stderr, pty } = this.carriedBytes;
     const isTooMuch = () =>

@@ -17,10 +17,7 @@ import { demandPlainTexts, type ProcessTexts } from "./start-texts.ts";
 import type { Identity } from "./system-calls.ts";
 import { spawnInTerminal, type TerminalSize, terminalSize } from "./terminal.ts";
 
-/**
- * Errors of a program that is missing or cannot run, or of a user id out of range. The process then starts anyway and
- * ends with an error, as in a shell.
- */
+/** Errors of the program or the user id. The process then starts anyway and ends with an error, as in a shell. */
 const PROGRAM_FAILURES = new Set([
   "ENOENT",
   "EACCES",

@@ -1,7 +1,4 @@
-/**
- * Reports the end of a process to clients. Clients compare these texts, so the table is exact: a signal gives exit code
- * -1, never 128 + n.
- */
+/** The end of a process, in texts that clients compare: a signal gives exit code -1, never 128 + n. */
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ProcessEvent_EndEventSchema } from "../../contract/runtime/wire/process/process_pb.ts";
 

@@ -15,10 +15,7 @@ import { waitingInPipe } from "./system-calls.ts";
 /** Receives each piece. The reader waits for the returned promise before it reads again. */
 type Take = (piece: Uint8Array) => Promise<unknown> | undefined;
 
-/**
- * Resolves at the end of the output. While `isShared` returns true, another process reads the pipe as well, so reads
- * here must not block.
- */
+/** Resolves at the end of the output. Reads must not block while `isShared`: another process reads as well. */
 export async function readOutput(fd: number, take: Take, isShared: () => boolean): Promise<void> {
   using pace = new ReadingPace(fd);
   while (await readByBun(fd, take, pace, isShared)) {

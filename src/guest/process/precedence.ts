@@ -16,10 +16,7 @@ export const SANDBOX_PIDS_FOR_ROOT = 256;
 /** Errors of /proc files of a process that has ended, before and after it was waited for. */
 const OVER: ReadonlySet<string> = new Set(["ENOENT", "ESRCH"]);
 const OWN_OOM_SCORE = "/proc/self/oom_score_adj";
-/**
- * The maximum, so that user processes are killed before the guest even in a small sandbox, where the guest is
- * comparatively large.
- */
+/** The maximum: even in a small sandbox, where the guest is comparatively large, user processes are killed first. */
 const USER_OOM_SCORE = "1000";
 /**
  * The guest's own score while it starts a process. It is below the score of running user processes, so that the OOM
@@ -45,10 +42,7 @@ export function startBehindTheGuest<T>(uid: number, spawn: () => T): T {
   return spawn();
 }
 
-/**
- * Sets the values that a process cannot inherit, because the guest must not have them itself. Call it right after the
- * spawn.
- */
+/** Sets what a process cannot inherit, because the guest must not have it itself. Call it right after the spawn. */
 export function fallBehindTheGuest(pid: number): void {
   if (getPriority() >= 0 && !setNiceness(pid, USER_NICENESS) && !hasEnded(pid)) {
     logNotice("a process kept the guest's priority", { pid });

@@ -1,7 +1,4 @@
-/**
- * Distinguishes continuous output from occasional output. A process that prints continuously gets a larger pipe, which
- * holds more for each read.
- */
+/** Distinguishes continuous from occasional output. Continuous output gets a larger pipe. */
 import { OUTPUT_GATHER_MS } from "../limits.ts";
 import { resizePipe } from "./system-calls.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Calls into the C library that Bun has no function for. They take raw descriptors without any check, so only this
- * folder may use them.
- */
+/** C library calls on raw descriptors, which Bun has no function for. Unchecked, so only for this folder. */
 import { FFIType, ptr } from "bun:ffi";
 import { statSync } from "node:fs";
 import { onFirstUse } from "../../base/c-library.ts";
@@ -90,10 +87,7 @@ export function setNiceness(pid: number, niceness: number): boolean {
   return library().setpriority(PRIO_PROCESS, pid, niceness) === 0;
 }
 
-/**
- * The system's error code if a user cannot enter a directory. The kernel decides: this thread alone briefly takes the
- * user's filesystem rights.
- */
+/** Why a user cannot enter a directory. The kernel decides: this thread briefly takes the user's rights. */
 export function whyBarred(directory: string, { uid, gid, groups }: Account): string | undefined {
   const own = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0, groups: ownGroups() };
   setRights(uid, gid, groups);

@@ -105,10 +105,7 @@ function readRecords(path: string): Records | undefined {
   return lines.map((line) => line.split(":"));
 }
 
-/**
- * Locks like the shadow tools: a file with the holder's process id, linked into place. A lock is stale when its holder
- * no longer runs.
- */
+/** Locks like the shadow tools: links a file with its process id into place. Stale if that no longer runs. */
 async function takeLock(path: string): Promise<void> {
   const own = `${path.slice(0, -".lock".length)}.${process.pid}`;
   writeFileSync(own, `${process.pid}\0`, { mode: 0o600 });

@@ -65,9 +65,7 @@ export class CopyPlan {
     if (placed.path.length === 0 && placed.kind !== "folder") this.#single = this.#base.at(-1) ?? "";
   }
 
-  /**
-   * Valid once all entries were added: the name of the only file to copy, or undefined for the contents of a folder.
-   */
+  /** Once all entries were added: the name of the only file to copy; undefined for the contents of a folder. */
   get single(): string | undefined {
     if (this.#single !== undefined) return this.#single;
     // The folder above a pattern is not a match itself, so it is left out.
@@ -119,10 +117,7 @@ export class CopyPlan {
     throw refused(`${quote(header.name)} is not part of ${quote(this.source)}`);
   }
 
-  /**
-   * Returns whether the path was known. A path must keep its kind: an archive that changes it may try to redirect later
-   * entries through a link.
-   */
+  /** Whether the path was known. It must keep its kind, so that no link redirects later entries. */
   #note(path: string, kind: Placed["kind"], name: string): boolean {
     const known = this.#kinds.get(path);
     if (known === kind) return true;

@@ -19,7 +19,6 @@ const PROGRAMS: Record<GuestProgramName, () => Promise<Program>> = {
 /** Programs that overwrite account and network files of the root they run in. */
 const MAKES_ACCOUNTS: ReadonlySet<string> = new Set<GuestProgramName>(["provision", "add-user"]);
 
-/** Returns the exit status. */
 export async function runProgram(name: string, request: string): Promise<number> {
   try {
     if (!Object.hasOwn(PROGRAMS, name)) throw new Fault(400, `there is no program ${quote(name)} in the guest`);

@@ -80,9 +80,7 @@ function makeOpen(folder: string, mode: number): void {
   chmodSync(folder, mode);
 }
 
-/**
- * Changes folders only: changing a file would store it again, and write access to the folder suffices to replace it.
- */
+/** Changes folders only, which suffices to replace a file; changing a file would store it again. */
 function openFolders(root: string): void {
   const pending = [root];
   let left = OPENED_FOLDERS_MAX;

@@ -3,7 +3,6 @@
 const HEAD_BYTES = 5;
 export const END_OF_STREAM_FLAG = 0x02;
 
-/** The envelope that ends a stream. */
 export function endOfStream(json: string): Uint8Array<ArrayBuffer> {
   const payload = Buffer.from(json);
   const whole = new Uint8Array(HEAD_BYTES + payload.length);

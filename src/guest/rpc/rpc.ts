@@ -1,7 +1,4 @@
-/**
- * Connects Bun's Request and Response to the handlers of @connectrpc/connect. The services define the calls; this file
- * does not distinguish methods.
- */
+/** Connects Bun's Request and Response to the handlers of @connectrpc/connect, for all methods alike. */
 import {
   Code,
   ConnectError,

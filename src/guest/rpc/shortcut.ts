@@ -27,7 +27,6 @@ export class Shortcut {
     this.ready();
   }
 
-  /** Tells the stream that the source has data. */
   ready(): void {
     this.#wake?.();
   }
@@ -37,10 +36,7 @@ export class Shortcut {
     this.#source = undefined;
   }
 
-  /**
-   * Merges the source with the library's messages. Each call returns the next piece, at once if there is one; undefined
-   * is the end.
-   */
+  /** Merges the source with the library's messages. Each call returns the next piece; undefined is the end. */
   joined(made: AsyncIterator<Uint8Array>): () => Uint8Array | undefined | Promise<Uint8Array | undefined> {
     let asked = false;
     let answer: { result: IteratorResult<Uint8Array> } | { thrown: unknown } | undefined;

@@ -22,10 +22,7 @@ const CLOSING: readonly (number | undefined)[] = [0x5d, 0x7d];
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/**
- * Options of the library's JSON reader. Without them, invalid UTF-8 is replaced, and a call acts on another path than
- * the client's.
- */
+/** Options of the library's JSON reader. Without them, invalid UTF-8 is replaced, and a path is another one. */
 export const strictJson = {
   ignoreUnknownFields: true,
   textDecoder: {
@@ -36,10 +33,7 @@ export const strictJson = {
   },
 };
 
-/**
- * Limits depth and length of JSON outside its strings; strings may be as long as a message. Does not check whether it
- * is valid JSON.
- */
+/** Limits depth and length of JSON outside its strings, which may be as long as a message. */
 function demandModestStructure(json: Buffer): void {
   let depth = 0;
   let outside = 0;
@@ -100,16 +94,12 @@ function demandKnownFlags(flags: number): void {
 const UNREADABLE = /^parse binary: /;
 const MISTAKEN = "the message cannot be read: ";
 
-/** An error in the library's wire form. */
 interface WireError {
   code?: string;
   message?: string;
 }
 
-/**
- * Corrects the library's own errors: an unreadable binary message is the client's mistake, as in JSON, and repeated
- * parts of a request are bounded.
- */
+/** Corrects the library's errors: an unreadable binary message is the client's mistake, and texts are bounded. */
 export async function retoldErrors(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
   if (answer.body === undefined) return answer;
   if (answer.status === 200) return { ...answer, body: retoldAtEnd(answer.body) };

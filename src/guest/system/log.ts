@@ -1,7 +1,4 @@
-/**
- * The guest's log: one JSON object per line on stderr, used sparingly. Never pass a secret or a file's content as a
- * field.
- */
+/** The guest's log: JSON lines on stderr, used sparingly. Never pass a secret or a file's content. */
 let mirror: ((level: "error" | "info", message: string) => void) | undefined;
 
 /** Also sends each message to `listener`, without details, which are for the operator only. */
@@ -23,7 +20,6 @@ function writeLine(line: Record<string, string | number>): void {
   process.stderr.write(`${JSON.stringify({ timestamp: new Date().toISOString(), logger: "guest", ...line })}\n`);
 }
 
-/** The text of a thrown value, with its cause. */
 function describe(thrown: unknown): string {
   if (!(thrown instanceof Error)) return String(thrown);
   const own = thrown.stack ?? thrown.message;

@@ -8,7 +8,6 @@ import { closeSync, ftruncateSync, openSync, utimesSync, writeSync } from "node:
 import { type MemoryUse, meminfoText } from "../../contract/runtime/meminfo.ts";
 import { logError } from "./log.ts";
 
-/** Minimum interval between two measurements. */
 export const MEMINFO_EVERY_MS = 1_000;
 
 export class MeminfoFile {

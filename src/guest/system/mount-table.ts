@@ -2,7 +2,6 @@
 import { readFile } from "node:fs/promises";
 
 interface Mount {
-  /** Absolute path of the mount point. */
   point: string;
   /** Name of the file system, such as `ext4`. */
   type: string;

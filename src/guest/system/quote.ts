@@ -1,10 +1,6 @@
-/**
- * Quotes a client's text in messages, bounded to what a reader needs to recognise it. Every message that repeats client
- * input uses this file.
- */
+/** Quotes a client's text in messages, bounded. Every message that repeats client input uses this file. */
 import { MESSAGE_MAX_CHARS } from "../limits.ts";
 
-/** Maximum characters of client text in a message. */
 export const QUOTED_MAX_CHARS = 100;
 
 /** Quotes the text; a long one is cut and followed by its length. */

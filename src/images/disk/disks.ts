@@ -36,10 +36,7 @@ interface Disk {
   root: string;
   /** How file owners are stored. */
   ids: IdForm;
-  /**
-   * Detaches the mounts from the host's view, and other mounts below the folder: all of them, or only these if the
-   * caller knows them.
-   */
+  /** Detaches its mounts from the host's view, and others below the folder: all, or only these. */
   release(others?: readonly string[]): Promise<void>;
 }
 
@@ -223,7 +220,6 @@ export class Disks {
     await rm(this.imageOf(name), { force: true });
   }
 
-  /** Names of all disks. */
   async list(): Promise<string[]> {
     return (await readdir(this.#pool))
       .filter((name) => /^d[0-9a-f]+\.img$/.test(name))

@@ -33,10 +33,7 @@ export interface Pool {
   reflink: boolean;
 }
 
-/**
- * The folder of the disks, and the image file of the filesystem mounted there if the data folder's own cannot share
- * blocks.
- */
+/** The folder of the disks, and the file of the filesystem mounted there, if there is one. */
 export function poolFiles(dataFolder: string): { folder: string; image: string } {
   return { folder: join(dataFolder, "disks"), image: join(dataFolder, "disks.btrfs") };
 }
@@ -73,10 +70,7 @@ async function canReflink(folder: string, mounts: Mounts): Promise<boolean> {
   }
 }
 
-/**
- * A btrfs in a sparse file, for data folders on filesystems that cannot share blocks. It takes only what sandboxes
- * write.
- */
+/** A btrfs in a sparse file, for filesystems that cannot share blocks. It takes only what sandboxes write. */
 async function mountPool(dataFolder: string, target: string, mounts: Mounts): Promise<void> {
   const { image: file } = poolFiles(dataFolder);
   if (!existsSync(file)) {

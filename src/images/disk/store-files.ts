@@ -8,10 +8,7 @@ import { dirname } from "node:path";
 import { run } from "../../system/command.ts";
 import { BTRFS } from "./pool.ts";
 
-/**
- * The database, its log, and the log's index. SQLite removes the last two when it closes, and accepts empty ones as
- * new.
- */
+/** The database, its log, and the log's index. SQLite accepts empty ones as new. */
 const ENDINGS = ["", "-wal", "-shm"];
 
 /** To be called before the store is opened. A file with content stays unchanged. */

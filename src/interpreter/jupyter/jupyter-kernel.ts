@@ -173,10 +173,7 @@ export class JupyterKernel implements Kernel {
     this.#cell?.tell({ kind: "stderr", text: `[an output of ${bytes} bytes is left out: it is too large]\n` });
   }
 
-  /**
-   * Output from before the end may still be unread. The wait is bounded, because a forked child can hold the sockets
-   * open.
-   */
+  /** Earlier output may still be unread. A forked child can hold the sockets open, so the wait is bounded. */
   async #lose(): Promise<void> {
     const connection = this.#connection;
     this.#connection = undefined;

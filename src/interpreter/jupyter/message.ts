@@ -1,7 +1,4 @@
-/**
- * Messages of the Jupyter protocol 5.3 as frames. Signatures of received messages are not checked: the peer is the
- * kernel, which has the key.
- */
+/** Messages of the Jupyter protocol 5.3 as frames. The peer is the kernel, so its signatures are not checked. */
 import { createHmac } from "node:crypto";
 import { Fault } from "../../contract/fault.ts";
 

@@ -1,6 +1,4 @@
-/**
- * The part of the checkpoint trial that runs inside the mount namespace. Prints a TrialResult, or the reason on stderr.
- */
+/** The checkpoint trial inside the mount namespace. Prints a TrialResult, or the reason on stderr. */
 import { connect } from "node:net";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -18,9 +16,7 @@ const CHECKPOINT = "trial";
 const CAUSES_MAX = 8;
 const ANSWER_MS = scaled(10_000);
 
-/**
- * Holds one of each: a listening socket, an inotify watch, a shell on a terminal, and a word that is only in memory.
- */
+/** Holds a listening socket, an inotify watch, a shell on a terminal, and a word that is only in memory. */
 const WORKLOAD = `
 import ctypes, os, pty, socket, sys
 server = socket.socket()
@@ -98,9 +94,7 @@ function addressOf(machine: Machine, id: string): string {
   return machine.addressOf(id) ?? "";
 }
 
-/**
- * Starts the workload through the guest, like every process of a sandbox. It continues after its event stream closes.
- */
+/** Through the guest, like every process of a sandbox. It continues after its event stream closes. */
 async function startWorkload(address: string, word: string): Promise<void> {
   const events = await new GuestClient(address, "").start(["/usr/bin/python3", "-c", WORKLOAD, word], "root");
   const reader = events.body?.getReader();

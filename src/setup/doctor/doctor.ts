@@ -1,7 +1,4 @@
-/**
- * Tests every prerequisite by using it. The doctor never changes settings of the host, and its trials remove everything
- * they make.
- */
+/** Tests every prerequisite by using it. Changes no settings of the host, and removes everything it makes. */
 import { Fault } from "../../contract/fault.ts";
 import { addressChecks } from "./address-checks.ts";
 import type { Check, DoctorOptions, Finding } from "./finding.ts";

@@ -10,7 +10,6 @@ export type Finding =
   | { status: "timeout"; detail: string; fix: string }
   | { status: "broken"; detail: string; fix: string };
 
-/** Settings of the checks. */
 export interface DoctorOptions {
   dataFolder: string;
   cacheFolder: string;

@@ -13,12 +13,10 @@ const WATCHERS_BUFFERS_MAX_BYTES = 64 * 1024 * 1024;
 /** Cost of each event, and of its entry, besides their texts. */
 const WATCHER_EVENT_OVERHEAD_BYTES = 256;
 const WATCHER_ENTRY_OVERHEAD_BYTES = 1024;
-/** Events taken from a buffer at a time by its stream. */
 const WATCHER_TAKE_EVENTS = 64;
 
 export type FilesystemEventInit = MessageInitShape<typeof FilesystemEventSchema> & { name: string; type: EventType };
 
-/** Bytes held by all buffers together. */
 let heldBytes = 0;
 
 export class EventBuffer {
@@ -60,9 +58,7 @@ export class EventBuffer {
     return this.#empty();
   }
 
-  /**
-   * Takes some waiting events; "idle" if none came in time; "closed" at the end. Throws the failure once none are left.
-   */
+  /** Takes some events; "idle" if none came in time; "closed" at the end. Throws the failure after the last. */
   async take(withinMs: number): Promise<FilesystemEventInit[] | "idle" | "closed"> {
     if (this.#events.length === 0 && this.#failure === undefined && !this.#closed) await this.#wait(withinMs);
     if (this.#events.length > 0) return this.#takeSome();

@@ -1,7 +1,4 @@
-/**
- * File systems that cannot be watched: network file systems do not report remote changes, and pseudo file systems such
- * as /proc report nothing.
- */
+/** File systems that cannot be watched: network ones hide remote changes, pseudo ones such as /proc all changes. */
 import { realpath, statfs } from "node:fs/promises";
 import { readMounts } from "../../system/mount-table.ts";
 import { quote } from "../../system/quote.ts";

@@ -55,9 +55,7 @@ export class Surveyor {
     });
   }
 
-  /**
-   * Surveys the place of a new directory. If it is not yet watched, it and everything below it are watched from now on.
-   */
+  /** Surveys the place of a new directory, and watches it and everything below it from now on. */
   async survey({ directory, name }: Place): Promise<Findings> {
     const findings: Findings = { discoveries: [], unsettled: [] };
     const visit: Visit = {

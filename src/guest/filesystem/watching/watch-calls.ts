@@ -71,10 +71,7 @@ export function watchCalls(
   };
 }
 
-/**
- * Reports every failure as internal, so that a polling client does not mistake a failed watcher for a temporary
- * shortage.
- */
+/** Every failure is internal, so that a client does not mistake a failed watcher for a temporary shortage. */
 function takeAll(watchers: Watchers, id: string): FilesystemEventInit[] {
   const { events } = watchers.polled(id);
   try {

@@ -98,10 +98,7 @@ class JavascriptKernel extends RunnerKernel {
     return await this.#ask(body, RUNNER_CHORE_MS);
   }
 
-  /**
-   * An interrupt ends a cell, but not what its promises do later. A loop there would block the next request, so it is
-   * broken like a loop of a cell.
-   */
+  /** What promises of an interrupted cell do later must not block the next request, so a loop is broken there. */
   async #reach(): Promise<void> {
     if (!this.#wasInterrupted) return;
     for (const withinMs of LEFT_LOOP_MS) {

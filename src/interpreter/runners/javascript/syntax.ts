@@ -6,9 +6,7 @@ type Visit = (node: Node, key: string) => "enter" | "skip";
 
 const FUNCTIONS = /^(?:FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/;
 
-/**
- * Whether a cell awaits outside of every function. Class members count as functions, except for their computed names.
- */
+/** Whether a cell awaits outside of every function. Class members count as functions, their computed names do not. */
 export function awaitsAtTop(program: Program): boolean {
   let found = false;
   walk(program, "", (node) => {
