@@ -1,5 +1,5 @@
 /**
- * Generates the table of attacks in docs/security.md from the list and the findings. docs/attacks.json records, for
+ * Generates the table of attacks in docs/security.md from the list and the findings. open-attempts.json records, for
  * each isolation runtime and each way to make a sandbox, which parts of each attack succeeded. `npm run attacks`
  * rewrites both; every other run compares.
  */
@@ -16,7 +16,7 @@ export type Life = (typeof LIVES)[number];
 export type Open = Record<string, string[]>;
 type Results = Partial<Record<RuntimeName, Partial<Record<Life, Open>>>>;
 
-const RESULTS = join(PROJECT, "docs/attacks.json");
+const RESULTS = join(PROJECT, "tests/security/attacks/open-attempts.json");
 const PAGE = join(PROJECT, "docs/security.md");
 const BEGIN = "<!-- attacks: npm run attacks -->\n";
 const END = "<!-- /attacks -->";
