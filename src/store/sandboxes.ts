@@ -7,7 +7,6 @@
 
 import { integerOrNull, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
 import { shownPaused, shownRunning, underWay } from "./sandbox-conditions.ts";
-import type { SandboxNetwork } from "./sandbox-network.ts";
 import { BOOLEAN, INTEGER, json, orNull, type Stored, Table, TEXT, word } from "./table.ts";
 
 /** Failed automatic pauses before memory is given up. */
@@ -81,6 +80,19 @@ export interface VolumeMount {
   volumeId: string;
   name: string;
   path: string;
+}
+
+/** Network settings as sent; fields that were not sent are absent. */
+export interface SandboxNetwork extends EgressSettings {
+  allowPublicTraffic?: boolean;
+  maskRequestHost?: string;
+  httpsPorts?: number[];
+}
+
+export interface EgressSettings {
+  allowOut?: string[];
+  denyOut?: string[];
+  egressProxy?: { address: string; username?: string; password?: string };
 }
 
 /** Identifies one run of a sandbox. */

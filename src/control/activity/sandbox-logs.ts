@@ -46,8 +46,8 @@ interface Known {
   waitingBytes: number;
   dropped: number;
   /** Undefined until it is read from the store. */
-  position: { is: string | undefined } | undefined;
-  extent: { lines: number; bytes: number; lastAt: number } | undefined;
+  position?: { is: string | undefined };
+  extent?: { lines: number; bytes: number; lastAt: number } | undefined;
   hasEnded: boolean;
 }
 
@@ -158,15 +158,7 @@ export class SandboxLogs {
   #knownFor(id: string, teamId: string): Known {
     const present = this.#known.get(id);
     if (present !== undefined) return present;
-    const known: Known = {
-      teamId,
-      waiting: [],
-      waitingBytes: 0,
-      dropped: 0,
-      hasEnded: false,
-      position: undefined,
-      extent: undefined,
-    };
+    const known: Known = { teamId, waiting: [], waitingBytes: 0, dropped: 0, hasEnded: false };
     this.#known.set(id, known);
     return known;
   }
@@ -199,18 +191,16 @@ export class SandboxLogs {
       try {
         await this.#writePages(ids);
       } catch (error) {
-        for (const id of ids) this.#putOff(id);
+        for (const id of ids) {
+          this.#dirty.add(id);
+          // It is unknown whether the write succeeded, so the extent is read again before the next write.
+          const known = this.#known.get(id);
+          if (known !== undefined) known.extent = undefined;
+        }
         this.#arm(ACTIVITY_STORE_RETRY_MS);
         throw error;
       }
     }
-  }
-
-  /** It is unknown whether the write succeeded, so the extent is read again before the next write. */
-  #putOff(id: string): void {
-    const known = this.#known.get(id);
-    if (known !== undefined) known.extent = undefined;
-    this.#dirty.add(id);
   }
 
   async #writePages(ids: readonly string[]): Promise<void> {

@@ -13,12 +13,10 @@ interface Waiting {
 
 export class BuildQueue {
   readonly #line: Waiting[] = [];
-  /** Running builds per team. */
-  readonly #inside = new Map<string, number>();
+  readonly #running = new Set<Waiting>();
   /** Per team: the sequence number of the last build that began. */
   readonly #lastBegun = new Map<string, number>();
   #begun = 0;
-  #under = 0;
 
   constructor(private readonly atOnce: number) {}
 
@@ -42,36 +40,27 @@ export class BuildQueue {
   }
 
   #beginNext(): void {
-    if (this.#under >= this.atOnce) return;
-    const next = this.#next();
+    const next = this.#running.size < this.atOnce ? this.#next() : undefined;
     if (next === undefined) return;
-    this.#under++;
-    this.#inside.set(next.team, this.#insideOf(next.team) + 1);
+    this.remove(next.id);
+    this.#running.add(next);
     this.#lastBegun.set(next.team, ++this.#begun);
     void next.work().finally(() => {
-      this.#under--;
-      const left = this.#insideOf(next.team) - 1;
-      if (left > 0) this.#inside.set(next.team, left);
-      else this.#inside.delete(next.team);
-      if (left === 0 && this.waitingOf(next.team) === 0) this.#lastBegun.delete(next.team);
+      this.#running.delete(next);
+      if (this.#runningOf(next.team) + this.waitingOf(next.team) === 0) this.#lastBegun.delete(next.team);
       this.#beginNext();
     });
   }
 
+  /** The first in the line among equals. */
   #next(): Waiting | undefined {
-    const rank = ({ team }: Waiting) => [this.#insideOf(team), this.#lastBegun.get(team) ?? 0] as const;
-    let best: Waiting | undefined;
-    for (const waiting of this.#line) {
-      const [inside, last] = rank(waiting);
-      if (inside >= waiting.share) continue;
-      const [bestInside, bestLast] = best === undefined ? [Number.POSITIVE_INFINITY, 0] : rank(best);
-      if (inside < bestInside || (inside === bestInside && last < bestLast)) best = waiting;
-    }
-    if (best !== undefined) this.remove(best.id);
-    return best;
+    const able = this.#line.filter(({ team, share }) => this.#runningOf(team) < share);
+    const last = (team: string) => this.#lastBegun.get(team) ?? 0;
+    const order = (a: string, b: string) => this.#runningOf(a) - this.#runningOf(b) || last(a) - last(b);
+    return able.toSorted((a, b) => order(a.team, b.team))[0];
   }
 
-  #insideOf(team: string): number {
-    return this.#inside.get(team) ?? 0;
+  #runningOf(team: string): number {
+    return [...this.#running].filter((build) => build.team === team).length;
   }
 }

@@ -75,7 +75,6 @@ export class Builds {
   readonly unstarted: UnstartedBuilds;
   readonly #queue: BuildQueue;
   readonly #jobs = new Map<string, Job>();
-  readonly #running = new Set<Promise<void>>();
   /** Until when each image is protected. */
   readonly #inHand = new Map<string, number>();
   #isClosing = false;
@@ -153,7 +152,7 @@ export class Builds {
     const job: Job = { id, templateId, startedAt, team, plan, log, over, followers };
     this.#jobs.set(id, job);
     this.services.log.write({ level: "info", event: "template build started", ...factsOf(job) });
-    const hasBegun = this.#queue.add(id, { team: ownerOf(job), share, work: () => this.#counted(this.#run(job)) });
+    const hasBegun = this.#queue.add(id, { team: ownerOf(job), share, work: () => this.#run(job) });
     if (!hasBegun) {
       const message = `waiting for a place: this server does ${this.limits.atOnce} builds at once, ${share} of one team`;
       log.add([{ at: clock.now(), level: "info", message, step: null }]);
@@ -210,11 +209,12 @@ export class Builds {
   async close(): Promise<void> {
     this.#isClosing = true;
     const { store, clock } = this.services;
-    for (const { id } of [...this.#jobs.values()]) {
+    const jobs = [...this.#jobs.values()];
+    for (const { id } of jobs) {
       await store.builds.fail(id, { message: STOPPED, step: null }, clock.now());
       this.cancel(id, STOPPED);
     }
-    await Promise.all(this.#running);
+    await Promise.all(jobs.map(({ over }) => over.promise));
   }
 
   #forget(job: Job): void {
@@ -231,12 +231,6 @@ export class Builds {
     const { message, step } = ended ?? { message: cancelled, step: null };
     const reason = message.slice(0, LOGGED_REASON_MAX_CHARS);
     log.write({ level: "info", event: "template build failed", ...facts, step: step ?? undefined, reason });
-  }
-
-  async #counted(run: Promise<void>): Promise<void> {
-    this.#running.add(run);
-    await run;
-    this.#running.delete(run);
   }
 
   /** Concurrent builds of one team: not all places, unless there is only one team. */

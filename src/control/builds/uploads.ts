@@ -51,9 +51,7 @@ interface SignedUpload {
 }
 
 export class Uploads {
-  readonly #services: UploadServices;
   readonly #secret: Uint8Array;
-  readonly #maxBytes: number;
   readonly #underWay = new Counter(UPLOADS_AT_ONCE_PER_TEAM);
   /** Per template: uploads in progress, and the time of the last link, start or end. */
   readonly #activity = new Map<string, { underWay: number; at: number }>();
@@ -61,15 +59,17 @@ export class Uploads {
   readonly #stops = new Set<AbortController>();
   #timer: Timer | undefined;
 
-  constructor(services: UploadServices, secret: Uint8Array, maxBytes: number) {
-    this.#services = services;
+  constructor(
+    private readonly services: UploadServices,
+    secret: Uint8Array,
+    private readonly maxBytes: number,
+  ) {
     this.#secret = secret;
-    this.#maxBytes = maxBytes;
   }
 
   /** From now on, removes unused archives periodically, except those that current builds need. */
   start(needed: () => ReadonlySet<string>): void {
-    const { idleClock, background } = this.#services;
+    const { idleClock, background } = this.services;
     this.#timer = idleClock.after(UPLOADS_SWEEP_MS, () => {
       background.run("uploaded files could not be removed", () => this.#sweep(needed));
       this.start(needed);
@@ -85,12 +85,12 @@ export class Uploads {
 
   /** Whether the team has these files, and the link for sending them, which begins with `base`. */
   async link(teamId: string, templateId: string, hash: string, base: string) {
-    const { blobs, clock } = this.#services;
+    const { blobs, clock } = this.services;
     const expires = Math.floor(clock.now() / 1000) + UPLOAD_LINK_SECONDS;
-    const permit = { teamId, templateId, hash: checkedHash(hash), maxBytes: this.#maxBytes, expires };
+    const permit = { teamId, templateId, hash: checkedHash(hash), maxBytes: this.maxBytes, expires };
     const query = new URLSearchParams({
       expires: String(expires),
-      bytes: String(this.#maxBytes),
+      bytes: String(this.maxBytes),
       signature: signatureOf(permit, this.#secret),
     });
     const present = await blobs.touch(uploadedFilesName(teamId, hash));
@@ -117,7 +117,7 @@ export class Uploads {
     try {
       await this.#makeRoom(permit.teamId);
       const archive = await checkedArchive(content ?? new Blob([]).stream(), announcedBytes, stop.signal);
-      await this.#services.blobs.put(uploadedFilesName(permit.teamId, permit.hash), archive, permit.maxBytes);
+      await this.services.blobs.put(uploadedFilesName(permit.teamId, permit.hash), archive, permit.maxBytes);
     } catch (error) {
       throw error instanceof Fault && error.status === 413 ? tooLarge(permit.maxBytes) : error;
     } finally {
@@ -130,11 +130,11 @@ export class Uploads {
   /** When this template last had a link made or an upload in progress; 0: not lately. */
   lastActiveAt(templateId: string): number {
     const { underWay, at } = this.#activity.get(templateId) ?? { underWay: 0, at: 0 };
-    return underWay > 0 ? this.#services.clock.now() : at;
+    return underWay > 0 ? this.services.clock.now() : at;
   }
 
   #noteActivity(templateId: string, more: number): void {
-    const now = this.#services.clock.now();
+    const now = this.services.clock.now();
     const { underWay } = this.#activity.get(templateId) ?? { underWay: 0 };
     // Moved to the end of the map, so that the least recently active templates come first.
     this.#activity.delete(templateId);
@@ -147,11 +147,11 @@ export class Uploads {
 
   /** False: there are no such files, or no longer. */
   touch(name: string): Promise<boolean> {
-    return this.#services.blobs.touch(name);
+    return this.services.blobs.touch(name);
   }
 
   async #sweep(needed: () => ReadonlySet<string>): Promise<void> {
-    const { blobs, clock } = this.#services;
+    const { blobs, clock } = this.services;
     const isOld = ({ usedAt }: StoredBlob) => usedAt + UPLOADS_KEPT_MS <= clock.now();
     for (const { name } of (await blobs.list(FOLDER)).filter(isOld)) {
       // A client may have been told since that the archive is present.
@@ -161,17 +161,17 @@ export class Uploads {
   }
 
   async #permitted({ templateId, hash, expires, bytes, signature }: SignedUpload): Promise<UploadPermit> {
-    const template = await this.#services.store.templates.byId(templateId);
+    const template = await this.services.store.templates.byId(templateId);
     const permit = { teamId: template?.teamId ?? "", templateId, hash: checkedHash(hash), maxBytes: bytes, expires };
     if (!isSame(signature, signatureOf(permit, this.#secret))) {
       throw new Fault(403, "this link was not made by this server, or its template was deleted; request a new link");
     }
-    if (expires * 1000 <= this.#services.clock.now()) throw new Fault(403, "this link has expired; request a new link");
+    if (expires * 1000 <= this.services.clock.now()) throw new Fault(403, "this link has expired; request a new link");
     return permit;
   }
 
   async #makeRoom(teamId: string): Promise<void> {
-    const { blobs } = this.#services;
+    const { blobs } = this.services;
     const kept = await blobs.list(`${FOLDER}/${teamId}`);
     const total = kept.reduce((sum, { bytes }) => sum + bytes, 0);
     if (kept.length < UPLOADS_PER_TEAM_MAX && total < UPLOADS_PER_TEAM_MAX_BYTES) return;

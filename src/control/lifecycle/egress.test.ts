@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Egress } from "../../contract/internal/host.ts";
-import type { SandboxNetwork } from "../../store/sandbox-network.ts";
+import type { SandboxNetwork } from "../../store/sandboxes.ts";
 import { egressOf } from "./egress.ts";
 
 const none = { allowRanges: [], allowNames: [], denyRanges: [], proxy: null };

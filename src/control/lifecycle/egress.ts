@@ -5,8 +5,7 @@ import type { Egress, EgressPolicy, Host } from "../../contract/internal/host.ts
 import { Ipv4Ranges, ipv4Range } from "../../contract/ip-range.ts";
 import { ALL_ADDRESSES } from "../../contract/management/egress-entry.ts";
 import { readProxyAddress } from "../../contract/management/proxy-address.ts";
-import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
-import type { Sandbox } from "../../store/sandboxes.ts";
+import type { EgressSettings, Sandbox, SandboxNetwork } from "../../store/sandboxes.ts";
 
 /**
  * IPv6 entries add nothing: all IPv6 is closed. `privateRanges` are the private networks that the operator opened to

@@ -1,7 +1,7 @@
 /** Converts the network fields of a request into the stored form, without absent fields. */
 import type { NetworkRequest, NetworkUpdate } from "../../contract/management/network.ts";
 import { readProxyAddress } from "../../contract/management/proxy-address.ts";
-import type { EgressSettings, SandboxNetwork } from "../../store/sandbox-network.ts";
+import type { EgressSettings, SandboxNetwork } from "../../store/sandboxes.ts";
 
 export function networkIn(given: NetworkRequest): SandboxNetwork {
   const { allowPublicTraffic, maskRequestHost, httpsPorts } = given;

@@ -3,8 +3,7 @@ import { CLIENT_ID } from "../../contract/management/identifiers.ts";
 import type { ShownNetwork } from "../../contract/management/network.ts";
 import type { CreatedSandbox, ListedSandbox, SandboxDetail } from "../../contract/management/sandbox.ts";
 import { RUNTIME_VERSION } from "../../contract/runtime/version.ts";
-import type { SandboxNetwork } from "../../store/sandbox-network.ts";
-import type { ListedSandboxRow, Sandbox } from "../../store/sandboxes.ts";
+import type { ListedSandboxRow, Sandbox, SandboxNetwork } from "../../store/sandboxes.ts";
 import { shownState } from "../lifecycle/sandbox-status.ts";
 
 export function asCreated(sandbox: Sandbox): CreatedSandbox {

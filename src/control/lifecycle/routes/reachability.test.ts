@@ -1,11 +1,13 @@
 /** Routes combine what the host and control know, and are published at once. */
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { RouteEvent } from "../../../contract/internal/directory.ts";
+import { aSandbox } from "../../../store/testing/rows.ts";
 import { Reachability } from "./reachability.ts";
 
 const endpoint = { host: "10.0.0.1", runtimePort: 49_983, ownPorts: true };
-const access = { teamId: "t", trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
 const id = "i1";
+const run = aSandbox(id, { executionId: "r1" });
+const access = { teamId: run.teamId, trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
 
 let reachability: Reachability;
 let told: RouteEvent[];
@@ -30,16 +32,16 @@ function heard(): unknown[] {
 
 function up(): void {
   reachability.heard({ kind: "reachable", id, endpoint });
-  reachability.begin(id, "r1", access);
+  reachability.begin(run);
   heard();
 }
 
 test("a route is published when host and control both report the run, in either order", () => {
   reachability.heard({ kind: "reachable", id, endpoint });
   expect([heard(), reachability.isUp(id), reachability.isReachable(id)]).toEqual([[[]], true, false]);
-  reachability.begin(id, "r1", access);
+  reachability.begin(run);
   expect([heard(), reachability.isReachable(id)]).toEqual([[["r1", "open"]], true]);
-  reachability.begin("i2", "s1", access);
+  reachability.begin(aSandbox("i2", { executionId: "s1" }));
   expect(heard()).toEqual([]);
   reachability.heard({ kind: "reachable", id: "i2", endpoint });
   expect(heard()).toEqual([["s1", "open"]]);

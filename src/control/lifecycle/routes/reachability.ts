@@ -6,6 +6,7 @@
 
 import type { Route, RouteAccess, RouteEvent } from "../../../contract/internal/directory.ts";
 import type { Endpoint, HostEvent } from "../../../contract/internal/host.ts";
+import type { Sandbox } from "../../../store/sandboxes.ts";
 
 interface Run {
   id: string;
@@ -53,9 +54,9 @@ export class Reachability {
   }
 
   /** A run has begun. */
-  begin(id: string, runId: string, access: RouteAccess): void {
-    this.#runs.set(id, { id: runId, access, hidden: false });
-    this.#update(id);
+  begin(sandbox: Sandbox): void {
+    this.#runs.set(sandbox.id, { id: sandbox.executionId, access: accessOf(sandbox), hidden: false });
+    this.#update(sandbox.id);
   }
 
   /** Refuses new requests. Open connections continue, because the transition may fail and leave the sandbox running. */
@@ -113,4 +114,15 @@ export class Reachability {
   #tell(event: RouteEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
+}
+
+function accessOf({ teamId, network, trafficToken, secure }: Sandbox): RouteAccess {
+  return {
+    teamId,
+    trafficToken,
+    // The runtime port has no token of its own then, so the traffic token guards it.
+    guardsRuntime: trafficToken !== null && !secure,
+    maskRequestHost: network.maskRequestHost ?? null,
+    httpsPorts: network.httpsPorts ?? [],
+  };
 }

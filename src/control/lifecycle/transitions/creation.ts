@@ -12,7 +12,6 @@ import { demandOpenProxy, egressOf } from "../egress.ts";
 import { placementFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 import type { Lease } from "../quota.ts";
-import { accessOf } from "../routes/route-access.ts";
 
 export const FORKS_AT_ONCE = 8;
 
@@ -158,7 +157,7 @@ async function place(core: LifecycleCore, request: CreateSandbox): Promise<Creat
 async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): Promise<void> {
   const { store, host, log, reachability, expiry } = core;
   // Before the row is written, so that an expiry right after it finds a run to end.
-  reachability.begin(sandbox.id, sandbox.executionId, accessOf(sandbox));
+  reachability.begin(sandbox);
   try {
     const add = () =>
       store.transaction(async (tables) => {

@@ -17,7 +17,6 @@
  */
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
-import { accessOf } from "../routes/route-access.ts";
 
 /** The sandboxes and checkpoints that the host has adopted. */
 interface Found {
@@ -51,7 +50,7 @@ export async function recover(core: LifecycleCore): Promise<void> {
 }
 
 async function settleRunning(core: LifecycleCore, row: Sandbox, there: Found): Promise<void> {
-  if (there.sandboxes.has(row.id)) core.reachability.begin(row.id, row.executionId, accessOf(row));
+  if (there.sandboxes.has(row.id)) core.reachability.begin(row);
   else removeIfEnded(core, await core.store.sandboxes.kill(row));
 }
 
@@ -61,7 +60,7 @@ async function settlePausing(core: LifecycleCore, row: Sandbox, there: Found): P
   if (there.sandboxes.has(row.id)) {
     const back = await sandboxes.abandonPause(row);
     if (hasCheckpoint && row.checkpoint !== null) core.checkpointRemoval.enqueue([row.checkpoint]);
-    if (back?.state === "running") core.reachability.begin(row.id, row.executionId, accessOf(row));
+    if (back?.state === "running") core.reachability.begin(row);
     removeIfEnded(core, back);
     return;
   }
@@ -75,7 +74,7 @@ async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Foun
   const { sandboxes } = core.store;
   if (!there.sandboxes.has(row.id)) await sandboxes.kill(row);
   const back = await sandboxes.finishSnapshot(row);
-  if (back?.state === "running") core.reachability.begin(row.id, row.executionId, accessOf(row));
+  if (back?.state === "running") core.reachability.begin(row);
   removeIfEnded(core, back);
 }
 

@@ -10,7 +10,6 @@ import { hostMounts } from "../../volumes/volume-mounts.ts";
 import { egressOf } from "../egress.ts";
 import { placementFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
-import { accessOf } from "../routes/route-access.ts";
 import { beingEnded } from "../sandbox-status.ts";
 import { secondsMax } from "../timers/run-length.ts";
 
@@ -101,7 +100,7 @@ export class Resuming {
       throw placementFault(cause, "it could not be resumed and stays paused");
     }
     // Before the row is written, so that an expiry right after it finds a run to end.
-    reachability.begin(begun.id, executionId, accessOf(begun));
+    reachability.begin(begun);
     const startedAt = clock.now();
     const running = await this.core.untilChanged("a resume", begun, (run) =>
       store.sandboxes.finishResume(run, {

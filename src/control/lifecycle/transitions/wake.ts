@@ -7,7 +7,6 @@ import type { WakeRefusal, WakeRequest } from "../../../contract/internal/direct
 import { RUNTIME_PORT } from "../../../contract/runtime/version.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import { isSame } from "../../access/secrets.ts";
-import { accessOf } from "../routes/route-access.ts";
 import { notFound, statusOf } from "../sandbox-status.ts";
 
 /** The row if the request may proceed, whether or not it wakes the sandbox; else a Fault 404 or 403. */
@@ -33,7 +32,7 @@ function tokenRefusal(sandbox: Sandbox, request: WakeRequest): WakeRefusal | und
   if (request.port === RUNTIME_PORT && sandbox.secure) {
     return opens(sandbox.tokens, request.accessToken) ? undefined : "forbidden";
   }
-  const { trafficToken } = accessOf(sandbox);
+  const { trafficToken } = sandbox;
   if (trafficToken === null || opens([trafficToken], request.trafficToken)) return undefined;
   return request.trafficToken ? "traffic-token-wrong" : "traffic-token-missing";
 }
