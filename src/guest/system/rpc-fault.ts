@@ -4,9 +4,12 @@
  */
 import { Fault } from "../../contract/fault.ts";
 
+/** All codes that clients meet; the protocol library sends `canceled` and `deadline_exceeded` itself. */
 const STATUSES = {
+  canceled: 499,
   unknown: 500,
   invalid_argument: 400,
+  deadline_exceeded: 504,
   not_found: 404,
   already_exists: 409,
   resource_exhausted: 429,
