@@ -21,7 +21,7 @@ export function stepsInto(file: string, { writeEveryMs, maxBytes }: StepFileBoun
     try {
       appendFileSync(file, lines, { mode: 0o600 });
       if (left > 0) return;
-      stderrLog.write({ level: "warn", event: "no more steps are recorded: their file has become too large", file });
+      stderrLog.write({ level: "warn", event: "steps are no longer recorded: their file is full", file });
     } catch (error) {
       stderrLog.write({ level: "error", event: "steps could not be recorded", file, error: described(error) });
     }

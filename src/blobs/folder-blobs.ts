@@ -196,7 +196,7 @@ function checkedBlobName(name: string): string {
     const shown = JSON.stringify(name.slice(0, BLOB_NAME_MAX_CHARS));
     throw new Fault(
       400,
-      `${shown} is no name for a blob; it has parts of a-z, 0-9, - and _, with slashes between them`,
+      `${shown} is not a blob name; it must have parts of a-z, 0-9, - and _, with slashes between them`,
     );
   }
   return name;

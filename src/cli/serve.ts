@@ -108,7 +108,7 @@ export async function serve(config: Config): Promise<number> {
   });
   if (config.stepsFile !== undefined) traceControl(control, store);
   await store.makeRoom().catch((error: unknown) => {
-    log.write({ level: "error", event: "the disk has no room for the store", error: described(error) });
+    log.write({ level: "error", event: "the disk has no space for the store", error: described(error) });
   });
   const { trustedProxies } = config.addresses;
   const inner = serveManagement({

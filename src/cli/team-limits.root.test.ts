@@ -73,7 +73,7 @@ describe("a value", () => {
     ["hours=24h", 'not "24h"'],
     ["hours=600000", 'not "600000"'],
     ["private=127.0.0.1", 'private: "127.0.0.1" is never open to sandboxes'],
-    ["private=", 'private: "" is no IPv4 address'],
+    ["private=", 'private: "" is not an IPv4 address'],
     ["blocked=true", 'blocked must be yes or no, not "true"'],
     ["sandbox=3", 'not "sandbox=3"'],
     ["sandboxes", 'private=RANGES and blocked=yes|no, not "sandboxes"'],

@@ -158,7 +158,7 @@ test("an invalid pair is rejected once, the previous one stays, and a valid one 
   expect(listening.log).toEqual([]);
   for (let looks = 0; looks < 3; looks++) await listening.look();
   expect(listening.log).toHaveLength(1);
-  expect(listening.log[0]).toContain("the new certificate is refused, the one before stays");
+  expect(listening.log[0]).toContain("the new certificate was rejected; the previous one stays");
   expect(listening.log[0]).toContain("is not the one of the certificate in");
   expect(await shownAt(listening.port)).toBe("first");
 

@@ -90,7 +90,7 @@ export class TlsListener {
       // Certificate and key are not written at the same moment, so an error is only reported, once, if it persists.
       const isSame = this.#refused?.digest === digest;
       if (isSame && this.#refused?.told === false) {
-        const event = "the new certificate is refused, the one before stays";
+        const event = "the new certificate was rejected; the previous one stays";
         log.write({ level: "error", event, file: files.cert, error: described(error) });
       }
       this.#refused = { digest, told: isSame };

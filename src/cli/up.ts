@@ -37,7 +37,7 @@ export async function up(config: Config): Promise<number> {
   keepRunFolderInMemory(data);
   data.makeRunFolder();
   await removeGoneServers(data, (folder, error) => {
-    const event = "what a server has left could not be removed";
+    const event = "leftovers of a removed server could not be cleaned up";
     stderrLog.write({ level: "warn", event, folder, error: described(error) });
   });
   const namespace = new MountNamespace(data);
@@ -61,7 +61,7 @@ function keepRunFolderInMemory({ runFolder }: DataFolder): void {
   try {
     keepInMemory(runFolder);
   } catch (error) {
-    const event = "the run folder lies on a disk, because nothing could be mounted there";
+    const event = "the run folder is on a disk, because tmpfs could not be mounted there";
     stderrLog.write({ level: "warn", event, folder: runFolder, error: described(error) });
   }
 }

@@ -65,12 +65,12 @@ function splitRegistry(named: string, refuse: (reason: string) => Fault): { regi
   if (first.startsWith("["))
     throw refuse("registries are not reached by IPv6 addresses; use a name or an IPv4 address");
   const [host, port, ...more] = first.toLowerCase().split(":") as [string, ...string[]];
-  if (!DOMAIN.test(host)) throw refuse(`${shown(host)} is no name of a registry`);
+  if (!DOMAIN.test(host)) throw refuse(`${shown(host)} is not the name of a registry`);
   if (
     more.length > 0 ||
     (port !== undefined && !(/^\d{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535))
   ) {
-    throw refuse(`${shown(first.slice(host.length + 1))} is no port; it must be a number from 1 to 65535`);
+    throw refuse(`${shown(first.slice(host.length + 1))} is not a port; it must be a number from 1 to 65535`);
   }
   const registry = port === undefined ? host : `${host}:${Number(port)}`;
   return { registry: DOCKER_HUB_ALIASES.has(registry) ? DOCKER_HUB : registry, rest };

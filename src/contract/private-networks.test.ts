@@ -14,10 +14,10 @@ describe("private networks", () => {
   });
 
   test.each([
-    ["", "is no IPv4 address, range or host name"],
-    ["*.example.com", "is no IPv4 address, range or host name"],
-    ["https://git.test", "is no IPv4 address, range or host name"],
-    ["10.0.0.0/33", "is no IPv4 address, range or host name"],
+    ["", "is not an IPv4 address, range or host name"],
+    ["*.example.com", "is not an IPv4 address, range or host name"],
+    ["https://git.test", "is not an IPv4 address, range or host name"],
+    ["10.0.0.0/33", "is not an IPv4 address, range or host name"],
     ["fd00::/8", "is IPv6"],
     ["0.0.0.0/0", "wider than /8"],
     ["10.0.0.0/7", "wider than /8"],

@@ -38,7 +38,7 @@ export function parsePrivateNetworks(what: string, entries: readonly string[]): 
       if (isIpv6Range(entry)) throw refuse(entry, "is IPv6, which is closed to sandboxes");
       const name = domainPattern(entry);
       if (name === undefined || name.startsWith("*")) {
-        throw refuse(entry, "is no IPv4 address, range or host name such as 10.1.0.0/16 or git.example.com");
+        throw refuse(entry, "is not an IPv4 address, range or host name such as 10.1.0.0/16 or git.example.com");
       }
       names.push(name);
       continue;

@@ -107,7 +107,7 @@ test("a killed relay restarts on the same ports with all policies", async () => 
   await open.until(({ ending }) => ending !== undefined);
   expect(relay.ports).toEqual(ports);
   await until("it carries again", () => reaches("a.test"));
-  expect(complaints).toContain("the relay of connections ended and is started again");
+  expect(complaints).toContain("the connection relay ended and is being restarted");
 });
 
 /** A relay that the server gives up sooner than usual. */

@@ -163,7 +163,7 @@ export class EgressRelay {
     } catch (cause) {
       child.kill("SIGKILL");
       await complaints;
-      throw new Fault(500, `the relay of connections does not start, and says:${this.#complaint}`, { cause });
+      throw new Fault(500, `the connection relay does not start, and says:${this.#complaint}`, { cause });
     } finally {
       clearTimeout(late);
     }
@@ -201,14 +201,14 @@ export class EgressRelay {
         asked?.done.resolve();
       }
     } catch (thrown) {
-      this.options.log.write({ level: "error", event: "the relay said what is no answer", error: described(thrown) });
+      this.options.log.write({ level: "error", event: "the relay sent an invalid reply", error: described(thrown) });
     }
     child.kill("SIGKILL");
     await child.exited;
     this.#isReady = false;
     if (this.#isClosed) return;
     const how = `${child.signalCode ?? `exit code ${child.exitCode}`}`;
-    this.options.log.write({ level: "error", event: "the relay of connections ended and is started again", how });
+    this.options.log.write({ level: "error", event: "the connection relay ended and is being restarted", how });
     await this.#startAgain();
   }
 
@@ -219,7 +219,7 @@ export class EgressRelay {
       } catch (thrown) {
         this.#fails += 1;
         const error = described(thrown);
-        this.options.log.write({ level: "error", event: "the relay of connections could not be started", error });
+        this.options.log.write({ level: "error", event: "the connection relay could not be started", error });
         await Bun.sleep(Math.min(RELAY_RESTART_MAX_MS, RELAY_RESTART_MIN_MS * 2 ** Math.min(this.#fails, 16)));
       }
     }
@@ -231,7 +231,7 @@ export class EgressRelay {
         if (line === "") continue;
         const error = line.slice(0, RELAY_COMPLAINT_MAX_CHARS);
         this.#complaint = `${this.#complaint} ${error}`.slice(-RELAY_COMPLAINT_MAX_CHARS);
-        this.options.log.write({ level: "error", event: "the relay of connections", error });
+        this.options.log.write({ level: "error", event: "the connection relay", error });
       }
     } catch {
       // The relay has ended.
@@ -243,8 +243,7 @@ export class EgressRelay {
 async function inTime(answered: Promise<void>): Promise<void> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () =>
-      late.reject(overloaded(`the relay of connections did not answer within ${RELAY_ACKNOWLEDGED_MS} ms`, undefined)),
+    () => late.reject(overloaded(`the connection relay did not answer within ${RELAY_ACKNOWLEDGED_MS} ms`, undefined)),
     RELAY_ACKNOWLEDGED_MS,
   );
   try {

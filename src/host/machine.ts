@@ -123,7 +123,7 @@ export class Machine implements Host {
     } catch (cause) {
       if (request.checkpoint !== undefined || request.start !== undefined) throw cause;
       demandRetryable(cause, performance.now() - began);
-      const event = "a sandbox could not be made at the first try";
+      const event = "a sandbox could not be created at the first attempt";
       stderrLog.write({ level: "warn", event, error: described(cause) });
     }
     return await this.#make(request);
@@ -154,7 +154,7 @@ export class Machine implements Host {
     const clearing = held.move();
     this.#endings
       .end({ ...running.record, comesBack: true })
-      .catch((error) => complain("what is left of a paused sandbox could not be removed", error, id))
+      .catch((error) => complain("leftovers of a paused sandbox could not be removed", error, id))
       .finally(() => clearing.dispose());
   }
 
@@ -241,13 +241,13 @@ export class Machine implements Host {
       if (!wanted.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
       await this.#checkpointing
         .recover(record)
-        .catch((error) => complain("a sandbox may stand still: its pause was interrupted", error, record.id));
+        .catch((error) => complain("a sandbox may be frozen: its pause was interrupted", error, record.id));
       kept.set(record.id, record);
       this.#running.add(record);
       this.#journals.followSoon(record.id, this.#running.announce(record.id).guest);
       this.#pages
         .hold(record.guestFolder)
-        .catch((error) => complain("an earlier guest is not held in memory", error, record.id));
+        .catch((error) => complain("an earlier guest could not be locked in memory", error, record.id));
     }
     this.#running.keepOnly(kept);
     await this.#endings.reap(kept);
@@ -339,7 +339,7 @@ export class Machine implements Host {
 
   #lose(id: string, reason: string): void {
     const isTold = this.#running.get(id)?.isTold;
-    stderrLog.write({ level: "warn", event: "a sandbox is over", sandbox: id, reason });
+    stderrLog.write({ level: "warn", event: "a sandbox ended by itself", sandbox: id, reason });
     this.#pool.lost(id);
     this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
     if (isTold) this.#running.tell({ kind: "lost", id, reason });

@@ -41,7 +41,7 @@ export class GuestFolders extends MarkedFolders {
     // A guest outside the cache folder is never removed by a server, and needs no mark.
     const isOurs = dirname(current) === join(cacheFolder, GUESTS.folder) && GUESTS.name.test(basename(current));
     if (isOurs && guests.mark([basename(current)]).length > 0) {
-      throw new Fault(500, `the guest ${current} is gone. FIX: start the server again, which makes it anew`);
+      throw new Fault(500, `the guest ${current} is gone. FIX: start the server again, which builds it`);
     }
     return guests;
   }

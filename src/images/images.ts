@@ -279,7 +279,7 @@ export class Images {
       await this.#removeFolder(join(this.#folder, name)).catch((error) =>
         stderrLog.write({
           level: "error",
-          event: "what is left of an image could not be removed",
+          event: "leftovers of an image could not be removed",
           error: described(error),
         }),
       );

@@ -218,5 +218,5 @@ export class Context {
 async function demandFolder(path: string): Promise<void> {
   const status = await stat(path).catch(() => undefined);
   if (status?.isDirectory() !== true)
-    throw new Fault(500, `cwd is ${JSON.stringify(path)}, which is no folder; make it first`);
+    throw new Fault(500, `cwd is ${JSON.stringify(path)}, which is not a folder; create it first`);
 }

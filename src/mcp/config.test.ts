@@ -57,9 +57,9 @@ test("a repository is cloned below the state folder, and its command is run ther
 
 const tooMany = Object.fromEntries(Array.from({ length: SERVERS_MAX + 1 }, (_, at) => [`s${at}`, {}]));
 test.each<[unknown, string]>([
-  [[], "--config is no JSON object"],
-  [null, "--config is no JSON object"],
-  [{}, "--config names no server; Servers that can be served: airtable, brave,"],
+  [[], "--config is not a JSON object"],
+  [null, "--config is not a JSON object"],
+  [{}, "--config has no server; Servers that can be served: airtable, brave,"],
   [tooMany, `--config names ${SERVERS_MAX + 1} servers; at most ${SERVERS_MAX} can be served at once`],
   [{ memory: null }, "memory: its settings are null; give an object, {} for none"],
   [{ memory: { file: "x" } }, "memory: unknown settings: file; it has none"],
@@ -77,11 +77,11 @@ test.each<[unknown, string]>([
   [{ "github/a/b": { runCmd: "x", envs: { A: 1 } } }, "github/a/b: the variable A is number; give a text"],
   [{ "github/a/b": { runCmd: "x", envs: { "A=": "" } } }, '"A=" cannot be the name of a variable'],
   [{ "github/a/b": { runCmd: "x", installCmd: 1 } }, "the setting installCmd is number; give a command line"],
-  [{ "github/a": { runCmd: "x" } }, '"github/a" names no repository; write github/OWNER/REPO'],
-  [{ "github/../b": { runCmd: "x" } }, '"github/../b" names no repository'],
-  [{ "github/a/..": { runCmd: "x" } }, '"github/a/.." names no repository'],
-  [{ "github/-a/b": { runCmd: "x" } }, '"github/-a/b" names no repository'],
-  [{ "github/a/b/c": { runCmd: "x" } }, '"github/a/b/c" names no repository'],
+  [{ "github/a": { runCmd: "x" } }, '"github/a" is not a repository; write github/OWNER/REPO'],
+  [{ "github/../b": { runCmd: "x" } }, '"github/../b" is not a repository'],
+  [{ "github/a/..": { runCmd: "x" } }, '"github/a/.." is not a repository'],
+  [{ "github/-a/b": { runCmd: "x" } }, '"github/-a/b" is not a repository'],
+  [{ "github/a/b/c": { runCmd: "x" } }, '"github/a/b/c" is not a repository'],
 ])("%j: %s", (config, message) => {
   expect(() => parse(config)).toThrow(message);
 });

@@ -23,7 +23,7 @@ const NUL = "\0";
 export function parseConfig(text: string): ServerPlan[] {
   const config = parseObject(text);
   const entries = Object.entries(config);
-  if (entries.length === 0) throw new Fault(400, `--config names no server; ${servable()}`);
+  if (entries.length === 0) throw new Fault(400, `--config has no server; ${servable()}`);
   if (entries.length > SERVERS_MAX) {
     throw new Fault(400, `--config names ${entries.length} servers; at most ${SERVERS_MAX} can be served at once`);
   }
@@ -65,7 +65,7 @@ function parseObject(text: string): Record<string, unknown> {
     // Do not show the text: it contains secrets.
     throw new Fault(400, "--config is not JSON; give an object with one key for each server", { cause });
   }
-  if (!isObject(parsed)) throw new Fault(400, "--config is no JSON object; give one with one key for each server");
+  if (!isObject(parsed)) throw new Fault(400, "--config is not a JSON object; give one with one key for each server");
   return parsed;
 }
 

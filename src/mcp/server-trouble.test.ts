@@ -28,7 +28,7 @@ test("a server that keeps ending is suspended with an error, and others answer",
     await client.callTool({ name: "ann__die" }).catch(() => undefined);
   }
   await expect(client.callTool({ name: "ann__greet" })).rejects.toThrow(
-    /the server ann ends again and again; a call in \d+ s starts it anew. Last: exit code 3; .*ann was told to end/,
+    /the server ann keeps ending; a call in \d+ s restarts it. Last: exit code 3; .*ann was told to end/,
   );
   expect(await callText(client, "bob__greet", greeted)).toBe("bob, you");
 });
@@ -51,7 +51,7 @@ test("a server whose folder is gone at a restart is suspended", async () => {
   rmSync(folder, { recursive: true });
   expect(await call("die")).toContain("exit code 3");
   let said = "";
-  while (!said.includes("again and again")) said = await call("greet");
+  while (!said.includes("keeps ending")) said = await call("greet");
   expect(said).toContain("Last: not begun: ENOENT");
   await own.close();
 });

@@ -123,7 +123,7 @@ export class Endings {
     const keptDisks = new Set(kept.map(({ disk }) => disk));
     for (const name of await disks.list()) if (!keptDisks.has(name)) await disks.remove(name);
     await removeCgroups(data.cgroup, new Set(kept.map(({ id }) => id)), this.withinMs).catch((error: unknown) => {
-      const event = "what tools of an earlier server left does not end";
+      const event = "tools of an earlier server do not end";
       this.log.write({ level: "error", event, ...detailsOf(error) });
     });
     await network.removeInterfaces(new Set([...keep.values()].map(({ slot }) => slot)));
@@ -144,7 +144,7 @@ export class Endings {
   #note(leftovers: Leftovers, cause: unknown): void {
     const { id } = leftovers;
     this.#unended.set(id, { ...leftovers, since: performance.now() });
-    const event = "a sandbox does not end; it is cut off, keeps what it has, and is looked at until it is gone";
+    const event = "a sandbox does not end; it is cut off from the network and keeps its resources until it is gone";
     this.log.write({ level: "error", event, sandbox: id, ...detailsOf(cause) });
     this.#retries.enqueue([leftovers]);
   }

@@ -55,7 +55,7 @@ export class QueueWatch {
     try {
       await this.look();
     } catch (error) {
-      stderrLog.write({ level: "error", event: "queues of sockets could not be looked at", error: described(error) });
+      stderrLog.write({ level: "error", event: "socket queues could not be read", error: described(error) });
     } finally {
       this.#lookedAt = performance.now();
       this.#kernelBytes = kernelBytes();

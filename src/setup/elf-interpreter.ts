@@ -33,5 +33,5 @@ export async function setInterpreter(program: string, path: string): Promise<voi
     await file.write(text, 0, room, Number(entry.readBigUInt64LE(IN_HEADER.offset)));
     return;
   }
-  throw new Fault(500, `${program} names no loader`);
+  throw new Fault(500, `${program} has no ELF interpreter`);
 }

@@ -36,7 +36,7 @@ export class BlobCache {
     try {
       await this.blobs.put(nameOf(repository, digest), content.pipeThrough(verified(digest)), bytes);
     } catch (error) {
-      stderrLog.write({ level: "warn", event: "a blob of a registry is not kept", error: described(error) });
+      stderrLog.write({ level: "warn", event: "a registry blob could not be cached", error: described(error) });
     }
   }
 

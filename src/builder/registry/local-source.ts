@@ -88,7 +88,7 @@ async function fromArchive(path: string, tools: FetchTools): Promise<Provided> {
       } catch (first) {
         await tools.copy({ reference: `docker-archive:${SOURCE}`, tls: true }).catch((second) => {
           const [oci, docker] = [first, second].map((cause) => Fault.from(cause).message);
-          throw new Fault(422, `it is no archive of either form: ${oci}; ${docker}`, { cause: second });
+          throw new Fault(422, `it is neither an OCI nor a docker archive: ${oci}; ${docker}`, { cause: second });
         });
       }
     },

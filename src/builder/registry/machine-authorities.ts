@@ -24,7 +24,7 @@ export async function machineAuthorities(bundles: readonly string[]): Promise<st
       }
       return await readFile(path, "utf8");
     } catch (error) {
-      stderrLog.write({ level: "warn", event: "authorities of this machine are not trusted", error: described(error) });
+      stderrLog.write({ level: "warn", event: "the machine's authorities could not be read", error: described(error) });
       return undefined;
     }
   }

@@ -28,14 +28,14 @@ test("of several images, the one for this architecture is chosen", () => {
   const newer = platform(here, "3", { variant: "v9" });
   expect(read({ manifests: [newer, mine] })).toEqual({ kind: "other", digest: digest("2") });
   expect(() => read({ manifests: [...others, platform("riscv64", "4")] })).toThrow(
-    `there is none for linux/${here}, which this machine is. There is: linux/s390x, linux/riscv64`,
+    `it has no variant for linux/${here}, this machine's platform; it has linux/s390x, linux/riscv64`,
   );
-  expect(() => read({ manifests: [] })).toThrow("There is: none");
+  expect(() => read({ manifests: [] })).toThrow("it has none");
 });
 
 const BAD: [unknown, string][] = [
-  ["<html>", "is not an image"],
-  [null, "is not an image"],
+  ["<html>", "does not describe an image"],
+  [null, "does not describe an image"],
   [{ schemaVersion: 1, fsLayers: [] }, "format of 2015"],
   [{ config, layers: [{ ...layer, digest: "sha256:../../etc/passwd" }] }, "no digest"],
   [{ config, layers: [{ ...layer, digest: `sha512:${"a".repeat(128)}` }] }, "no digest"],
@@ -44,7 +44,7 @@ const BAD: [unknown, string][] = [
   [{ config, layers: [{ ...layer, size: "5" }] }, "no size"],
   [{ config, layers: Array.from({ length: FETCH_LAYERS_MAX + 1 }, () => layer) }, "200 are allowed"],
   [{ config, layers: [{ ...layer, size: FETCH_MAX_BYTES + 1 }] }, "8192 are allowed"],
-  [{ manifests: [{ ...platform(here, "2"), digest: "sha256:x" }] }, "there is none for"],
+  [{ manifests: [{ ...platform(here, "2"), digest: "sha256:x" }] }, "it has no variant for"],
 ];
 
 test("an invalid or too large image is rejected with the reason", () => {

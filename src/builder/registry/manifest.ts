@@ -28,7 +28,7 @@ export function readManifest(text: string, image: string): Found {
   const answer = asRecord(parseJson(text));
   if (Array.isArray(answer.manifests)) return { kind: "other", digest: forThisMachine(answer.manifests, refuse) };
   if (answer.schemaVersion === 1) throw refuse("it is in the format of 2015. FIX: push it again with a current tool");
-  if (!Array.isArray(answer.layers)) throw refuse("what its registry says about it is not an image");
+  if (!Array.isArray(answer.layers)) throw refuse("the registry's manifest does not describe an image");
   const layers = answer.layers.map((layer) => blobIn(layer, refuse));
   if (layers.length > FETCH_LAYERS_MAX) {
     throw refuse(`it has ${layers.length} layers, ${FETCH_LAYERS_MAX} are allowed`);
@@ -49,7 +49,7 @@ function forThisMachine(manifests: readonly unknown[], refuse: (reason: string) 
   // Indexes also list signatures and the like, without a real platform.
   const others = [...new Set(offers.map(({ os, architecture }) => `${os}/${architecture}`))].filter(isPlatform);
   const there = others.length === 0 ? "none" : others.slice(0, 20).join(", ");
-  throw refuse(`there is none for linux/${wanted}, which this machine is. There is: ${there}`);
+  throw refuse(`it has no variant for linux/${wanted}, this machine's platform; it has ${there}`);
 }
 
 /** The plainest variant of an architecture runs everywhere. */

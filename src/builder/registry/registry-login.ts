@@ -57,7 +57,7 @@ async function awsLogin(
   clouds: CloudEndpoints,
 ): Promise<RegistryLogin> {
   // The region becomes part of a host name.
-  if (!REGION.test(region)) throw new Fault(400, `"${region.slice(0, 100)}" is no AWS region; one is us-east-1`);
+  if (!REGION.test(region)) throw new Fault(400, `"${region.slice(0, 100)}" is not an AWS region such as us-east-1`);
   if (!/^[\x21-\x7e]{1,128}$/.test(accessKeyId)) throw new Fault(400, "the AWS access key id is not one");
   const url = new URL(clouds.aws(region));
   const body = "{}";

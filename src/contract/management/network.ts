@@ -28,7 +28,7 @@ const egressProxy = z
     tls: z.looseObject({ enabled: z.boolean().nullish() }).nullish(),
   })
   .superRefine(({ username, password, tls }, context) => {
-    if (password && !username) complain(context, ["password"], "means nothing without username");
+    if (password && !username) complain(context, ["password"], "has no effect without username");
     const asksForTls = tls && tls.enabled !== false && Object.keys(tls).length > 0;
     if (asksForTls) complain(context, ["tls"], "is not supported by this server yet; leave it out");
   });

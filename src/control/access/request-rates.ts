@@ -68,7 +68,7 @@ export class RequestBudgets {
     throw new Fault(
       429,
       `${network} may send ${STRANGER_REQUESTS_PER_SECOND} requests without a valid key each second, and sent more; ` +
-        "send an API key of this server, or come again later",
+        "send an API key of this server, or retry later",
       { headers: { "Retry-After": secondsUntil(bucket, 1, now) } },
     );
   }

@@ -38,7 +38,7 @@ export async function checkedArchive(
   const beginning = Buffer.concat(first);
   if (!isGzip(beginning) && !isTar(beginning)) {
     await reader.cancel().catch(() => undefined);
-    throw new Fault(400, "the upload is no archive; send a tar archive, gzipped or not");
+    throw new Fault(400, "the upload is not an archive; send a tar archive, gzipped or not");
   }
   let bytes = 0;
   const counted = (chunk: Uint8Array) => {

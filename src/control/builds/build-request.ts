@@ -91,7 +91,7 @@ async function renamed(tables: Tables, team: Team, id: string, alias: string | u
   if (alias === undefined) return template;
   const owner = await tables.templates.byAlias(team.slug, alias);
   if (owner?.id === id) return template;
-  if (owner !== undefined) throw new Fault(403, `the alias "${alias}" is that of another template, "${owner.id}"`);
+  if (owner !== undefined) throw new Fault(403, `the alias "${alias}" belongs to another template, "${owner.id}"`);
   await tables.templates.removeAliases(team.slug, id);
   await name(tables, team, alias, id);
   return template;

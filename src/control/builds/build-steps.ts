@@ -103,7 +103,7 @@ class StepReader {
     const pairs: [string, string][] = [];
     for (let at = 0; at < this.#args.length; at += 2) {
       const name = this.#args[at] ?? "";
-      if (!VARIABLE.test(name)) throw this.#refuse(`has ${shown(name)}, which is no name for a variable`);
+      if (!VARIABLE.test(name)) throw this.#refuse(`has ${shown(name)}, which is not a variable name`);
       pairs.push([name, this.#args[at + 1] ?? ""]);
     }
     if (Buffer.byteLength(this.#args.join("")) > ENV_TOTAL_MAX_BYTES) {
@@ -135,7 +135,7 @@ class StepReader {
   }
 
   #checkedUser(name: string): string {
-    if (!USER.test(name)) throw this.#refuse(`has ${shown(name)}, which is no name for a user`);
+    if (!USER.test(name)) throw this.#refuse(`has ${shown(name)}, which is not a user name`);
     return name;
   }
 

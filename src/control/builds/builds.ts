@@ -266,7 +266,7 @@ export class Builds {
       if ((await store.builds.byId(job.id))?.status === "building") await this.#build(job);
     } catch (error) {
       job.ended = { isReady: false, message: BROKEN, step: null };
-      log.write({ level: "error", event: "a build could not be done", build: job.id, error: described(error) });
+      log.write({ level: "error", event: "a build broke", build: job.id, error: described(error) });
       await store.builds.fail(job.id, { message: BROKEN, step: null }, clock.now()).catch((cause: unknown) => {
         // The row stays "building" until the next start, which ends such builds.
         const event = "a build was not marked as failed";

@@ -64,7 +64,7 @@ test("a Dockerfile may have no name, and the request may replace its start comma
 test.each([
   [{ dockerfile: "FROM x\nCOPY a b" }, 400, "Dockerfile, line 2: COPY is not supported"],
   [{ dockerfile: `FROM x\n${"RUN a\n".repeat(97)}` }, 400, "101 steps; at most 100"],
-  [{ dockerfile: "FROM x", teamID: "other" }, 403, "teamID is no team"],
+  [{ dockerfile: "FROM x", teamID: "other" }, 403, "teamID is not a team"],
   [{}, 400, "dockerfile must be a string"],
 ])("%j is refused", async (body, status, message) => {
   const reply = await post("/templates", body);

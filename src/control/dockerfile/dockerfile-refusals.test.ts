@@ -35,7 +35,7 @@ describe("is rejected with its line:", () => {
     ["FROM x\nENV A", "line 2: ENV"],
     ["FROM x\nENV A=${M:-a b}", "line 2: ${M has no closing brace"],
     ["FROM x\nENV A=1 B", 'line 2: "B" has no ='],
-    ["FROM x\nENV 1A=1", 'line 2: "1A" is no name for a variable'],
+    ["FROM x\nENV 1A=1", 'line 2: "1A" is not a variable name'],
     ["FROM x\nENV A='1", "line 2: a ' without its end"],
     ['FROM x\nENV A="1', 'line 2: a " without its end'],
     ["FROM x\nENV A=${B", "line 2: ${B has no closing brace"],

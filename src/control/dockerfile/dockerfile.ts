@@ -316,5 +316,5 @@ function assignment(word: string): { name: string; value: string | undefined } {
 }
 
 function refuseBadName(name: string, line: number): void {
-  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw faultAt(line, `${shown(name)} is no name for a variable`);
+  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw faultAt(line, `${shown(name)} is not a variable name`);
 }

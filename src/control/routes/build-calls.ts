@@ -59,7 +59,7 @@ async function teamOf(
 ): Promise<Team> {
   const memberships = await store.people.teamsOf(userId);
   const named = memberships.find(({ team }) => team.id === teamId);
-  if (teamId !== undefined && named === undefined) throw new Fault(403, "teamID is no team of the token's user");
+  if (teamId !== undefined && named === undefined) throw new Fault(403, "teamID is not a team of the token's user");
   const owner = templateId === undefined ? undefined : (await store.templates.byId(templateId))?.teamId;
   const byTemplate = memberships.find(({ team }) => team.id === owner);
   const found = named ?? byTemplate ?? memberships.find(({ isDefault }) => isDefault) ?? memberships[0];

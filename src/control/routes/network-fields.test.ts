@@ -57,7 +57,7 @@ const refusedOut: [fields: Record<string, unknown>, field: string, problem: stri
   [proxied("inside.test:1080"), "egressProxy.address", "leads to 10.1.2.3, which is closed to every sandbox"],
   [proxied(`${long}:1080`), "egressProxy.address", "must be host:port"],
   [{ egressProxy: {} }, "egressProxy.address", "must be a string, got nothing"],
-  [proxied("p.test:1080", { password: "x" }), "egressProxy.password", "means nothing without username"],
+  [proxied("p.test:1080", { password: "x" }), "egressProxy.password", "has no effect without username"],
   [proxied("p.test:1080", { username: "é".repeat(128) }), "egressProxy.username", "at most 255 bytes, got 256"],
   [proxied("p.test:1080", { tls: { enabled: true } }), "egressProxy.tls", "is not supported"],
 ];

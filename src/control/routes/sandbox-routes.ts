@@ -231,7 +231,7 @@ async function create(
  */
 function refuseForgetful({ autoPause, autoPauseMemory, autoResume }: CreateSandboxV1 | CreateSandboxV2): void {
   if (autoPauseMemory !== false) return;
-  if (!autoPause) throw new Fault(400, "autoPauseMemory: false means nothing without autoPause; set that to true");
+  if (!autoPause) throw new Fault(400, "autoPauseMemory: false has no effect without autoPause; set autoPause to true");
   if (autoResume?.enabled) {
     throw new Fault(400, "autoPauseMemory: false cannot be combined with autoResume; leave out one of them");
   }

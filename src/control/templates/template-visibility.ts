@@ -59,7 +59,7 @@ async function claimNames(tables: Tables, template: Template): Promise<void> {
   for (const alias of (await tables.templates.aliasesOf(template.id)).sort()) {
     // Such names are no longer allowed, but a template of an earlier version may have one.
     if (isLikeTemplateId(alias)) {
-      throw new Fault(409, `"${alias}" has the form of a template's id, and is no name for all teams; choose another`);
+      throw new Fault(409, `"${alias}" has the form of a template's id, and cannot be public; choose another`);
     }
     if (NAMES_OF_CLIENTS.has(alias)) {
       throw new Fault(409, `"${alias}" is reserved for a built-in template; choose another`);

@@ -5,7 +5,7 @@ import { readPageToken, writePageToken } from "./page-token.ts";
 const FORM = /^(\d+)__([a-z]+)(?:__(asc))?$/;
 const refused = (token: string) =>
   expect(() => readPageToken(token, FORM)).toThrow(
-    expect.objectContaining({ status: 400, message: expect.stringContaining("is no token of this list") }),
+    expect.objectContaining({ status: 400, message: expect.stringContaining("is not a token of this list") }),
   );
 
 describe("a page token", () => {

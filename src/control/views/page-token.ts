@@ -36,6 +36,6 @@ export function readPageToken(token: string, form: RegExp): string[] {
 export function invalidPageToken(token: string): Fault {
   return new Fault(
     400,
-    `${shown(token)} is no token of this list; send X-Next-Token (or nextCursor) of the page before, unchanged`,
+    `${shown(token)} is not a token of this list; send X-Next-Token (or nextCursor) of the page before, unchanged`,
   );
 }

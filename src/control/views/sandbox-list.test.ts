@@ -165,7 +165,7 @@ describe("lists", () => {
   test.each(["2027-13-01T00:00:00.000Z__iabc", "soon__iabc", "2027-01-01T00:00:00.000Z__iabc__desc"])(
     "a token that holds %s is refused",
     (line) => {
-      expect(() => readPosition(writePageToken(line), "desc")).toThrow("is no token of this list");
+      expect(() => readPosition(writePageToken(line), "desc")).toThrow("is not a token of this list");
     },
   );
 

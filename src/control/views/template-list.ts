@@ -66,7 +66,7 @@ export async function readTemplate(
   const before = query.nextToken ? Number(readPageToken(query.nextToken, /^build (\d{1,9})$/)[0]) : undefined;
   if (!definitions.some((definition) => definition.id === id)) await findOwnById(store, team, id);
   const listed = await store.listedTemplates.byId(id);
-  if (listed === undefined) throw new Fault(404, `template "${id}" was deleted at this moment`);
+  if (listed === undefined) throw new Fault(404, `template "${id}" was deleted meanwhile`);
   const found = await store.builds.ofTemplate(id, before, query.limit + 1);
   const { page, nextToken } = pageOf(found, query.limit, ({ number }) => `build ${number}`);
   return { shown: withBuilds(listed, page, definitionOf(listed, definitions)), nextToken };

@@ -45,7 +45,7 @@ export class VolumeTokens {
     if (!isRight || header !== HEADER || rest.length > 0) throw invalid();
     const { sub, volid, exp } = JSON.parse(Buffer.from(body, "base64url").toString()) as Claims;
     if (now >= exp * 1000)
-      throw new Fault(401, "this token of a volume has expired; GET /volumes/{volumeID} gives another");
+      throw new Fault(401, "the volume token has expired; get a new one from GET /volumes/{volumeID}");
     return { volumeId: volid, teamId: sub };
   }
 
@@ -59,8 +59,5 @@ function encoded(value: object): string {
 }
 
 function invalid(): Fault {
-  return new Fault(
-    401,
-    "this token is not valid; POST /volumes and GET /volumes/{volumeID} answer one for their volume",
-  );
+  return new Fault(401, "the volume token is not valid; get one from GET /volumes/{volumeID}");
 }

@@ -124,7 +124,7 @@ export class Volumes {
 
   /** Fault 400 when it is not an id, 404 when the team has no such volume. */
   async demand(teamId: string, id: string): Promise<Volume> {
-    if (!UUID.test(id)) throw new Fault(400, `${shown(id)} is no volume id, which is a UUID`);
+    if (!UUID.test(id)) throw new Fault(400, `${shown(id)} is not a volume id (a UUID)`);
     const volume = await this.services.store.volumes.byId(id.toLowerCase());
     if (volume === undefined || volume.teamId !== teamId) throw new Fault(404, `volume "${id}" does not exist`);
     return volume;

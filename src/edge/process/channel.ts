@@ -80,7 +80,7 @@ export class Channel<Theirs extends Functions<Theirs>> {
     const own = Object.hasOwn(this.#own, call) ? this.#own[call] : undefined;
     let answer: Omit<Answer, "id">;
     try {
-      if (typeof own !== "function") throw new Error(`nobody here knows the call ${JSON.stringify(call)}`);
+      if (typeof own !== "function") throw new Error(`unknown call ${JSON.stringify(call)}`);
       answer = { value: await own(...args) };
     } catch (thrown) {
       answer = { fault: plain(thrown) };

@@ -69,7 +69,7 @@ export class EdgeProcess {
   }
 
   get #begun(): Edge {
-    if (this.#edge === undefined) throw new Error("a process of the edge was not told to begin");
+    if (this.#edge === undefined) throw new Error("an edge process got a call before its settings");
     return this.#edge;
   }
 

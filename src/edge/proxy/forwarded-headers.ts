@@ -69,7 +69,7 @@ export function linesTowardsClient(headers: HeaderLines): HeaderLines {
 const BEYOND_ONE_LINE = /[\0\r\n]|[^\0-\xff]/;
 
 function headerLine(name: string, value: string): string {
-  if (BEYOND_ONE_LINE.test(value)) throw new Error(`the header ${name} holds what no header may`);
+  if (BEYOND_ONE_LINE.test(value)) throw new Error(`the header ${name} has characters that no header may have`);
   return `${name}: ${value}\r\n`;
 }
 

@@ -37,7 +37,7 @@ function nameOf(files: AccountFiles, id: string): string {
   const found = files.read("passwd")?.find((fields) => fields[2] === id)?.[0];
   if (found !== undefined) return found;
   if (id === "0") return "root";
-  throw new Fault(400, `no account has the user id ${id}: add one first, or name a user, who is then added`);
+  throw new Fault(400, `no account has the user id ${id}: add one first, or name a user to be added`);
 }
 
 /** Returns the account's name. An existing account stays unchanged, except that a missing home is created. */

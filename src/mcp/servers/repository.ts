@@ -18,7 +18,7 @@ const NAME = /^github\/([A-Za-z0-9][\w-]*)\/([A-Za-z0-9_][\w.-]*)$/;
 export function repositoryOf(name: string, installCmd?: string): Repository {
   const [, owner, repo] = NAME.exec(name) ?? [];
   if (owner === undefined || repo === undefined) {
-    throw new Fault(400, `${JSON.stringify(name)} names no repository; write github/OWNER/REPO`);
+    throw new Fault(400, `${JSON.stringify(name)} is not a repository; write github/OWNER/REPO`);
   }
   const found = {
     url: `https://github.com/${owner}/${repo}`,

@@ -109,7 +109,7 @@ export class StdioServer {
 
   #resting(waitMs: number): string {
     const seconds = Math.ceil(waitMs / 1000);
-    return `the server ${this.name} ends again and again; a call in ${seconds} s starts it anew. Last: ${this.#lastEnd}`;
+    return `the server ${this.name} keeps ending; a call in ${seconds} s restarts it. Last: ${this.#lastEnd}`;
   }
 
   #begin(afterMs = 0): Promise<Running> {

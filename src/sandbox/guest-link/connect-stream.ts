@@ -64,5 +64,5 @@ function demandNoError({ error }: Record<string, unknown>): void {
 }
 
 function unfit(what: string): Fault {
-  return new Fault(502, `the sandbox's runtime sent ${what}, which it never would: another program took its place`);
+  return new Fault(502, `the sandbox's runtime sent ${what}, which is invalid: another program has taken its place`);
 }

@@ -45,7 +45,7 @@ test("the client does not wait for an ended sandbox", async () => {
 // The caller needs another sandbox at once, not a later retry.
 test("rejected settings are not reported as a timeout", async () => {
   const refused = new GuestClient(ADDRESS, "secret").configure(settings);
-  await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest could not be told its settings" });
+  await expect(refused).rejects.toMatchObject({ status: 500, message: "the guest did not receive its settings" });
 });
 
 describe("a guest that reads its settings from the file", () => {

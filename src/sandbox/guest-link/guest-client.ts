@@ -80,7 +80,7 @@ export class GuestClient {
 
   async #anew(how: "renew" | "replace", alive: () => boolean): Promise<void> {
     const response = await this.#control("POST", how, GUEST_CALL_MS).catch((cause: unknown) => {
-      throw new Fault(500, "the guest could not be told to renew itself", { cause });
+      throw new Fault(500, "the guest did not receive the request to renew itself", { cause });
     });
     if (response.status !== 200) {
       throw new Fault(500, `the guest refused to renew itself, with status ${response.status}`);
@@ -205,7 +205,7 @@ export class GuestClient {
   async #tell(settings: GuestSettings): Promise<void> {
     const response = await this.#call("POST", "configure", settings, GUEST_CALL_MS).catch((cause: unknown) => {
       if (isTimeout(cause)) throw overloaded(`the guest did not take its settings within ${GUEST_CALL_MS} ms`, cause);
-      throw new Fault(500, "the guest could not be told its settings", { cause });
+      throw new Fault(500, "the guest did not receive its settings", { cause });
     });
     if (response.status !== 204) throw refused(response.status);
   }

@@ -204,7 +204,7 @@ class Silence {
 
   #wait(): void {
     clearTimeout(this.#timer);
-    const said = new Fault(502, `the sandbox's runtime said nothing for ${this.maxMs / 1000} s`);
+    const said = new Fault(502, `the sandbox's runtime sent nothing for ${this.maxMs / 1000} s`);
     this.#timer = setTimeout(() => this.#over.abort(said), this.maxMs);
     this.#timer.unref();
   }

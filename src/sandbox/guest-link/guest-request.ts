@@ -48,7 +48,7 @@ export async function boundedText(response: Response, maxBytes = GUEST_ANSWER_MA
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk, { stream: true });
     // Leaving the loop cancels the rest.
-    if (text.length > maxBytes) throw new Fault(500, `the guest said more than ${maxBytes} bytes`);
+    if (text.length > maxBytes) throw new Fault(500, `the guest sent more than ${maxBytes} bytes`);
   }
   return text;
 }

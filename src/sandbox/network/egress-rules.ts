@@ -166,7 +166,7 @@ export class EgressRules {
       this.#held.set(slot, { ...before, earlier, isSure: true });
     } catch (error) {
       this.#held.set(slot, { ...before, earlier, isSure: false });
-      complain("rules of a sandbox could not be taken back", error, slot);
+      complain("network rules of a sandbox could not be undone", error, slot);
       const either = "the old rules are enforced, or the new ones: say again what is to hold";
       throw new Fault(status, `the network rules could not be changed; ${either}: ${message}`, { cause, headers });
     }
@@ -183,7 +183,7 @@ export class EgressRules {
   async #endRelayed({ slot, rules, earlier }: Held): Promise<void> {
     if (needsRelay(rules.egress) || !earlier.some((each) => needsRelay(each.rules.egress))) return;
     await this.#tellRelay(slot, null).catch((error) =>
-      complain("the relay was not told that a sandbox is none of its business any more", error, slot),
+      complain("the relay could not drop the rules of a sandbox", error, slot),
     );
   }
 

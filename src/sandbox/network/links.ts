@@ -41,7 +41,7 @@ export class Links {
       this.#canDisconnect ??= canDestroyConnections();
       if (this.#canDisconnect) await this.#thread.do({ kind: "disconnect", address });
     } catch (error) {
-      const event = "connections to a sandbox that has ended could not be closed";
+      const event = "connections to an ended sandbox could not be closed";
       stderrLog.write({ level: "warn", event, address, error: described(error) });
     }
   }

@@ -75,7 +75,7 @@ export class Network {
     background: this.#background,
     work: (freed) => this.#free(freed),
     failed: ({ slot }, error) => {
-      const event = "a slot could not be given back, which is tried again";
+      const event = "a slot could not be freed; retrying";
       stderrLog.write({ level: "error", event, slot, error: described(error) });
     },
     atOnce: 1,
@@ -318,7 +318,7 @@ export class Network {
     try {
       await this.#links.unplug(name);
     } catch (error) {
-      const event = "the interface of a sandbox that has ended could not be removed";
+      const event = "the interface of an ended sandbox could not be removed";
       stderrLog.write({ level: "error", event, name, error: described(error) });
     }
   }
@@ -355,7 +355,7 @@ export class Network {
       await this.#links.do({ kind: "forget", address: this.address(slot) });
       return true;
     } catch (error) {
-      const event = "connections of a sandbox that has ended could not be forgotten";
+      const event = "tracked connections of an ended sandbox could not be removed";
       stderrLog.write({ level: "error", event, address: this.address(slot), error: described(error) });
       return false;
     }

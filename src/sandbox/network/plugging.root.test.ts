@@ -181,7 +181,7 @@ test("the machine's own network is never plugged into itself", async () => {
 
 test.each([
   ["a name that is too long", { name: "x".repeat(16) }, "cannot be the name of an interface"],
-  ["no address", { address: "198.19.77.256" }, '"198.19.77.256" is no IPv4 address'],
+  ["no address", { address: "198.19.77.256" }, '"198.19.77.256" is not an IPv4 address'],
 ])("%s is refused", async (_, wrong, message) => {
   const end = await newEnd(6);
   expect(() => plug({ ...end, ...wrong })).toThrow(message);

@@ -167,7 +167,7 @@ export function shaping(device: string, mbit: number): string[] {
 /** Sends these requests, then asks for the number of the interface. */
 function numberOf(socket: NetlinkSocket, name: string, before: readonly RouteRequest[]): number {
   const answer = demand(socket, [...before, findLink(name)]).at(-1)?.[0];
-  if (answer === undefined) throw new Fault(500, `the kernel does not tell the number of the interface ${name}`);
+  if (answer === undefined) throw new Fault(500, `the kernel did not return the index of the interface ${name}`);
   return linkNumber(answer);
 }
 

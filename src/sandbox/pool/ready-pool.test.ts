@@ -227,7 +227,7 @@ test("a failed start ahead of demand is logged, and retried after a while", asyn
   f.starts.shift()?.done.reject(new Error("no memory"));
   await f.settled();
   expect(f.entries).toEqual([
-    { level: "error", event: "sandbox could not be booted ahead", error: expect.stringContaining("no memory") },
+    { level: "error", event: "sandbox could not be made ready", error: expect.stringContaining("no memory") },
   ]);
   await f.pass(READY_RETRY_MS - 1);
   expect(f.starts.length).toBe(0);

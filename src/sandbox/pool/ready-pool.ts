@@ -194,7 +194,7 @@ export class ReadyPool {
     try {
       this.#look();
     } catch (error) {
-      const event = "what is to be kept ready could not be seen";
+      const event = "the ready pool could not be checked";
       this.parts.log.write({ level: "error", event, error: described(error) });
       this.#lookIn(READY_RETRY_MS);
     }
@@ -256,7 +256,7 @@ export class ReadyPool {
 
   /** The new sandbox belongs to the create that has claimed it, or waits in the pool. */
   #start(stock: Stock): void {
-    const event = "sandbox could not be booted ahead";
+    const event = "sandbox could not be made ready";
     const making = new Making();
     stock.making.add(making);
     this.#background.run(event, async () => {

@@ -239,7 +239,7 @@ export class Volumes {
       const release = this.#turns.run(name, async () => {
         if (use.holders === 0 && this.#uses.get(name) === use) await this.#detach(name);
       });
-      release.catch((error: unknown) => complain("a volume could not be let go", name, error));
+      release.catch((error: unknown) => complain("a volume could not be unmounted", name, error));
     }, this.idleMs);
     use.idle.unref();
   }

@@ -103,7 +103,7 @@ class TrialEnd {
   async #line(): Promise<string> {
     const late = setTimeout(() => this.#child.kill("SIGKILL"), START_MS);
     const { value } = await this.#lines.next().finally(() => clearTimeout(late));
-    if (value === undefined) throw new Fault(503, `a process of the firewall trial said nothing within ${START_MS} ms`);
+    if (value === undefined) throw new Fault(503, `a process of the firewall trial sent nothing within ${START_MS} ms`);
     return value;
   }
 }

@@ -34,6 +34,6 @@ test("with cgroup v1 each direction has a file", () => {
 
 test("on a kernel without I/O limits, the error names the file and the setting to remove", () => {
   expect(() => limit(treeOf("neither", ["cgroup.controllers"]))).toThrow(
-    /io\.max is not there, .*no SANDLOT_DISK_MB_PER_SECOND/,
+    /io\.max does not exist, .*no SANDLOT_DISK_MB_PER_SECOND/,
   );
 });

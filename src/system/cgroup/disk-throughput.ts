@@ -24,7 +24,7 @@ export function limitThroughput(
   const folder = isV2 ? join(root, cgroup) : join(root, "blkio", cgroup);
   for (const [name, line] of Object.entries(lines)) {
     const file = join(folder, name);
-    if (!existsSync(file)) throw new Fault(500, `${file} is not there, so this kernel cannot limit disks. ${FIX}`);
+    if (!existsSync(file)) throw new Fault(500, `${file} does not exist, so this kernel cannot limit disks. ${FIX}`);
     writeFileSync(file, line);
   }
 }

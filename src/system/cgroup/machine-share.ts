@@ -55,6 +55,6 @@ function limit(files: readonly string[], bytes: number): void {
     if (!(now <= bytes)) writeFileSync(file, String(bytes));
   } catch (error) {
     // Running sandboxes already use more than the limit.
-    stderrLog.write({ level: "warn", event: "sandboxes are not limited together", file, error: described(error) });
+    stderrLog.write({ level: "warn", event: "the memory of sandboxes is not limited", file, error: described(error) });
   }
 }

@@ -105,6 +105,6 @@ function mountVolume({ image, target, options }: Extract<MountJob, { kind: "volu
   if (withLoopDevice(image, mountDevice, { alone: true })) return;
   const device = deviceOf(image);
   // The volume is being checked, or its last user is detaching it; both are over in a moment.
-  if (device === undefined) throw new Fault(503, "the volume is being checked or let go");
+  if (device === undefined) throw new Fault(503, "the volume is being checked or unmounted; retry in a moment");
   mountDevice(device);
 }

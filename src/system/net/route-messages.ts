@@ -237,7 +237,7 @@ function text(name: string): Buffer {
 }
 
 function addressBytes(address: string): Buffer {
-  if (!isIPv4(address)) throw new Fault(500, `${JSON.stringify(address)} is no IPv4 address`);
+  if (!isIPv4(address)) throw new Fault(500, `${JSON.stringify(address)} is not an IPv4 address`);
   return Buffer.from(address.split(".").map(Number));
 }
 

@@ -156,7 +156,7 @@ describe("an image of a registry", () => {
     await push(good.url, "team/both", "latest", ociIndex([other, alpine]));
     demandReady((await fetched(image("team/both"))).outcome);
     await push(good.url, "team/other", "latest", ociIndex([other]));
-    expect(await failure(image("team/other"))).toContain("There is: linux/s390x");
+    expect(await failure(image("team/other"))).toContain("it has linux/s390x");
     await push(good.url, "team/only-other", "latest", other);
     expect(await failure(image("team/only-other"))).toContain("it is for linux/s390x");
   });
@@ -245,7 +245,7 @@ const BAD: [string, RegExp][] = [
   ["broken", /could not be fetched/],
   ["hangs", /longer than 5 s/],
   ["long-manifest", /could not be fetched/],
-  ["no-manifest", /is not an image/],
+  ["no-manifest", /does not describe an image/],
   ["leads-inside", /cannot be reached/],
   ["other-bytes", /not what it promised/],
   ["endless-blob", /larger than what an image may take|not what it promised/],

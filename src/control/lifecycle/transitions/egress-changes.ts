@@ -45,7 +45,7 @@ export class EgressChanges {
       background: core.background,
       work: (id) => this.#turns.run(id, () => this.#repair(id)),
       failed(id, error) {
-        const event = "the host could not be told what may leave a sandbox";
+        const event = "network rules of a sandbox could not be sent to the host";
         core.log.write({ level: "error", event, sandbox: id, error: described(error) });
       },
       atOnce: EGRESS_REPAIRS_AT_ONCE,

@@ -32,7 +32,7 @@ export class CompiledFilter {
     const kept = filterIn(stateFolder);
     if (given !== undefined && kept !== given) {
       this.#base64 = undefined;
-      throw new Fault(500, "crun did not take the filter of system calls that it was given ready made");
+      throw new Fault(500, "crun ignored the compiled system call filter");
     }
     this.#base64 ??= kept;
   }

@@ -148,7 +148,7 @@ export class Criu {
     using watch = new StallWatch(strays, RESTORE_STALLED_MS, () => {
       isStalled = true;
       end().catch((error) =>
-        stderrLog.write({ level: "error", event: "a restore that was given up goes on", error: described(error) }),
+        stderrLog.write({ level: "error", event: "a stalled restore could not be ended", error: described(error) }),
       );
     });
     const workFd = openSync(folder, "r");

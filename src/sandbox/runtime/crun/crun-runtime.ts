@@ -203,7 +203,7 @@ function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
   try {
     boundIpc(pid, size.memoryMB);
   } catch (error) {
-    const event = "what stays of System V's calls is not bounded";
+    const event = "System V memory of a sandbox is not limited";
     stderrLog.write({ level: "warn", event, sandbox: id, error: described(error) });
   }
 }

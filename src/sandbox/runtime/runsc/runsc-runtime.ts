@@ -193,7 +193,7 @@ export class RunscRuntime implements Runtime {
 
   #running(id: string, pid: number): RunningContainer {
     const gofer = this.#runsc.stateOf(id)?.goferPid;
-    if (gofer === undefined) throw new Fault(500, `runsc keeps nothing of sandbox ${id}, which it has just made`);
+    if (gofer === undefined) throw new Fault(500, `runsc has no state of the new sandbox ${id}`);
     return { pid, rootPid: gofer };
   }
 

@@ -15,7 +15,7 @@ export function quoted(path: string): string {
 export function entryFault(path: string, thrown: unknown, intent: Intent): Fault {
   if (thrown instanceof Fault) return thrown;
   // The client has disconnected, so it never sees this error.
-  if (thrown instanceof Error && thrown.name === "AbortError") return new Fault(400, "the upload broke off");
+  if (thrown instanceof Error && thrown.name === "AbortError") return new Fault(400, "the upload was interrupted");
   const code = (thrown as NodeJS.ErrnoException | null)?.code ?? "";
   const shown = quoted(path);
   const because = (status: number, message: string) => new Fault(status, message, { cause: thrown });
