@@ -6,12 +6,12 @@ import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Checkpointing } from "../sandbox/checkpointing.ts";
 import { openEgress } from "../sandbox/network/private-egress.ts";
 import type { Runtimes } from "../sandbox/runtime/runtimes.ts";
+import { abortableSleep } from "./abortable-sleep.ts";
 import type { BaseImages } from "./base-images.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { BuildLog } from "./build-log.ts";
 import { BuildSandbox, type BuildSandboxRequest, type SandboxSource } from "./build-sandbox.ts";
 import type { Layer, Layers } from "./layers.ts";
-import { pause } from "./pause.ts";
 import type { BuildResults } from "./results.ts";
 import type { UploadedFiles } from "./steps.ts";
 
@@ -103,7 +103,7 @@ export class BuildJob {
           status === 503 ? BUILD_SANDBOX_TRIES_MAX : status === 500 ? BUILD_SANDBOX_UNKNOWN_TRIES_MAX : 1;
         if (this.signal.aborted || tries >= triesMax) throw cause;
         this.say("debug", `A sandbox could not be started, which is tried again: ${message}`);
-        await pause(BUILD_SANDBOX_RETRY_MS * 2 ** (tries - 1), this.signal);
+        await abortableSleep(BUILD_SANDBOX_RETRY_MS * 2 ** (tries - 1), this.signal);
       }
     }
   }

@@ -4,10 +4,10 @@
  */
 import { Fault } from "../contract/fault.ts";
 import type { StartCommand } from "../contract/internal/host.ts";
+import { abortableSleep } from "./abortable-sleep.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { CommandOutput } from "./build-log.ts";
 import { type BuildSandbox, CommandFailure } from "./build-sandbox.ts";
-import { pause } from "./pause.ts";
 
 /** Delay between tries of the ready command: it doubles from the minimum to the maximum. */
 const BUILD_READY_RETRY_MIN_MS = 50;
@@ -42,7 +42,7 @@ export async function startUntilReady(sandbox: BuildSandbox, options: StartOptio
     });
     const ready =
       start.ready === null
-        ? pause(bounds.readyDefaultMs, signal)
+        ? abortableSleep(bounds.readyDefaultMs, signal)
         : untilReady(sandbox, start.ready, context, { maxMs: bounds.readyMaxMs, signal });
     await Promise.race([failed, ready]);
   } finally {
@@ -65,7 +65,7 @@ async function untilReady(
   for (let pauseMs = BUILD_READY_RETRY_MIN_MS; ; pauseMs = Math.min(pauseMs * 2, BUILD_READY_RETRY_MAX_MS)) {
     const { exitCode } = await sandbox.commands.run(command, () => undefined, over);
     if (exitCode === 0) return;
-    await pause(pauseMs, over);
+    await abortableSleep(pauseMs, over);
   }
 }
 

@@ -21,9 +21,9 @@ import type { TemplateOverview } from "../store/templates.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { type Config, definitionOf } from "./config.ts";
 import { runningServer } from "./down.ts";
-import { withStore } from "./own-store.ts";
 import { demandRoot, prepare } from "./prepare.ts";
 import { Progress } from "./progress.ts";
+import { withStore } from "./with-store.ts";
 
 /** Interval for polling the progress of a build on a running server, and how long that server may take to begin it. */
 const BUILD_LOOK_MS = 250;

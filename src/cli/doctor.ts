@@ -6,8 +6,8 @@ import { examine } from "../setup/doctor/doctor.ts";
 import { type Finding, findingLines } from "../setup/doctor/finding.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import type { Config } from "./config.ts";
-import { withStore } from "./own-store.ts";
 import { currentGuestFolder, demandRoot } from "./prepare.ts";
+import { withStore } from "./with-store.ts";
 
 export async function doctor(config: Config): Promise<number> {
   demandRoot();

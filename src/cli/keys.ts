@@ -14,7 +14,7 @@ import {
 import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL } from "../control/first-run.ts";
 import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
-import { withStore } from "./own-store.ts";
+import { withStore } from "./with-store.ts";
 
 interface Owner {
   teamId: string;

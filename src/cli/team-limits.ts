@@ -6,7 +6,7 @@ import type { Store } from "../store/store.ts";
 import type { TeamLimits } from "../store/team-limits.ts";
 import { type Config, parsePrivate } from "./config.ts";
 import { limitTable } from "./limit-table.ts";
-import { withStore } from "./own-store.ts";
+import { withStore } from "./with-store.ts";
 
 const HOUR_SECONDS = 3600;
 const TAKEN = "sandboxes=N, hours=H, builds=N, reads=N, changes=N, private=RANGES and blocked=yes|no";

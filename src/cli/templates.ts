@@ -13,8 +13,8 @@ import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { stateOf } from "./builtin-templates.ts";
 import { type Config, READY_MAX } from "./config.ts";
-import { withStore } from "./own-store.ts";
 import { demandRoot, prepare, runscSteps } from "./prepare.ts";
+import { withStore } from "./with-store.ts";
 
 const MIB = 1024 * 1024;
 const UNSEEN = "?";

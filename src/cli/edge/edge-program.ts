@@ -9,7 +9,7 @@ import { EdgeProcess } from "../../edge/process/edge-process.ts";
 import { boundReceived, boundUnsent, withoutPacing } from "../../edge/splice/calls.ts";
 import { Splicer } from "../../edge/splice/splicer.ts";
 import { leadToNewest } from "../../tls/shared-port.ts";
-import { spliceProgramBeside } from "./splice-place.ts";
+import { spliceProgramBeside } from "./splice-program-path.ts";
 
 const out = Bun.stdout.writer();
 const edge = new EdgeProcess({

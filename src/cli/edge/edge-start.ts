@@ -13,7 +13,7 @@ import type { DataFolder } from "../../system/data-folder.ts";
 import { edgeId } from "../../system/id-range.ts";
 import { openFilesMax } from "../../system/open-files.ts";
 import { bundleProgram, spawnUnprivileged } from "../../system/unprivileged-process.ts";
-import { SPLICE_NAME } from "./splice-place.ts";
+import { SPLICE_NAME } from "./splice-program-path.ts";
 
 /** Maximum edge processes; the default is one per processor. */
 const EDGE_PROCESSES_MAX = 8;

@@ -16,7 +16,7 @@ import { Changes } from "./changes.ts";
 import type { PrivateRangesOf } from "./egress.ts";
 import type { LifecycleListener } from "./lifecycle-listener.ts";
 import { Quota } from "./quota.ts";
-import { Reachability } from "./routes/reachability.ts";
+import { Reachability } from "./reachability.ts";
 import { Expiry } from "./timers/expiry.ts";
 import { SandboxRemoval } from "./transitions/sandbox-removal.ts";
 import { StartRepair } from "./transitions/start-repair.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { leadsTo } from "./quiesce.ts";
+import { leadsTo } from "./network-quiesce.ts";
 
 const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
 const line = (remote: string, state: string) => `   0: 01F012C6:B73E ${remote}:C33F ${state} 00000000:00000000 00:0\n`;

@@ -1,7 +1,7 @@
 /** Routes combine what the host and control know, and are published at once. */
 import { beforeEach, describe, expect, test } from "bun:test";
-import type { RouteEvent } from "../../../contract/internal/directory.ts";
-import { aSandbox } from "../../../store/testing/rows.ts";
+import type { RouteEvent } from "../../contract/internal/directory.ts";
+import { aSandbox } from "../../store/testing/rows.ts";
 import { Reachability } from "./reachability.ts";
 
 const endpoint = { host: "10.0.0.1", runtimePort: 49_983, ownPorts: true };

@@ -4,9 +4,9 @@
  * made it returns, so a hidden or ended run is closed everywhere at once.
  */
 
-import type { Route, RouteAccess, RouteEvent } from "../../../contract/internal/directory.ts";
-import type { Endpoint, HostEvent } from "../../../contract/internal/host.ts";
-import type { Sandbox } from "../../../store/sandboxes.ts";
+import type { Route, RouteAccess, RouteEvent } from "../../contract/internal/directory.ts";
+import type { Endpoint, HostEvent } from "../../contract/internal/host.ts";
+import type { Sandbox } from "../../store/sandboxes.ts";
 
 interface Run {
   id: string;

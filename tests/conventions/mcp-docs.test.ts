@@ -1,16 +1,16 @@
 /** docs/mcp.md lists the servers, settings, packages and limits of the gateway. */
 import { expect, test } from "bun:test";
-import { START_ALL_MS } from "../../../src/mcp/background.ts";
-import { CATALOGUE, NOT_SERVED, programOf } from "../../../src/mcp/catalogue.ts";
-import { SESSIONS_MAX } from "../../../src/mcp/front-door.ts";
-import { CALL_MS, CALLS_MAX } from "../../../src/mcp/gateway.ts";
-import { REQUEST_MAX_BYTES } from "../../../src/mcp/limits.ts";
-import { MESSAGE_MAX_BYTES } from "../../../src/mcp/servers/stdio-process.ts";
-import { RESTART_PAUSE_MS, RESTART_WINDOW_MS, RESTARTS_MAX } from "../../../src/mcp/servers/stdio-server.ts";
-import { UNREAD_NOTIFICATIONS_MAX } from "../../../src/mcp/session.ts";
-import { mcpGateway } from "../../../templates/mcp-gateway/definition.ts";
-import { tableRows } from "../markdown.ts";
-import { readText } from "../source-files.ts";
+import { START_ALL_MS } from "../../src/mcp/background.ts";
+import { CATALOGUE, NOT_SERVED, programOf } from "../../src/mcp/catalogue.ts";
+import { SESSIONS_MAX } from "../../src/mcp/front-door.ts";
+import { CALL_MS, CALLS_MAX } from "../../src/mcp/gateway.ts";
+import { REQUEST_MAX_BYTES } from "../../src/mcp/limits.ts";
+import { MESSAGE_MAX_BYTES } from "../../src/mcp/servers/stdio-process.ts";
+import { RESTART_PAUSE_MS, RESTART_WINDOW_MS, RESTARTS_MAX } from "../../src/mcp/servers/stdio-server.ts";
+import { UNREAD_NOTIFICATIONS_MAX } from "../../src/mcp/session.ts";
+import { mcpGateway } from "../../templates/mcp-gateway/definition.ts";
+import { tableRows } from "./markdown.ts";
+import { readText } from "./source-files.ts";
 
 const page = readText("docs/mcp.md");
 const { dependencies } = JSON.parse(readText("templates/mcp-gateway/npm/package.json")) as {
