@@ -2,12 +2,12 @@
 
 import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
+import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../contract/management/identifiers.ts";
 import { createIds } from "../control/access/ids.ts";
 import {
   createAccessToken,
   createApiKey,
-  maskedAccessToken,
-  maskedApiKey,
+  maskedSecret,
   revokeAccessToken,
   revokeApiKey,
 } from "../control/access/keys.ts";
@@ -63,10 +63,10 @@ function withOwner(config: Config, work: (store: Store, owner: Owner) => Promise
 async function listed(store: Store, { teamId, userId }: Owner): Promise<string[]> {
   const keyLines = (await store.keys.apiKeysOf(teamId)).map((key) => {
     const used = key.lastUsedAt === null ? "never used" : `used ${iso(key.lastUsedAt)}`;
-    return `${key.id}  ${maskedApiKey(key)}  ${iso(key.createdAt)}  ${used}  ${key.name}`;
+    return `${key.id}  ${maskedSecret(API_KEY_PREFIX, key)}  ${iso(key.createdAt)}  ${used}  ${key.name}`;
   });
   const tokenLines = (await store.keys.accessTokensOf(userId)).map(
-    (token) => `${token.id}  ${maskedAccessToken(token)}  ${iso(token.createdAt)}  ${token.name}`,
+    (token) => `${token.id}  ${maskedSecret(ACCESS_TOKEN_PREFIX, token)}  ${iso(token.createdAt)}  ${token.name}`,
   );
   return [...keyLines, ...tokenLines];
 }

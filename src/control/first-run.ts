@@ -73,16 +73,11 @@ async function ensureOperator({ store, ids, clock }: Seeding): Promise<string> {
 }
 
 async function ensureTeam({ store, ids, clock }: Seeding, userId: string): Promise<string> {
-  const known = await store.people.teamBySlug(DEFAULT_TEAM_SLUG);
+  const slug = DEFAULT_TEAM_SLUG;
+  const known = await store.people.teamBySlug(slug);
   if (known !== undefined) return known.id;
   const id = ids.uuid();
-  await store.people.addTeam({
-    id,
-    name: DEFAULT_TEAM_SLUG,
-    slug: DEFAULT_TEAM_SLUG,
-    limits: {},
-    createdAt: clock.now(),
-  });
+  await store.people.addTeam({ id, name: slug, slug, limits: {}, createdAt: clock.now() });
   await store.people.join(userId, id, true);
   return id;
 }

@@ -113,12 +113,7 @@ function repositoryPlan(name: string, settings: Record<string, unknown>): Server
       throw new Fault(400, `${name}: ${JSON.stringify(key)} cannot be the name of a variable`);
     variables[key] = settingValue(`${name}: the variable ${key}`, value, "text");
   }
-  return {
-    name,
-    argv: ["bash", "-c", runCmd],
-    variables,
-    repository: repositoryOf(name, installCmd),
-  };
+  return { name, argv: ["bash", "-c", runCmd], variables, repository: repositoryOf(name, installCmd) };
 }
 
 function checkSettings(name: string, settings: Record<string, unknown>, known: readonly string[]): void {

@@ -6,7 +6,6 @@
  */
 
 import { integerOrNull, type SqlPart, type Statement, sqlPart, text } from "./engine.ts";
-import { shownPaused, shownRunning, underWay } from "./sandbox-conditions.ts";
 import { BOOLEAN, INTEGER, json, orNull, type Stored, Table, TEXT, word } from "./table.ts";
 
 /** Failed automatic pauses before memory is given up. */
@@ -292,4 +291,24 @@ function passing({ teamId, running, paused, now, startedAfter, templateId }: Lis
   const anyShown = shown.reduce((all, part) => sqlPart`${all} OR ${part}`, sqlPart`1 = 0`);
   const ofTemplate = templateId === undefined ? sqlPart`1 = 1` : sqlPart`template_id = ${templateId}`;
   return sqlPart`team_id = ${teamId} AND (${anyShown}) AND started_at >= ${startedAfter} AND ${ofTemplate}`;
+}
+
+// The meaning of a row at a given time. control/lifecycle/sandbox-status.ts says the same in code, and its test
+// compares both. Rows that are being ended satisfy none of these.
+
+/** Clients see it as running. */
+function shownRunning(now: number): SqlPart {
+  return sqlPart`(kill_wanted = 0 AND state IN ('running', 'snapshotting') AND end_at > ${now})`;
+}
+
+/** Clients see it as paused; from its end on, this includes sandboxes that are due for an automatic pause. */
+function shownPaused(now: number): SqlPart {
+  return sqlPart`(kill_wanted = 0 AND (state IN ('pausing', 'paused', 'resuming')
+    OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${now})))`;
+}
+
+/** It runs, or is in transition to or from running. */
+function underWay(now: number): SqlPart {
+  return sqlPart`(kill_wanted = 0 AND (state IN ('pausing', 'resuming', 'snapshotting')
+    OR (state = 'running' AND (auto_pause = 1 OR end_at > ${now}))))`;
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { routes } from "../routes/routes.ts";
 import { ControlFixture, NOW } from "../testing/control-fixture.ts";
-import { createAccessToken, createApiKey, maskedApiKey, revokeApiKey } from "./keys.ts";
+import { createAccessToken, createApiKey, maskedSecret, revokeApiKey } from "./keys.ts";
 
 let f: ControlFixture;
 beforeEach(async () => {
@@ -63,7 +63,7 @@ describe("an API key", () => {
       createdAt: NOW,
       lastUsedAt: NOW + 5_000,
     });
-    expect(key && maskedApiKey(key)).toBe(`e2b_${f.apiKey.slice(4, 6)}…${f.apiKey.slice(-4)}`);
+    expect(key && maskedSecret("e2b_", key)).toBe(`e2b_${f.apiKey.slice(4, 6)}…${f.apiKey.slice(-4)}`);
     expect(JSON.stringify(key)).not.toContain(f.apiKey.slice(4));
     await f.advance(1);
     await f.call("GET", "/sandboxes");

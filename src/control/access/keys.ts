@@ -126,15 +126,7 @@ export async function revokeAccessToken({ store }: { store: Tables }, userId: st
 }
 
 /** For printing: `e2b_ab…wxyz`. */
-export function maskedApiKey(key: Mask): string {
-  return masked(API_KEY_PREFIX, key);
-}
-
-export function maskedAccessToken(token: Mask): string {
-  return masked(ACCESS_TOKEN_PREFIX, token);
-}
-
-function masked(prefix: string, mask: Mask): string {
+export function maskedSecret(prefix: string, mask: Mask): string {
   return `${prefix}${mask.maskPrefix}…${mask.maskSuffix}`;
 }
 

@@ -49,13 +49,9 @@ export class RequestBudgets {
     const taken = bucket.take(1, now);
     const allowance = allowanceOf(bucket, burst, now);
     if (taken) return allowance;
-    throw new Fault(
-      429,
-      `${owner.name} may send ${perSecond} ${WORDS[kind]} each second, and sent more; ${SLOW_DOWN}`,
-      {
-        headers: { ...allowance, "Retry-After": secondsUntil(bucket, 1, now) },
-      },
-    );
+    const headers = { ...allowance, "Retry-After": secondsUntil(bucket, 1, now) };
+    const why = `${owner.name} may send ${perSecond} ${WORDS[kind]} each second, and sent more`;
+    throw new Fault(429, `${why}; ${SLOW_DOWN}`, { headers });
   }
 
   /** As `take`, for a request without a valid key. Without an address nothing is counted. */

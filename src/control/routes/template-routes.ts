@@ -125,9 +125,7 @@ export const templateRoutes: readonly Route[] = [
     errors: [403],
     async handle({ caller, params, body }, services) {
       const change = { isPublic: body.public ?? undefined, claimsNames: false };
-      return {
-        body: { names: await setVisibility(services, caller.team, params.templateID, change) },
-      };
+      return { body: { names: await setVisibility(services, caller.team, params.templateID, change) } };
     },
   }),
   route("DELETE /templates/{templateID}", {

@@ -2,7 +2,7 @@
 import { Fault } from "../../contract/fault.ts";
 import type { RuntimeName } from "../../contract/runtime-name.ts";
 import type { Store, Tables } from "../../store/store.ts";
-import { GLOBAL_NAMESPACE, type Template, type TemplateOverview } from "../../store/templates.ts";
+import type { Template, TemplateOverview } from "../../store/templates.ts";
 import { DEFAULT_TAG, parseTemplateReference } from "./template-reference.ts";
 
 /**
@@ -53,9 +53,7 @@ async function find({ templates }: Tables, homeTeam: string, written: string): P
   }
   const found =
     namespace === undefined
-      ? ((await templates.byAlias(homeTeam, name)) ??
-        (await templates.byAlias(GLOBAL_NAMESPACE, name)) ??
-        (await templates.byId(name)))
+      ? ((await templates.byBareAlias(homeTeam, name)) ?? (await templates.byId(name)))
       : await templates.byAlias(namespace, name);
   if (found === undefined) throw notThere(written);
   return found;
