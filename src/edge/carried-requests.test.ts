@@ -193,6 +193,15 @@ describe("the response reaches the client", () => {
     expect(service.received[0]).toStartWith("HEAD / ");
   });
 
+  test("to HEAD without the body of a refusal, so that the client finds the next answer", async () => {
+    const to = `/ HTTP/1.1\r\nHost: 3000-${"x".repeat(20)}.example.com\r\n`;
+    const received = await edge.raw(`HEAD ${to}\r\nGET ${to}Connection: close\r\n\r\n`);
+    const [first, second, body, ...more] = received.split("\r\n\r\n");
+    for (const head of [first, second]) expect(head).toStartWith("HTTP/1.1 502 ");
+    expect(body).toStartWith('{"sandboxId":');
+    expect(more).toEqual([]);
+  });
+
   test("piece by piece, each before the next exists", async () => {
     await using service = await RawService.start((socket) => {
       socket.write(

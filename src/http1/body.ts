@@ -109,8 +109,11 @@ export class BodyUntilClose implements Body {
 }
 
 interface ChunkRules {
-  /** `take` returns the bytes with their chunk lines, for a relay that does not rewrite them. */
-  keepsLines?: boolean;
+  /**
+   * Chunk lines in the bytes that `take` returns: "dropped" (the default), "plain", without extensions and trailers, or
+   * "kept" as they came.
+   */
+  lines?: "dropped" | "plain" | "kept";
   /** For requests relayed unchanged: servers differ in how they read extensions. */
   refusesExtensions?: boolean;
   /** Maximum chunks read by one call; the rest of the bytes is `untaken`. Unlimited by default. */
@@ -118,11 +121,11 @@ interface ChunkRules {
 }
 
 /**
- * A chunked body, read byte by byte without an allocation per chunk. Content is moved together within the arrived
- * bytes. Extensions are skipped. Trailers must be well-formed and are dropped with the chunk lines.
+ * A chunked body, read byte by byte without an allocation per chunk. The bytes to pass on are moved together within the
+ * arrived ones. Trailers must be well-formed.
  */
 export class ChunkedBody implements Body {
-  readonly #keepsLines: boolean;
+  readonly lines: NonNullable<ChunkRules["lines"]>;
   readonly #refusesExtensions: boolean;
   readonly #chunksAtOnce: number;
   #state: State = State.SizeStart;
@@ -134,8 +137,8 @@ export class ChunkedBody implements Body {
   surplus = 0;
   untaken = 0;
 
-  constructor({ keepsLines, refusesExtensions, chunksAtOnce }: ChunkRules = {}) {
-    this.#keepsLines = keepsLines ?? false;
+  constructor({ lines, refusesExtensions, chunksAtOnce }: ChunkRules = {}) {
+    this.lines = lines ?? "dropped";
     this.#refusesExtensions = refusesExtensions ?? false;
     this.#chunksAtOnce = chunksAtOnce ?? Number.MAX_SAFE_INTEGER;
   }
@@ -146,50 +149,50 @@ export class ChunkedBody implements Body {
 
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
     const end = bytes.length;
-    const keepsLines = this.#keepsLines;
-    const chunksAtOnce = this.#chunksAtOnce;
     let gathered = 0;
     let at = 0;
-    for (let chunks = 0; at < end && chunks < chunksAtOnce; ) {
-      const state = this.#state;
-      if (state === State.Ended) break;
-      if (state === State.Content) {
-        const taken = Math.min(this.#left, end - at);
-        if (!keepsLines) move(bytes, at, taken, gathered);
-        gathered += taken;
-        at += taken;
-        this.#left -= taken;
+    for (let chunks = 0; at < end && chunks < this.#chunksAtOnce && !this.ended; ) {
+      let length = 0;
+      let isPassedOn = this.lines !== "dropped";
+      if (this.#state === State.Content) {
+        length = Math.min(this.#left, end - at);
+        isPassedOn = true;
         chunks += 1;
-        if (this.#left > 0) continue;
-        this.#state = State.ContentCr;
-        if (bytes[at] !== CARRIAGE_RETURN || bytes[at + 1] !== LINE_FEED) continue;
-        this.#state = State.SizeStart;
-        at += 2;
-        continue;
+        this.#left -= length;
+        if (this.#left === 0) this.#state = State.ContentCr;
+      } else length = this.#takeWholeLine(bytes, at);
+      if (length === 0) {
+        const before = this.#state;
+        length = 1;
+        this.#takeByte(bytes[at] as number);
+        if (this.lines === "plain") isPassedOn = isOfPlainLine(before, this.#state);
       }
-      // Nearly all sizes stand alone on their line and arrive complete; others are read byte by byte.
-      let size = 0;
-      let digits = 0;
-      if (state === State.SizeStart) {
-        for (
-          let digit = hex(bytes, at);
-          digit < NO_DIGIT && digits <= SIZE_DIGITS_MAX;
-          digit = hex(bytes, at + digits)
-        ) {
-          size = size * 16 + digit;
-          digits += 1;
-        }
+      if (isPassedOn) {
+        move(bytes, at, length, gathered);
+        gathered += length;
       }
-      const isPlain = size > 0 && digits <= SIZE_DIGITS_MAX;
-      if (isPlain && bytes[at + digits] === CARRIAGE_RETURN && bytes[at + digits + 1] === LINE_FEED) {
-        this.#left = size;
-        this.#state = State.Content;
-        at += digits + 2;
-      } else this.#takeByte(bytes[at++] as number);
+      at += length;
     }
     this.surplus = this.ended ? end - at : 0;
     this.untaken = this.ended ? 0 : end - at;
-    return bytes.subarray(0, keepsLines ? at : gathered);
+    return bytes.subarray(0, gathered);
+  }
+
+  /** Nearly all sizes stand alone on their line and arrive complete. Returns 0 for others: read them byte by byte. */
+  #takeWholeLine(bytes: Buffer, start: number): number {
+    let at = start;
+    let size = 0;
+    if (this.#state === State.SizeStart) {
+      for (let digit = hex(bytes, at); digit < NO_DIGIT && at - start <= SIZE_DIGITS_MAX; digit = hex(bytes, at)) {
+        size = size * 16 + digit;
+        at += 1;
+      }
+      if (size === 0 || at - start > SIZE_DIGITS_MAX) return 0;
+    } else if (this.#state !== State.ContentCr) return 0;
+    if (bytes[at] !== CARRIAGE_RETURN || bytes[at + 1] !== LINE_FEED) return 0;
+    this.#left = size;
+    this.#state = size > 0 ? State.Content : State.SizeStart;
+    return at + 2 - start;
   }
 
   /** Takes a byte outside the content. */
@@ -287,6 +290,12 @@ export class ChunkedBody implements Body {
     if (NEVER_TRAILERS.has(name)) throw new Error(`the body has the trailer ${name}`);
     this.#state = State.TrailerValue;
   }
+}
+
+/** Whether the byte that led from one state to the next belongs to no extension and no trailer. */
+function isOfPlainLine(before: State, after: State): boolean {
+  if (after === State.BehindSize || after === State.Extension) return false;
+  return before !== State.TrailerLf && (after < State.TrailerName || after > State.TrailerLf);
 }
 
 function hex(bytes: Buffer, at: number): number {

@@ -18,7 +18,8 @@ type Rules = ConstructorParameters<typeof ChunkedBody>[0];
 
 const MAX_BYTES = 2000;
 const BODY = { chunksAtOnce: 2 };
-const RAW = { keepsLines: true };
+const RAW = { lines: "kept" } as const;
+const PLAIN = { lines: "plain", chunksAtOnce: 2 } as const;
 
 function headOf(kind: Kind, pieces: readonly Buffer[], rules: Rules) {
   const reader = kind === "request" ? new RequestHeadReader({ maxBytes: MAX_BYTES }) : undefined;
@@ -67,9 +68,12 @@ function read(kind: Kind, pieces: readonly Buffer[]): SlowMessage | "refused" | 
     const head = headOf(kind, pieces, BODY);
     const passed = head && passedBy(head.body, head.rest);
     if (head === undefined || passed === undefined) return "more";
-    const again = headOf(kind, pieces, RAW);
-    const raw = (again && passedBy(again.body, again.rest)?.passed) ?? "";
-    return { first: head.first, headers: head.headers, content: passed.passed, raw, rest: passed.rest };
+    const inForm = (rules: Rules) => {
+      const again = headOf(kind, pieces, rules);
+      return (again && passedBy(again.body, again.rest)?.passed) ?? "";
+    };
+    const { first, headers } = head;
+    return { first, headers, content: passed.passed, raw: inForm(RAW), plain: inForm(PLAIN), rest: passed.rest };
   } catch (thrown) {
     if (!(thrown instanceof BadHead)) expect((thrown as Error).message).toStartWith("the body has");
     return "refused";

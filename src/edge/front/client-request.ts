@@ -38,6 +38,8 @@ export interface ClientRequest {
   holdBody(): void;
   releaseBody(): void;
 
+  /** Whether the response may be sent in the service's own chunks. */
+  readonly readsChunks?: boolean;
   /**
    * Begins the response. The headers go to the client as they are, with the body's length if it is known. `first` is
    * the part of the body that is already available, sent together with the head.
@@ -68,9 +70,10 @@ export interface BodySink {
 
 /**
  * "none": no body, as for HEAD, whatever the headers say. "whole": the first piece is the whole body. "follows": the
- * body is written in pieces and then ended.
+ * body is written in pieces and then ended. "chunks": the same, but the pieces are those of a chunked body with its chunk
+ * lines, in plain form and to the last.
  */
-export type AnswerBody = "none" | "whole" | "follows";
+export type AnswerBody = "none" | "whole" | "follows" | "chunks";
 
 export interface AnswerLines {
   status: number;

@@ -13,6 +13,7 @@ type Bytes = Buffer<ArrayBuffer>;
 
 const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";
 const LAST_CHUNK = "0\r\n\r\n";
+const NOTHING: Bytes = Buffer.alloc(0);
 
 /** The part of a connection that a request uses. */
 export interface RequestConnection {
@@ -52,6 +53,7 @@ export class Http1Request implements ClientRequest {
   #sink: BodySink | undefined;
   /** State of the response. */
   #state: "awaited" | "begun" | "over" = "awaited";
+  /** Whether written pieces become chunks here. */
   #inChunks = false;
   #chunksBegun = false;
   /** Whether the end of the connection ends the response. */
@@ -182,26 +184,27 @@ export class Http1Request implements ClientRequest {
     if (framing.ended) sink?.ended();
   }
 
-  answer(head: AnswerLines, body: AnswerBody, first?: Bytes): void {
+  get readsChunks(): boolean {
+    return this.head.minorVersion > 0;
+  }
+
+  answer(head: AnswerLines, body: AnswerBody, given?: Bytes): void {
     if (this.#state !== "awaited" || this.isGone) return;
     this.#state = "begun";
+    const first = body === "none" || given === undefined ? NOTHING : given;
     let text = headText(head);
     const isCounted = head.headers.has("content-length");
-    if (body === "whole" && !isCounted) text += `content-length: ${first?.length ?? 0}\r\n`;
+    if (body === "whole" && !isCounted) text += `content-length: ${first.length}\r\n`;
     if (body === "follows" && !isCounted) {
-      if (this.head.minorVersion === 0) this.#untilClose = true;
-      else {
-        this.#inChunks = true;
-        text += "transfer-encoding: chunked\r\n";
-      }
+      this.#inChunks = this.readsChunks;
+      this.#untilClose = !this.readsChunks;
     }
+    if (this.#inChunks || body === "chunks") text += "transfer-encoding: chunked\r\n";
     if (!this.#mayKeep()) text += "connection: close\r\n";
     text += "\r\n";
-    if (body === "follows") this.#sendHead(text, first);
-    else {
-      this.#sendWhole(text, first);
-      this.end();
-    }
+    if (this.#inChunks && first.length > 0) text += this.#chunkStart(first.length);
+    this.#sendBoth(text, first);
+    if (body === "none" || body === "whole") this.end();
   }
 
   write(bytes: Bytes): boolean {
@@ -260,22 +263,6 @@ export class Http1Request implements ClientRequest {
   /** The rest of an unwanted body is read if it is short; a chunked one until it exceeds the limit. */
   #mayDiscard(): boolean {
     return this.#mayKeep() && (this.bodyBytes ?? 0) <= EDGE_UNWANTED_BODY_MAX_BYTES;
-  }
-
-  #sendHead(text: string, first: Bytes | undefined): void {
-    if (first === undefined || first.length === 0) {
-      this.connection.send(Buffer.from(text, "latin1"));
-      return;
-    }
-    const start = this.#inChunks ? text + this.#chunkStart(first.length) : text;
-    this.#sendBoth(start, first);
-  }
-
-  #sendWhole(text: string, body: Bytes | undefined): void {
-    const length = body?.length ?? 0;
-    if (body === undefined || length === 0) this.connection.send(Buffer.from(text, "latin1"));
-    else if (length <= EDGE_JOINED_PIECE_MAX_BYTES) this.connection.send(joined(text, body));
-    else this.#sendHead(text, body);
   }
 
   /** Sends small pieces in one buffer with the text before them. */

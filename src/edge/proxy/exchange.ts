@@ -8,7 +8,7 @@ import type { Spliced } from "../../base/splicing.ts";
 import { beginStep } from "../../base/steps.ts";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import { isBodiless, type ResponseHead, responseLength } from "../../http1/response-head.ts";
-import type { AnswerLines, BodySink, ClientRequest, ClientTunnel } from "../front/client-request.ts";
+import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "../front/client-request.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
 import { linesTowardsClient } from "./forwarded-headers.ts";
 import { type AnswerHead, AnswerHeadReader } from "./response-head.ts";
@@ -33,6 +33,7 @@ const SWITCHING_PROTOCOLS = 101;
 const NO_CONTENT = 204;
 const RESET_CONTENT = 205;
 const NOTHING: Bytes = Buffer.alloc(0);
+const LAST_CHUNK = Buffer.from("0\r\n\r\n");
 
 /** The outcome until the response begins. After that, the exchange runs on its own. */
 interface Outcome {
@@ -207,15 +208,17 @@ class Exchange implements SandboxSocketListener, BodySink {
     if (status === NO_CONTENT || status === RESET_CONTENT) this.#answerWithout(withoutLength(lines));
     else if (isBodiless(this.client.method, { status })) this.#answerWithout(lines);
     else {
-      const framing = bodyOf({ headers });
+      // A chunked body that has probably arrived whole is sent with its length instead.
+      const keepsChunks = this.client.readsChunks === true && !endsWithLastChunk(rest);
+      const framing = bodyOf({ headers }, keepsChunks);
       if (this.asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
       this.#framing = framing;
       const first = this.#contentOf(framing, rest);
       this.outcome.answered?.();
       if (!framing.ended) this.#socket.keepAlive();
       this.client.onDrained = () => this.#socket.resume();
-      this.client.answer(lines, framing.ended ? "whole" : "follows", first);
-      if (framing.ended) this.#leave();
+      this.client.answer(lines, answerBodyOf(framing), first);
+      if (framing.ended) this.#finish();
     }
   }
 
@@ -318,10 +321,20 @@ class Exchange implements SandboxSocketListener, BodySink {
 }
 
 /** Throws when the headers leave any doubt about where the body ends. */
-function bodyOf(head: Pick<ResponseHead, "headers">): Body {
+function bodyOf(head: Pick<ResponseHead, "headers">, keepsChunks: boolean): Body {
   const length = responseLength(head);
-  if (length === "chunked") return new ChunkedBody({ chunksAtOnce: EDGE_CHUNKS_AT_ONCE_MAX });
+  const lines = keepsChunks ? "plain" : "dropped";
+  if (length === "chunked") return new ChunkedBody({ lines, chunksAtOnce: EDGE_CHUNKS_AT_ONCE_MAX });
   return length === "close" ? new BodyUntilClose() : new CountedBody(length);
+}
+
+function answerBodyOf(framing: Body): AnswerBody {
+  if (framing instanceof ChunkedBody && framing.lines === "plain") return "chunks";
+  return framing.ended ? "whole" : "follows";
+}
+
+function endsWithLastChunk(bytes: Bytes): boolean {
+  return LAST_CHUNK.equals(bytes.subarray(-LAST_CHUNK.length));
 }
 
 /** 204 has no body and no length; the length of 205 is always 0 (RFC 9110, 8.6 and 15.3.6). */

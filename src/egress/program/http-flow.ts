@@ -209,13 +209,13 @@ function lengthTaken(body: Body, bytes: Bytes): number | undefined {
 
 function bodyOfRequest({ bodyBytes }: HttpRequest): Body {
   if (bodyBytes !== undefined) return new CountedBody(bodyBytes);
-  return new ChunkedBody({ keepsLines: true, refusesExtensions: true });
+  return new ChunkedBody({ lines: "kept", refusesExtensions: true });
 }
 
 function bodyOfResponse(method: string, head: ResponseHead): Body {
   if (isBodiless(method, head)) return new CountedBody(0);
   const length = orBad(() => responseLength(head));
-  if (length === "chunked") return new ChunkedBody({ keepsLines: true });
+  if (length === "chunked") return new ChunkedBody({ lines: "kept" });
   return typeof length === "number" ? new CountedBody(length) : new BodyUntilClose();
 }
 

@@ -7,6 +7,8 @@ export interface SlowMessage {
   content: string;
   /** The body as received; `rest` is the text after it. */
   raw: string;
+  /** The same without extensions and trailers. */
+  plain: string;
   rest: string;
 }
 
@@ -46,22 +48,24 @@ export function slowMessage(text: string, kind: "request" | "response", maxBytes
   const length = lengths[0] ?? (kind === "request" ? "0" : "");
   if (!/^\d{1,15}$/.test(length) || behind.length < Number(length)) return undefined;
   const content = behind.slice(0, Number(length));
-  return { first, headers, content, raw: content, rest: behind.slice(content.length) };
+  return { first, headers, content, raw: content, plain: content, rest: behind.slice(content.length) };
 }
 
 /** Undefined if the chunks are malformed or incomplete. */
-function slowChunks(text: string): Pick<SlowMessage, "content" | "raw" | "rest"> | undefined {
+function slowChunks(text: string): Pick<SlowMessage, "content" | "raw" | "plain" | "rest"> | undefined {
   let content = "";
+  let plain = "";
   for (let rest = text; ; ) {
     const [line, digits] = /^([0-9a-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r\n/i.exec(rest) ?? [];
     if (line === undefined || digits === undefined || line.length > CHUNK_LINE_MAX_BYTES) return undefined;
     const size = Number.parseInt(digits, 16);
     rest = rest.slice(line.length);
+    plain += `${digits}\r\n${rest.slice(0, size)}\r\n`;
     if (size === 0) {
       const behind = slowTrailers(rest);
       return behind === undefined
         ? undefined
-        : { content, raw: text.slice(0, text.length - behind.length), rest: behind };
+        : { content, raw: text.slice(0, text.length - behind.length), plain, rest: behind };
     }
     if (rest.slice(size, size + 2) !== "\r\n") return undefined;
     content += rest.slice(0, size);
