@@ -2,14 +2,13 @@
  * The program of an edge process. Its only privilege is to listen on any port. It reads only what clients and sandboxes
  * send, and what the server writes to its standard input; it ends when that closes.
  */
-
+import { dirname, join } from "node:path";
 import { boundedLines } from "../../base/bounded-lines.ts";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
 import { boundReceived, boundUnsent, withoutPacing } from "../../edge/splice/calls.ts";
 import { Splicer } from "../../edge/splice/splicer.ts";
 import { leadToNewest } from "../../tls/shared-port.ts";
-import { spliceProgramBeside } from "./splice-program-path.ts";
 
 const out = Bun.stdout.writer();
 const edge = new EdgeProcess({
@@ -19,7 +18,8 @@ const edge = new EdgeProcess({
   },
   leadToNewest,
   sockets: { staysOnMachine: withoutPacing, boundUnsent, boundReceived },
-  splice: new Splicer(spliceProgramBeside(import.meta.path)),
+  // The server bundles it into a folder beside that of this program.
+  splice: new Splicer(join(dirname(import.meta.dir), "splice", "splice.js")),
 });
 
 for await (const line of boundedLines(Bun.stdin.stream(), EDGE_PROCESS_LINE_MAX_BYTES)) edge.received(line);

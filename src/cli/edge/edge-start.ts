@@ -13,13 +13,12 @@ import type { DataFolder } from "../../system/data-folder.ts";
 import { edgeId } from "../../system/id-range.ts";
 import { openFilesMax } from "../../system/open-files.ts";
 import { bundleProgram, spawnUnprivileged } from "../../system/unprivileged-process.ts";
-import { SPLICE_NAME } from "./splice-program-path.ts";
 
 /** Maximum edge processes; the default is one per processor. */
 const EDGE_PROCESSES_MAX = 8;
 
 const PROGRAM = join(import.meta.dir, "edge-program.ts");
-const SPLICE_PROGRAM = join(import.meta.dir, "../../edge/splice/splice-program.ts");
+const SPLICE_PROGRAM = join(import.meta.dir, "../../edge/splice/splice-thread.ts");
 /** For ports below 1024. */
 const CAPABILITY = "net_bind_service";
 /** The kernel does most of the work: the compiler's last tier costs more, on its own threads, than it saves. */
@@ -37,7 +36,7 @@ interface EdgeAbout extends Omit<EdgeOptions, "processes" | "start" | "counts" |
 
 /** Bundles the program and that of its splice thread, each in its own world-readable folder. */
 export async function bundleEdge({ runFolder }: Pick<DataFolder, "runFolder">): Promise<string> {
-  const splice = bundleProgram(SPLICE_PROGRAM, runFolder, SPLICE_NAME);
+  const splice = bundleProgram(SPLICE_PROGRAM, runFolder, "splice");
   const [program] = await Promise.all([bundleProgram(PROGRAM, runFolder, "edge"), splice]);
   return program;
 }

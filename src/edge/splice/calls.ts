@@ -4,14 +4,13 @@
  */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync } from "node:fs";
-import { errorNumber, onFirstUse } from "../../base/c-library.ts";
+import { errorNumber, onFirstUse, openPipe } from "../../base/c-library.ts";
 import { LOCAL_CONGESTION } from "../../base/local-congestion.ts";
 
 const { i32, u32, u64, i64_fast: count, ptr: address } = FFIType;
 
 const libc = onFirstUse({
   splice: { args: [i32, address, i32, address, u64, u32], returns: count },
-  pipe2: { args: [address, i32], returns: i32 },
   fcntl: { args: [i32, i32, u64], returns: i32 },
   epoll_create1: { args: [i32], returns: i32 },
   epoll_ctl: { args: [i32, i32, i32, address], returns: i32 },
@@ -63,13 +62,10 @@ export function splice(from: number, to: number, bytes: number): number {
 
 /** Both ends of a pipe: the read end and the write end. Throws when there are too many. */
 export function pipe(bytes: number): [number, number] {
-  const ends = new Int32Array(2);
-  const made = answered(libc().pipe2(ptr(ends), O_CLOEXEC));
-  if (made < 0) throw new Error(`a pipe could not be made: error ${-made} of the kernel`);
-  const [read = -1, write = -1] = ends;
+  const { readEnd, writeEnd } = openPipe();
   // If the pipe cannot be enlarged it is only slower: a user with many large pipes gets no more of them.
-  libc().fcntl(write, F_SETPIPE_SZ, bytes);
-  return [read, write];
+  libc().fcntl(writeEnd, F_SETPIPE_SZ, bytes);
+  return [readEnd, writeEnd];
 }
 
 /** Another descriptor of the same connection, which stays open when the first is closed. */

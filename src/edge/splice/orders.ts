@@ -1,5 +1,10 @@
 /** Messages to and from the splice thread. */
 
+/** Concurrent splices of an edge process; it copies all other bodies itself. */
+export const SPLICES_MAX = 16;
+/** Idle pipes kept for later splices. */
+export const SPLICE_IDLE_PIPES_MAX = 4;
+
 /** Starts a transfer; without bytes, stops it. */
 export interface Order {
   number: number;

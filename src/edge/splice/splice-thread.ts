@@ -1,23 +1,24 @@
 /**
- * The thread that splices bytes from one connection to another inside the kernel: from a connection into a pipe, from
- * the pipe into the other. It only waits in epoll, so its orders come through a pipe. Its owner owns all descriptors of
- * connections, and closes them after the thread has reported the end of a transfer.
+ * The program of the thread that splices bytes from one connection to another inside the kernel: from a connection into
+ * a pipe, from the pipe into the other. It only waits in epoll, so its orders come through a pipe. Its owner owns all
+ * descriptors of connections, and closes them after the thread has reported the end of a transfer.
  */
 import { closeSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { EAGAIN, Events, pipe } from "./calls.ts";
-import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.ts";
-import { END, ORDER_BYTES, type Order, type Outcome, READY, readOrders } from "./orders.ts";
-import { Transfer } from "./transfer.ts";
+import {
+  END,
+  ORDER_BYTES,
+  type Order,
+  type Outcome,
+  READY,
+  readOrders,
+  SPLICE_IDLE_PIPES_MAX,
+  SPLICES_MAX,
+} from "./orders.ts";
+import { SPLICE_PIPE_BYTES, Transfer } from "./transfer.ts";
 
 const ORDERS = 0;
-
-/** Returns after the END order. */
-export function runSpliceThread(): void {
-  const thread = new SpliceThread(workerData as number);
-  tell(READY);
-  thread.work();
-}
 
 function tell(told: Outcome | typeof READY): void {
   parentPort?.postMessage(told);
@@ -104,3 +105,7 @@ class SpliceThread {
 function closeBoth(ends: Transfer["pipe"]): void {
   for (const fd of ends) closeSync(fd);
 }
+
+const thread = new SpliceThread(workerData as number);
+tell(READY);
+thread.work();

@@ -6,12 +6,12 @@ import type { Socket } from "bun";
 import type { Spliced, Splicing, Way } from "../../base/splicing.ts";
 import { until } from "../../base/testing/until.ts";
 import { duplicate, pipe } from "./calls.ts";
-import { SPLICE_IDLE_PIPES_MAX, SPLICE_PIPE_BYTES, SPLICES_MAX } from "./limits.ts";
+import { SPLICE_IDLE_PIPES_MAX, SPLICES_MAX } from "./orders.ts";
 import { Splicer } from "./splicer.ts";
-import { Transfer } from "./transfer.ts";
+import { SPLICE_PIPE_BYTES, Transfer } from "./transfer.ts";
 
 const MIB = 1024 * 1024;
-const splicer = new Splicer(new URL("./splice-program.ts", import.meta.url));
+const splicer = new Splicer(new URL("./splice-thread.ts", import.meta.url));
 
 /** The near end is a Bun socket that reads nothing; the far end belongs to the test. */
 interface Connection extends Disposable {

@@ -10,8 +10,7 @@ import { closeSync, writeSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import type { Splice, Spliced, Splicing, Way } from "../../base/splicing.ts";
 import { disconnect, duplicate, EINVAL, ENOSYS, pipe } from "./calls.ts";
-import { SPLICES_MAX } from "./limits.ts";
-import { END, ORDER_BYTES, type Order, type Outcome, READY, writtenOrder } from "./orders.ts";
+import { END, ORDER_BYTES, type Order, type Outcome, READY, SPLICES_MAX, writtenOrder } from "./orders.ts";
 
 /** Transfer numbers wrap around above this. */
 const SPLICE_NUMBERS = 1_000_000_000;
@@ -29,7 +28,7 @@ export class Splicer implements Splice {
   #last = 0;
   readonly #held = new Map<number, Held>();
 
-  /** `program` is that of the thread, which calls `runSpliceThread`. */
+  /** `program` is the bundled `splice-thread.ts`. */
   constructor(private readonly program: string | URL) {}
 
   begin({ from, to, bytes, cuts }: Way, over: (spliced: Spliced) => void): Splicing | undefined {

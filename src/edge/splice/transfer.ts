@@ -1,8 +1,9 @@
 /** One transfer: bytes from one connection to another, through a pipe. */
 import { EAGAIN, ECONNRESET, isHungUp, splice } from "./calls.ts";
-import { SPLICE_PIPE_BYTES } from "./limits.ts";
 import type { Order } from "./orders.ts";
 
+/** Pipe size of one splice: pages that the kernel holds. All processes together stay within a user's limit. */
+export const SPLICE_PIPE_BYTES = 512 * 1024;
 /** Bytes of one transfer before others get their turn. */
 const SPLICE_TURN_BYTES = 4 * 1024 * 1024;
 
