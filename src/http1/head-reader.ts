@@ -31,16 +31,6 @@ export interface HeadBounds {
   skipsEmptyLines?: boolean;
 }
 
-/** A kind of message: parses its first line and checks its complete head. */
-export interface MessageKind<First, Head> {
-  name: "request" | "response";
-  /** Whether lines may end with a bare LF (RFC 9112, 2.2), as small hand-written services send them. */
-  allowsBareLineFeeds: boolean;
-  /** Throws `BadHead`, as does `head`. */
-  first(line: string): First;
-  head(first: First, headers: HeaderLines): Head;
-}
-
 interface FoundHead<Head> {
   head: Head;
   /** The head's own bytes, including the empty line at its end. */
@@ -55,7 +45,11 @@ const BARE_END = Buffer.from("\n\n");
 const MIXED_END = Buffer.from("\n\r\n");
 const GATHERED_MIN_BYTES = 1024;
 
-export class HeadReader<First, Head> {
+/** Subclasses parse the first line of their kind of message and check its complete head. */
+export abstract class HeadReader<First, Head> {
+  protected abstract readonly kind: "request" | "response";
+  /** Whether lines may end with a bare LF (RFC 9112, 2.2), as small hand-written services send them. */
+  protected abstract readonly allowsBareLineFeeds: boolean;
   /** Bytes that have arrived; longer than `#length` while it grows. */
   #store = NOTHING;
   #length = 0;
@@ -66,10 +60,11 @@ export class HeadReader<First, Head> {
   #first: First | undefined;
   #headers = new HeaderLines();
 
-  constructor(
-    private readonly kind: MessageKind<First, Head>,
-    private readonly bounds: HeadBounds,
-  ) {}
+  constructor(private readonly bounds: HeadBounds) {}
+
+  /** Throws `BadHead`, as does `head`. */
+  protected abstract first(line: string): First;
+  protected abstract head(first: First, headers: HeaderLines): Head;
 
   get isEmpty(): boolean {
     return this.#length === 0;
@@ -93,7 +88,7 @@ export class HeadReader<First, Head> {
       if (bytes.length > this.bounds.maxBytes) throw this.#tooLong();
       return undefined;
     }
-    const head = this.kind.head(this.#first as First, this.#headers);
+    const head = this.head(this.#first as First, this.#headers);
     const found = { head, raw: bytes.subarray(this.#start, end), rest: bytes.subarray(end) };
     this.#reset();
     return found;
@@ -142,7 +137,7 @@ export class HeadReader<First, Head> {
   #linesEnd(bytes: Bytes, piece: Bytes, searched: number): number {
     const from = Math.max(this.#start, searched - END.length + 1);
     let end = -1;
-    if (this.kind.allowsBareLineFeeds) {
+    if (this.allowsBareLineFeeds) {
       const mixed = bytes.indexOf(MIXED_END, from);
       const bare = (mixed < 0 ? bytes : bytes.subarray(0, mixed + 1)).indexOf(BARE_END, from);
       if (bare >= 0) end = bare + BARE_END.length;
@@ -181,7 +176,7 @@ export class HeadReader<First, Head> {
       let start = colon + 1;
       while (start < stop && isBlank(bytes[start])) start += 1;
       while (stop > start && isBlank(bytes[stop - 1])) stop -= 1;
-      if (headers.size >= maxLines) throw new BadHead(431, `The ${this.kind.name} has more than ${maxLines} headers`);
+      if (headers.size >= maxLines) throw new BadHead(431, `The ${this.kind} has more than ${maxLines} headers`);
       headers.append(text.slice(at - from, colon - from).toLowerCase(), text.slice(start - from, stop - from));
       at = end;
     }
@@ -192,15 +187,15 @@ export class HeadReader<First, Head> {
     const lineFeed = bytes.indexOf(LINE_FEED, this.#at);
     if (lineFeed >= this.bounds.maxBytes) throw this.#tooLong();
     const isFull = bytes[lineFeed - 1] === CARRIAGE_RETURN;
-    if (!isFull && !this.kind.allowsBareLineFeeds) throw this.#bad(bytes, "has a line that does not end with CR LF");
-    this.#first = this.kind.first(bytes.toString("latin1", this.#at, isFull ? lineFeed - 1 : lineFeed));
+    if (!isFull && !this.allowsBareLineFeeds) throw this.#bad(bytes, "has a line that does not end with CR LF");
+    this.#first = this.first(bytes.toString("latin1", this.#at, isFull ? lineFeed - 1 : lineFeed));
     this.#at = lineFeed + 1;
   }
 
   /** Position after the line end at `at`; -1 if there is none. */
   #lineEnd(bytes: Bytes, at: number): number {
     if (bytes[at] === CARRIAGE_RETURN && bytes[at + 1] === LINE_FEED) return at + 2;
-    return this.kind.allowsBareLineFeeds && bytes[at] === LINE_FEED ? at + 1 : -1;
+    return this.allowsBareLineFeeds && bytes[at] === LINE_FEED ? at + 1 : -1;
   }
 
   /**
@@ -209,11 +204,11 @@ export class HeadReader<First, Head> {
   #bad(bytes: Bytes, problem: string): BadHead {
     const lineFeed = bytes.indexOf(LINE_FEED, this.#at);
     if (lineFeed >= this.bounds.maxBytes) return this.#tooLong();
-    return new BadHead(400, `The ${this.kind.name} ${problem}`);
+    return new BadHead(400, `The ${this.kind} ${problem}`);
   }
 
   #tooLong(): BadHead {
-    return new BadHead(431, `The head of the ${this.kind.name} is longer than ${this.bounds.maxBytes} bytes`);
+    return new BadHead(431, `The head of the ${this.kind} is longer than ${this.bounds.maxBytes} bytes`);
   }
 }
 
@@ -221,10 +216,7 @@ export class HeadReader<First, Head> {
  * The body length given by the headers, "chunked", or "untold". Two statements are refused even if they agree: the next
  * reader might use the other one (RFC 9112, 6.3).
  */
-export function toldLength(
-  headers: HeaderLines,
-  name: MessageKind<unknown, unknown>["name"],
-): number | "chunked" | "untold" {
+export function toldLength(headers: HeaderLines, name: "request" | "response"): number | "chunked" | "untold" {
   const codings = headers.count("transfer-encoding");
   const lengths = headers.count("content-length");
   if (codings + lengths === 0) return "untold";

@@ -1,5 +1,5 @@
 /** Request heads. Lines must end with CR LF, there is one Host, and the body's length is given once. */
-import { BadHead, type HeadBounds, HeadReader, type MessageKind, toldLength } from "./head-reader.ts";
+import { BadHead, HeadReader, toldLength } from "./head-reader.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 export interface RequestHead {
@@ -23,18 +23,18 @@ const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}) ([!-~\x80-\xff]+) HTT
 const OTHER_VERSION = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32} [!-~\x80-\xff]+ HTTP\/\d(?:\.\d)?$/;
 const CLOSES = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/;
 
-const REQUEST: MessageKind<RequestLine, RequestHead> = {
-  name: "request",
-  allowsBareLineFeeds: false,
+export class RequestHeadReader extends HeadReader<RequestLine, RequestHead> {
+  protected readonly kind = "request";
+  protected readonly allowsBareLineFeeds = false;
 
-  first(line) {
+  protected first(line: string): RequestLine {
     const [, method, target, minor] = REQUEST_LINE.exec(line) ?? [];
     if (method !== undefined && target !== undefined) return { method, target, minorVersion: minor === "1" ? 1 : 0 };
     if (OTHER_VERSION.test(line)) throw new BadHead(505, "Only HTTP/1.1 and HTTP/1.0 are supported");
     throw new BadHead(400, "The request does not begin with a request line of HTTP/1.1");
-  },
+  }
 
-  head({ method, target, minorVersion }, headers) {
+  protected head({ method, target, minorVersion }: RequestLine, headers: HeaderLines): RequestHead {
     const hosts = headers.count("host");
     if (hosts > 1 || (hosts === 0 && minorVersion === 1)) throw new BadHead(400, "A request must have one Host header");
     const told = toldLength(headers, "request");
@@ -51,11 +51,5 @@ const REQUEST: MessageKind<RequestLine, RequestHead> = {
       isKept: minorVersion === 1 && !(connection !== undefined && CLOSES.test(connection)),
       awaitsContinue: minorVersion === 1 && bodyBytes !== 0 && headers.get("expect")?.toLowerCase() === "100-continue",
     };
-  },
-};
-
-export class RequestHeadReader extends HeadReader<RequestLine, RequestHead> {
-  constructor(bounds: HeadBounds) {
-    super(REQUEST, bounds);
   }
 }

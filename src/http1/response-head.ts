@@ -2,7 +2,7 @@
  * Response heads. Lines may end with a bare LF, as small services send them: no reader takes one response for two
  * because of that, and a head forwarded to a client of the edge is written anew.
  */
-import { BadHead, type HeadBounds, HeadReader, type MessageKind, toldLength } from "./head-reader.ts";
+import { BadHead, HeadReader, toldLength } from "./head-reader.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 export interface ResponseHead {
@@ -18,24 +18,18 @@ const FINAL_MIN = 200;
 const NO_CONTENT = 204;
 const NOT_MODIFIED = 304;
 
-const RESPONSE: MessageKind<StatusLine, ResponseHead> = {
-  name: "response",
-  allowsBareLineFeeds: true,
+export class ResponseHeadReader extends HeadReader<StatusLine, ResponseHead> {
+  protected readonly kind = "response";
+  protected readonly allowsBareLineFeeds = true;
 
-  first(line) {
+  protected first(line: string): StatusLine {
     const [, status, statusText = ""] = STATUS_LINE.exec(line) ?? [];
     if (status === undefined) throw new BadHead(400, "The response does not begin with a status line of HTTP/1.1");
     return { status: Number(status), statusText };
-  },
+  }
 
-  head({ status, statusText }, headers) {
+  protected head({ status, statusText }: StatusLine, headers: HeaderLines): ResponseHead {
     return { status, statusText, headers };
-  },
-};
-
-export class ResponseHeadReader extends HeadReader<StatusLine, ResponseHead> {
-  constructor(bounds: HeadBounds) {
-    super(RESPONSE, bounds);
   }
 }
 
