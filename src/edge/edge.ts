@@ -11,9 +11,8 @@ import type { Directory } from "../contract/internal/directory.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { ClientRequest } from "./front/client-request.ts";
-import { type InnerDoor, PEER_HEADER, peerLine } from "./inner-server.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
-import { NO_PROXIES } from "./management-server.ts";
+import { type InnerDoor, NO_PROXIES, PEER_HEADER, peerLine } from "./management-server.ts";
 import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
 import { type Asked, beginCarrying, carry } from "./proxy/exchange.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./proxy/forwarded-headers.ts";
@@ -27,7 +26,7 @@ import { answerPreflight, headersAskedFor, preflightOf } from "./routing/preflig
 import { targetOf } from "./routing/request-target.ts";
 import type { Destination, RouteTable } from "./routing/route-table.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./routing/sandbox-address.ts";
-import { createServiceLookup, type EdgeLog, type Way } from "./routing/service-lookup.ts";
+import { type EdgeLog, ServiceLookup, type Way } from "./routing/service-lookup.ts";
 import { signedLinkOf } from "./routing/signed-link.ts";
 
 export type { EdgeLog } from "./routing/service-lookup.ts";
@@ -57,7 +56,7 @@ interface EdgeServices {
 export function createEdge(services: EdgeServices): Edge {
   const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
   const places = services.places ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
-  const lookup = createServiceLookup(directory, routes, log);
+  const lookup = new ServiceLookup(directory, routes, log);
 
   function handle(client: ClientRequest): void {
     const target = targetOf(client.target);
@@ -150,13 +149,13 @@ export function createEdge(services: EdgeServices): Edge {
   async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
     const found = await lookup.awake(route, { headers: client.headers, mayWake });
-    if ("refusal" in found) return await answerWith(client, refused(found.refusal, client, route));
+    if ("reason" in found) return await answerWith(client, refused(found, client, route));
     if (client.isGone) return;
     client.onOver?.();
     client.onOver = undefined;
-    const full = enter(client, route.sandboxId, found.reached);
+    const full = enter(client, route.sandboxId, found);
     if (full !== undefined) return await answerWith(client, refuse(full, client.headers));
-    await carryTo(client, target, route, found.reached);
+    await carryTo(client, target, route, found);
   }
 
   async function toSandbox(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
@@ -169,8 +168,8 @@ export function createEdge(services: EdgeServices): Edge {
       },
     };
     const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way, services));
-    const outcome = await lookup.to(route, asking, attempt);
-    if ("refusal" in outcome) await answerWith(client, refused(outcome.refusal, client, route));
+    const refusal = await lookup.to(route, asking, attempt);
+    if (refusal !== undefined) await answerWith(client, refused(refusal, client, route));
   }
 
   async function handleSigned(client: ClientRequest, target: string, link: SignedLink): Promise<void> {

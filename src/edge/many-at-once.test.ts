@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { until } from "../base/testing/until.ts";
 import { SandboxSocket } from "./proxy/sandbox-socket.ts";
-import { SandboxRun } from "./routing/sandbox-run.ts";
+import { SandboxRun } from "./routing/route-table.ts";
 import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
 
 /** Notes whether the connection was made; all else would be wrong. */

@@ -6,7 +6,7 @@ import type { Splice, Spliced } from "../base/splicing.ts";
 import { until } from "../base/testing/until.ts";
 import { EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { EDGE_SPLICED_AT_ONCE_MAX, SandboxSocket } from "./proxy/sandbox-socket.ts";
-import { SandboxRun } from "./routing/sandbox-run.ts";
+import { SandboxRun } from "./routing/route-table.ts";
 import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
 import { SELF_SIGNED } from "./testing/self-signed.ts";
 

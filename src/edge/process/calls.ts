@@ -3,8 +3,8 @@
 import type { Step } from "../../base/steps.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
 import type { FrontSettings } from "../front/fronts.ts";
-import type { InnerDoor } from "../inner-server.ts";
 import type { ConnectionLimits } from "../limits.ts";
+import type { InnerDoor } from "../management-server.ts";
 import type { PlacedEvent } from "../routing/route-table.ts";
 
 /** Calls from the server to the process. */

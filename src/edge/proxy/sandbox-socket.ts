@@ -9,7 +9,7 @@ import { Reading } from "../front/reading.ts";
 import { descriptorOf } from "../front/socket-descriptor.ts";
 import { UnsentBytes } from "../front/unsent-bytes.ts";
 import { EDGE_CLOSE_MS, EDGE_KEEPALIVE_MS, EDGE_REQUEST_WAITING_MAX_BYTES, EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
-import type { SandboxRun } from "../routing/sandbox-run.ts";
+import type { SandboxRun } from "../routing/route-table.ts";
 
 /** The kernel's receive buffer for a response that the edge does not read because its client is slow. */
 const EDGE_RECEIVED_MAX_BYTES = 64 * 1024;

@@ -3,7 +3,23 @@
  * connections.
  */
 import type { Route, RouteEvent } from "../../contract/internal/directory.ts";
-import { SandboxRun } from "./sandbox-run.ts";
+import { HeldBytes } from "../front/held-bytes.ts";
+
+/** One run of a sandbox, as an edge process sees it: its open connections, which end with the run, and their budget. */
+export class SandboxRun {
+  readonly connections = new Set<{ cut(): void }>();
+  /** Bytes buffered for its connections. */
+  readonly held = new HeldBytes();
+  /** Concurrent splices of its connections. */
+  splicings = 0;
+  isOver = false;
+
+  /** When it returns, the run has no connection left. */
+  end(): void {
+    this.isOver = true;
+    for (const connection of [...this.connections]) connection.cut();
+  }
+}
 
 /** Indexes of the shared counters of a sandbox and its team, if several processes count together. */
 interface PlaceNumbers {

@@ -10,9 +10,8 @@ import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
 import type { ReadHeaders } from "../../http1/header-lines.ts";
 import type { Refusal } from "../refusal.ts";
 import { LoopbackForwards } from "./loopback-forwards.ts";
-import type { Destination, RouteTable } from "./route-table.ts";
+import type { Destination, RouteTable, SandboxRun } from "./route-table.ts";
 import type { SandboxAddress } from "./sandbox-address.ts";
-import type { SandboxRun } from "./sandbox-run.ts";
 import { TRAFFIC_TOKEN_HEADER, trafficRefusal } from "./traffic-token.ts";
 
 /** How long a refused connection to a sandbox's port is retried before the port counts as closed. */
@@ -43,8 +42,6 @@ const REASONS = {
 /** Reports problems to the operator that the client does not see. */
 export type EdgeLog = (message: string, context: Record<string, unknown>) => void;
 
-type Reached<T> = { reached: T } | { refusal: Refusal };
-
 /** Address of a port of a sandbox, and how to talk to its service. */
 export interface Way {
   host: string;
@@ -57,7 +54,7 @@ export interface Way {
 }
 
 /** One attempt. It must leave the request untouched when the connection is refused, because it may be repeated. */
-type Attempt<T> = (way: Way) => Promise<T>;
+type Attempt = (way: Way) => Promise<void>;
 
 /** The request: its headers with tokens, how long its client waits, and whether it may resume a paused sandbox. */
 interface Asking {
@@ -67,56 +64,49 @@ interface Asking {
   mayWake: boolean;
 }
 
-interface ServiceLookup {
+export class ServiceLookup {
+  readonly #forwards: LoopbackForwards;
+
+  constructor(
+    private readonly directory: Directory,
+    private readonly routes: Pick<RouteTable, "find">,
+    private readonly log: EdgeLog,
+  ) {
+    this.#forwards = new LoopbackForwards(directory);
+  }
+
   /** The destination of a sandbox that the table lacks, once it can be reached again. */
-  awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>>;
-  /** The way to a port if no call and no wait is needed. Undefined: use `to`. */
-  atOnce(asked: SandboxAddress, headers: ReadHeaders, destination: Destination): Way | undefined;
-  /** The refusal after that way failed. Undefined: the connection was refused, and `to` has more ways to try. */
-  refusalAfter(asked: SandboxAddress, way: Way, failure: unknown): Refusal | undefined;
-  to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>>;
-}
-
-export function createServiceLookup(
-  directory: Directory,
-  routes: Pick<RouteTable, "find">,
-  log: EdgeLog,
-): ServiceLookup {
-  const forwards = new LoopbackForwards(directory);
-
-  async function awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Reached<Destination>> {
+  async awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Destination | Refusal> {
     for (let wakes = 0; wakes <= TRANSITION_ROUNDS_MAX; wakes++) {
-      const refusal = await wake(asked, asking);
-      if (refusal !== undefined) return { refusal };
-      const reached = routes.find(asked.sandboxId);
-      if (reached !== undefined) return { reached };
+      const refusal = await this.#wake(asked, asking);
+      if (refusal !== undefined) return refusal;
+      const reached = this.routes.find(asked.sandboxId);
+      if (reached !== undefined) return reached;
     }
     return inTransition(asked);
   }
 
-  function atOnce(
-    asked: SandboxAddress,
-    headers: ReadHeaders,
-    { endpoint, access, run }: Destination,
-  ): Way | undefined {
+  /** The way to a port if no call and no wait is needed. Undefined: use `to`. */
+  atOnce(asked: SandboxAddress, headers: ReadHeaders, { endpoint, access, run }: Destination): Way | undefined {
     const { host, runtimePort, ownPorts } = endpoint;
     if (trafficRefusal(access, asked.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
     if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, run };
-    if (!ownPorts || forwards.known(asked, host) !== undefined) return undefined;
+    if (!ownPorts || this.#forwards.known(asked, host) !== undefined) return undefined;
     const { tlsName, maskedHost } = toldAs(asked, headers, access);
     return { host, port: asked.port, tlsName, maskedHost, run };
   }
 
-  async function to<T>(asked: SandboxAddress, asking: Asking, attempt: Attempt<T>): Promise<Reached<T>> {
+  /** Tries every way until an attempt succeeds, for as long as that is worthwhile. */
+  async to(asked: SandboxAddress, asking: Asking, attempt: Attempt): Promise<Refusal | undefined> {
     const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
     for (let tries = 1; ; tries += 1) {
       // Looked up for each attempt: the sandbox may have ended or moved since the last one.
-      const destination = routes.find(asked.sandboxId);
+      const destination = this.routes.find(asked.sandboxId);
       if (destination === undefined) {
-        const refusal = await wake(asked, asking);
-        if (refusal !== undefined) return { refusal };
+        const refusal = await this.#wake(asked, asking);
+        if (refusal !== undefined) return refusal;
         if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
         // Its services were away too: they get the full time again.
         startedMs = performance.now();
@@ -124,10 +114,11 @@ export function createServiceLookup(
         continue;
       }
       const reason = trafficRefusal(destination.access, asked.port, asking.headers.get(TRAFFIC_TOKEN_HEADER));
-      if (reason !== undefined) return { refusal: { reason, sandboxId: asked.sandboxId } };
+      if (reason !== undefined) return { reason, sandboxId: asked.sandboxId };
       const triedMs = performance.now();
       try {
-        return { reached: await once(asked, asking, destination, attempt) };
+        await this.#once(asked, asking, destination, attempt);
+        return undefined;
       } catch (failure) {
         if (!isRefused(failure)) return destination.run.isOver ? notFound(asked) : closed(asked);
       }
@@ -141,73 +132,65 @@ export function createServiceLookup(
   }
 
   /** Undefined: it can be reached, or could a moment ago. */
-  async function wake(
+  async #wake(
     { sandboxId, port }: SandboxAddress,
     { headers, mayWake }: Omit<Asking, "signal">,
   ): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
     const trafficToken = headers.get(TRAFFIC_TOKEN_HEADER);
-    const woken = await directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake });
+    const woken = await this.directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake });
     return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
   }
 
   /** Throws the error of the last attempt; ECONNREFUSED only if every way was refused. */
-  async function once<T>(
+  async #once(
     asked: SandboxAddress,
     { headers }: Asking,
     { endpoint, access, run }: Destination,
-    attempt: Attempt<T>,
-  ): Promise<T> {
+    attempt: Attempt,
+  ): Promise<void> {
     const { host, runtimePort, ownPorts } = endpoint;
     if (asked.port === RUNTIME_PORT) {
       return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, run });
     }
     const { tlsName, maskedHost } = toldAs(asked, headers, access);
     const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, run });
-    const known = await forwards.known(asked, host)?.catch(() => undefined);
-    if (known !== undefined) {
-      try {
-        return await tryAt(known);
-      } catch (failure) {
-        forwards.forget(asked);
-        if (!isRefused(failure)) throw failure;
-      }
+    const tryForward = (port: number) =>
+      tryAt(port).catch((failure: unknown) => {
+        this.#forwards.forget(asked);
+        throw failure;
+      });
+    const known = await this.#forwards.known(asked, host)?.catch(() => undefined);
+    try {
+      if (known !== undefined) return await tryForward(known);
+    } catch (failure) {
+      if (!isRefused(failure)) throw failure;
     }
     try {
       if (!ownPorts) throw portOfAnother();
       return await tryAt(asked.port);
     } catch (failure) {
       if (!isRefused(failure)) throw failure;
-      const port = await ask(asked, host);
+      const port = await this.#ask(asked, host);
       if (port === undefined) throw failure;
-      return await through(asked, () => tryAt(port));
+      return await tryForward(port);
     }
   }
 
-  async function through<T>(asked: SandboxAddress, attempt: () => Promise<T>): Promise<T> {
+  async #ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
     try {
-      return await attempt();
+      return await this.#forwards.ask(asked, host);
     } catch (failure) {
-      forwards.forget(asked);
-      throw failure;
-    }
-  }
-
-  async function ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
-    try {
-      return await forwards.ask(asked, host);
-    } catch (failure) {
-      log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
+      this.log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
       return undefined;
     }
   }
 
-  function refusalAfter(asked: SandboxAddress, { run }: Way, failure: unknown): Refusal | undefined {
+  /** The refusal after that way failed. Undefined: the connection was refused, and `to` has more ways to try. */
+  refusalAfter(asked: SandboxAddress, { run }: Way, failure: unknown): Refusal | undefined {
     if (isRefused(failure)) return undefined;
-    return (run.isOver ? notFound(asked) : closed(asked)).refusal;
+    return run.isOver ? notFound(asked) : closed(asked);
   }
-
-  return { awake, atOnce, refusalAfter, to };
 }
 
 function toldAs(
@@ -231,16 +214,16 @@ function portOfAnother(): Error {
   return Object.assign(new Error("the host is not the sandbox's own"), { code: "ECONNREFUSED" });
 }
 
-function closed(asked: SandboxAddress): { refusal: Refusal } {
-  return { refusal: { reason: "closed-port", sandboxId: asked.sandboxId, port: asked.port } };
+function closed({ sandboxId, port }: SandboxAddress): Refusal {
+  return { reason: "closed-port", sandboxId, port };
 }
 
-function notFound({ sandboxId }: SandboxAddress): { refusal: Refusal } {
-  return { refusal: { reason: "sandbox-not-found", sandboxId } };
+function notFound({ sandboxId }: SandboxAddress): Refusal {
+  return { reason: "sandbox-not-found", sandboxId };
 }
 
-function inTransition({ sandboxId }: SandboxAddress): { refusal: Refusal } {
-  return { refusal: { reason: "sandbox-in-transition", sandboxId } };
+function inTransition({ sandboxId }: SandboxAddress): Refusal {
+  return { reason: "sandbox-in-transition", sandboxId };
 }
 
 function isRefused(failure: unknown): boolean {
