@@ -23,7 +23,7 @@ export class BadHead extends Error {
   }
 }
 
-export interface HeadBounds {
+interface HeadBounds {
   maxBytes: number;
   /** Maximum header lines; unlimited by default. */
   maxLines?: number;

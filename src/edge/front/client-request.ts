@@ -70,8 +70,8 @@ export interface BodySink {
 
 /**
  * "none": no body, as for HEAD, whatever the headers say. "whole": the first piece is the whole body. "follows": the
- * body is written in pieces and then ended. "chunks": the same, but the pieces are those of a chunked body with its chunk
- * lines, in plain form and to the last.
+ * body is written in pieces and then ended. "chunks": the same, but the pieces contain their own chunk lines, in plain
+ * form and up to the last chunk.
  */
 export type AnswerBody = "none" | "whole" | "follows" | "chunks";
 
