@@ -2,7 +2,6 @@
  * The images that builds start from: fetched, then provisioned with what the E2B interface promises of every sandbox.
  * Both happen once per image and run only programs of Sandlot, never code of the image.
  */
-
 import { scaled } from "../base/time-factor.ts";
 import type { Blobs } from "../blobs/blobs.ts";
 import { NAMESERVER_ADDRESS, SANDBOX_ADDRESS } from "../contract/address-plan.ts";

@@ -1,4 +1,5 @@
 /** State that all phases of one build share: its parts, its request and its current step. */
+import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import type { BuildRequest, Egress, SandboxKind } from "../contract/internal/host.ts";
 import type { Images } from "../images/images.ts";
@@ -13,7 +14,6 @@ import type { BuildLog } from "./build-log.ts";
 import { BuildSandbox, type BuildSandboxRequest, type SandboxSource } from "./build-sandbox.ts";
 import type { Layer, Layers } from "./layers.ts";
 import type { BuildResults } from "./results.ts";
-import type { UploadedFiles } from "./steps.ts";
 
 /** Retries when the host has no room for a build's sandbox; the delay doubles from the first one. */
 const BUILD_SANDBOX_TRIES_MAX = 6;
@@ -50,7 +50,7 @@ export interface BuildParts {
   images: Images;
   layers: Layers;
   results: BuildResults;
-  files: UploadedFiles;
+  files: Pick<Blobs, "open">;
 }
 
 /** What the build starts from. */

@@ -8,7 +8,6 @@
  * A build always ends with an outcome. A failed build leaves nothing but its layers. This folder never lists or names
  * templates: its callers keep those records.
  */
-
 import { Background } from "../base/background.ts";
 import { described, stderrLog } from "../base/log.ts";
 import { OneAtATime } from "../base/one-at-a-time.ts";

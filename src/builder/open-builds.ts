@@ -1,5 +1,4 @@
 /** Connects the parts of the builder. */
-
 import { join } from "node:path";
 import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";

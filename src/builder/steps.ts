@@ -1,4 +1,5 @@
 /** Executes each kind of step in a running sandbox and returns the context for the next step. */
+import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import type { BuildStep } from "../contract/internal/host.ts";
 import { type BuildContext, placeOf, variablesOf } from "./build-context.ts";
@@ -6,14 +7,10 @@ import type { CommandOutput } from "./build-log.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
 import { expand } from "./variables.ts";
 
-export interface UploadedFiles {
-  /** Fault 404: no such archive. */
-  open(name: string): Promise<ReadableStream<Uint8Array>>;
-}
-
 interface StepSurroundings {
   sandbox: BuildSandbox;
-  files: UploadedFiles;
+  /** Uploaded archives. */
+  files: Pick<Blobs, "open">;
   output: CommandOutput;
 }
 

@@ -1,5 +1,4 @@
 /** `sandlot keys …`: API keys and access tokens. */
-
 import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../contract/management/identifiers.ts";

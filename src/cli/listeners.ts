@@ -3,7 +3,6 @@
  * Both serve the same: a host name PORT-ID.… or the headers of a sandbox select that sandbox, everything else is for
  * the management interface.
  */
-
 import { systemClock } from "../base/clock.ts";
 import { described, type Log } from "../base/log.ts";
 import { scaled } from "../base/time-factor.ts";

@@ -2,7 +2,6 @@
  * The `sandlot` command: runs the command that commands.ts finds, and turns failures into a message and an exit code.
  * This folder parses words and settings and connects the modules; it decides nothing about sandboxes.
  */
-
 import { TIME_FACTOR } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { settingValues } from "./settings.ts";

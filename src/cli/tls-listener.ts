@@ -3,7 +3,6 @@
  * over with a new certificate if that is valid. Bun cannot change the certificate of a listener, so a second one begins
  * on the same port and gets all new connections, and the first one stops listening.
  */
-
 import type { Clock, Timer } from "../base/clock.ts";
 import { described, type Log } from "../base/log.ts";
 import { Fault } from "../contract/fault.ts";

@@ -2,7 +2,6 @@
  * Control channel for the host: configure, renew, replace, forward, collect, ping, journal. It requires the secret that
  * host and guest share; without the secret these paths respond like unknown paths.
  */
-
 import { readFileSync } from "node:fs";
 import { kernelUuid } from "../base/kernel-random.ts";
 import { Fault } from "../contract/fault.ts";

@@ -16,7 +16,6 @@ import type { DataFolder } from "../system/data-folder.ts";
 import { BELOW, imageBelow, imageFolder } from "./image-folder.ts";
 import { choose, dropMarksOf, type FolderKind, MarkedFolders, noteMaking } from "./marked-folders.ts";
 
-/** Timeout for removing the files of an image. */
 export const IMAGE_REMOVE_MS = scaled(300_000);
 
 /** Names with a leading dot cannot be mistaken for images. */

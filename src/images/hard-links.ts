@@ -13,7 +13,6 @@ import { attempt, run } from "../system/command.ts";
 import type { Lower } from "../system/mount/mount-job.ts";
 import type { Disks } from "./disk/disks.ts";
 
-/** Timeout for copying the files of a finished build. */
 export const IMAGE_COPY_MS = scaled(900_000);
 /** Maximum total size of all such names of an image. */
 const LINKED_NAMES_MAX_BYTES = 64 * 1024 * 1024;

@@ -16,7 +16,6 @@ import { IMAGE_COPY_MS, writeAllNames } from "./hard-links.ts";
 
 /** Changed files for the mount thread to check before other jobs get their turn. */
 const IMAGE_INDEX_TURN = 512;
-/** How often free space is checked during the copy. */
 const IMAGE_ROOM_CHECK_MS = 500;
 
 /**
@@ -26,15 +25,10 @@ const IMAGE_ROOM_CHECK_MS = 500;
 const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownership,timestamps,links,xattr"];
 
 interface Copy {
-  /** The image file of the build's disk. */
   disk: string;
-  /** Copies only the content of this folder. */
   folder: string | undefined;
-  /** The layers below the build's root. */
   lowers: readonly Lower[];
-  /** The folder to make. */
   target: string;
-  /** A folder for temporary files. */
   scratch: string;
   signal: AbortSignal | undefined;
 }
@@ -125,7 +119,6 @@ function copyFault(said: string): Fault {
   return new Fault(422, `the files of the build cannot be kept as an image: ${reason}${hint}`, { cause });
 }
 
-/** The disk space of the files in a folder. */
 export async function bytesOf(folder: string): Promise<number> {
   const said = await run(["du", "--summarize", "--block-size=1", "--", folder], { timeoutMs: IMAGE_COPY_MS });
   return Number(said.split("\t")[0]);

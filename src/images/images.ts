@@ -34,7 +34,6 @@ export const IMAGE_LEVELS_MAX = 20;
 /** How long a new or just used image stays without being named, until control has recorded it. */
 export const IMAGE_FRESH_MS = 60_000;
 
-/** Timeout for writing the files of a finished build to the disk. */
 const IMAGE_SYNC_MS = scaled(300_000);
 
 const IMAGE_FORMAT = 1;
@@ -44,7 +43,6 @@ const LEAVING = ".leaving";
 
 interface ImageFacts {
   format: typeof IMAGE_FORMAT;
-  /** The image below. */
   parent: string | null;
   ids: IdForm;
   createdAt: string;
@@ -272,7 +270,6 @@ export class Images {
     return readdirSync(this.#folder).filter((name) => !name.includes("."));
   }
 
-  /** Removes what a killed server left. */
   async #removeLeftovers(): Promise<void> {
     for (const name of readdirSync(this.#folder)) {
       if (!name.endsWith(UNFINISHED) && !name.endsWith(LEAVING)) continue;

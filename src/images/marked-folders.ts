@@ -42,7 +42,6 @@ export const CACHE_MARK_KEPT_MS = 30 * 24 * 3_600_000;
 const UNFINISHED = ".unfinished";
 const LEAVING = ".leaving";
 
-/** How folders of one kind are named and removed. */
 export interface FolderKind {
   /** Relative to the cache folder. */
   folder: string;
@@ -81,7 +80,6 @@ export class MarkedFolders {
     this.#places = new Places(cacheFolder, kind);
   }
 
-  /** Protects the folder until it is released. */
   hold(folder: string): Disposable {
     return this.#leases.hold(basename(folder));
   }

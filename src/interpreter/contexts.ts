@@ -1,5 +1,4 @@
 /** All contexts in order of creation, and the default context of each language. */
-
 import { kernelUuid } from "../base/kernel-random.ts";
 import { Fault } from "../contract/fault.ts";
 import { Context } from "./context.ts";

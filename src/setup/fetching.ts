@@ -29,7 +29,6 @@ export async function fetching<Got>(
 interface Debian {
   suite: string;
   mirror: string | undefined;
-  /** Options of mmdebstrap. */
   options: readonly string[];
   timeoutMs: number;
 }

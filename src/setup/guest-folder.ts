@@ -2,7 +2,6 @@
  * Makes the folder that every sandbox mounts read-only: the compiled guest with its own loader and libraries, so that
  * it runs in any image (Debian, Alpine, one without a shell), and the init that is pid 1.
  */
-
 import { existsSync, readFileSync } from "node:fs";
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";

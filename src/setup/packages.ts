@@ -1,5 +1,4 @@
 /** Installs system tools with the host's package manager. */
-
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { attempt, MINIMAL_ENV, run } from "../system/command.ts";
@@ -33,7 +32,6 @@ async function missingPackages(commands: Readonly<Record<string, string>>): Prom
   return [...packages];
 }
 
-/** Installs the packages of missing commands. */
 export async function installPackages(progress: (line: string) => void, commands = COMMANDS): Promise<void> {
   const packages = await missingPackages(commands);
   if (packages.length === 0) return;

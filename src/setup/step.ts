@@ -11,7 +11,6 @@ export interface SetupStep {
   make(progress: (line: string) => void): Promise<void>;
 }
 
-/** Makes an image in the cache folder. */
 export async function makeImage(
   cacheFolder: string,
   image: string,

@@ -1,5 +1,4 @@
 /** The part of a teardown that runs inside the mount namespace: ends every sandbox and releases the disks. */
-
 import { Machine } from "../host/machine.ts";
 import { dropImageMarks } from "../images/cached-images.ts";
 import { isPoolBroken, releasePool } from "../images/disk/pool.ts";

@@ -15,7 +15,6 @@ const IMAGE_PROGRAM_TEXT_MAX_CHARS = 4096;
 
 const PROGRAM = join(import.meta.dir, "template-image-program.ts");
 
-/** The program's only argument. */
 export interface ImageTask {
   cacheFolder: string;
   debianMirror: string | null;

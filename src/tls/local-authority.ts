@@ -49,7 +49,6 @@ export class LocalAuthority {
     return { cert: join(this.#folder, "server.pem"), key: join(this.#folder, "server.pem") };
   }
 
-  /** The authority's certificate. */
   get trustFile(): string {
     return join(this.#trustFolder, "ca.pem");
   }

@@ -3,11 +3,9 @@
  * the result depends on the machine's name service. Browsers and curl resolve names below `localhost` by themselves,
  * but Node and Python only if the name service has them.
  */
-
 import { scaled } from "../base/time-factor.ts";
 import { attempt, MINIMAL_ENV } from "../system/command.ts";
 
-/** Timeout of one lookup. */
 const LOOKUP_MS = scaled(15_000);
 
 interface Lookup {

@@ -2,7 +2,6 @@
  * Images that the operator substitutes for others, by the names that builds use: an OCI layout, an archive of `docker
  * save` or `skopeo`, a plain folder, a template, or an image of another registry.
  */
-
 import { Fault } from "../../contract/fault.ts";
 import { fullImageName, type ImageName, parseImageName } from "../../contract/image-name.ts";
 

@@ -98,12 +98,7 @@ function streamOf(chunks: AsyncGenerator<Uint8Array<ArrayBuffer>, void>): Readab
 async function* readChunks(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
   await using file = await open(path, "r");
   for (;;) {
-    const { bytesRead, buffer } = await file.read(
-      new Uint8Array(FILE_READ_CHUNK_BYTES),
-      0,
-      FILE_READ_CHUNK_BYTES,
-      null,
-    );
+    const { bytesRead, buffer } = await file.read(new Uint8Array(FILE_READ_CHUNK_BYTES));
     if (bytesRead === 0) return;
     yield buffer.subarray(0, bytesRead);
     noteGarbage(bytesRead);

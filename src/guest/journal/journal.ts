@@ -3,7 +3,6 @@
  * entry takes microseconds and never waits. Callers must leave out contents: output, input, values of variables,
  * tokens.
  */
-
 import { kernelUuid } from "../../base/kernel-random.ts";
 import type { JournalEntry, JournalGap, JournalGreeting } from "../../contract/runtime/guest-control.ts";
 import {

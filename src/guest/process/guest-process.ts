@@ -2,7 +2,6 @@
  * One process that a client started, from its first output to the report of its end. It is independent of connections:
  * it ends by itself, by a signal, or when its lifetime is over.
  */
-
 import { OneAtATime } from "../../base/one-at-a-time.ts";
 import type { Fault } from "../../contract/fault.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";

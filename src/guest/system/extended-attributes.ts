@@ -29,17 +29,12 @@ const library = onFirstUse({
 type Attributes = Map<string, Uint8Array>;
 
 /** Shared by all calls: each completes before the next begins. */
-let shared: Uint8Array<ArrayBuffer> | undefined;
-
-function buffer(): Uint8Array<ArrayBuffer> {
-  shared ??= new Uint8Array(KERNEL_MAX_BYTES);
-  return shared;
-}
+const into = new Uint8Array(KERNEL_MAX_BYTES);
 
 /** Reads attributes by path or through an open file. */
 interface Reader {
-  list(into: Uint8Array): number;
-  get(name: Uint8Array, into: Uint8Array): number;
+  list(): number;
+  get(name: Uint8Array): number;
 }
 
 /** Metadata of a regular file or directory. If it cannot be read, the result is empty. */
@@ -89,31 +84,29 @@ function readerOf(place: string | number): Reader {
   const { flistxattr, fgetxattr, llistxattr, lgetxattr } = library();
   if (typeof place === "number") {
     return {
-      list: (into) => Number(flistxattr(place, ptr(into), into.length)),
-      get: (name, into) => Number(fgetxattr(place, ptr(name), ptr(into), into.length)),
+      list: () => Number(flistxattr(place, ptr(into), into.length)),
+      get: (name) => Number(fgetxattr(place, ptr(name), ptr(into), into.length)),
     };
   }
   const path = cString(place, "utf8");
   return {
-    list: (into) => Number(llistxattr(ptr(path), ptr(into), into.length)),
-    get: (name, into) => Number(lgetxattr(ptr(path), ptr(name), ptr(into), into.length)),
+    list: () => Number(llistxattr(ptr(path), ptr(into), into.length)),
+    get: (name) => Number(lgetxattr(ptr(path), ptr(name), ptr(into), into.length)),
   };
 }
 
 function listNames(reader: Reader): string[] | SystemError {
-  const into = buffer();
-  const length = callResult("listing extended attributes", () => reader.list(into));
+  const length = callResult("listing extended attributes", () => reader.list());
   if (length instanceof SystemError) return length;
   const names = Buffer.from(into.subarray(0, length)).toString("latin1").split("\0");
   return names.filter((name) => name.startsWith(METADATA_PREFIX));
 }
 
 function readValues(reader: Reader, names: readonly string[]): Attributes {
-  const into = buffer();
   const values: Attributes = new Map();
   let total = 0;
   for (const name of names) {
-    const size = callResult("reading an extended attribute", () => reader.get(cString(name, "latin1"), into));
+    const size = callResult("reading an extended attribute", () => reader.get(cString(name, "latin1")));
     // Removed by another process since it was listed.
     if (size instanceof SystemError) continue;
     total += name.length + size;

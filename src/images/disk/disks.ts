@@ -34,7 +34,6 @@ const PLACES = ["root", "disk"] as const;
 interface Disk {
   /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
   root: string;
-  /** How file owners are stored. */
   ids: IdForm;
   /** Detaches its mounts from the host's view, and others below the folder: all, or only these. */
   release(others?: readonly string[]): Promise<void>;
@@ -211,7 +210,6 @@ export class Disks {
     }
   }
 
-  /** Detaches everything mounted below a sandbox's folder from the host's view. */
   async releaseMounts(folder: string, mounted?: readonly string[]): Promise<void> {
     await this.mounts.do({ kind: "release", folder, places: PLACES, mounted });
   }

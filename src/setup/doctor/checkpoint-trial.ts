@@ -14,7 +14,6 @@ import { teardown } from "../teardown.ts";
 import type { DoctorOptions } from "./finding.ts";
 
 const TRIAL_MS = scaled(120_000);
-/** Exit code of the program after a timeout. */
 export const TIMEOUT_EXIT_CODE = 75;
 const TRIAL_PREFIX = ".trial-";
 const PROGRAM = join(import.meta.dir, "checkpoint-trial-program.ts");

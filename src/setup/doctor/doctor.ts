@@ -38,7 +38,6 @@ export function allChecks(options: DoctorOptions): Check[] {
   ];
 }
 
-/** Reports which private networks the operator has opened to sandboxes. */
 function privateNetworks({ privateNetworks = [] }: DoctorOptions): Finding {
   const open = privateNetworks.filter(({ entries }) => entries.length > 0);
   const shown = open.map(({ whose, entries }) => `${entries.join(", ")} (${whose})`).join("; ");

@@ -74,7 +74,6 @@ export async function tryFirewall(): Promise<FirewallTrial> {
   }
 }
 
-/** A process in its own network namespace. */
 class TrialEnd {
   readonly #child = spawnEnd();
   readonly #lines = boundedLines(this.#child.stdout, LINE_MAX_BYTES);
@@ -88,7 +87,6 @@ class TrialEnd {
     return this.#child.pid;
   }
 
-  /** Which of the probes passed. */
   async passed(probing: Probing): Promise<boolean[]> {
     this.#child.stdin.write(`${JSON.stringify(probing)}\n`);
     await this.#child.stdin.flush();

@@ -3,7 +3,6 @@
  * although Bun is present: native npm packages, `process.version` and error texts match what E2B's users know, and Node
  * can be interrupted in the middle of a loop.
  */
-
 import { Fault } from "../../../contract/fault.ts";
 import { KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
 import { interruptible, tellOutput } from "../outputs.ts";

@@ -1,5 +1,4 @@
 /** Globals of cells beyond Node's own, as in a file of the working folder. */
-
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import process from "node:process";
