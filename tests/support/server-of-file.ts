@@ -1,6 +1,6 @@
 /** One server for all tests of a file; removed with all its sandboxes after the last test. */
 import { afterAll, beforeAll } from "bun:test";
-import { newDataFolder, startServer, type TestServer, tearDownServer } from "./server.ts";
+import { newDataFolder, removeServer, startServer, type TestServer } from "./server.ts";
 
 export function serverOfFile(name: string, settings: Record<string, string> = {}): () => TestServer {
   let server: TestServer | undefined;
@@ -10,7 +10,7 @@ export function serverOfFile(name: string, settings: Record<string, string> = {}
   afterAll(async () => {
     if (server === undefined) return;
     await server.stop();
-    await tearDownServer(server.dataFolder);
+    await removeServer(server.dataFolder);
   });
   return () => {
     if (server === undefined) throw new Error("the server runs only while tests do");
@@ -19,13 +19,13 @@ export function serverOfFile(name: string, settings: Record<string, string> = {}
 }
 
 /**
- * Data folders for servers that a test starts and stops itself, torn down after the file's last test. The same name
+ * Data folders for servers that a test starts and stops itself, removed after the file's last test. The same name
  * gets another folder the next time, as in a retried test: a server may still run in the first.
  */
 export function foldersOfFile(): (name: string) => string {
   const folders: string[] = [];
   afterAll(async () => {
-    for (const folder of folders) await tearDownServer(folder);
+    for (const folder of folders) await removeServer(folder);
   });
   return (name) => {
     const isTaken = folders.includes(newDataFolder(name));

@@ -7,6 +7,7 @@ import { serverEnv } from "../../src/cli/testing/server-env.ts";
 import { isRunning } from "../../src/host/testing/outer-network.ts";
 import { dropImageMarks } from "../../src/images/cached-images.ts";
 import { dropGuestMarks } from "../../src/images/guest-folders.ts";
+import { teardown } from "../../src/setup/teardown.ts";
 import { run } from "../../src/system/command.ts";
 import { DataFolder, dataFolderOf, otherServers } from "../../src/system/data-folder.ts";
 
@@ -110,6 +111,15 @@ export async function tearDownServer(dataFolder: string, enter: readonly string[
   await run(command, { env: serverEnv(dataFolder), timeoutMs: 120_000 });
 }
 
+/** Removes a stopped server with its data. This process has the code for it loaded already, unlike `sandlot down`. */
+export async function removeServer(dataFolder: string): Promise<void> {
+  if (!existsSync(join(dataFolder, "server.json"))) return;
+  const data = new DataFolder(dataFolder);
+  // A failed test may leave its server running.
+  if (data.inUse) await tearDownServer(dataFolder);
+  await teardown(data, CACHE, { keepData: false });
+}
+
 /**
  * Tears down the servers of test runs that were killed, before a new run begins. That is done in the network of the new
  * run: a server of the machine may have the address that a server of a test had in its own network.
@@ -126,8 +136,8 @@ export async function removeServersOf(run: string, enter: readonly string[]): Pr
   for (const name of readdirSync(folder)) {
     const dataFolder = join(folder, name);
     if (!existsSync(join(dataFolder, "server.json"))) continue;
-    await tearDownServer(dataFolder, enter);
-    const { tag } = new DataFolder(dataFolder);
+    const { runFolder, tag } = new DataFolder(dataFolder);
+    if (existsSync(runFolder)) await tearDownServer(dataFolder, enter);
     dropGuestMarks(CACHE, tag);
     dropImageMarks(CACHE, tag);
   }
