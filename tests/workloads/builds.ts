@@ -2,19 +2,20 @@
 import { expect } from "bun:test";
 import type { Workload } from "./workload.ts";
 
-/** Takes some seconds to compile at -O2, so that a pause falls into it. */
+/** The last part waits for the word to go on, so that make is still at work after the pause. */
 const SOURCE = `
+mkfifo go-on
 for part in 1 2 3; do
-  for i in $(seq 600); do
+  for i in $(seq 300); do
     echo "int f_\${part}_$i(int x) { for (int k = 0; k < x; k++) x = x * $i + (x >> k) ^ k; return x + $i; }"
   done > part$part.c
 done
 cat > main.c <<END
 #include <stdio.h>
-int f_1_600(int); int f_2_600(int); int f_3_600(int);
-int main(void) { printf("%d\\n", f_1_600(0) + f_2_600(0) + f_3_600(0)); }
+int f_1_300(int); int f_2_300(int); int f_3_300(int);
+int main(void) { printf("%d\\n", f_1_300(0) + f_2_300(0) + f_3_300(0)); }
 END
-printf 'program: main.o part1.o part2.o part3.o\\n\\tcc -o $@ $^\\nCFLAGS=-O2\\n' > Makefile
+printf 'program: main.o part1.o part2.o part3.o\\n\\tcc -o $@ $^\\npart3.o: part3.c\\n\\tread word < go-on; cc -O2 -c $<\\nCFLAGS=-O2\\n' > Makefile
 `;
 
 /** Sends the first part of a clone, and the rest when a process writes to the pipe. */
@@ -33,8 +34,9 @@ export const builds: Workload[] = [
       await stage.pauseAndResume();
       // Between two files there is no compiler for a moment.
       expect(await stage.run("pgrep -x make > /dev/null && test ! -e program && echo in progress")).toBe("in progress");
+      await stage.run("echo > go-on");
       expect(await make.ended()).toBe(0);
-      expect(await stage.run("./program")).toBe("1800");
+      expect(await stage.run("./program")).toBe("900");
     },
   },
   {

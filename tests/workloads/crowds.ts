@@ -1,5 +1,6 @@
 /** Workloads: large amounts of memory, threads and processes. */
 import { expect } from "bun:test";
+import { LONG } from "../support/long.ts";
 import type { Workload } from "./workload.ts";
 
 const THREADS = 500;
@@ -8,16 +9,17 @@ const PROCESSES = 200;
 export const crowds: Workload[] = [
   {
     what: "a process with 1 GiB of memory",
+    sample: "128 MiB",
     fate: "kept",
     async play(stage) {
       const program = `
 import hashlib, numpy as np, sys
-memory = np.random.default_rng().bytes(2 ** 30)
+memory = np.random.default_rng().bytes(${LONG ? 2 ** 30 : 2 ** 27})
 for line in sys.stdin: print("<%s>" % hashlib.blake2b(memory).hexdigest())
 `;
       const holder = await stage.python(program);
       const before = await holder.ask("", /<(\w+)>/);
-      await stage.pauseAndResumeOnce();
+      await stage.pauseAndResume();
       expect(await holder.ask("", /<(\w+)>/)).toBe(before);
     },
   },

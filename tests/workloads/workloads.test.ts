@@ -62,6 +62,10 @@ const request = (image: string): CreateSandbox => ({
   egress: "open",
 });
 
+function titleOf({ what, sample }: Workload): string {
+  return LONG || sample === undefined ? what : `${what} (here: ${sample})`;
+}
+
 async function play(image: string, workload: Workload): Promise<void> {
   await using stage = await Stage.open(machine, dataFolder, request(image));
   await workload.play(stage);
@@ -69,7 +73,7 @@ async function play(image: string, workload: Workload): Promise<void> {
 
 describe.each(["kept", "closed", "refused"] as const)("%s:", (fate) => {
   const rows = workloads.filter((workload) => workload.fate === fate);
-  test.each(rows.map((workload) => [workload.what, workload] as const))(
+  test.each(rows.map((workload) => [titleOf(workload), workload] as const))(
     "%s",
     async (_what, workload) => {
       await play(WORKLOADS_IMAGE, workload);
@@ -97,7 +101,7 @@ describe("a process that holds", () => {
     const look = (when: string) => each(when, (program) => program.ask("", /<(.*)>\n/));
     await each("at its start", (program) => program.hear(/<ready>/));
     const before = await look("before the pause");
-    await stage.pauseAndResume();
+    await stage.pauseAndResumeTwice();
     const after = await look("after the pause");
     for (const [at, holding] of holdings.entries()) {
       said.set(holding, { before: before[at] ?? "", after: after[at] ?? "" });
