@@ -18,7 +18,7 @@ import { LONG } from "../support/long.ts";
 import { MachineOfFile } from "../support/machine-of-file.ts";
 
 /** It blows until so many builds are over, or for so long; and on until each of these was seen, for so much longer. */
-const BUILDS = LONG ? Number.POSITIVE_INFINITY : 20;
+const BUILDS = LONG ? Number.POSITIVE_INFINITY : 12;
 const BLOW_MS = LONG ? 180_000 : 30_000;
 const SUCCESSES = ["build ready", "build failed", "create done", "collect done"];
 const LONGER_MS = 90_000;

@@ -19,7 +19,7 @@ import { foldersOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
 import { Stage } from "./stage.ts";
 
-const SAMPLE = 2;
+const SAMPLE = 1;
 const MOMENTS = 5;
 /** How often a moment is looked for that a busy machine lets slip. */
 const TRIES = 5;

@@ -14,8 +14,8 @@ import { serverOfFile } from "../support/server-of-file.ts";
 import { until } from "../support/until.ts";
 import { LEDGER_PORT, Ledger, type LedgerReport } from "./ledger.ts";
 
-const CYCLES = Number(process.env.SANDLOT_TEST_CYCLES ?? (LONG ? 1_000 : 12));
-const FORK_EVERY = 6;
+const CYCLES = Number(process.env.SANDLOT_TEST_CYCLES ?? (LONG ? 1_000 : 4));
+const FORK_EVERY = 4;
 const LIFE_MS = 3_600_000;
 
 /** Behind runsc a pause takes three times as long. */

@@ -24,7 +24,7 @@ import { newDataFolder } from "../support/server.ts";
 import { until } from "../support/until.ts";
 import { plantWitness, testimony } from "./witness.ts";
 
-const BLOW_MS = LONG ? 300_000 : 12_000;
+const BLOW_MS = LONG ? 300_000 : 6_000;
 /**
  * A storm of refusals alone would prove nothing: it goes on until each of these was seen, for so much longer at most.
  */

@@ -16,7 +16,7 @@ import { RealServer } from "../support/real-server.ts";
 import { newDataFolder } from "../support/server.ts";
 import { until } from "../support/until.ts";
 
-const BLOW_MS = LONG ? 300_000 : 10_000;
+const BLOW_MS = LONG ? 300_000 : 4_000;
 /** A storm of refusals alone would prove nothing: it goes on until each of these was seen. */
 const SUCCESSES = ["build", "stacked build", "create", "visit", "snapshot", "copy", "pause", "deletion", "collection"];
 const LONGER_MS = 60_000;
