@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { LocalTerminal } from "../../support/programs/local-terminal.ts";
-import { sharedServer } from "../../support/shared-server.ts";
+import { leftOn, sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
 const server = sharedServer();
@@ -78,11 +78,9 @@ test("list and kill --all take only sandboxes in the given state", async () => {
   const listed = async (state: string) =>
     JSON.parse((await cli.sandbox(["list", "--state", state, "--format", "json"])).stdout) as { sandboxId: string }[];
   expect((await listed("paused")).map(({ sandboxId }) => sandboxId)).toEqual([asleep.sandboxId]);
-  expect(await listed("running,paused")).toHaveLength(2);
   const killed = await cli.sandbox(["kill", "--all", "--state", "paused"]);
   expect(killed).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(asleep.sandboxId) });
-  expect(await listed("paused")).toEqual([]);
-  expect((await listed("running")).map(({ sandboxId }) => sandboxId)).toEqual([awake.sandboxId]);
+  expect((await listed("running,paused")).map(({ sandboxId }) => sandboxId)).toEqual([awake.sandboxId]);
   await awake.kill();
 });
 
@@ -97,6 +95,6 @@ test("snapshots are created, listed and deleted", async () => {
   expect((await copy.commands.run("echo copy")).stdout).toBe("copy\n");
   await copy.kill();
   expect(await cli.sandbox(["snapshot", "delete", id])).toMatchObject({ exitCode: 0 });
-  expect((await cli.sandbox(["snapshot", "list"])).stdout).not.toContain(id.split(":")[0] ?? "");
+  expect((await leftOn(server())).snapshots).toEqual([]);
   await sandbox.kill();
 });
