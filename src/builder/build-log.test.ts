@@ -27,7 +27,7 @@ test.each([
   ["a line in pieces", ["a", "b", "c\nd"], ["abc", "d"]],
   ["empty lines", ["\n\na\n"], ["", "", "a"]],
   ["lines of Windows", ["a\r\nb\r", "\nc\r\n"], ["a", "b", "c"]],
-  ["what draws over itself", ["1%\r2", "%\r", "3%\ndone"], ["3%", "done"]],
+  ["output that overwrites its line", ["1%\r2", "%\r", "3%\ndone"], ["3%", "done"]],
   ["a zero", ["a\0b\n"], ["a\ufffdb"]],
   ["a character in pieces", [euro.subarray(0, 1), euro.subarray(1), "\n"], ["€"]],
   ["half a character at the end", [euro.subarray(0, 2)], ["\ufffd"]],

@@ -22,7 +22,7 @@ describe("help", () => {
   });
 
   test.each(["up", "bench", "templates build", "keys", "limits default hours=1"])(
-    "of %s is shown instead of running it",
+    "of %s is shown instead of running the command",
     (words) => {
       const shown = sandlot(...words.split(" "), "--help");
       expect(shown).toMatchObject({ exitCode: 0, error: "" });

@@ -70,18 +70,15 @@ test("after sandlot tls both listeners serve the same, and the banner has domain
   await expect(fetch(url, { tls: { ca } } as RequestInit)).rejects.toThrow();
 });
 
-test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])(
-  "a port of %s that is taken is told with the fix",
-  async (setting) => {
-    const taken = occupied();
-    const ports = { SANDLOT_TLS_LISTEN: `127.0.0.1:${freePort()}`, [setting]: `127.0.0.1:${taken.port}` };
-    const config = configOf(setting, ports);
-    await new LocalAuthority(config.dataFolder).renew("sandlot.localhost", Date.now());
-    const fix = `cannot listen on 127.0.0.1:${taken.port}. FIX: free the port, or choose one with ${setting}`;
-    await expect(Listeners.open(config, served())).rejects.toThrow(fix);
-    taken.stop(true);
-  },
-);
+test.each(["SANDLOT_LISTEN", "SANDLOT_TLS_LISTEN"])("a used port of %s is reported with the fix", async (setting) => {
+  const taken = occupied();
+  const ports = { SANDLOT_TLS_LISTEN: `127.0.0.1:${freePort()}`, [setting]: `127.0.0.1:${taken.port}` };
+  const config = configOf(setting, ports);
+  await new LocalAuthority(config.dataFolder).renew("sandlot.localhost", Date.now());
+  const fix = `cannot listen on 127.0.0.1:${taken.port}. FIX: free the port, or choose one with ${setting}`;
+  await expect(Listeners.open(config, served())).rejects.toThrow(fix);
+  taken.stop(true);
+});
 
 test("a port in use by another server is not shared with it", async () => {
   const listen = `127.0.0.1:${freePort()}`;

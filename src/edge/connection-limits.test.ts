@@ -87,8 +87,8 @@ describe("a place is free again after", () => {
     "one in chunks": `${HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`,
     "one without a type": "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
     "one without a body": "HTTP/1.1 204 No Content\r\n\r\n",
-    "one that breaks off": `${HEAD}Content-Length: 1000\r\n\r\nok`,
-    "what is no answer": "nonsense\r\n\r\n",
+    "one that is cut off": `${HEAD}Content-Length: 1000\r\n\r\nok`,
+    "an invalid response": "nonsense\r\n\r\n",
   };
   const requests: Record<string, (edge: EdgeUnderTest, port: number) => Promise<unknown>> = {
     "by fetch": async (edge, port) => (await edge.fetch(port, "/")).bytes(),

@@ -90,7 +90,7 @@ test("a client that does not read blocks the service", async () => {
 });
 
 test.each(["a service that takes nothing", "the management interface, while it looks a key up,"])(
-  "%s holds the client back",
+  "%s blocks the client",
   async (who) => {
     const isManagement = who.includes("management");
     await using deaf = await RawService.start((socket) => void socket.pause());

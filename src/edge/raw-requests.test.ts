@@ -77,7 +77,7 @@ describe("the edge is not an open proxy", () => {
   );
 
   test.each([`1-${SANDBOX}.x@evil.example`, `1-${SANDBOX}.x/../y`])(
-    "a Host of %s names no other machine",
+    "a Host of %s does not reach another machine",
     async (host) => {
       const received = await edge.raw(
         `GET /p HTTP/1.1\r\nHost: ${host.replace("1-", `${service.port}-`)}\r\n\r\n`,

@@ -61,7 +61,7 @@ describe("in a query of a sandbox", () => {
       REFUSAL.malformed,
     ],
     ["a whole zone", dnsQuery("a.test", { type: 252 }), REFUSAL.refused],
-    ["what changed in a zone", dnsQuery("a.test", { type: 251 }), REFUSAL.refused],
+    ["an incremental zone transfer", dnsQuery("a.test", { type: 251 }), REFUSAL.refused],
   ])("%s is not a question to forward", (_, message, expected) => {
     expect(readQuery(message)).toBe(expected as number);
   });

@@ -60,7 +60,7 @@ test("valid variables of a configuration are used, others are ignored", () => {
 
 test.each([
   ["a NUL", ["A=b\0c"], "NUL"],
-  ["one that no process could have", [`A=${"x".repeat(BUILD_VALUE_MAX_BYTES)}`], "too long"],
+  ["a value too long for any process", [`A=${"x".repeat(BUILD_VALUE_MAX_BYTES)}`], "too long"],
   ["more than a command has room for", Array.from({ length: 20 }, (_, n) => `A${n}=${"x".repeat(60_000)}`), "too long"],
 ])("variables with %s are refused", (_, env, reason) => {
   const text = JSON.stringify({ os: "linux", architecture: here, config: { Env: env } });

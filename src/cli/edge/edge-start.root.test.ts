@@ -88,7 +88,7 @@ test(
     expect(limits).toHaveLength(1);
     expect(limits[0]).toBeLessThanOrEqual(1024 ** 3);
     process.kill(edge.pids[0] ?? 0, "SIGKILL");
-    await until("it is told", () => edge.logged.some((line) => line.includes("a process of the edge ended")));
+    await until("it is told", () => edge.logged.some((line) => line.includes("an edge process ended")));
     await until("another is there", () => edge.pids.length === 1 && limited());
   },
   TEST_MS,
@@ -129,7 +129,7 @@ test(
       return socket;
     });
     try {
-      await until("one has ended", () => edge.logged.some((line) => line.includes("a process of the edge ended")));
+      await until("one has ended", () => edge.logged.some((line) => line.includes("an edge process ended")));
       // Most are answered, also before it is replaced: those of the others.
       const answers = await Promise.all(
         Array.from({ length: 30 }, () =>
@@ -184,7 +184,7 @@ test(
     await using quick = answering("answered");
     const [first, ...others] = edge.pids;
     process.kill(first ?? 0, "SIGKILL");
-    await until("it is told", () => edge.logged.some((line) => line.includes("a process of the edge ended")));
+    await until("it is told", () => edge.logged.some((line) => line.includes("an edge process ended")));
     await until("there are as many again", () => edge.pids.length === PROCESSES);
     expect(edge.pids).toEqual(expect.arrayContaining(others));
     let answered = 0;
@@ -249,7 +249,7 @@ test(
 );
 
 test.each([1, PROCESSES])(
-  "with %d of them, a new generation of listeners gets all new connections; none is lost when the old one goes",
+  "with %d of them, new listeners get all new connections; none is lost when the old ones close",
   async (processes) => {
     await using edge = await StartedEdge.open({ processes });
     const settings = { hostname: "127.0.0.1", port: freePort(), idleMs: 60_000, tls: SELF_SIGNED };

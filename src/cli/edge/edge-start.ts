@@ -94,7 +94,7 @@ function started(program: string, uid: number, log: EdgeLog): StartedProcess & {
 async function logComplaints(stderr: ReadableStream<Uint8Array>, log: EdgeLog): Promise<void> {
   try {
     for await (const line of boundedLines(stderr, EDGE_PROCESS_LINE_MAX_BYTES)) {
-      if (line !== "") log("a process of the edge says", { line });
+      if (line !== "") log("an edge process printed", { line });
     }
   } catch {
     // The process has ended.

@@ -19,13 +19,13 @@ export function allowProblem(entry: string): string | undefined {
   if (isAddressEntry(entry)) return addressProblem(entry);
   if (entry.length > EGRESS_ENTRY_MAX_CHARS) return tooLong(entry);
   if (domainPattern(entry) !== undefined) return undefined;
-  return "is no address, no range and no name such as example.com, *.example.com or *; write neither scheme nor port";
+  return "is not an address, range or name such as example.com, *.example.com or *; write neither scheme nor port";
 }
 
 export function denyProblem(entry: string): string | undefined {
   if (isAddressEntry(entry)) return addressProblem(entry);
   if (entry.length > EGRESS_ENTRY_MAX_CHARS) return tooLong(entry);
-  return `is no address and no range such as 203.0.113.7 or 203.0.113.0/24; names cannot be denied, ${ALL_ADDRESSES} can`;
+  return `is not an address or range such as 203.0.113.0/24; names cannot be denied, ${ALL_ADDRESSES} can`;
 }
 
 function tooLong({ length }: string): string {

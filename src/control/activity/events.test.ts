@@ -154,7 +154,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       });
 
       test.each(["limit=0", "limit=101", "offset=-1", "orderAsc=maybe", "types=sandbox.exploded"])(
-        "refuse %s",
+        "reject %s",
         async (query) => {
           expect((await f.call("GET", `/events/sandboxes?${query}`)).status).toBe(400);
         },

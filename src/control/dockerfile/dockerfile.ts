@@ -146,7 +146,7 @@ class Translation {
     }
     const expand = (word: string) => this.#globals.text(readWord(word, this.escapeChar, line), line, "FROM").trim();
     const image = expand(reference);
-    if (image === "" || /\s/.test(image)) throw faultAt(line, `${shown(reference)} is no image`);
+    if (image === "" || /\s/.test(image)) throw faultAt(line, `${shown(reference)} is not an image`);
     if (image === "scratch") throw faultAt(line, "FROM scratch has nothing to run commands with; begin with an image");
     const platform = expand(flags.find((flag) => flag.name === "platform")?.value ?? "");
     const own = this.#platform.TARGETPLATFORM;

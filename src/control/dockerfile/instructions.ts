@@ -65,7 +65,7 @@ interface WithFlags {
 function read(parsed: ParsedInstruction, escapeChar: string): Instruction {
   const line = parsed.getRange().start.line + 1;
   const keyword = parsed.getKeyword().toUpperCase();
-  if (!/^[A-Z]+$/.test(keyword)) throw faultAt(line, `${shown(parsed.getInstruction())} is no instruction`);
+  if (!/^[A-Z]+$/.test(keyword)) throw faultAt(line, `${shown(parsed.getInstruction())} is not an instruction`);
   const flags = ((parsed as WithFlags).getFlags?.() ?? []).map((flag) => ({
     name: flag.getName(),
     value: flag.getValue(),

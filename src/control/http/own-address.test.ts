@@ -20,7 +20,7 @@ test.each([
   ["https://api.test/", { "x-forwarded-prefix": "/evil" }, "https://api.test"],
   ["http://user@evil.test/", {}, "http://localhost"],
 ] as [string, Record<string, string>, string][])(
-  "from anybody else than a trusted proxy: %s with %j",
+  "from any other client than a trusted proxy: %s with %j",
   (url, headers, base) => {
     expect(baseOf({ url, headers: new Headers(headers) } as Request, { fromTrustedProxy: false })).toBe(base);
   },

@@ -8,7 +8,7 @@ const all = ["0.0.0.0/0"];
 
 const cases: [what: string, network: SandboxNetwork, internet: boolean | null, egress: Egress][] = [
   ["nothing was said", {}, null, "open"],
-  ["what is allowed is not denied anyway", { allowOut: ["1.1.1.1"] }, null, "open"],
+  ["an allowed address is not denied", { allowOut: ["1.1.1.1"] }, null, "open"],
   ["lists are empty", { allowOut: [], denyOut: [] }, true, "open"],
   ["only IPv6 is denied, which is closed anyway", { denyOut: ["::/0", "2001:db8::1"] }, null, "open"],
   ["everything is allowed", { allowOut: all, denyOut: ["1.1.1.1", ...all] }, null, "open"],

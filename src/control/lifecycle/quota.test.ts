@@ -15,7 +15,7 @@ afterEach(() => f[Symbol.asyncDispose]());
 
 describe("a team with a limit", () => {
   test.each(["/sandboxes", "/v2/sandboxes"])(
-    "%s beyond it: 429 at once, with the limit and what to do",
+    "%s above the limit: 429 at once, with the limit and the remedy",
     async (path) => {
       await limit(2);
       expect([(await create(path)).status, (await create(path)).status]).toEqual([201, 201]);

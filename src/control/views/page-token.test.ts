@@ -17,7 +17,7 @@ describe("a page token", () => {
   });
 
   test.each(["", "x", "!!!!", writePageToken("17"), writePageToken("17__abc__desc"), writePageToken("17__ABC")])(
-    "%p is none",
+    "%p is not a page token",
     (token) => refused(token),
   );
 

@@ -153,7 +153,7 @@ describe("lists", () => {
   });
 
   test.each(["asc", "desc"] as const)(
-    "a token of order %s holds where its page ended, in the form it always had",
+    "a token of order %s has the position of its page, in the original format",
     (order) => {
       const position = { startedAt: 1_800_000_000_123, id: "iabc" };
       const line = `2027-01-15T08:00:00.123Z__iabc${order === "asc" ? "__asc" : ""}`;
@@ -163,7 +163,7 @@ describe("lists", () => {
   );
 
   test.each(["2027-13-01T00:00:00.000Z__iabc", "soon__iabc", "2027-01-01T00:00:00.000Z__iabc__desc"])(
-    "a token that holds %s is refused",
+    "a token that contains %s is rejected",
     (line) => {
       expect(() => readPosition(writePageToken(line), "desc")).toThrow("is not a token of this list");
     },

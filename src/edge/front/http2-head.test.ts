@@ -12,7 +12,7 @@ describe("a head of HTTP/2 is refused", () => {
     ["with an empty path", [":method", "GET", ":path", "", ...HOST]],
     ["with a space in the path", [":method", "GET", ":path", "/a b", ...HOST]],
     ["with a line end in the path", [":method", "GET", ":path", "/a\r\nX: y", ...HOST]],
-    ["with a method that is no token", [":method", "GET /x HTTP/1.1", ":path", "/", ...HOST]],
+    ["with an invalid method", [":method", "GET /x HTTP/1.1", ":path", "/", ...HOST]],
     ["for a tunnel", [":method", "CONNECT", ":path", "/", ...HOST]],
     ["with two paths", [...GET, ":path", "/c", ...HOST]],
     ["with a path behind a header", [":method", "GET", ...HOST, "a", "b", ":path", "/"]],
@@ -20,7 +20,7 @@ describe("a head of HTTP/2 is refused", () => {
     ["with two hosts that differ", [...GET, ...HOST, "host", "b.test"]],
     ["with two host headers", [...GET, "host", "a.test", "host", "a.test"]],
     ["with a large letter in a name", [...GET, ...HOST, "A", "b"]],
-    ["with a name that is no token", [...GET, ...HOST, "a:b", "c"]],
+    ["with an invalid name", [...GET, ...HOST, "a:b", "c"]],
     ["with a line end in a value", [...GET, ...HOST, "a", "b\r\ncontent-length: 5"]],
     ["with a bare CR in a value", [...GET, ...HOST, "a", "b\rc"]],
     ["with a zero byte in a value", [...GET, ...HOST, "a", "b\0"]],
@@ -41,7 +41,7 @@ describe("a head of HTTP/2 is refused", () => {
 describe("a head of HTTP/2 is read", () => {
   test.each([
     ["that has ended", [], true, 0],
-    ["that has not", [], false, undefined],
+    ["that has not ended", [], false, undefined],
     ["with a length", ["content-length", "5"], false, 5],
     ["with a length of 0", ["content-length", "0"], true, 0],
   ])("%s", (_name, lines, hasEnded, bodyBytes) => {

@@ -79,6 +79,6 @@ test("when the other side is gone, pending and later calls fail", async () => {
   const { ours } = pair({ wait: () => new Promise(() => undefined) });
   const waits = ours.call("wait");
   ours.close();
-  await expect(waits).rejects.toThrow("a process of the edge ended");
-  await expect(ours.call("nothing")).rejects.toThrow("a process of the edge ended");
+  await expect(waits).rejects.toThrow("an edge process ended");
+  await expect(ours.call("nothing")).rejects.toThrow("an edge process ended");
 });

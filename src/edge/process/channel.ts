@@ -103,5 +103,5 @@ function plain(thrown: unknown): PlainFault {
 }
 
 function gone(): Fault {
-  return new Fault(503, "a process of the edge ended");
+  return new Fault(503, "an edge process ended");
 }

@@ -169,10 +169,10 @@ export class EdgeProcesses implements Fronts {
       const how = await handle?.over;
       if (this.#isClosed) return;
       if (how !== undefined) {
-        this.options.log("a process of the edge ended, with what it carried, and is started again", { process, how });
+        this.options.log("an edge process ended, with what it carried, and is started again", { process, how });
       }
       handle = await this.#start(process).catch((failure: unknown) => {
-        this.options.log("a process of the edge could not be started", { process, failure });
+        this.options.log("an edge process could not be started", { process, failure });
         return undefined;
       });
       fails = handle === undefined ? fails + 1 : 0;

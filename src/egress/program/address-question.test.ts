@@ -56,7 +56,7 @@ const ANSWERS: [string, Buffer, unknown][] = [
     { addresses: ["1.2.3.4"], ttlSeconds: 5 },
   ],
   ["not of another name", answer([["b.test", A, "1.2.3.4"]]), { addresses: [], ttlSeconds: 0 }],
-  ["of no circle of aliases", answer([["a.test", CNAME, "a.test"]]), { addresses: [], ttlSeconds: 0 }],
+  ["an alias loop", answer([["a.test", CNAME, "a.test"]]), { addresses: [], ttlSeconds: 0 }],
   ["none", answer([], { flags: 0x8183 }), { addresses: [], ttlSeconds: 0 }],
   ["refused", answer([["a.test", A, "1.2.3.4"]], { flags: 0x8185 }), { addresses: [], ttlSeconds: 0 }],
   [

@@ -76,7 +76,7 @@ const REFUSED: [string, Buffer][] = [
   ["something after its extensions", records(lengthened(message))],
   ["SSL 2", Buffer.from([0x80, 0x2e, 1, 3, 1, 0, 0x15])],
   ["HTTP", Buffer.from("GET / HTTP/1.1\r\n")],
-  ["one byte that is no TLS", Buffer.from("G")],
+  ["one byte that is not TLS", Buffer.from("G")],
   ["a hello of more than 64 KiB", hello("", { extensions: extension(21, Buffer.alloc(65_000)) })],
   [
     "a hello of which more than 64 KiB are records",

@@ -36,7 +36,7 @@ function hostOf(headers: HeaderLines, method: string, target: string): string | 
   if (host === null) return { refused: "it must have exactly one Host" };
   const authority = AUTHORITY.exec(host);
   const name = authority?.[1];
-  if (name === undefined) return { refused: "its Host is no name of a host" };
+  if (name === undefined) return { refused: "its Host is not a host name" };
   if (target.startsWith("/") || (target === "*" && method === "OPTIONS")) return name;
   const absolute = /^http:\/\/([^/?#]*)/i.exec(target);
   if (absolute === null) return { refused: "what it asks for is neither a path nor an address of HTTP" };

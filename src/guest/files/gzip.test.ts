@@ -29,7 +29,7 @@ const contents: [string, Buffer][] = [
   ["nothing", Buffer.of()],
   ["a byte", Buffer.of(7)],
   ["text", text(5 * CHUNK_BYTES + 1)],
-  ["what is packed already", dense],
+  ["compressed data", dense],
   ["both in turn", Buffer.concat([text(CHUNK_BYTES), dense, text(2 * CHUNK_BYTES), dense, text(9)])],
 ];
 

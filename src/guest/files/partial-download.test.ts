@@ -130,7 +130,7 @@ describe("of a file last modified at 22:13:20.7,", () => {
   });
 
   test.each(["bytes=10-", "bytes=-0", "bytes=7-3", "bytes=x", "bytes=-", "lines=0-1"])(
-    "%s is outside",
+    "%s is not satisfiable",
     async (range) => {
       const answer = await get(path(), { Range: range });
       expect([answer.status, answer.headers.get("content-range")]).toEqual([416, "bytes */10"]);

@@ -39,7 +39,7 @@ test.each([
   ],
   ["in tiny pieces", "for n in $(seq 1 30000); do echo $n; done"],
 ])(
-  "what is printed %s arrives whole and in order, whether it is taken at once or not",
+  "output printed %s arrives complete and in order, for fast and slow readers",
   async (_, script) => {
     const expected = digestOf(script);
     for (const slowEvery of [0, 3, 50]) {

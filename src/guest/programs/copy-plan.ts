@@ -158,12 +158,12 @@ function demandLinkTarget({ name, linkname }: EntryHeader): string {
   const target = linkname ?? "";
   const isText = target !== "" && !target.includes("\0") && !target.includes("\ufffd");
   if (isText && Buffer.byteLength(target) <= PATH_MAX_BYTES) return target;
-  throw refused(`the link ${quote(name)} leads to ${quote(target)}, which is no path`);
+  throw refused(`the link ${quote(name)} leads to ${quote(target)}, which is not a path`);
 }
 
 function demandWholeFile({ name, pax, size }: EntryHeader): void {
   if (Object.keys(pax ?? {}).some((key) => key.startsWith("GNU.sparse."))) throw sparse(name);
-  if (!Number.isSafeInteger(size)) throw refused(`${quote(name)} has a size that is no number`);
+  if (!Number.isSafeInteger(size)) throw refused(`${quote(name)} has a size that is not a number`);
 }
 
 function sparse(name: string) {

@@ -196,11 +196,11 @@ const REFUSED: [name: string, archive: () => Uint8Array, message: RegExp][] = [
   [
     "a negative size",
     () => app(file("app/x", "", { size: "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0" })),
-    /damaged|no number/,
+    /damaged|not a number/,
   ],
-  ["a size that is no number", () => app(file("app/x", "", { size: "zzzzzzzzzzz\0" })), /damaged|no number/],
+  ["a size that is no number", () => app(file("app/x", "", { size: "zzzzzzzzzzz\0" })), /damaged|not a number/],
   ["a huge size by a pax header", () => app(pax({ size: "999999999999999" }), file("app/x")), /free on the disk/],
-  ["a negative size by a pax header", () => app(pax({ size: "-512" }), file("app/x")), /damaged|no number/],
+  ["a negative size by a pax header", () => app(pax({ size: "-512" }), file("app/x")), /damaged|not a number/],
   [
     "many files that together do not fit",
     () => app(...[1, 2, 3].map((nth) => file(`app/${nth}`, "", { size: 8 ** 11 - 1 }))),

@@ -85,15 +85,12 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   });
 
   // Seen to fail with an interval taken through Number(): of 0, -1 and NaN came a flood of keepalives.
-  test.each(["-1", "0", "0.001", "often", "", "99999999999999999999"])(
-    "a keepalive of %j is as good as none",
-    async (text) => {
-      const brief = envelopeOf(start({ process: { cmd: "/bin/sleep", args: ["0.05"] } }));
-      const { body } = await send(START, type, brief, { "Keepalive-Ping-Interval": text });
-      const told = await Array.fromAsync(frames(new Blob([new Uint8Array(body)]).stream()));
-      expect([told.length, told.at(-2)?.payload.includes("exit status 0")]).toEqual([3, true]);
-    },
-  );
+  test.each(["-1", "0", "0.001", "often", "", "99999999999999999999"])("a keepalive of %j is ignored", async (text) => {
+    const brief = envelopeOf(start({ process: { cmd: "/bin/sleep", args: ["0.05"] } }));
+    const { body } = await send(START, type, brief, { "Keepalive-Ping-Interval": text });
+    const told = await Array.fromAsync(frames(new Blob([new Uint8Array(body)]).stream()));
+    expect([told.length, told.at(-2)?.payload.includes("exit status 0")]).toEqual([3, true]);
+  });
 
   test.each([
     ["400 invalid_argument", { "Connect-Timeout-Ms": "-1" }],

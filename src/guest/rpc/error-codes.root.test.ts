@@ -91,7 +91,7 @@ const ROWS: Row[] = [
 describe.each(ENCODINGS)("in %s,", (encoding) => {
   // Seen to fail with `internal: Code.Unknown` in the table of rpc-fault.ts.
   test.each(ROWS.flatMap(({ unary, ...row }) => (unary ? [{ ...row, unary }] : [])))(
-    "a unary call is refused with $code",
+    "a unary call fails with $code",
     async ({ code, status, unary }) => {
       const [method, message, headers] = unary();
       const answer = await speaking(guest, encoding).call(method, message, headers);

@@ -22,7 +22,7 @@ const DAMAGES: [string, () => void][] = [
   ["zeros", () => writeFileSync(file, Buffer.alloc(200))],
   ["null", () => writeFileSync(file, "null")],
   ["without its tokens", () => writeFileSync(file, JSON.stringify({ ...whole(), accessTokens: undefined }))],
-  ["of a token that is empty", () => writeFileSync(file, JSON.stringify({ ...whole(), accessTokens: [""] }))],
+  ["with an empty token", () => writeFileSync(file, JSON.stringify({ ...whole(), accessTokens: [""] }))],
   [
     "a link to itself",
     () => {
@@ -48,7 +48,7 @@ const REQUESTS: [string, string, RequestInit?][] = [
   ["a file", "/files?path=/etc/hostname&username=root"],
   ["a signed file", "/files?path=/etc/hostname&signature=v1_x&username=root"],
   ["an upload", "/files?path=/tmp/x&username=root", { method: "POST", body: "x" }],
-  ["what does not exist", "/nothing"],
+  ["a missing path", "/nothing"],
   ["another method of health", "/health", { method: "POST" }],
 ];
 
@@ -133,7 +133,7 @@ describe("settings after the secret", () => {
   });
 
   test.each(["{", JSON.stringify(settings).slice(0, -9), "null", '{"accessTokens":[]}'])(
-    "that are not whole open nothing: %s",
+    "that are incomplete block all requests: %s",
     async (text) => {
       await using nobodys = await RunningGuest.start();
       appendFileSync(shownTo(nobodys), `\n${text}`);

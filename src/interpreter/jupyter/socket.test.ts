@@ -56,7 +56,7 @@ test("a socket waits for its kernel, and an ended wait leaves the socket open", 
 });
 
 test.each([
-  ["what is no ZMTP", Buffer.from("HTTP/1.1 200 OK\r\n".repeat(8))],
+  ["bytes that are not ZMTP", Buffer.from("HTTP/1.1 200 OK\r\n".repeat(8))],
   ["a frame that cannot be", Buffer.concat([greeting(), Buffer.from([0xff, 0])])],
 ])("a socket is closed if the other side sends %s", async (_, first) => {
   const path = join(mkdtempSync(join(root, "x")), "kernel");

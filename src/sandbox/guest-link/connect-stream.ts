@@ -42,7 +42,7 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
       if (length > GUEST_MESSAGE_MAX_BYTES) throw unfit(`a message of ${length} bytes`);
       if (rest.length < ENVELOPE_BYTES + length) break;
       const message = jsonObject(rest.toString("utf8", ENVELOPE_BYTES, ENVELOPE_BYTES + length));
-      if (message === undefined) throw unfit("something that is no message");
+      if (message === undefined) throw unfit("something that is not a message");
       const flags = rest[0];
       rest = rest.subarray(ENVELOPE_BYTES + length);
       if (flags === END_OF_STREAM) return demandNoError(message);

@@ -220,7 +220,7 @@ class Follower {
   #understand(text: string, hearing: { journal: string; seq: number }): LogLine[] {
     const now = Date.now();
     const heard = text.length > JOURNAL_LINE_MAX_BYTES ? undefined : readJournalLine(text, now);
-    if (heard === undefined) throw new Unfit("something that is no line of a log");
+    if (heard === undefined) throw new Unfit("something that is not a log line");
     if (heard.kind === "greeting") {
       if (hearing.journal !== "") throw new Unfit("a second greeting");
       hearing.journal = heard.journal;

@@ -30,7 +30,7 @@ test("a response ends at its length, and a redirect is not followed", async () =
 
 const length = GUEST_ANSWER_MAX_BYTES + 1;
 test.each([
-  ["that is none", "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u7\r\n"],
+  ["that is not HTTP", "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u7\r\n"],
   ["that is too long", `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n${"x".repeat(length)}`],
   ["whose head is too long", `HTTP/1.1 200 OK\r\nA: ${"b".repeat(1024 ** 2)}`],
   ["with too many header lines", `HTTP/1.1 200 OK\r\n${"A: b\r\n".repeat(100_000)}`],

@@ -6,11 +6,11 @@ const line = (remote: string, state: string) => `   0: 01F012C6:B73E ${remote}:C
 
 test.each([
   ["a connection", line("02F012C6", "01"), true],
-  ["one of an IPv6 socket", line("0000000000000000FFFF000002F012C6", "01"), true],
-  ["one that is being closed", line("02F012C6", "04"), true],
-  ["one that is over", line("02F012C6", "06"), false],
-  ["one on which the sandbox has hung up first", line("02F012C6", "09"), false],
-  ["one to the neighbour", line("03F012C6", "01"), false],
+  ["a connection of an IPv6 socket", line("0000000000000000FFFF000002F012C6", "01"), true],
+  ["a connection that is being closed", line("02F012C6", "04"), true],
+  ["an ended connection", line("02F012C6", "06"), false],
+  ["a connection that the sandbox closed first", line("02F012C6", "09"), false],
+  ["a connection to the neighbour", line("03F012C6", "01"), false],
   ["nothing", "", false],
 ])("whether %s is a connection to 198.18.240.2", (_what, lines, expected) => {
   expect(leadsTo(head + lines, "198.18.240.2")).toBe(expected);

@@ -56,7 +56,7 @@ print(sent)`;
 
 // With cgroup v2 it is memory like any other. Seen to fail without the limit: all of it is taken.
 test.skipIf(!existsSync(join(CGROUP_ROOT, "memory/memory.kmem.tcp.limit_in_bytes")))(
-  "what waits in sockets of all sandboxes together is bounded",
+  "bytes queued in sockets of all sandboxes together are bounded",
   async () => {
     const top = `${TOP}-sockets`;
     const sandbox = join(CGROUP_ROOT, "memory", top, "server/sandbox");

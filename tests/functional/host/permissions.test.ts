@@ -47,8 +47,8 @@ function openIn(server: TestServer): Record<string, string[]> {
 }
 
 describe.each([
-  ["that takes nothing away", 0],
-  ["that takes everything away", 0o077],
+  ["of 0", 0],
+  ["of 077", 0o077],
 ])("with a umask %s", (_, umask) => {
   test("only root reads the files, and the sandboxes' root reads CRIU's images", async () => {
     const before = process.umask(umask);

@@ -81,7 +81,7 @@ const EXCEPTIONS: Readonly<Partial<Record<RuntimeName, Readonly<Record<string, s
   runsc: {
     "processes of a sandbox hold no file of the host beyond /dev/null":
       "its kernel is a program of the machine, which has the sandbox's files open",
-    "what is restored has the processes and the memory that were written, in a network of its own":
+    "a restored sandbox has the checkpoint's processes and memory, in its own network":
       "the test looks into the sandbox through its namespaces, in which there is nothing: the kernel is in another " +
       "program. tests/functional/isolation looks from inside",
   },
@@ -228,7 +228,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       expect(await runtime.list()).toEqual([]);
     });
 
-    promise("many are made at once, also when there is no cgroup above them yet", async () => {
+    promise("many sandboxes are made at once, even before their parent cgroup exists", async () => {
       await removeCgroups(data.cgroup);
       const ids = ["first", "second", "third", "fourth"];
       const made = await Promise.all(ids.map((id) => runtime.create(sandbox(id))));
@@ -237,7 +237,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       for (const { pid } of made) await gone(pid);
     });
 
-    promise("a sandbox that cannot be made is an error that says why, and leaves no process", async () => {
+    promise("a sandbox that cannot be made is an error with the reason, and leaves no process", async () => {
       const bad = { ...sandbox("bad"), controlSecretFile: "/no-such-source" };
       await expect(runtime.create(bad)).rejects.toThrow(/no-such-source/);
       await runtime.remove("bad");
@@ -256,7 +256,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
     });
 
     // Seen to fail without oomScoreAdj: it had the server's.
-    promise("when memory runs out, processes of a sandbox are not preferred as their server is", async () => {
+    promise("processes of a sandbox do not inherit the server's OOM score", async () => {
       const score = (pid: number | "self") => `/proc/${pid}/oom_score_adj`;
       const own = readFileSync(score("self"), "utf8");
       // Any other than the usual one; not everywhere may it be a lower one.
@@ -281,7 +281,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
   });
 
   describe("remove", () => {
-    promise("ends a sandbox that was never started, one whose process died, and accepts the unknown", async () => {
+    promise("ends a sandbox that was never started or whose process died, and accepts unknown ids", async () => {
       const idle = await runtime.create(sandbox("idle"));
       await runtime.remove("idle");
       await gone(idle.pid);
@@ -305,7 +305,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
   });
 
   describe("checkpoint and restore", () => {
-    promise("a checkpoint leaves the sandbox standing still, and it can go on from there", async () => {
+    promise("a checkpoint leaves the sandbox frozen, and it can continue from there", async () => {
       const { pid, cgroup, ...made } = await running("snapshot");
       const ticks = startTicks(pid);
       expect(await runtime.imageBytes(cgroup, 1024 * MIB)).toBeGreaterThan(MIB);
@@ -322,44 +322,41 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       await runtime.remove("snapshot");
     });
 
-    promise(
-      "what is restored has the processes and the memory that were written, in a network of its own",
-      async () => {
-        const written = await running("memory");
-        const inMemory = "/dev/shm/word";
-        const word = crypto.randomUUID();
-        await run(["nsenter", "-t", String(written.pid), "-a", "--", "/bin/sh", "-c", `printf ${word} > ${inMemory}`]);
-        const processes = (await processesBelow(freezerOf(written.cgroup))).length;
-        const request = checkpointOf(written, written);
-        await write(request);
-        await runtime.remove("memory");
-        await gone(written.pid);
-        writeFileSync(written.controlSecretFile, "another");
+    promise("a restored sandbox has the checkpoint's processes and memory, in its own network", async () => {
+      const written = await running("memory");
+      const inMemory = "/dev/shm/word";
+      const word = crypto.randomUUID();
+      await run(["nsenter", "-t", String(written.pid), "-a", "--", "/bin/sh", "-c", `printf ${word} > ${inMemory}`]);
+      const processes = (await processesBelow(freezerOf(written.cgroup))).length;
+      const request = checkpointOf(written, written);
+      await write(request);
+      await runtime.remove("memory");
+      await gone(written.pid);
+      writeFileSync(written.controlSecretFile, "another");
 
-        const { pid } = await runtime.restore({
-          ...restoreOf(written, request),
-          plug: async (namespace) =>
-            void (await run(["nsenter", `--net=${namespace}`, "--", "ip", "link", "set", "lo", "up"])),
-        });
-        expect(readFileSync(`/proc/${pid}/root${inMemory}`, "utf8")).toBe(word);
-        const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
-        expect(environment).toContain(`SANDLOT_CPU_COUNT=${written.size.cpuCount}`);
-        // The sandbox sees the machine's file, with its current content.
-        expect(readFileSync(`/proc/${pid}/root${CONTROL_SECRET_FILE}`, "utf8")).toBe("another");
-        const restored = async () => (await processesBelow(freezerOf(written.cgroup))).length;
-        await until("there are as many, and nobody who restored them", async () => (await restored()) === processes);
-        expect(await goesOn(written.cgroup)).toBe(true);
-        const links = await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "ip", "-brief", "link", "show", "lo"]);
-        expect(links).toContain("UP");
-        expect(await runtime.list()).toEqual(["memory"]);
+      const { pid } = await runtime.restore({
+        ...restoreOf(written, request),
+        plug: async (namespace) =>
+          void (await run(["nsenter", `--net=${namespace}`, "--", "ip", "link", "set", "lo", "up"])),
+      });
+      expect(readFileSync(`/proc/${pid}/root${inMemory}`, "utf8")).toBe(word);
+      const environment = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0");
+      expect(environment).toContain(`SANDLOT_CPU_COUNT=${written.size.cpuCount}`);
+      // The sandbox sees the machine's file, with its current content.
+      expect(readFileSync(`/proc/${pid}/root${CONTROL_SECRET_FILE}`, "utf8")).toBe("another");
+      const restored = async () => (await processesBelow(freezerOf(written.cgroup))).length;
+      await until("there are as many, and nobody who restored them", async () => (await restored()) === processes);
+      expect(await goesOn(written.cgroup)).toBe(true);
+      const links = await run(["nsenter", `--net=/proc/${pid}/ns/net`, "--", "ip", "-brief", "link", "show", "lo"]);
+      expect(links).toContain("UP");
+      expect(await runtime.list()).toEqual(["memory"]);
 
-        await runtime.remove("memory");
-        await gone(pid);
-        expect(await runtime.list()).toEqual([]);
-      },
-    );
+      await runtime.remove("memory");
+      await gone(pid);
+      expect(await runtime.list()).toEqual([]);
+    });
 
-    promise("one image is restored any number of times, also after the other ended", async () => {
+    promise("one image is restored any number of times, also after the first copy ended", async () => {
       const written = await running("again");
       const request = checkpointOf(written, written);
       await write(request);
@@ -388,7 +385,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       await runtime.remove("refused");
     });
 
-    promise("more memory than an image may hold is refused before anything is stopped", async () => {
+    promise("more memory than an image may hold is rejected before the sandbox is stopped", async () => {
       const { cgroup } = await running("large");
       await expect(runtime.imageBytes(cgroup, 1)).rejects.toMatchObject({ status: 422 });
       expect(await goesOn(cgroup)).toBe(true);
@@ -412,7 +409,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       await gone(pid);
     });
 
-    promise("an image fits where it was written, and one of unknown origin nowhere", () => {
+    promise("an image fits its own machine, and one of unknown origin fits none", () => {
       const facts = JSON.parse(JSON.stringify(runtime.imageFacts));
       expect(runtime.mismatch(facts)).toBeUndefined();
       expect(runtime.mismatch({})).toBeString();
@@ -421,7 +418,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
   });
 
   describe("after a server was killed", () => {
-    promise("sandboxes run on, and only those being checkpointed are waited for", async () => {
+    promise("sandboxes run on, and the next server waits only for those being checkpointed", async () => {
       const { pid, cgroup } = await running("survivor");
       const next = await subject.open();
       await next.recover();

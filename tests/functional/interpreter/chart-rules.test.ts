@@ -46,7 +46,7 @@ const TYPES: readonly Rule[] = [
     { type: "superchart", title: null, elements: [{ type: "line" }, { type: "bar" }] },
   ],
   [
-    "what is drawn in three dimensions is not known",
+    "three-dimensional plots are unknown",
     "ax.remove(); figure.add_subplot(projection='3d').plot([1, 2], [1, 2], [1, 2])",
     { type: "unknown" },
   ],

@@ -163,13 +163,13 @@ const RESISTING: readonly [object: string, body: string, text: string | undefine
   ["whose text raises", "def __repr__(self): raise ValueError('no')", undefined, "ValueError"],
   ["whose HTML is a number", "def _repr_html_(self): return 1", "<__main__.Odd", undefined],
   [
-    "that says to be of another class",
+    "that claims another class",
     "__class__ = property(lambda self: __import__('pandas').DataFrame)\n  def __repr__(self): return 'odd'",
     "odd",
     undefined,
   ],
   [
-    "that has an answer to everything",
+    "that has every attribute",
     "def __getattr__(self, name): return lambda *_, **__: 1\n  def __repr__(self): return 'odd'",
     "odd",
     undefined,

@@ -39,7 +39,7 @@ describe.if(LONG)("a bomb behind runsc", () => {
   });
 
   test.each(Object.keys(BOMBS))(
-    "%s stays within its cgroup, ends at the first word, and others go on",
+    "%s stays within its cgroup, ends at the first kill, and others continue",
     async (name) => {
       const sandbox = await Sandbox.create({ ...server().options, ...LIFE });
       const { cgroup } = recordOf(new DataFolder(server().dataFolder), sandbox.sandboxId);

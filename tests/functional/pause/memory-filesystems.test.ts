@@ -50,7 +50,7 @@ const ROOTS = "chmod 700 /dev/shm; chown 1000:1000 /dev/shm; chmod 711 /run";
 
 test.each([
   ["nothing", "true"],
-  ["what is usual", SIMPLE],
+  ["ordinary files", SIMPLE],
   ["pipes, second names, holes and long names", ODD],
   ["a link of somebody else", `${SIMPLE}\nchown -h 7:8 dangling`],
   ["a link in a folder whose group is given on", `${SIMPLE}\nchown 0:33 .; chmod 2770 .`],

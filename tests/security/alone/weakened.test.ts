@@ -49,7 +49,7 @@ describe("without isolation, attack", () => {
   });
 
   test.each(ATTACKS.filter(({ inside }) => inside === true).map(({ number, name }) => ({ number, name })))(
-    "$number comes to something: $name",
+    "$number succeeds: $name",
     ({ number }) => {
       const attempts = Object.entries(found.found[number] ?? {});
       expect(attempts.filter(([, outcome]) => outcome.startsWith("open"))).not.toBeEmpty();

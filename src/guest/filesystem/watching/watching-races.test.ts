@@ -88,7 +88,7 @@ for _ in range(400):
 
 // Seen to fail: without the look into new directories.
 test.each([1, 2, 3, 4, 5, 6, 7, 8])(
-  "after a tumult (seed %d) every directory is watched under its name",
+  "after random renames (seed %d) every directory is watched under its name",
   async (seed) => {
     await using told = await watch();
     python(tumult(seed));

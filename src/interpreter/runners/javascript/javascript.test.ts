@@ -71,7 +71,7 @@ describe("results", () => {
   });
 
   test.each(["undefined", "const nothing = 1", "console.log('x')", "function f() {}", "void 0", ""])(
-    "%j has none",
+    "%j has no result",
     async (code) => {
       expect((await run(kernel, code)).results).toEqual([]);
     },

@@ -16,7 +16,7 @@ test.each([
   ],
   ["a full disk", said("writing: no space left on device"), 507, "no space"],
   ["anything else, in one line", said("encoding error: no\ngoroutine 1"), 422, "encoding error: no. memory: false"],
-  ["what has a status already, as it is", new Fault(507, "there is no room"), 507, "there is no room"],
+  ["an error with a status, unchanged", new Fault(507, "there is no room"), 507, "there is no room"],
 ])("the error has %s", (_what, cause, status, words) => {
   const fault = explain(cause);
   expect(fault.status).toBe(status);

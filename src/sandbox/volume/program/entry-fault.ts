@@ -24,8 +24,8 @@ export function entryFault(path: string, thrown: unknown, intent: Intent): Fault
       if (intent === "use") return because(404, `${shown} does not exist in this volume`);
       return because(404, `the folder of ${shown} does not exist in this volume; force: true makes it`);
     case "ENOTDIR":
-      if (intent === "use") return because(404, `${shown} does not exist in this volume: a part of it is no folder`);
-      return because(400, `a part of ${shown} is there and is no folder`);
+      if (intent === "use") return because(404, `${shown} does not exist in this volume: a part of it is not a folder`);
+      return because(400, `a part of ${shown} exists and is not a folder`);
     case "EEXIST":
       return because(
         409,
