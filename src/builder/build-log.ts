@@ -91,10 +91,7 @@ export function silentOutput(): CommandOutput {
   return new CommandOutput(() => undefined);
 }
 
-/**
- * The lines of a command's output. A program that draws over its line (with carriage returns) has only what it drew
- * last, and a line without an end is cut.
- */
+/** The lines of a command's output: of a line drawn over by carriage returns the last, and long ones cut. */
 class OutputLines {
   readonly #decoder = new TextDecoder();
   #rest = "";

@@ -1,7 +1,4 @@
-/**
- * Names of layers. Two builds share a layer if they start from the same base and run the same steps. The key contains
- * the owner, so that tenants neither see nor use each other's layers.
- */
+/** Names of layers: a hash of owner, base and steps. Tenants neither see nor use each other's layers. */
 import { createHash } from "node:crypto";
 import type { BuildStep, StartCommand } from "../contract/internal/host.ts";
 

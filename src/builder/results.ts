@@ -1,7 +1,4 @@
-/**
- * Results of finished builds by the key of all their steps, so that an identical build makes nothing new. An entry is
- * only a hint: its image or checkpoint may be gone.
- */
+/** Results of builds by the key of their steps, as hints for identical builds: an image may be gone. */
 import { mkdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from "node:fs";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,7 +1,4 @@
-/**
- * Runs a template's start command in the background until the ready command succeeds. The start command then continues,
- * but its output is no longer read.
- */
+/** Runs a start command until the ready command succeeds. It then continues, with its output unread. */
 import { Fault } from "../contract/fault.ts";
 import type { StartCommand } from "../contract/internal/host.ts";
 import { abortableSleep } from "./abortable-sleep.ts";

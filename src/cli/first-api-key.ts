@@ -3,10 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { isApiKey } from "../control/access/keys.ts";
 import type { Store } from "../store/store.ts";
 
-/**
- * Writes a newly created key to the file, and returns the key in the file. Undefined: the operator has removed the
- * file, or the key was revoked and must not be shown.
- */
+/** Writes a new key to the file, and returns the file's key, unless it was removed or revoked. */
 export async function firstApiKey(store: Store, file: string, made: string | undefined): Promise<string | undefined> {
   if (made !== undefined) writeFileSync(file, `${made}\n`, { mode: 0o600 });
   const kept = readKept(file);

@@ -11,10 +11,7 @@ import { type Config, REQUESTS_TO_SANDBOXES_MAX } from "./config.ts";
 import { examineAndPrint, markExamined } from "./doctor.ts";
 import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
 
-/**
- * Concurrent file accesses of the server. Bun has one thread per processor for them; with two, a pause that flushes its
- * files would delay all other file accesses.
- */
+/** Bun has one thread per processor for files; with two, a pause that flushes would delay all others. */
 const FILE_ACCESSES_AT_ONCE_MAX = 32;
 /** How often the server returns unused memory to the kernel. */
 const MEMORY_GIVEN_BACK_EVERY_MS = 5_000;

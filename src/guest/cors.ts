@@ -1,7 +1,4 @@
-/**
- * Cross-origin rules of the runtime: any web page may call it, without credentials. Preflights get a response before
- * the token check, because browsers send no token with them.
- */
+/** Any web page may call the runtime, without credentials. Browsers send no token with a preflight. */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
 
 const EXPOSED = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control, X-Content-Type-Options";

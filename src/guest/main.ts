@@ -17,10 +17,7 @@
 import { runDaemon } from "./daemon.ts";
 import { logError } from "./system/log.ts";
 
-/**
- * The daemon is imported statically because every boot runs it and a later import takes longer. Programs are loaded on
- * demand, because the daemon needs none of them.
- */
+/** Only the daemon is imported statically: every boot runs it, and a later import takes longer. */
 async function main([program, request = ""]: string[]): Promise<void> {
   if (program === undefined) {
     runDaemon();

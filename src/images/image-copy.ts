@@ -18,10 +18,7 @@ import { IMAGE_COPY_MS, writeAllNames } from "./hard-links.ts";
 const IMAGE_INDEX_TURN = 512;
 const IMAGE_ROOM_CHECK_MS = 500;
 
-/**
- * Preserves everything, and fails if it cannot: whiteouts are device nodes, and other overlay data of folders and
- * capabilities are in extended attributes.
- */
+/** Preserves everything, or fails: whiteouts are device nodes, and other overlay data is in attributes. */
 const COPY = ["cp", "--recursive", "--no-dereference", "--preserve=mode,ownership,timestamps,links,xattr"];
 
 interface Copy {

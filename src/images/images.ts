@@ -192,10 +192,7 @@ export class Images {
     });
   }
 
-  /**
-   * Protects this image from `collect` until it is released; it need not exist yet. Its layers in the cache folder get
-   * this server's mark, so that no other server removes them.
-   */
+  /** Protects this image, which need not exist yet, from `collect`, and its cached layers from other servers. */
   hold(name: string): Disposable {
     if (this.cached !== undefined && !this.#marked.has(name)) {
       const stack = this.cachedUnder([name]);

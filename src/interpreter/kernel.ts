@@ -5,10 +5,7 @@ export interface Kernel {
   /** Its process leads its own session and process group. */
   readonly pid: number;
 
-  /**
-   * Runs a cell. Resolves when the kernel is idle again and all output is delivered. An error of the cell is output,
-   * not a rejection; the end of the kernel rejects with `KernelEnded`.
-   */
+  /** Runs a cell; resolves after all output. Its error is output; the kernel's end rejects with `KernelEnded`. */
   execute(code: string, tell: (output: KernelOutput) => void): Promise<void>;
 
   /** Interrupts the running cell, which then ends with an error. A cell may ignore it. */

@@ -1,7 +1,4 @@
-/**
- * The code interpreter's server, which runs in sandboxes of the template code-interpreter-v1. This folder never talks
- * to the host: it serves clients and runs kernels inside the sandbox.
- */
+/** The code interpreter's server in sandboxes of the template code-interpreter-v1. It never talks to the host. */
 import { rmSync, writeFileSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";

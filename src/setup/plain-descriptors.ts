@@ -1,7 +1,4 @@
-/**
- * A bundler plugin for the guest. In generated message files, and in those of the libraries, it replaces descriptors
- * that would be decoded at run time by finished ones.
- */
+/** A bundler plugin for the guest: replaces message descriptors that are decoded at run time by finished ones. */
 import { join } from "node:path";
 import type { DescFile } from "@bufbuild/protobuf";
 import type { BunPlugin } from "bun";

@@ -1,7 +1,4 @@
-/**
- * Undoes a server's setup: ends all its sandboxes and reverts its changes to the host. The caller makes sure that the
- * server does not run. Data is kept unless the options say otherwise.
- */
+/** Undoes a server's setup, while it does not run: ends its sandboxes and reverts its changes to the host. */
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";

@@ -12,10 +12,7 @@ import { run } from "../system/command.ts";
 import { takeLock } from "../system/syscalls.ts";
 import { type CertificateFiles, flawOf, readCertificate } from "./certificate.ts";
 
-/**
- * Validity of certificates that `sandlot tls` makes. Clients reject server certificates with a longer validity. An
- * authority is trusted by hand, so it should change rarely.
- */
+/** Clients reject certificates of longer validity. An authority is trusted by hand, so it changes rarely. */
 const CERTIFICATE_DAYS = 397;
 const CERTIFICATE_RENEW_BEFORE_DAYS = 30;
 const AUTHORITY_DAYS = 3_650;

@@ -34,10 +34,7 @@ interface Source {
   found: BigIntStats;
 }
 
-/**
- * Copies from the source's position to its current end and advances both positions; returns the number of bytes.
- * Neither file may be closed before it settles.
- */
+/** Copies from the source's position to its end, and returns the number of bytes. Keep both files open. */
 export type CopyPart = (source: FileHandle, target: FileHandle) => Promise<number>;
 
 /**
@@ -48,10 +45,7 @@ export const copyPart: CopyPart = (source, target) => Bun.write(Bun.file(target.
 
 const FILE_MODE = 0o666;
 
-/**
- * If the client disconnects during the copy, the current part is finished and then everything is undone. From the
- * rename on, the work completes without the client.
- */
+/** When the client leaves before the rename, everything is undone; from the rename on, it completes. */
 export async function compose(
   composition: Composition,
   signal: AbortSignal,

@@ -1,7 +1,4 @@
-/**
- * One process that a client started, from its first output to the report of its end. It is independent of connections:
- * it ends by itself, by a signal, or when its lifetime is over.
- */
+/** One process of a client, from its first output to the report of its end, whatever connections do. */
 import { OneAtATime } from "../../base/one-at-a-time.ts";
 import type { Fault } from "../../contract/fault.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";

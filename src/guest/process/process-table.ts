@@ -1,7 +1,4 @@
-/**
- * Every process that clients started: the running ones, and for a while the outcomes of ended ones, so that a client
- * that lost its connection can still learn them.
- */
+/** The processes of clients, and for a while the outcomes of ended ones, for clients that lost their connection. */
 import type { ProcessSelector } from "../../contract/runtime/wire/process/process_pb.ts";
 import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";

@@ -96,10 +96,7 @@ export class Subscription {
     return pieces;
   }
 
-  /**
-   * The last event, once all output is taken; "idle" if nothing was taken for so long; "closed" if the client has left.
-   * Throws if this listener was dropped.
-   */
+  /** The last event, once all output is taken; "idle" if none was; "closed" if the client left. Throws if dropped. */
   async ended(withinMs: number): Promise<ProcessEventInit | "idle" | "closed"> {
     const isOver = () => this.#isClosed || (this.#end !== undefined && this.#output.length === 0);
     if (!isOver()) await this.#wait(withinMs);
@@ -184,10 +181,7 @@ export class Audience {
     return listener;
   }
 
-  /**
-   * Gives output to every listener in pieces of at most `pieceBytes`; the listeners own the chunk from then on. Wait
-   * for the returned promise before the next read.
-   */
+  /** Gives output to every listener, which then owns the chunk. Wait for the promise before the next read. */
   publish(kind: OutputKind, chunk: Uint8Array, pieceBytes: number): Promise<unknown> | undefined {
     const listeners = this.#listeners;
     if (listeners.size === 0) {

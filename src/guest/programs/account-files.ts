@@ -1,7 +1,4 @@
-/**
- * Edits /etc/passwd, group, shadow and gshadow without any program of the image. Locks them with the same lock files as
- * the image's own tools, and replaces each file as a whole.
- */
+/** Edits /etc/passwd, group, shadow and gshadow without programs of the image, but with their lock files. */
 import {
   chmodSync,
   chownSync,

@@ -1,7 +1,4 @@
-/**
- * Reads an uploaded archive (tar or gzipped tar) entry by entry. Archives are hostile input: only the current entry is
- * kept in memory, and the expanded size is bounded.
- */
+/** Reads a hostile tar or gzipped tar by entries: one of them in memory, and its expanded size bounded. */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";

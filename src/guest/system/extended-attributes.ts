@@ -50,10 +50,7 @@ export function readMetadata(path: string): Metadata {
   return Object.fromEntries(readable);
 }
 
-/**
- * Replaces all metadata of an open file. Returns false if the file system stores no attributes. If there is no room,
- * restores the earlier set and throws the system's error.
- */
+/** False: the file system stores none. Without room, restores the earlier set and throws the system's error. */
 export function replaceMetadata(fd: number, metadata: Metadata): boolean {
   const reader = readerOf(fd);
   const names = listNames(reader);

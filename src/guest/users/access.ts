@@ -1,7 +1,4 @@
-/**
- * Access tokens and user names of requests. Secrets are compared in constant time: the duration reveals neither how
- * much of a guess was right nor which token matched.
- */
+/** Access tokens and user names of requests. Secrets are compared in constant time. */
 import { Fault } from "../../contract/fault.ts";
 import { quote } from "../system/quote.ts";
 import { refuse } from "../system/rpc-fault.ts";

@@ -1,7 +1,4 @@
-/**
- * Signed file links: a URL that allows one operation on one file without the access token. The signature covers the
- * query values as given, not the resolved path.
- */
+/** Signed file links: one operation on one file without the token. The query values are signed as given. */
 import { Fault } from "../../contract/fault.ts";
 import { type FileOperation, fileSignature } from "../../contract/runtime/file-signature.ts";
 import { quote } from "../system/quote.ts";

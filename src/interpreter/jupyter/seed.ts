@@ -1,7 +1,4 @@
-/**
- * The process from which Python kernels are forked, see `sandlot_kernel/seed.py`: it loads once what every kernel
- * needs. It ends with the server, and its kernels end with it.
- */
+/** The process from which Python kernels are forked (`sandlot_kernel/seed.py`). They end with it and the server. */
 import { boundedLines } from "../../base/bounded-lines.ts";
 import { Fault } from "../../contract/fault.ts";
 import { KERNEL_VARIABLES, KernelProcess, LastWords } from "../kernel-process.ts";

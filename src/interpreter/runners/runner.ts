@@ -105,10 +105,7 @@ export class Runner {
     return runner;
   }
 
-  /**
-   * Sends a request; one at a time. Resolves with its last message after all earlier output is delivered. Rejects with
-   * `KernelEnded` when the process ends before.
-   */
+  /** One at a time. Resolves with the last message, after all output; rejects with `KernelEnded`. */
   ask(body: (number: number) => string, ears: RunnerEars, timeoutMs?: number): Promise<RunnerMessage> {
     if (this.#hasEnded) return Promise.reject(new KernelEnded("the kernel's process has ended"));
     if (this.#running !== undefined) return Promise.reject(new Fault(500, "the kernel is busy with another request"));

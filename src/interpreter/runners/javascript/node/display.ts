@@ -1,7 +1,4 @@
-/**
- * Converts values to results. An object can define its own display: by the symbol of Deno's kernel or by the methods of
- * IJavascript. All others are shown as text.
- */
+/** Converts values to results: by their display methods, of Deno's kernel or IJavascript, or as text. */
 import { Buffer } from "node:buffer";
 import { inspect } from "node:util";
 import { say } from "./messages.ts";

@@ -1,7 +1,4 @@
-/**
- * The runner's messages on stdout and its requests from file descriptor 3. Each write is short enough for the pipe to
- * accept it atomically, whatever else prints into it.
- */
+/** The runner's messages and requests. Each write is short enough for the pipe to accept it atomically. */
 import { Buffer } from "node:buffer";
 import { writeSync } from "node:fs";
 import { Socket } from "node:net";
