@@ -47,7 +47,7 @@ test("Java shows values, errors, output, variables and folders", async () => {
 });
 
 test("R and Java return all output before a cell ends", async () => {
-  for (let time = 0; time < (LONG ? 50 : 5); time++) {
+  for (let time = 0; time < (LONG ? 50 : 2); time++) {
     const r = await interpreter().runCode("for (i in 1:500) cat(i, '\\n')", { language: "r" });
     expect(r.logs.stdout.join("").split("\n").length).toBe(501);
     const code = 'new ProcessBuilder("seq", "500").inheritIO().start().waitFor()';

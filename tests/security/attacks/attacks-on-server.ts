@@ -317,7 +317,7 @@ const RELIABILITY: Attack[] = [
       [FETCH, "a registry that does wrong"],
       [
         "tests/functional/restart/side-by-side.test.ts",
-        "a second server on the same data folder fails, and the first runs on",
+        "a second server on the same data folder or port fails, and the first runs on",
       ],
     ],
     open: "a Postgres failover during a change is not tested",
