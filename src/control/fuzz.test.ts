@@ -50,7 +50,7 @@ const RICH = [
 ];
 // biome-ignore-end lint/suspicious/noTemplateCurlyInString: it is what people write.
 
-fuzzText("a request is answered, and never with an error that nobody foresaw", {
+fuzzText("a request is answered, and never with an unexpected error", {
   seeds: [...seeds, ...RICH],
   async check(text) {
     if (asked++ % TENANTS_EVERY === 0) tenant = await makeTenant(f, `team-${++tenants}`);

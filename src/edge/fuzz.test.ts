@@ -18,7 +18,7 @@ function headersOf(fields: Record<string, string>): Headers | undefined {
   }
 }
 
-fuzzText("a host name or a pair of headers means a sandbox's id and a port, or nothing", {
+fuzzText("a host name or a pair of headers is a sandbox id and a port, or neither", {
   seeds: [
     `3000-${ID}.example.com`,
     `49983-${ID}-client.x.y:8080`,
@@ -54,7 +54,7 @@ function decoded(path: string, times: number): string {
   return `/${kept.join("/")}`;
 }
 
-fuzzText("no spelling of a path leads to the control channel", {
+fuzzText("no spelling of a path reaches the control channel", {
   seeds: [
     "/control/ping",
     "/%63ontrol/configure",
@@ -71,7 +71,7 @@ fuzzText("no spelling of a path leads to the control channel", {
   },
 });
 
-fuzzText("who asks is the peer, or an address that a trusted proxy has written", {
+fuzzText("the client is the peer, or an address from a trusted proxy", {
   seeds: [
     "1.2.3.4, 10.0.0.1",
     "for=1.2.3.4;proto=https, for=10.0.0.1",
@@ -89,7 +89,7 @@ fuzzText("who asks is the peer, or an address that a trusted proxy has written",
   },
 });
 
-fuzzText("a signed link is one, or a request like any other", {
+fuzzText("a signed link is valid, or an ordinary request", {
   seeds: [
     "/files?path=a&signature=v1_x&signature_expiration=5",
     "/files?signature=",

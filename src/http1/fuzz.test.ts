@@ -83,7 +83,7 @@ function read(kind: Kind, pieces: readonly Buffer[]): SlowMessage | "refused" | 
 const HOST = "Host: a\r\n";
 const CHUNKS = "5\r\nhello\r\nA;x=y\r\n0123456789\r\n0\r\nSum: 1\r\n\r\n";
 
-fuzzBytes("a request is what the plain model makes of it, however it arrives", {
+fuzzBytes("a request is parsed as by the model, for every split", {
   seeds: [
     `GET / HTTP/1.1\r\n${HOST}X-Y:  z\t \r\n\r\nmore`,
     `POST /a?b HTTP/1.1\r\n${HOST}Content-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\n`,
@@ -99,7 +99,7 @@ fuzzBytes("a request is what the plain model makes of it, however it arrives", {
   },
 });
 
-fuzzBytes("a response is what the plain model makes of it, however it arrives", {
+fuzzBytes("a response is parsed as by the model, for every split", {
   seeds: [
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: y\r\n\r\nok",
     "HTTP/1.0 404\nA: b\nContent-Length: 4\n\nbody",

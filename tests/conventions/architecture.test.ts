@@ -26,7 +26,7 @@ describe("docs/architecture.md", () => {
     );
   });
 
-  test("says of each folder what it is for", () => {
+  test("has the purpose of each folder", () => {
     const jobs = [
       ...tableRows(page, ["Module", "Its one job", "May import from other modules"]),
       ...tableRows(page, ["Folder", "Its one job", "Builds on"]),

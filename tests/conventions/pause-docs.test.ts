@@ -13,22 +13,22 @@ import { readText } from "./source-files.ts";
 
 const page = readText("docs/pause.md");
 
-test("what runs", () => {
+test("docs/pause.md has every workload", () => {
   const rows = [...workloads, ...browsers].map(({ what, fate }) => ({ "What runs": what, Result: fate }));
   expect(tableRows(page, ["What runs", "Result"])).toEqual(rows);
 });
 
-test("what a process has", () => {
+test("docs/pause.md has every resource of a process", () => {
   const rows = holdings.map(({ what, fate }) => ({ "What a process has": what, Result: fate }));
   expect(tableRows(page, ["What a process has", "Result"])).toEqual(rows);
 });
 
-test("what a copy shares with its original", () => {
+test("docs/pause.md has what a copy shares", () => {
   const rows = sharings.map(({ what, inCopy }) => ({ What: what, "In a copy": inCopy }));
   expect(tableRows(page, ["What", "In a copy"])).toEqual(rows);
 });
 
-test("limits that it names", () => {
+test("docs/pause.md has the limits of the code", () => {
   expect(DELETED_FILE_MAX_BYTES).toBe(1024 ** 3);
   expect(TERMINAL_TAKES_BYTES).toBe(8 * 1024);
   expect(CHECKPOINTS_AT_ONCE_MAX).toBe(Math.max(2, availableParallelism()));

@@ -24,6 +24,10 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
     "isolation, or isolation runtime",
   ],
   [
+    /\b(?:test|timed|describe|fuzz\w+)\("(?:what|who|whoever|nobody|somebody|so is|one that)\b/,
+    "a title with a subject",
+  ],
+  [
     /\bsrc\/(?:work|host\/(?:system|relay|sandbox|shelf|setup))\b/,
     "a module of today; docs/architecture.md lists them",
   ],

@@ -15,7 +15,7 @@ const index = {
 };
 const config = { ...platform, config: { Env: ["PATH=/bin", "A=b=c", "EMPTY="] } };
 
-fuzzText("a manifest is an image of bounded size, leads to another, or is refused", {
+fuzzText("a manifest is an image of bounded size, refers to another, or is rejected", {
   seeds: [image, index, { schemaVersion: 1 }, { ...index, manifests: [{ platform: { os: { toString: 1 } } }] }].map(
     toJson,
   ),
@@ -31,7 +31,7 @@ fuzzText("a manifest is an image of bounded size, leads to another, or is refuse
   },
 });
 
-fuzzText("a configuration has variables that a process can have, or is refused", {
+fuzzText("a configuration has valid variables, or is rejected", {
   seeds: [config, { ...config, config: { Env: [5, null, { toString: 1, valueOf: 1 }, "__proto__=x"] } }].map(toJson),
   check(text) {
     const read = orRefused(() => readConfig(text, "debian"), [422]);
@@ -44,7 +44,7 @@ fuzzText("a configuration has variables that a process can have, or is refused",
 
 const SECRET = "open-sesame-0123456789";
 
-fuzzText("what a tool complains of is short, in one line, and without the secret", {
+fuzzText("a tool's error message is short, one line, and without the secret", {
   seeds: [
     `time="2026" level=fatal msg="reading manifest: unauthorized: ${SECRET}"`,
     "Error: open /x: no such file",

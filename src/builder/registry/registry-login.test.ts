@@ -136,7 +136,7 @@ describe("an exchange that fails", () => {
     ["never ends", () => new Response("x".repeat(LOGIN_ANSWER_MAX_BYTES + 1)), 502, /longer than/],
   ];
   for (const [what, reply, status, message] of REFUSALS) {
-    test(`says so when it ${what}, and tells no secret`, async () => {
+    test(`is reported when it ${what}, without a secret`, async () => {
       const { result } = await login(AWS, reply);
       expect(result).toBeInstanceOf(Fault);
       expect(result).toMatchObject({ status, message: expect.stringMatching(message) });

@@ -258,8 +258,8 @@ test("a build of the previous version is retired a day after it is unused", asyn
   expect((await create("pocket:v1")).status).toBe(201);
 });
 
-describe("asked for beside the server", () => {
-  test("it starts soon, and later requests join it", async () => {
+describe("a build requested by the command", () => {
+  test("starts soon, and later requests join it", async () => {
     const { id } = (await builtinBuild(f, DEFINITION)) ?? {};
     expect((await builtinBuild(f, DEFINITION))?.id).toBe(id);
     expect(requests).toEqual([]);
@@ -270,13 +270,13 @@ describe("asked for beside the server", () => {
     expect(await builtinBuild(f, DEFINITION)).toMatchObject({ id, status: "ready" });
   });
 
-  test("while none runs, it is begun by the next start", async () => {
+  test("is started by the next server if none runs", async () => {
     await builtinBuild(f, DEFINITION);
     await f.restart();
     await begun(1);
   });
 
-  test("of another version than the server has, it is told so", async () => {
+  test("of another version than the server's is rejected", async () => {
     const { id = "" } = (await builtinBuild(f, { ...DEFINITION, version: () => "v9" })) ?? {};
     await f.idleClock.advance(2_000, () => f.control.settled());
     const { status, reason } = (await f.store.builds.byId(id)) ?? {};
@@ -285,7 +285,7 @@ describe("asked for beside the server", () => {
   });
 });
 
-test("a build from one that is not built begins with that one's, and says so", async () => {
+test("a build from an unbuilt built-in template first builds that, and logs it", async () => {
   const calls = new BuildCalls(f);
   const mine = await calls.begin("mine", { fromTemplate: "pocket" });
   expect(await begun(1)).toMatchObject({ from: { kind: "builtin" } });
@@ -295,13 +295,13 @@ test("a build from one that is not built begins with that one's, and says so", a
   });
 });
 
-describe("in the lists of every team", () => {
+describe("a built-in template in the lists of every team", () => {
   const listed = async (path: string) => {
     const found = (await f.call("GET", path)).body as unknown as { templateID: string }[];
     return found.find(({ templateID }) => templateID === DEFINITION.id);
   };
 
-  test("it is public, with its size and the version that it would be", async () => {
+  test("is public, with its size and its version before it is built", async () => {
     const shown = {
       aliases: ["pocket"],
       names: ["pocket", "pocket:v1"],
@@ -317,7 +317,7 @@ describe("in the lists of every team", () => {
     expect([status, body]).toMatchObject([200, { names: ["pocket", "pocket:v1"], builds: [] }]);
   });
 
-  test("it is of the version that is built, and nobody sees how often others start it", async () => {
+  test("has the built version, and does not show how often others start it", async () => {
     await create();
     await ended(ready());
     await create();
@@ -327,7 +327,7 @@ describe("in the lists of every team", () => {
     expect((await f.call("GET", `/templates/${DEFINITION.id}`)).body).toMatchObject({ spawnCount: 0 });
   });
 
-  test("pages go on behind it", async () => {
+  test("does not end the pages", async () => {
     await new BuildCalls(f).request("mine");
     const first = await f.call("GET", "/v2/templates?limit=1");
     const rest = await f.call("GET", `/v2/templates?limit=1&nextToken=${first.headers.get("X-Next-Token")}`);

@@ -14,7 +14,7 @@ const SEEDS = [
 ];
 // biome-ignore-end lint/suspicious/noTemplateCurlyInString: it is what people write.
 
-fuzzText("a Dockerfile is steps, or refused with its line", {
+fuzzText("a Dockerfile becomes steps, or is rejected with a line number", {
   seeds: SEEDS,
   check(text) {
     const read = orRefused(() => parse(text));
@@ -27,7 +27,7 @@ fuzzText("a Dockerfile is steps, or refused with its line", {
   cases: 700,
 });
 
-fuzzText("a long Dockerfile takes no longer than its length", {
+fuzzText("the time to parse a Dockerfile is linear in its length", {
   seeds: SEEDS,
   check(text, lot) {
     const piece = text.slice(lot.below(text.length + 1), lot.below(text.length + 1) + 40) || "\\\n";

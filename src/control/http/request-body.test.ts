@@ -204,7 +204,7 @@ describe("values of a body", () => {
     return verdicts[0] as boolean;
   }
 
-  fuzzText("JSON with more levels than it may have is refused, however it comes", {
+  fuzzText("JSON above the depth limit is rejected, for every split", {
     seeds: [
       '{"a":[1,"]}[{,",{"b":"\\\\"}],"c":"\\"[[[["}',
       "[".repeat(70) + "]".repeat(70),

@@ -67,7 +67,7 @@ describe("the traffic token", () => {
   });
 });
 
-describe("the edge is told", () => {
+describe("the edge gets", () => {
   const open = {
     trafficToken: null,
     guardsRuntime: false,

@@ -22,7 +22,7 @@ const RANGES = [
 ];
 const NAMES = ["example.com", "*.example.com", "*", "a-b.c_d.example.", "xn--bcher-kva.example", "1.2.3.4", "a.0x7f"];
 
-fuzzText("a range of IPv4 is one for the machine, too, or none", {
+fuzzText("an accepted IPv4 range is valid for the kernel, too", {
   seeds: RANGES,
   check(text, lot) {
     const range = ipv4Range(text);
@@ -42,7 +42,7 @@ fuzzText("a range of IPv4 is one for the machine, too, or none", {
   },
 });
 
-fuzzText("a range of IPv6 is one for the machine, too, or none", {
+fuzzText("an accepted IPv6 range is valid for the kernel, too", {
   seeds: RANGES,
   check(text) {
     const [address = "", prefix = "128"] = text.split("/");
@@ -53,7 +53,7 @@ fuzzText("a range of IPv6 is one for the machine, too, or none", {
   },
 });
 
-fuzzText("a pattern of names is plain, and matches names alone", {
+fuzzText("a name pattern is plain text, and matches names only", {
   seeds: NAMES,
   check(text) {
     const pattern = domainPattern(text);
@@ -70,7 +70,7 @@ fuzzText("a pattern of names is plain, and matches names alone", {
   },
 });
 
-fuzzText("an entry of a list is taken, or told what is wrong with it", {
+fuzzText("a list entry is accepted, or rejected with the reason", {
   seeds: [...RANGES, ...NAMES],
   check(text) {
     const taken = allowProblem(text) === undefined;
@@ -80,7 +80,7 @@ fuzzText("an entry of a list is taken, or told what is wrong with it", {
   },
 });
 
-fuzzText("the address of a proxy is a name or an address, and a port", {
+fuzzText("a proxy address is a name or an address, and a port", {
   seeds: ["proxy.example.com:1080", "1.2.3.4:65535", "proxy:1", "user:pass@proxy:1080"],
   check(text) {
     const read = readProxyAddress(text);
@@ -91,7 +91,7 @@ fuzzText("the address of a proxy is a name or an address, and a port", {
   },
 });
 
-fuzzText("the name of an image is read as it is written in full, or refused", {
+fuzzText("an image name parses like its full form, or is rejected", {
   seeds: [
     "debian",
     "debian:13",

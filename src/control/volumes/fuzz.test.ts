@@ -11,7 +11,7 @@ const foreign = new VolumeTokens(new Uint8Array(32)).make(volume, NOW);
 const [, claims = ""] = good.split(".");
 const unsigned = Buffer.from('{"alg":"none"}').toString("base64url");
 
-fuzzText("a token opens its volume if it is as it was made, and nothing otherwise", {
+fuzzText("a token gives access to its volume only if it is unchanged", {
   seeds: [good, foreign, `${unsigned}.${claims}.`, `${claims}.${claims}.${claims}`],
   check(token) {
     const opened = orRefused(() => tokens.read(token, NOW + 1000), [401]);

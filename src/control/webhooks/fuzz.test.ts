@@ -44,7 +44,7 @@ test(`no spelling of a private address passes as public (SANDLOT_TEST_SEED=${SEE
   expect(outside).toEqual([]);
 });
 
-fuzzText("a url of a webhook leads outside, or is refused", {
+fuzzText("a webhook URL has a public address, or is rejected", {
   seeds: [
     "https://receiver.example/hook?x=1",
     "http://127.0.0.1:80/",

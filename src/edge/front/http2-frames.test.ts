@@ -117,7 +117,7 @@ test("the number of frames read at once is bounded", () => {
   expect([seen.bodies.get(1), seen.turns]).toEqual(["a".repeat(100), 10]);
 });
 
-fuzzBytes("bytes are read in the same way however they come", {
+fuzzBytes("frames are parsed alike for every split", {
   cases: 200,
   seeds: [Buffer.concat(parts(50))],
   check(bytes) {

@@ -34,7 +34,7 @@ function peerOf(pieces: readonly Buffer[]) {
 const proxy = { host: "proxy.test", port: 1080, credentials: { username: "user", password: "password" } };
 const granted = [5, 0, 0, 1, 1, 2, 3, 4, 0, 80];
 
-fuzzBytes("a proxy grants a connection or does not, however its answers arrive, and no byte behind them is lost", {
+fuzzBytes("a proxy's verdict is the same for every split of its replies, and no later byte is lost", {
   seeds: [
     [5, 0, ...granted, ...Buffer.from("hello")],
     [5, 2, 1, 0, ...granted],

@@ -12,7 +12,7 @@ import { MULTIPART_BOUNDARY_MAX_BYTES, MULTIPART_PARTS_MAX, parseBoundary, readP
 
 const folder = folderOfFile("fuzz");
 
-fuzzText("a boundary is as short as it may be, or refused", {
+fuzzText("a boundary is within the length limit, or rejected", {
   seeds: [
     "multipart/form-data; boundary=b",
     'multipart/form-data; charset=x; boundary="a\\"b c"',
@@ -44,7 +44,7 @@ async function partsIn(pieces: readonly Uint8Array[]): Promise<string> {
 const part = (disposition: string, content: string) =>
   `--b\r\nContent-Disposition: ${disposition}\r\n\r\n${content}\r\n`;
 
-fuzzBytes("parts of a body are the same, however they arrive", {
+fuzzBytes("parts of a body are parsed alike for every split", {
   seeds: [
     `${part('form-data; name="file"; filename="up"', "content\r\n--bb")}--b--\r\n`,
     `preamble\r\n${part("form-data; name=file; filename*=UTF-8''%e2%82%ac", "")}${part("x", "y")}--b--`,
@@ -56,7 +56,7 @@ fuzzBytes("parts of a body are the same, however they arrive", {
   cases: 500,
 });
 
-fuzzText("a range lies within the file, or is none", {
+fuzzText("a range lies within the file, or is rejected", {
   seeds: ["bytes=0-3", "bytes=-5", "bytes=7-", "bytes=0-1,3-4", "bytes=999999999999999-", "items=1-2"],
   check(header, lot) {
     const size = lot.pick([0, 1, 10, 2 ** 40]);
@@ -66,7 +66,7 @@ fuzzText("a range lies within the file, or is none", {
   },
 });
 
-fuzzText("an encoding is one that we have and the client takes", {
+fuzzText("a chosen encoding is supported and accepted by the client", {
   seeds: ["gzip, deflate;q=0.5", "*;q=0, gzip;q=1", "identity;q=0", "gzip;q=NaN, *", ""],
   check(header) {
     expect([undefined, "gzip", "identity"]).toContain(chooseEncoding(header) as never);
@@ -74,7 +74,7 @@ fuzzText("an encoding is one that we have and the client takes", {
   },
 });
 
-fuzzText("a request to join files has paths, or is refused", {
+fuzzText("a compose request has paths, or is rejected", {
   seeds: ['{"source_paths":["a","b"],"destination":"c","username":"user"}', "[]", '{"source_paths":[{"toString":1}]}'],
   async check(text) {
     const request = new Request("http://guest/files/compose", { method: "POST", body: text });
@@ -86,7 +86,7 @@ fuzzText("a request to join files has paths, or is refused", {
 
 const PASSWD = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/bash\n# none\n\nbad:x:-1:5\n";
 
-fuzzText("accounts have ids that there are, whatever a sandbox has in its files", {
+fuzzText("accounts have valid ids, whatever the sandbox's files contain", {
   seeds: [PASSWD, "user:x:4294967296:0::\nuser:x:99999999999:1::\n", ":::::\n"],
   check(text) {
     writeFileSync(join(folder, "passwd"), text);

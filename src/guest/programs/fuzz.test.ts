@@ -29,7 +29,7 @@ function withChecksums(bytes: Buffer): Buffer {
 
 const plain = tar([folder("a"), file("a/b", "x".repeat(1000)), symlink("l", "/etc/passwd")]);
 
-fuzzBytes("an archive is read within its room, or refused", {
+fuzzBytes("an archive is read within its bounds, or rejected", {
   seeds: [
     plain,
     tar([pax({ path: "p".repeat(300), size: "99999999999", mtime: "-1e309" }), file("f"), gnuLongName("g"), file("h")]),

@@ -9,7 +9,7 @@ import { readJournalLine } from "./journal-line.ts";
 const NOW = Date.parse("2027-01-15T08:00:00Z");
 const entry = { seq: 1, at: NOW - 5, level: "info", logger: "process", message: "hi", fields: { pid: "1" } };
 
-fuzzText("a line of the journal is one that a guest writes, or nothing", {
+fuzzText("a journal line is valid, or ignored", {
   seeds: [
     entry,
     { journal: "0f8fad5b-d9cb-469f-a165-70867728950e" },
@@ -28,7 +28,7 @@ fuzzText("a line of the journal is one that a guest writes, or nothing", {
   },
 });
 
-fuzzText("a port that is forwarded is one, or none", {
+fuzzText("a forwarded port is valid, or absent", {
   seeds: ['{"port":40000}', "null", "[]", '{"port":"1"}', '{"port":65536}'],
   check(text) {
     const port = forwardedPort(text);
@@ -43,7 +43,7 @@ const end = (message: unknown) => {
   return bytes;
 };
 
-fuzzBytes("a stream of messages is the same, however it arrives, and ends in words that may be shown", {
+fuzzBytes("a stream of messages is parsed alike for every split, and ends with a printable error", {
   seeds: [
     Buffer.concat([...messages.map(envelope), end({})]),
     Buffer.concat([envelope({}), end({ error: { code: "not_found", message: "no such file" } })]),

@@ -166,7 +166,7 @@ const FLOODED: [keyof typeof FLOODS, "the management API" | "a sandbox", number]
 ];
 
 for (const [kind, to, connections] of FLOODED) {
-  timed(`${connections} connections with ${kind} to ${to} hold up nobody else, and fill no memory`, async () => {
+  timed(`${connections} connections with ${kind} to ${to} neither delay other clients nor fill memory`, async () => {
     await askOften();
     const before = memory();
     const [quiet, flooded]: [number[], number[]] = [[], []];

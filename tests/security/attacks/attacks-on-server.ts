@@ -39,7 +39,10 @@ const FILES: Attack[] = [
       [ARCHIVES, "there are at least fifty"],
       [FETCH, "stay within the image"],
       [FETCH, "with %s are refused"],
-      ["src/builder/registry/fuzz.test.ts", "a manifest is an image of bounded size, leads to another, or is refused"],
+      [
+        "src/builder/registry/fuzz.test.ts",
+        "a manifest is an image of bounded size, refers to another, or is rejected",
+      ],
     ],
   },
   {
@@ -147,8 +150,8 @@ const NET: Attack[] = [
         "tests/functional/sandboxes/sandbox-url-refusals.test.ts",
         "%s is 404 for every method, with the token or without",
       ],
-      ["src/edge/fuzz.test.ts", "a host name or a pair of headers means a sandbox's id and a port, or nothing"],
-      ["src/edge/fuzz.test.ts", "no spelling of a path leads to the control channel"],
+      ["src/edge/fuzz.test.ts", "a host name or a pair of headers is a sandbox id and a port, or neither"],
+      ["src/edge/fuzz.test.ts", "no spelling of a path reaches the control channel"],
     ],
   },
   {
@@ -163,7 +166,7 @@ const NET: Attack[] = [
         "src/control/access/signed-links.test.ts",
         "a client that guesses too often must wait for the window, others need not",
       ],
-      ["src/edge/fuzz.test.ts", "a signed link is one, or a request like any other"],
+      ["src/edge/fuzz.test.ts", "a signed link is valid, or an ordinary request"],
     ],
   },
   {
@@ -374,7 +377,7 @@ const RELIABILITY: Attack[] = [
     either: true,
     name: "Floods of the edge: tiny chunks and frames, endless messages, slow readers, hostile JSON",
     tests: [
-      ["tests/security/alone/floods.test.ts", " hold up nobody else, and fill no memory"],
+      ["tests/security/alone/floods.test.ts", " neither delay other clients nor fill memory"],
       ["src/edge/http2-uploads.test.ts", "unread bodies of one connection are not buffered, and arrive complete later"],
     ],
   },

@@ -4,7 +4,7 @@ import { fuzzBytes } from "../../../base/testing/fuzz.ts";
 import { fieldsOf, withFields } from "./image/protobuf-fields.ts";
 import { nested, number } from "./testing/criu-image.ts";
 
-fuzzBytes("a message is the fields that it consists of, or none", {
+fuzzBytes("a message is parsed into its fields, or rejected", {
   seeds: [
     Buffer.concat([number(1, 300), nested(3, number(1, 7), nested(6, Buffer.from("/data/file")))]),
     Buffer.concat([nested(3, Buffer.alloc(0)), Buffer.from([0x09, 1, 2, 3, 4, 5, 6, 7, 8, 0x15, 1, 2, 3, 4])]),
