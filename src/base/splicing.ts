@@ -8,6 +8,8 @@ export interface Way {
   from: number;
   to: number;
   bytes: number;
+  /** The bytes are the rest of an HTTP chunk. Plain chunks after it are moved too, with their lines; never the last. */
+  inChunks?: boolean;
   /** Which of the two connections `cut` resets. */
   cuts: "from" | "to";
 }
@@ -17,6 +19,8 @@ export interface Spliced {
   taken: number;
   /** If less than `taken`, the difference is lost. */
   given: number;
+  /** All bytes were delivered; with chunks, up to the end of a chunk's content. */
+  isWhole: boolean;
   /** Nothing was taken because splicing is not possible here: the caller has to copy the bytes. */
   couldNot: boolean;
 }

@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from "bun:test";
 import net from "node:net";
 import type { Socket } from "bun";
-import type { Splice, Spliced } from "../base/splicing.ts";
+import type { Splice, Spliced, Way } from "../base/splicing.ts";
 import { until } from "../base/testing/until.ts";
 import { EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
 import { EDGE_SPLICED_AT_ONCE_MAX, SandboxSocket } from "./proxy/sandbox-socket.ts";
@@ -33,7 +33,7 @@ class Stalled implements Splice {
   }
 
   endAll(): void {
-    for (const over of this.#begun.splice(0)) over({ taken: 0, given: 0, couldNot: false });
+    for (const over of this.#begun.splice(0)) over({ taken: 0, given: 0, isWhole: false, couldNot: false });
   }
 }
 
@@ -49,7 +49,7 @@ function dial(
   });
 }
 
-const handOver = (socket: SandboxSocket) => socket.spliceTo(1, 1, () => undefined);
+const handOver = (socket: SandboxSocket) => socket.spliceTo(1, 1, false, () => undefined);
 
 test("transfers are bounded per sandbox, and ended ones free their places", async () => {
   const splice = new Stalled();
@@ -107,4 +107,30 @@ test("a spliced response reaches the client only through the splicer, also if it
   expect(answer).toContain("before");
   expect(answer).not.toContain("behind");
   resetting.close();
+});
+
+test("a long response in chunks is handed over within a chunk, and is whole if it cannot be spliced", async () => {
+  const chunk = Buffer.alloc(300_000, "chunk ");
+  const asked: Way[] = [];
+  const begin: Splice["begin"] = (way, over) => {
+    asked.push(way);
+    setImmediate(() => over({ taken: 0, given: 0, isWhole: false, couldNot: true }));
+    return { stop: () => undefined, cut: () => undefined };
+  };
+  await using edge = new EdgeUnderTest({ splice: { begin } });
+  const chunks = (count: number) =>
+    new ReadableStream({
+      start(controller) {
+        for (let sent = 0; sent < count; sent++) controller.enqueue(chunk);
+        controller.close();
+      },
+    });
+  const fetch = ({ url }: Request) => new Response(chunks(Number(new URL(url).pathname.slice(1))));
+  using sender = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch });
+  const carried = async (count: number) => (await edge.fetch(sender.port ?? 0, `/${count}`)).arrayBuffer();
+  expect((await carried(2)).byteLength).toBe(2 * chunk.length);
+  expect(asked).toEqual([]);
+  expect(Buffer.from(await carried(40)).equals(Buffer.concat(Array(40).fill(chunk)))).toBe(true);
+  expect(asked.length).toBeWithin(1, (40 * chunk.length) / EDGE_SPLICED_MIN_BYTES);
+  for (const way of asked) expect(way).toMatchObject({ inChunks: true, cuts: "from" });
 });

@@ -1,6 +1,6 @@
 /** Chunked bodies: their end and what is refused. */
 import { describe, expect, test } from "bun:test";
-import { CHUNK_LINE_MAX_BYTES, CHUNK_TRAILERS_MAX, ChunkedBody } from "./body.ts";
+import { CHUNK_LINE_MAX_BYTES, CHUNK_TRAILERS_MAX, ChunkedBody, chunkAhead } from "./body.ts";
 
 type Rules = ConstructorParameters<typeof ChunkedBody>[0];
 
@@ -75,4 +75,36 @@ describe("a chunked body", () => {
     expect([body.take(bytes).toString(), body.untaken]).toEqual(["aa", 20]);
     expect([body.take(bytes.subarray(10)).toString(), body.untaken]).toEqual(["aa", 8]);
   });
+});
+
+test.each([
+  ["\r\n4000\r\n", 8 + 0x4000],
+  ["\r\n0004000\r\nabcdef", 11 + 0x4000],
+  ["\r\nffffffff\r\n", 12 + 0xffffffff],
+])("a splice goes on over %j when its line is complete", (text, bytes) => {
+  const look = (length: number) => chunkAhead(Buffer.from(text.slice(0, length)));
+  expect(look(text.length)).toBe(bytes);
+  for (let length = 0; length < text.indexOf("\r\n", 2) + 2; length++) expect(look(length)).toBeUndefined();
+});
+
+const ENDS = [
+  "\r\n0\r\n\r\n",
+  "\r\n00000000\r\n",
+  "\r\n0\r\nX-T: 12",
+  "\r\n4000;a=b\r\n",
+  "\r\n4000 \r\n",
+  "\r\n 40\r\n",
+];
+const WRONG = [
+  "\r\n+40\r\n",
+  "\r\n0x40\r\n",
+  "\r\n\r\n",
+  "\r\n40\n",
+  "\n40\r\n",
+  "\r40\r\n",
+  "\r\n123456789\r\n",
+  "40\r\n",
+];
+test.each([...ENDS, ...WRONG])("a splice stops before %j, which the reader judges", (text) => {
+  expect(chunkAhead(Buffer.from(text))).toBe(0);
 });

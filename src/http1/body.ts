@@ -29,7 +29,7 @@ export interface Body {
   readonly untaken?: number;
   /** Set if only the end of the connection ends the body. */
   readonly endsWithConnection?: true;
-  /** Number of content bytes still to come, if known. */
+  /** Number of content bytes that follow: of the whole body, or of the current chunk. Absent if unknown. */
   readonly left?: number;
   /** The kernel moved this many of the content bytes. */
   skip?(bytes: number): void;
@@ -145,6 +145,15 @@ export class ChunkedBody implements Body {
 
   get ended(): boolean {
     return this.#state === State.Ended;
+  }
+
+  get left(): number {
+    return this.#state === State.Content ? this.#left : 0;
+  }
+
+  skip(bytes: number): void {
+    this.#left -= bytes;
+    if (this.#left === 0) this.#state = State.ContentCr;
   }
 
   take(bytes: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
@@ -290,6 +299,28 @@ export class ChunkedBody implements Body {
     if (NEVER_TRAILERS.has(name)) throw new Error(`the body has the trailer ${name}`);
     this.#state = State.TrailerValue;
   }
+}
+
+/** Longest end of a chunk's content and size line of the next chunk, without an extension. */
+export const CHUNK_LINES_MAX_BYTES = 2 + SIZE_DIGITS_MAX + 2;
+const UP_TO_CONTENT_END = "1\r\nx";
+
+/**
+ * Where the next chunk ends, given the bytes behind the content of a chunk: lines and content. 0: it is the last one,
+ * has an extension or is malformed. Undefined: more bytes are needed.
+ */
+export function chunkAhead(bytes: Uint8Array): number | undefined {
+  const body = new ChunkedBody({ refusesExtensions: true });
+  body.take(Buffer.from(UP_TO_CONTENT_END));
+  try {
+    for (const [at, byte] of bytes.subarray(0, CHUNK_LINES_MAX_BYTES).entries()) {
+      body.take(Buffer.of(byte));
+      if (body.left > 0) return at + 1 + body.left;
+    }
+  } catch {
+    return 0;
+  }
+  return body.ended || bytes.length >= CHUNK_LINES_MAX_BYTES ? 0 : undefined;
 }
 
 /** Whether the byte that led from one state to the next belongs to no extension and no trailer. */

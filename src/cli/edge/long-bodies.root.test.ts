@@ -14,6 +14,7 @@ const LONG_BYTES = 24 * MIB;
 /** Upper bound for the bytes in transit to a receiver that reads nothing. */
 const HELD_MAX_BYTES = 64 * MIB;
 const TEST_MS = 300_000;
+const LAST_CHUNK = Buffer.from("\r\n0\r\n\r\n");
 const LONG = Buffer.alloc(LONG_BYTES);
 for (let at = 0; at < LONG_BYTES; at += 4) LONG.writeUInt32LE((at * 2_654_435_761) % 2 ** 32, at);
 
@@ -71,6 +72,29 @@ class Client implements Disposable {
     return { head, body };
   }
 
+  /** The next chunked response. */
+  async chunks(): Promise<Buffer> {
+    await until("the answer is whole", () => this.isClosed || this.hasAtItsEnd(LAST_CHUNK));
+    const all = this.#all;
+    const content: Buffer[] = [];
+    for (let at = all.indexOf("\r\n\r\n") + 2; ; ) {
+      const lineEnd = all.indexOf("\r\n", at + 2);
+      const size = /^\r\n([0-9a-f]+)$/.exec(all.toString("latin1", at, lineEnd))?.[1];
+      if (size === undefined || all.length < lineEnd + 2) throw new Error(`no chunk begins at byte ${at}`);
+      at = lineEnd + 2 + Number.parseInt(size, 16);
+      content.push(all.subarray(lineEnd + 2, at));
+      if (size !== "0") continue;
+      const rest = all.subarray(at + 2);
+      this.#pieces.splice(0, this.#pieces.length, rest);
+      this.gotBytes = rest.length;
+      return Buffer.concat(content);
+    }
+  }
+
+  hasAtItsEnd(bytes: Buffer): boolean {
+    return this.#all.subarray(-bytes.length).equals(bytes);
+  }
+
   get #all(): Buffer {
     if (this.#pieces.length > 1) this.#pieces.splice(0, this.#pieces.length, Buffer.concat(this.#pieces));
     return this.#pieces[0] ?? Buffer.alloc(0);
@@ -97,6 +121,25 @@ const takeLong = (socket: net.Socket) => {
   });
   socket.resume();
 };
+interface ChunkOptions {
+  /** Each size. */
+  behind?: string;
+  last?: string;
+}
+/** The same content in chunks of these lengths, in turns. */
+const answerInChunks =
+  (lengths: number[], { behind = "", last = "0\r\n\r\n" }: ChunkOptions = {}) =>
+  (socket: net.Socket) => {
+    socket.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (let at = 0, chunk = 0; at < LONG_BYTES; chunk++) {
+      const content = LONG.subarray(at, at + (lengths[chunk % lengths.length] ?? 1));
+      socket.write(`${content.length.toString(16)}${behind}\r\n`);
+      socket.write(content);
+      socket.write("\r\n");
+      at += content.length;
+    }
+    socket.end(last);
+  };
 /** Pipes, which the edge has for this alone. */
 const pipes = () =>
   edge.pids.flatMap((pid) => readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`))).filter(isPipe)
@@ -186,6 +229,40 @@ test(
   TEST_MS,
 );
 
+test(
+  "a client of HTTP/1.0 gets the content of long chunks without their lines",
+  async () => {
+    serve = answerInChunks([350_000]);
+    using client = new Client();
+    client.socket.write(`GET / HTTP/1.0\r\nHost: ${hostOf(port())}\r\n\r\n`);
+    await until("the response has ended", () => client.isClosed);
+    expect(client.hasAtItsEnd(LONG)).toBe(true);
+  },
+  TEST_MS,
+);
+
+test.each([
+  ["long ones", [350_000], {}],
+  ["very long ones", [5 * MIB], {}],
+  ["long ones with short ones between them", [200_000, 10, 70_000, 16 * 1024, 16 * 1024 - 1], {}],
+  ["some long ones, then many short ones", [...Array(20).fill(300_000), ...Array(500).fill(100)], {}],
+  ["ones with extensions", [300_000], { behind: ";a=b" }],
+  ["ones that trailers follow", [300_000], { last: "0\r\nX-Checksum: 1\r\n\r\n" }],
+] as [string, number[], ChunkOptions][])(
+  "one connection carries long chunked responses, each complete: %s",
+  async (_, lengths, options) => {
+    using client = new Client();
+    serve = answerInChunks(lengths, options);
+    for (let round = 0; round < 3; round++) {
+      client.ask("GET");
+      expect((await client.chunks()).equals(LONG)).toBe(true);
+    }
+    expect(client.gotBytes).toBe(0);
+    await allClosed();
+  },
+  TEST_MS,
+);
+
 describe("a response", () => {
   test(
     "that the service aborts is incomplete for the client",
@@ -198,6 +275,18 @@ describe("a response", () => {
       client.ask("GET");
       await until("it is cut", () => client.isClosed);
       expect(client.gotBytes).toBeLessThan(2 * LONG_BYTES);
+    },
+    TEST_MS,
+  );
+
+  test(
+    "in chunks that ends within a chunk is cut for the client",
+    async () => {
+      serve = answerInChunks([LONG_BYTES - 1, 10], { last: "a\r\nonly 9 of" });
+      using client = new Client();
+      client.ask("GET");
+      await until("it is cut", () => client.isClosed);
+      expect(client.hasAtItsEnd(LAST_CHUNK)).toBe(false);
     },
     TEST_MS,
   );

@@ -69,6 +69,8 @@ class Exchange implements SandboxSocketListener, BodySink {
   #isBodyLost = false;
   /** The rest of the response is spliced to the client. */
   #isSpliced = false;
+  /** Bytes of the response since its last splice. */
+  #copiedBytes = 0;
   #endStep = beginStep("edge: connect");
 
   constructor(
@@ -229,6 +231,7 @@ class Exchange implements SandboxSocketListener, BodySink {
   }
 
   #takeBody(framing: Body, bytes: Bytes): void {
+    this.#copiedBytes += bytes.length;
     this.#pass(this.client.write(this.#contentOf(framing, bytes)));
     if (framing.ended) this.#finish();
     else this.#spliceAnswer(framing);
@@ -244,19 +247,24 @@ class Exchange implements SandboxSocketListener, BodySink {
   }
 
   #spliceAnswer(framing: Body): void {
-    const { left = 0 } = framing;
-    if (left < EDGE_SPLICED_MIN_BYTES) return;
+    const { left = 0, untaken = 0 } = framing;
+    const inChunks = framing instanceof ChunkedBody;
+    if (left === 0 || untaken > 0 || (inChunks && framing.lines !== "plain")) return;
+    // The length of a chunked body is unknown: one that has been long so far is expected to go on.
+    if ((inChunks ? this.#copiedBytes : left) < EDGE_SPLICED_MIN_BYTES) return;
     const descriptor = this.client.answerDescriptor;
     if (descriptor === undefined) return;
-    const over = ({ given, couldNot }: Spliced) => {
+    const over = ({ isWhole, couldNot }: Spliced) => {
       this.#isSpliced = false;
+      this.#copiedBytes = 0;
       if (this.#isOver) return;
-      if (!couldNot) framing.skip?.(given);
+      // Whole chunks may have passed behind this one; the reader goes on at the end of the last one's content.
+      if (isWhole) framing.skip?.(left);
       if (framing.ended) this.#finish();
-      else if (couldNot && !this.#socket.isClosed) this.#socket.resume();
+      else if ((isWhole || couldNot) && !this.#socket.isClosed) this.#socket.resume();
       else this.#fail(new Error("the service hung up within its answer"));
     };
-    this.#isSpliced = this.#socket.spliceTo(descriptor, left, over);
+    this.#isSpliced = this.#socket.spliceTo(descriptor, left, inChunks, over);
     if (this.#isSpliced) this.#socket.pause();
   }
 

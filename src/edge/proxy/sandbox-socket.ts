@@ -150,8 +150,8 @@ export class SandboxSocket {
   }
 
   /** Splices the next bytes to that connection; false: they arrive here instead. `over` is called at the end. */
-  spliceTo(to: number, bytes: number, over: (spliced: Spliced) => void): boolean {
-    return this.#spliced((from) => ({ from, to, bytes, cuts: "from" }), over);
+  spliceTo(to: number, bytes: number, inChunks: boolean, over: (spliced: Spliced) => void): boolean {
+    return this.#spliced((from) => ({ from, to, bytes, inChunks, cuts: "from" }), over);
   }
 
   /** Splices bytes from that connection, after all written bytes. */

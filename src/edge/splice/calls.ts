@@ -16,6 +16,7 @@ const libc = onFirstUse({
   epoll_ctl: { args: [i32, i32, i32, address], returns: i32 },
   epoll_wait: { args: [i32, address, i32, i32], returns: i32 },
   connect: { args: [i32, address, u32], returns: i32 },
+  recv: { args: [i32, address, u64, i32], returns: count },
   setsockopt: { args: [i32, i32, i32, address, u32], returns: i32 },
   poll: { args: [address, u64, i32], returns: i32 },
 });
@@ -36,6 +37,7 @@ const TCP_NOTSENT_LOWAT = 25;
 const SOL_SOCKET = 1;
 const SO_RCVBUF = 8;
 const INT_BYTES = 4;
+const MSG_PEEK_DONTWAIT = 0x02 | 0x40;
 
 export const EAGAIN = 11;
 export const EINVAL = 22;
@@ -57,6 +59,14 @@ export function splice(from: number, to: number, bytes: number): number {
   for (;;) {
     const moved = answered(libc().splice(from, null, to, null, bytes, SPLICE_F_MOVE_NONBLOCK));
     if (moved !== -EINTR) return moved;
+  }
+}
+
+/** Reads ahead on a connection, up to the length of the buffer, without consuming. 0: it has ended. */
+export function peek(from: number, buffer: Uint8Array): number {
+  for (;;) {
+    const seen = answered(libc().recv(from, ptr(buffer), buffer.length, MSG_PEEK_DONTWAIT));
+    if (seen !== -EINTR) return seen;
   }
 }
 

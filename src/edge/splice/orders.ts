@@ -11,6 +11,8 @@ export interface Order {
   from: number;
   to: number;
   bytes: number;
+  /** The bytes end a chunk, and the following chunks are moved too. */
+  inChunks: boolean;
 }
 
 /** How a transfer ended. */
@@ -18,6 +20,8 @@ export interface Outcome {
   number: number;
   taken: number;
   given: number;
+  /** All requested bytes were delivered; with chunks, up to the end of a chunk's content. */
+  isWhole: boolean;
   /** The errno of a failure; 0: none, or the source has ended. */
   error: number;
 }
@@ -26,13 +30,13 @@ export interface Outcome {
 export const READY = "ready";
 
 /** Ends the thread. */
-export const END: Order = { number: 0, from: -1, to: -1, bytes: 0 };
+export const END: Order = { number: 0, from: -1, to: -1, bytes: 0, inChunks: false };
 
-const WORDS = 4;
+const WORDS = 5;
 export const ORDER_BYTES = WORDS * Float64Array.BYTES_PER_ELEMENT;
 
-export function writtenOrder({ number, from, to, bytes }: Order): Uint8Array {
-  return new Uint8Array(Float64Array.of(number, from, to, bytes).buffer);
+export function writtenOrder({ number, from, to, bytes, inChunks }: Order): Uint8Array {
+  return new Uint8Array(Float64Array.of(number, from, to, bytes, Number(inChunks)).buffer);
 }
 
 /** Parses whole orders; a read never returns part of one. */
@@ -42,6 +46,7 @@ export function readOrders(bytes: Uint8Array): Order[] {
   const at = (index: number) => words[index] ?? 0;
   return Array.from({ length: words.length / WORDS }, (_, index) => {
     const first = index * WORDS;
-    return { number: at(first), from: at(first + 1), to: at(first + 2), bytes: at(first + 3) };
+    const inChunks = at(first + 4) === 1;
+    return { number: at(first), from: at(first + 1), to: at(first + 2), bytes: at(first + 3), inChunks };
   });
 }

@@ -18,6 +18,8 @@ import {
 } from "./orders.ts";
 import { SPLICE_PIPE_BYTES, Transfer } from "./transfer.ts";
 
+/** A chunked body without a new chunk for this long is returned to its owner: it may be idle for hours. */
+const SPLICE_SILENT_MS = 250;
 const ORDERS = 0;
 
 function tell(told: Outcome | typeof READY): void {
@@ -42,11 +44,15 @@ class SpliceThread {
   work(): void {
     const happened = (number: number) => this.#happened(number);
     while (!this.#isEnding) {
-      this.#events.await(this.#waiting.size > 0 ? 0 : -1, happened);
+      const idleMs = this.#transfers.size > 0 ? SPLICE_SILENT_MS : -1;
+      this.#events.await(this.#waiting.size > 0 ? 0 : idleMs, happened);
       for (const transfer of this.#waiting) {
         if (transfer.isOver || !transfer.turn()) this.#waiting.delete(transfer);
       }
-      for (const transfer of [...this.#transfers.values()]) if (transfer.isOver) this.#end(transfer);
+      const silentMs = performance.now() - SPLICE_SILENT_MS;
+      for (const transfer of [...this.#transfers.values()]) {
+        if (transfer.isOver || transfer.isSilentSince(silentMs)) this.#end(transfer);
+      }
     }
     for (const transfer of [...this.#transfers.values()]) this.#end(transfer);
     for (const ends of this.#idlePipes) closeBoth(ends);
@@ -85,12 +91,12 @@ class SpliceThread {
       if (!isWatched) transfer.error = EAGAIN;
     } catch {
       // No pipe is available.
-      tell({ number, taken: 0, given: 0, error: EAGAIN });
+      tell({ number, taken: 0, given: 0, isWhole: false, error: EAGAIN });
     }
   }
 
   #end(transfer: Transfer): void {
-    const { order, pipe: ends, inPipe, taken, error } = transfer;
+    const { order, pipe: ends, inPipe, taken, isWhole, error } = transfer;
     this.#events.remove(order.from);
     this.#events.remove(order.to);
     this.#transfers.delete(order.number);
@@ -98,7 +104,7 @@ class SpliceThread {
     // A pipe with bytes in it is never reused: they belong to this transfer.
     if (inPipe === 0 && this.#idlePipes.length < SPLICE_IDLE_PIPES_MAX) this.#idlePipes.push(ends);
     else closeBoth(ends);
-    tell({ number: order.number, taken, given: taken - inPipe, error });
+    tell({ number: order.number, taken, given: taken - inPipe, isWhole, error });
   }
 }
 

@@ -1,5 +1,5 @@
 /** Splicing over real loopback connections: one side belongs to the test, the other is handed to the kernel. */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, openSync, readdirSync } from "node:fs";
 import net from "node:net";
 import type { Socket } from "bun";
@@ -8,7 +8,7 @@ import { until } from "../../base/testing/until.ts";
 import { duplicate, pipe } from "./calls.ts";
 import { SPLICE_IDLE_PIPES_MAX, SPLICES_MAX } from "./orders.ts";
 import { Splicer } from "./splicer.ts";
-import { SPLICE_PIPE_BYTES, Transfer } from "./transfer.ts";
+import { SPLICE_PIPE_BYTES, SPLICE_SHORT_CHUNKS_MAX, Transfer } from "./transfer.ts";
 
 const MIB = 1024 * 1024;
 const splicer = new Splicer(new URL("./splice-thread.ts", import.meta.url));
@@ -96,7 +96,7 @@ test("exactly the given number of bytes is moved in order, and later bytes stay"
   const { over } = begin({ from: from.fd, to: to.fd, bytes: sent.length });
   from.far.write(sent);
   from.far.write("behind");
-  expect(await over).toEqual({ taken: sent.length, given: sent.length, couldNot: false });
+  expect(await over).toEqual({ taken: sent.length, given: sent.length, isWhole: true, couldNot: false });
   await until("all has come", () => to.got().length >= sent.length);
   expect(to.got().equals(sent)).toBe(true);
   const rest = begin({ from: from.fd, to: to.fd, bytes: 6 });
@@ -130,7 +130,7 @@ test("a source that ends early is reported as incomplete", async () => {
   using to = await connect();
   const { over } = begin({ from: from.fd, to: to.fd, bytes: MIB });
   from.far.end("short");
-  expect(await over).toEqual({ taken: 5, given: 5, couldNot: false });
+  expect(await over).toEqual({ taken: 5, given: 5, isWhole: false, couldNot: false });
 });
 
 test("a transfer to a closed target fails", async () => {
@@ -173,7 +173,7 @@ test("a stopped transfer ends and leaves both connections open", async () => {
   await until("it has begun", () => to.got().length === 5);
   splicing.stop();
   splicing.stop();
-  expect(await over).toEqual({ taken: 5, given: 5, couldNot: false });
+  expect(await over).toEqual({ taken: 5, given: 5, isWhole: false, couldNot: false });
   to.near.write(" and more");
   await until("more has come", () => to.got().toString() === "begun and more");
   expect(from.isClosed()).toBe(false);
@@ -208,7 +208,7 @@ test("bytes left of a reset connection are not moved: its owner reads them", asy
   using from = await connect();
   using to = await connect();
   const [own, ends] = [duplicate(from.fd), pipe(SPLICE_PIPE_BYTES)];
-  const transfer = new Transfer({ number: 1, from: own, to: to.fd, bytes: MIB }, ends);
+  const transfer = new Transfer({ number: 1, from: own, to: to.fd, bytes: MIB, inChunks: false }, ends);
   from.far.write("before");
   await until("it has come", () => {
     transfer.isReadable = true;
@@ -228,10 +228,61 @@ test("bytes left of a reset connection are not moved: its owner reads them", asy
   for (const fd of [own, ...ends]) closeSync(fd);
 });
 
+describe("in chunks", () => {
+  const chunk = (length: number) => Buffer.concat([Buffer.from(`\r\n${length.toString(16)}\r\n`), someBytes(length)]);
+  const rest = someBytes(100_000);
+
+  test.each([
+    ["the last one", "\r\n0\r\n\r\n"],
+    ["one with an extension", "\r\n4000;a=b\r\n"],
+    ["no chunk", "nonsense, and more of it"],
+    ["many short ones", Buffer.concat(Array(2 * SPLICE_SHORT_CHUNKS_MAX).fill(chunk(1))).toString("latin1")],
+  ])("following chunks are moved unchanged, up to %s", async (_, behind) => {
+    using from = await connect();
+    using to = await connect();
+    const sent = Buffer.concat([rest, chunk(300_000), chunk(3 * MIB), chunk(1), chunk(40_000)]);
+    const { over } = begin({ from: from.fd, to: to.fd, bytes: rest.length, inChunks: true });
+    // In all parts that the lines can come in.
+    for (let at = 0; at < sent.length; at += 99_999) from.far.write(sent.subarray(at, at + 99_999));
+    from.far.write(Buffer.from(behind, "latin1"));
+    const { taken, given, isWhole } = await over;
+    expect([given, isWhole]).toEqual([taken, true]);
+    await until("all has come", () => to.got().length >= given);
+    const whole = Buffer.concat([sent, Buffer.from(behind, "latin1")]);
+    expect(to.got().equals(whole.subarray(0, given))).toBe(true);
+    expect(given).toBeGreaterThanOrEqual(sent.length);
+    expect(given).toBeLessThan(whole.length);
+  });
+
+  test("a silent source is given back after a chunk, and later bytes stay", async () => {
+    using from = await connect();
+    using to = await connect();
+    const { over } = begin({ from: from.fd, to: to.fd, bytes: rest.length, inChunks: true });
+    from.far.write(rest);
+    expect(await over).toEqual({ taken: rest.length, given: rest.length, isWhole: true, couldNot: false });
+    from.far.write(chunk(100_000));
+    const next = begin({ from: from.fd, to: to.fd, bytes: 9, inChunks: false });
+    await next.over;
+    await until("the lines have come", () => to.got().length === rest.length + 9);
+    expect(to.got().toString("latin1", rest.length)).toBe("\r\n186a0\r\n");
+  });
+
+  test("a source that ends between chunks is whole, within a chunk it is not", async () => {
+    for (const missing of [0, 1]) {
+      using from = await connect();
+      using to = await connect();
+      const { over } = begin({ from: from.fd, to: to.fd, bytes: rest.length, inChunks: true });
+      const sent = Buffer.concat([rest, chunk(50_000)]);
+      from.far.end(sent.subarray(0, sent.length - missing));
+      expect(await over).toMatchObject({ given: sent.length - missing, isWhole: missing === 0 });
+    }
+  });
+});
+
 test("a descriptor that cannot be spliced is reported and left unchanged", async () => {
   using to = await connect();
   const folder = openSync("/", "r");
   const { over } = begin({ from: folder, to: to.fd, bytes: MIB });
-  expect(await over).toEqual({ taken: 0, given: 0, couldNot: true });
+  expect(await over).toEqual({ taken: 0, given: 0, isWhole: false, couldNot: true });
   closeSync(folder);
 });

@@ -31,7 +31,7 @@ export class Splicer implements Splice {
   /** `program` is the bundled `splice-thread.ts`. */
   constructor(private readonly program: string | URL) {}
 
-  begin({ from, to, bytes, cuts }: Way, over: (spliced: Spliced) => void): Splicing | undefined {
+  begin({ from, to, bytes, cuts, inChunks = false }: Way, over: (spliced: Spliced) => void): Splicing | undefined {
     if (!this.#isReady) {
       this.#start();
       return undefined;
@@ -44,7 +44,7 @@ export class Splicer implements Splice {
     }
     const number = this.#free();
     this.#held.set(number, { descriptors: own, over });
-    this.#order({ number, from: own[0], to: own[1], bytes });
+    this.#order({ number, from: own[0], to: own[1], bytes, inChunks });
     return this.#splicing(number, own[cuts === "from" ? 0 : 1]);
   }
 
@@ -61,7 +61,7 @@ export class Splicer implements Splice {
     const stop = () => {
       if (!isUnderWay() || isStopped) return;
       isStopped = true;
-      this.#order({ number, from: -1, to: -1, bytes: 0 });
+      this.#order({ number, from: -1, to: -1, bytes: 0, inChunks: false });
     };
     const cut = () => {
       // Not after the end: its descriptors may belong to another connection by then.
@@ -103,20 +103,20 @@ export class Splicer implements Splice {
     }
   }
 
-  #over({ number, taken, given, error }: Outcome): void {
+  #over({ number, taken, given, isWhole, error }: Outcome): void {
     const held = this.#held.get(number);
     if (held === undefined) return;
     this.#held.delete(number);
     closeAll(held.descriptors);
     if (error === EINVAL || error === ENOSYS) this.#isReady = false;
-    held.over({ taken, given, couldNot: error !== 0 && taken === 0 });
+    held.over({ taken, given, isWhole, couldNot: error !== 0 && taken === 0 });
   }
 
   /** Permanent: from then on the edge copies all bodies. */
   #break(): void {
     this.#isReady = false;
     this.#isBroken = true;
-    for (const [number] of [...this.#held]) this.#over({ number, taken: 0, given: 0, error: 0 });
+    for (const [number] of [...this.#held]) this.#over({ number, taken: 0, given: 0, isWhole: false, error: 0 });
   }
 }
 
