@@ -190,7 +190,7 @@ const REFUSED: [name: string, archive: () => Uint8Array, message: RegExp][] = [
   [
     "a file of 8 EiB",
     () => app(file("app/x", "", { size: "\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff" })),
-    /no number/,
+    /not a number/,
   ],
   ["a file of 7 TiB", () => app(file("app/x", "", { size: "\x80\0\0\0\0\0\x07\0\0\0\0\0" })), /free on the disk/],
   [
@@ -226,9 +226,9 @@ const REFUSED: [name: string, archive: () => Uint8Array, message: RegExp][] = [
   ["a part of 256 characters", () => app(pax({ path: `app/${long(256)}` }), file("app/x")), /longer than 255 bytes/],
   ["folders without end", () => app(pax({ path: `app/${deep(UNPACK_DEPTH_MAX)}` }), file("app/x")), /folders deep/],
   ["a name that is not UTF-8", () => app({ name: Buffer.from("app/\xff\xfe", "latin1"), content: "x" }), /not UTF-8/],
-  ["a link target that is not UTF-8", () => app(pax({ linkpath: "\ufffd" }), symlink("app/l", "x")), /no path/],
+  ["a link target that is not UTF-8", () => app(pax({ linkpath: "\ufffd" }), symlink("app/l", "x")), /not a path/],
   ["a name with a zero byte", () => app(pax({ path: "app/x\0y" }), file("app/x")), /zero byte/],
-  ["a link that leads nowhere at all", () => app(symlink("app/l", "")), /no path/],
+  ["a link that leads nowhere at all", () => app(symlink("app/l", "")), /not a path/],
   ["an entry without a name", () => app(file("")), /no name/],
   [
     "a wrong checksum",
