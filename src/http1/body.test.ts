@@ -87,24 +87,12 @@ test.each([
   for (let length = 0; length < text.indexOf("\r\n", 2) + 2; length++) expect(look(length)).toBeUndefined();
 });
 
-const ENDS = [
-  "\r\n0\r\n\r\n",
-  "\r\n00000000\r\n",
-  "\r\n0\r\nX-T: 12",
-  "\r\n4000;a=b\r\n",
-  "\r\n4000 \r\n",
-  "\r\n 40\r\n",
-];
-const WRONG = [
-  "\r\n+40\r\n",
-  "\r\n0x40\r\n",
-  "\r\n\r\n",
-  "\r\n40\n",
-  "\n40\r\n",
-  "\r40\r\n",
-  "\r\n123456789\r\n",
-  "40\r\n",
-];
-test.each([...ENDS, ...WRONG])("a splice stops before %j, which the reader judges", (text) => {
-  expect(chunkAhead(Buffer.from(text))).toBe(0);
-});
+const ENDS =
+  "0\r\n\r\n|00000000\r\n|0\r\nX-T: 12|4000;a=b\r\n|4000 \r\n| 40\r\n|+40\r\n|0x40\r\n|\r\n|40\n|123456789\r\n";
+const OTHERS = ["\n40\r\n", "\r40\r\n", "40\r\n"];
+test.each([...ENDS.split("|").map((line) => `\r\n${line}`), ...OTHERS])(
+  "a splice stops before %j, which the reader judges",
+  (text) => {
+    expect(chunkAhead(Buffer.from(text))).toBe(0);
+  },
+);
