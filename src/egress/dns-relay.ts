@@ -17,9 +17,7 @@ export const DNS_QUERIES_PER_SANDBOX_MAX = 64;
 const DNS_CONNECTIONS_MAX = 512;
 export const DNS_CONNECTIONS_PER_SANDBOX_MAX = 8;
 const DNS_ANSWER_MS = 5_000;
-/**
- * Limits of one TCP connection: its lifetime, its messages and the size of a query. Responses may have the DNS maximum.
- */
+/** Limits of one TCP connection: lifetime, messages, size of a query. Responses may have the DNS maximum. */
 const DNS_CONNECTION_MS = 10_000;
 const DNS_MESSAGES_PER_CONNECTION_MAX = 256;
 export const DNS_QUERY_MAX_BYTES = 4096;
@@ -36,7 +34,6 @@ type JudgeOf = (source: string) => Pick<EgressJudge, "mayAsk"> | undefined;
 /** The resolver's response; undefined: none, or none in time. */
 type Upstream = (query: Buffer, question: Buffer) => Promise<Buffer | undefined>;
 
-/** A query in flight. */
 interface Asked {
   close(): void;
 }
@@ -72,17 +69,20 @@ export class DnsRelay {
   }
 
   async #takeDatagram(message: Buffer, port: number, source: string): Promise<void> {
-    // The connection relay on this host asks for all sandboxes and limits each of them itself.
-    const isCounted = source !== this.address;
-    if (isCounted && !this.#questions.add(source)) return;
+    if (!this.#isRelay(source) && !this.#questions.add(source)) return;
     try {
       const answer = await this.#answer(message, source, (query, question) => this.#askByDatagram(query, question));
       if (answer !== undefined) this.#send(answer, port, source);
     } catch {
       // The resolver or the sandbox is unreachable: the client sees a timeout.
     } finally {
-      if (isCounted) this.#questions.remove(source);
+      this.#questions.remove(source);
     }
+  }
+
+  /** The connection relay on this host asks for all sandboxes and limits each of them itself. */
+  #isRelay(source: string): boolean {
+    return source === this.address;
   }
 
   /**
@@ -100,7 +100,6 @@ export class DnsRelay {
     }
   }
 
-  /** The response to a message; undefined: none. */
   async #answer(message: Buffer, source: string, upstream: Upstream): Promise<Buffer | undefined> {
     const question = readQuery(message);
     if (question === undefined) return undefined;
@@ -153,7 +152,7 @@ export class DnsRelay {
   #listenTcp(): Server {
     const server = createServer({ allowHalfOpen: true }, (client) => {
       const source = client.remoteAddress ?? "";
-      if (!this.#connections.add(source)) return void client.destroy();
+      if (!this.#isRelay(source) && !this.#connections.add(source)) return void client.destroy();
       this.#clients.add(client);
       const timer = setTimeout(() => client.destroy(), DNS_CONNECTION_MS);
       client.on("error", () => client.destroy());

@@ -1,16 +1,17 @@
 /**
- * Resolves names for one sandbox through one name server. Each query uses its own socket connected to that server.
- * Responses are cached for their time to live. Sandboxes share no cache, because it would reveal which names the others
- * resolve.
+ * Resolves names for one sandbox through one name server. Responses are cached for their time to live. Sandboxes share
+ * no cache, because it would reveal which names the others resolve.
  */
-import { type Addresses, addressesIn, addressQuestion } from "./address-question.ts";
+import type { RecordWithTtl } from "node:dns";
+import { Resolver } from "node:dns/promises";
 
-/** Timeout of one try, number of tries, and concurrent queries per sandbox. */
-const RELAY_NAME_MS = 2_500;
+/** Timeout of the first try, number of tries, and concurrent queries per sandbox. */
+const RELAY_NAME_MS = 2_000;
 const RELAY_NAME_TRIES_MAX = 2;
 const RELAY_NAMES_ASKED_PER_SANDBOX_MAX = 32;
-/** Cache size per sandbox and the longest time that an entry is kept. */
+/** Cache size per sandbox, the addresses of a name, and the longest time that an entry is kept. */
 const RELAY_NAMES_KEPT_MAX = 64;
+const RELAY_NAME_ADDRESSES_MAX = 64;
 const RELAY_NAME_KEPT_MAX_MS = 60_000;
 
 export interface NameServer {
@@ -37,49 +38,22 @@ export class NameClient {
     return asking;
   }
 
+  /** Each query has its own resolver: one resolver would cache the responses of all its queries, without a bound. */
   async #ask(name: string): Promise<readonly string[]> {
-    for (let tries = 0; tries < RELAY_NAME_TRIES_MAX; tries++) {
-      const answer = await ask(this.server, name);
-      if (answer === undefined) continue;
-      this.#keep(name, answer);
-      return answer.addresses;
-    }
-    return [];
+    const resolver = new Resolver({ timeout: RELAY_NAME_MS, tries: RELAY_NAME_TRIES_MAX });
+    resolver.setServers([`${this.server.address}:${this.server.port}`]);
+    const found = await resolver.resolve4(name, { ttl: true }).catch(() => []);
+    return this.#keep(name, found.slice(0, RELAY_NAME_ADDRESSES_MAX));
   }
 
-  #keep(name: string, { addresses, ttlSeconds }: Addresses): void {
+  #keep(name: string, found: readonly RecordWithTtl[]): readonly string[] {
     this.#kept.delete(name);
-    const keptMs = Math.min(ttlSeconds * 1000, RELAY_NAME_KEPT_MAX_MS);
-    if (addresses.length === 0 || keptMs === 0) return;
+    const addresses = found.map(({ address }) => address);
+    const keptMs = Math.min(...found.map(({ ttl }) => ttl * 1000), RELAY_NAME_KEPT_MAX_MS);
+    if (addresses.length === 0 || keptMs === 0) return addresses;
     const oldest = this.#kept.keys().next().value;
     if (this.#kept.size >= RELAY_NAMES_KEPT_MAX && oldest !== undefined) this.#kept.delete(oldest);
     this.#kept.set(name, { addresses, until: performance.now() + keptMs });
-  }
-}
-
-/** Undefined: no usable response. */
-async function ask(server: NameServer, name: string): Promise<Addresses | undefined> {
-  const id = crypto.getRandomValues(new Uint16Array(1))[0] ?? 0;
-  const answered = Promise.withResolvers<Addresses | undefined>();
-  const late = setTimeout(() => answered.resolve(undefined), RELAY_NAME_MS);
-  let socket: Bun.udp.ConnectedSocket<"buffer"> | undefined;
-  try {
-    socket = await Bun.udpSocket({
-      connect: { hostname: server.address, port: server.port },
-      socket: {
-        data: (_, message) => {
-          const answer = addressesIn(message, id, name);
-          if (answer !== undefined) answered.resolve(answer);
-        },
-        error: () => answered.resolve(undefined),
-      },
-    });
-    socket.send(addressQuestion(id, name));
-    return await answered.promise;
-  } catch {
-    return undefined;
-  } finally {
-    clearTimeout(late);
-    socket?.close();
+    return addresses;
   }
 }
