@@ -55,7 +55,6 @@ export function questionOf(message: Buffer): Buffer | undefined {
   return end === undefined || end + 4 > message.length ? undefined : message.subarray(HEADER_BYTES, end + 4);
 }
 
-/** Offset behind the name of the first question. */
 function endOfName(message: Buffer): number | undefined {
   let at = HEADER_BYTES;
   for (let length = message[at]; length !== 0; length = message[at]) {

@@ -3,10 +3,7 @@ import type { Socket } from "node:net";
 
 const LENGTH_BYTES = 2;
 
-/**
- * Yields one message at a time and ends at one that is empty or longer than `most` bytes. Later bytes stay unread
- * meanwhile.
- */
+/** Ends at a message that is empty or longer than `most` bytes. Later bytes stay unread meanwhile. */
 export async function* dnsMessages(socket: Socket, most: number): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
   for await (const piece of socket) {

@@ -30,9 +30,7 @@ export class EgressJudge {
     return this.#names.match(name);
   }
 
-  /**
-   * Whether the sandbox may query this name. Where the policy denies all addresses, DNS would otherwise be a way out.
-   */
+  /** Where the policy denies all addresses, DNS would otherwise be a way out. */
   mayAsk(name: string): boolean {
     return !this.#denied.isAll || this.#names.match(name);
   }

@@ -5,29 +5,40 @@
  * the relay.
  */
 
+import { join } from "node:path";
 import { boundedLines } from "../base/bounded-lines.ts";
 import { described, type Log } from "../base/log.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { EgressPolicy } from "../contract/internal/host.ts";
 import { ID_COUNT, RELAY_ID_FIRST } from "../system/id-range.ts";
+import { openFilesMax } from "../system/open-files.ts";
 import { overloaded } from "../system/overload.ts";
-import {
-  RELAY_ANSWER_LOOK_MS,
-  RELAY_ANSWER_LOOKS_MAX,
-  RELAY_COMPLAINT_MAX_CHARS,
-  RELAY_MESSAGE_MAX_BYTES,
-  RELAY_START_MS,
-} from "./limits.ts";
+import { bundleProgram, spawnUnprivileged } from "../system/unprivileged-process.ts";
+import { RELAY_CONNECTIONS_MAX } from "./program/bounds.ts";
 import type { Ports } from "./program/connection-relay.ts";
-import type { RelayAnswer, RelayRequest } from "./relay-messages.ts";
-import { bundleRelay, relayConnectionsMax, spawnRelay } from "./relay-process.ts";
+import { RELAY_MESSAGE_MAX_BYTES, type RelayAnswer, type RelayRequest } from "./relay-messages.ts";
 
 /** Limit from a change of the rules until the relay applies it, including a restart of the relay. */
 const RELAY_ACKNOWLEDGED_MS = scaled(30_000);
 /** Delay before a restart: it doubles from the minimum to the maximum. */
 const RELAY_RESTART_MIN_MS = 20;
 const RELAY_RESTART_MAX_MS = 5_000;
+const RELAY_START_MS = scaled(20_000);
+/** Interval and number of checks for a reply. */
+const RELAY_ANSWER_LOOK_MS = scaled(1_000);
+export const RELAY_ANSWER_LOOKS_MAX = 10;
+const RELAY_COMPLAINT_MAX_CHARS = 2000;
+/**
+ * Memory limit of the relay's process. Address space that Bun reserves for compiled code counts, and on x64 that is a
+ * GiB more: with less, Bun runs without compiled code and calls no function of the C library.
+ */
+const RELAY_DATA_MAX_BYTES = (process.arch === "x64" ? 3 : 2) * 1024 ** 3;
+
+const PROGRAM = join(import.meta.dir, "program/main.ts");
+/** Two sockets and a DNS query per connection. */
+const FILES_PER_CONNECTION = 3;
+const FILES_OTHER = 256;
 
 interface RelayOptions {
   /** The address on which the relay listens and of the DNS relay that it queries. */
@@ -43,7 +54,6 @@ interface RelayOptions {
   lookMs?: number;
 }
 
-/** A request to the relay and the promise of its caller. */
 interface Asked {
   request: RelayRequest;
   done: PromiseWithResolvers<void>;
@@ -73,7 +83,7 @@ export class EgressRelay {
   }
 
   static async open(options: RelayOptions): Promise<EgressRelay> {
-    const relay = new EgressRelay(options, await bundleRelay(options.folder));
+    const relay = new EgressRelay(options, await bundleProgram(PROGRAM, options.folder, "relay"));
     await relay.#start();
     return relay;
   }
@@ -93,7 +103,6 @@ export class EgressRelay {
     await inTime(this.#ask({ do: "set", source, policy }));
   }
 
-  /** Replaces the closed ranges when the host's networks change. */
   async setClosed(ranges: readonly string[]): Promise<void> {
     await inTime(this.#ask({ do: "close-ranges", ranges }));
   }
@@ -176,11 +185,10 @@ export class EgressRelay {
   /** Sends all policies. They include those of waiting requests, which resolve once the relay has acknowledged all. */
   async #tellAll(): Promise<void> {
     const waiting = [...this.#asked.values()];
-    const told = Promise.all([
+    await Promise.all([
       this.#ask({ do: "close-ranges", ranges: this.options.closed() }),
       ...[...this.#policies].map(([source, policy]) => this.#ask({ do: "set", source, policy })),
     ]);
-    await told;
     for (const { request, done } of waiting) {
       this.#asked.delete(request.id);
       done.resolve();
@@ -239,13 +247,20 @@ export class EgressRelay {
   }
 }
 
+function relayConnectionsMax(): number {
+  return Math.min(RELAY_CONNECTIONS_MAX, Math.floor((openFilesMax() - FILES_OTHER) / FILES_PER_CONNECTION));
+}
+
+function spawnRelay(program: string, uid: number) {
+  const files = Math.min(openFilesMax(), RELAY_CONNECTIONS_MAX * FILES_PER_CONNECTION + FILES_OTHER);
+  return spawnUnprivileged({ program, uid, files, dataBytes: RELAY_DATA_MAX_BYTES });
+}
+
 /** Rejects late requests. The relay still gets them as soon as it can, but the caller waits no longer. */
 async function inTime(answered: Promise<void>): Promise<void> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => late.reject(overloaded(`the connection relay did not answer within ${RELAY_ACKNOWLEDGED_MS} ms`, undefined)),
-    RELAY_ACKNOWLEDGED_MS,
-  );
+  const said = `the connection relay did not answer within ${RELAY_ACKNOWLEDGED_MS} ms`;
+  const timer = setTimeout(() => late.reject(overloaded(said)), RELAY_ACKNOWLEDGED_MS);
   try {
     await Promise.race([answered, late.promise]);
   } finally {

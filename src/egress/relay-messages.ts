@@ -2,6 +2,9 @@
 import type { EgressPolicy } from "../contract/internal/host.ts";
 import type { Ports } from "./program/connection-relay.ts";
 
+/** Two lists of 1 000 ranges and one of 1 000 names, with some margin. */
+export const RELAY_MESSAGE_MAX_BYTES = 2 * 1024 * 1024;
+
 export type RelayRequest = { id: number } & (
   | { do: "set"; source: string; policy: EgressPolicy | null }
   | { do: "close-ranges"; ranges: readonly string[] }

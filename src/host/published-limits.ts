@@ -6,8 +6,7 @@ import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES } from "../builder/registry/manifest.
 import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 import { SANDBOX_PIDS_MAX } from "../contract/runtime/limits.ts";
 import { DNS_CONNECTIONS_PER_SANDBOX_MAX, DNS_QUERIES_PER_SANDBOX_MAX } from "../egress/dns-relay.ts";
-import { RELAY_CONNECTIONS_PER_SANDBOX_MAX, RELAY_HELLO_MS } from "../egress/limits.ts";
-import { RELAY_NEW_PER_SECOND } from "../egress/program/bounds.ts";
+import { RELAY_CONNECTIONS_PER_SANDBOX_MAX, RELAY_HELLO_MS, RELAY_NEW_PER_SECOND } from "../egress/program/bounds.ts";
 import { DISK_FREE_MIN_BYTES } from "../images/disk/disks.ts";
 import { DISK_BYTES_PER_FILE } from "../images/disk/prototypes.ts";
 import { IMAGE_LEVELS_MAX } from "../images/images.ts";

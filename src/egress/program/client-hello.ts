@@ -2,7 +2,7 @@
  * Reads the server name from a TLS client hello, which may arrive in any pieces and over several records. All bytes are
  * kept, because the server gets them unchanged. A hello that two servers could read differently is refused.
  */
-import { RELAY_HELLO_MAX_BYTES } from "../limits.ts";
+import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 
 /** Undefined: there has to be more. */
 type Said<Subject> = { said: Subject } | { refused: string } | undefined;
@@ -30,7 +30,6 @@ export class ClientHelloReader {
   #message = Buffer.alloc(0);
   #messageLength = 0;
 
-  /** All bytes received so far. */
   get bytes(): Buffer {
     return this.#bytes.subarray(0, this.#length);
   }

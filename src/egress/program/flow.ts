@@ -2,16 +2,17 @@
  * One connection of a sandbox and its upstream. It counts until both ends and all pending dials are gone. A flow can be
  * cut during any wait, so callers check `isOver` after each.
  */
-import { RELAY_DIAL_ADDRESSES_MAX } from "../limits.ts";
 import { dial } from "./dial.ts";
 import { Peer, type PeerOwner } from "./peer.ts";
 import type { Carried, Sandbox } from "./sandbox.ts";
 import { askProxy } from "./socks.ts";
 
+/** Addresses of a name to try. */
+const RELAY_DIAL_ADDRESSES_MAX = 4;
+
 /** The destination that the policy allowed. */
 type Purpose = { name: string } | { address: string };
 
-/** Why there is no upstream. */
 export type NotReached = "forbidden" | "unknown" | "closed" | "silent" | "over";
 
 export class Flow implements PeerOwner, Carried {
@@ -51,7 +52,6 @@ export class Flow implements PeerOwner, Carried {
     this.#timer = withinMs === undefined ? undefined : setTimeout(() => this.cut(), withinMs);
   }
 
-  /** Whether the current policy allows the flow's destination. */
   mayGoOn(): boolean {
     if (this.#purpose === undefined) return true;
     const { judge } = this.sandbox;
@@ -96,7 +96,6 @@ export class Flow implements PeerOwner, Carried {
     return why;
   }
 
-  /** Connects directly or through the sandbox's proxy. */
   async #connect(address: string, port: number, deadline: number): Promise<Peer | undefined> {
     const { proxy } = this.sandbox.judge.policy;
     if (proxy === null) return await this.#dial(address, port, deadline);

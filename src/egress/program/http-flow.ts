@@ -7,7 +7,7 @@ import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1
 import { BadHead } from "../../http1/head-reader.ts";
 import { type RequestHead, RequestHeadReader } from "../../http1/request-head.ts";
 import { isBodiless, type ResponseHead, ResponseHeadReader, responseLength } from "../../http1/response-head.ts";
-import { RELAY_HELLO_MAX_BYTES } from "../limits.ts";
+import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 import type { Flow, NotReached } from "./flow.ts";
 import { type HttpRequest, requestOf } from "./http-head.ts";
 import type { Peer } from "./peer.ts";
@@ -19,7 +19,6 @@ const SWITCHING_PROTOCOLS = 101;
 const HEAD_BOUNDS = { maxBytes: RELAY_HELLO_MAX_BYTES };
 const NOTHING: Bytes = Buffer.alloc(0);
 
-/** A request and its response. */
 interface Exchange {
   request: HttpRequest;
   requestBody: Body;

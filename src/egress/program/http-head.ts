@@ -11,7 +11,6 @@ export interface HttpRequest {
   host: string;
   /** Length of the body; undefined: it is chunked. */
   bodyBytes: number | undefined;
-  /** The client wants to change to another protocol on this connection. */
   upgrade: boolean;
 }
 

@@ -1,10 +1,6 @@
-/**
- * Main program of the relay process. It has no privileges and reads only traffic and the server's messages on standard
- * input. It exits at the end of standard input.
- */
+/** Main program of the relay process, without privileges. It exits at the end of standard input. */
 import { boundedLines } from "../../base/bounded-lines.ts";
-import { RELAY_MESSAGE_MAX_BYTES } from "../limits.ts";
-import type { RelayAnswer, RelayRequest, RelayStart } from "../relay-messages.ts";
+import { RELAY_MESSAGE_MAX_BYTES, type RelayAnswer, type RelayRequest, type RelayStart } from "../relay-messages.ts";
 import { BOUNDS } from "./bounds.ts";
 import { ConnectionRelay } from "./connection-relay.ts";
 

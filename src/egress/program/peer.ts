@@ -3,7 +3,9 @@
  * is told to stop. Bytes that arrive while paused are buffered too. So each end buffers at most one chunk, as the
  * kernel delivers it, per direction.
  */
-import { RELAY_KEEPALIVE_MS } from "../limits.ts";
+
+/** TCP keepalive probes of an idle connection start after this time. */
+const RELAY_KEEPALIVE_MS = 60_000;
 
 interface PeerEvents {
   data(bytes: Buffer<ArrayBuffer>): void;
@@ -17,7 +19,6 @@ interface PeerEvents {
 export interface PeerOwner {
   /** The number of buffered bytes changed by this much. */
   held(bytes: number): void;
-  /** Bytes were read or written. */
   moved(): void;
   /** The peer is closed. `whole`: both directions ended in order. */
   closed(peer: Peer, whole: boolean): void;

@@ -19,7 +19,6 @@ export interface Commons {
   shareBytes(): number;
 }
 
-/** One connection of the sandbox. */
 export interface Carried {
   readonly movedAt: number;
   /** Whether it has bytes that the other end has not read. */

@@ -15,9 +15,7 @@ const NAME = 3;
 const IPV6 = 4;
 const GRANTED = 0;
 
-/**
- * Whether the proxy granted the connection. The peer is paused afterwards; its later bytes come from the destination.
- */
+/** Whether the proxy granted it. The peer is paused then; its later bytes come from the destination. */
 export async function askProxy(peer: Peer, proxy: Proxy, address: string, port: number): Promise<boolean> {
   const answers = new Answers(peer);
   const login = proxy.credentials;
