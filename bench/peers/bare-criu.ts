@@ -9,8 +9,13 @@ import { Disks } from "../../src/images/disk/disks.ts";
 import { checkpointFolder } from "../../src/sandbox/checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "../../src/sandbox/checkpoint/checkpoints.ts";
 import { type Manifest, OWN_FOLDER } from "../../src/sandbox/checkpoint/manifest.ts";
-import { meminfoMount, writeMeminfoFile } from "../../src/sandbox/meminfo-file.ts";
-import { BOOT_ID_FILE, keptFiles, makeControlSecret } from "../../src/sandbox/own-files.ts";
+import {
+  BOOT_ID_FILE,
+  keptFiles,
+  makeControlSecret,
+  meminfoMount,
+  writeMeminfoFile,
+} from "../../src/sandbox/own-files.ts";
 import { CRIU_CONFIG_FILE } from "../../src/sandbox/runtime/crun/criu-config.ts";
 import { adaptImage } from "../../src/sandbox/runtime/crun/image/adapted-image.ts";
 import type { OutsideMount } from "../../src/sandbox/runtime/runtime.ts";

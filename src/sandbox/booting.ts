@@ -23,9 +23,8 @@ import type { GuestClient } from "./guest-link/guest-client.ts";
 import type { GuestPages } from "./guest-link/guest-pages.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
 import { GuestSign } from "./guest-link/guest-sign.ts";
-import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
 import type { Network } from "./network/network.ts";
-import { makeBootIdFile, makeControlSecret } from "./own-files.ts";
+import { makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./own-files.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
@@ -40,7 +39,6 @@ export interface Origin {
   copy: boolean;
 }
 
-/** What a boot and a restore need. */
 export interface Start {
   id: string;
   kind: SandboxKind;
@@ -56,7 +54,6 @@ export interface Start {
   /** Settings from the request; undefined for a sandbox of the ready pool. */
   settings: GuestSettings | undefined;
   guestOf(record: SandboxRecord): GuestClient;
-  /** Removes everything that was made. */
   unmake(slot: number, ids: IdRange, disk: string): Promise<void>;
 }
 
@@ -114,7 +111,6 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       id,
       slot,
       disk: diskName,
-      ids: disk.ids,
       firstId: ids.first,
       cgroup,
       pid,

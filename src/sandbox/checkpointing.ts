@@ -37,16 +37,12 @@ import type { Runtimes } from "./runtime/runtimes.ts";
 import { rootOf, type SandboxRecord } from "./sandbox-record.ts";
 import type { Volumes } from "./volume/volumes.ts";
 
-/**
- * Limit for the whole machine: each checkpoint keeps a processor and the disk busy. A restore waits for the kernel half
- * of the time, so more restores may run.
- */
+/** Each keeps a processor and the disk busy; a restore waits for the kernel half of the time. */
 export const CHECKPOINTS_AT_ONCE_MAX = Math.max(2, availableParallelism());
 /** Timeout for CRIU to write a sandbox: a base, plus time for each byte to write. */
 const IMAGE_BASE_MS = scaled(30_000);
 const IMAGE_BYTES_PER_SECOND_MIN = 16 * 1024 * 1024;
 
-/** As tools report a full disk. */
 const NO_SPACE = /no space left on device|disk quota exceeded/i;
 
 /** The unit of `blocks` in `stat`. */
@@ -71,7 +67,6 @@ interface WriteOptions extends CheckpointOptions {
 /** The state of the sandbox after the checkpoint. */
 type After = "stays frozen" | "goes on";
 
-/** One checkpoint that is being written. */
 interface Writing {
   record: SandboxRecord;
   options: WriteOptions;
@@ -239,9 +234,7 @@ export class Checkpointing {
     const { network, runtimes } = this.parts;
     const manifest: Manifest = {
       format: MANIFEST_FORMAT,
-      createdAt: new Date().toISOString(),
       kind: record.kind,
-      ids: record.ids,
       ...(options.note === undefined ? {} : { note: options.note(draft) }),
     };
     if (files === undefined) return manifest;

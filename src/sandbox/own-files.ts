@@ -1,17 +1,36 @@
-/**
- * Files in a sandbox's own folder that are mounted into it. A sandbox started from a checkpoint inherits some of them
- * and gets others anew.
- */
-import { chownSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+/** Files in a sandbox's own folder that are mounted into it: inherited from its checkpoint, or made anew. */
+import { chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { meminfoText } from "../contract/runtime/meminfo.ts";
 import type { IdRange } from "../system/id-range.ts";
+import type { MountJob } from "../system/mount/mount-job.ts";
 import { OWN_FOLDER } from "./checkpoint/manifest.ts";
-import { MEMINFO_FILE } from "./meminfo-file.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
 export const BOOT_ID_FILE = "boot-id";
 export const CONTROL_SECRET_FILE = "control-secret";
 const SECRET_BYTES = 32;
+/**
+ * Shown as /proc/meminfo; the kernel's own shows the whole machine. The guest keeps it current, so root inside can
+ * write it, too. It is alone on a tmpfs without a size limit: written pages are charged to the sandbox's memory and
+ * freed with its last process, and `df` inside omits a filesystem without a size.
+ */
+const MEMINFO_FILE = "memory/meminfo";
+
+/** The tmpfs mount for the file, new at each start and restore. It leaves the host's view together with the disk. */
+export function meminfoMount(folder: string): MountJob {
+  const target = dirname(join(folder, MEMINFO_FILE));
+  mkdirSync(target, { recursive: true, mode: 0o711 });
+  return { kind: "tmpfs", target, options: "size=0,mode=711" };
+}
+
+/** Writes the file; the tmpfs must be mounted. */
+export function writeMeminfoFile(folder: string, memoryMB: number, ids: IdRange): string {
+  const path = join(folder, MEMINFO_FILE);
+  writeFileSync(path, meminfoText({ total: memoryMB * 1024 ** 2, used: 0, cache: 0, shared: 0 }), { mode: 0o644 });
+  chownSync(path, ids.first, ids.first);
+  return path;
+}
 
 /** Mounted over the kernel's boot id. */
 export function makeBootIdFile(folder: string): string {

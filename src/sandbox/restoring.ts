@@ -12,8 +12,7 @@ import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "./checkpoint/checkpoints.ts";
 import { type MemoryFacts, OWN_FOLDER, volumesIn } from "./checkpoint/manifest.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
-import { meminfoMount, writeMeminfoFile } from "./meminfo-file.ts";
-import { inheritedFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
+import { inheritedFiles, makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./own-files.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
@@ -26,7 +25,6 @@ interface RestoreRequest extends Start {
   memory: MemoryFacts;
   /** The new sandbox is a copy, not the sandbox that was checkpointed. */
   copy: boolean;
-  /** The isolation runtime that wrote the memory. */
   runtimeName: RuntimeName;
   runtime: Runtime;
   content: ProcessedContent;
@@ -34,10 +32,7 @@ interface RestoreRequest extends Start {
   turn(): Promise<Disposable>;
 }
 
-/**
- * Resolves when the guest has responded and has its settings, if any. The caller has verified that the memory is intact
- * and fits this machine.
- */
+/** The caller has verified that the memory is intact and fits this machine. */
 export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRecord> {
   const { id, kind, checkpoint, memory, egress, folder, cgroup, network, disks, runtime } = request;
   const { slot, ids } = await takeAllocation(request.ranges, network, () =>
@@ -91,7 +86,6 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
       id,
       slot,
       disk: diskName,
-      ids: disk.ids,
       firstId: ids.first,
       cgroup,
       pid,

@@ -6,37 +6,28 @@ import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Egress, RuntimeName, SandboxKind } from "../contract/internal/host.ts";
 import { otherServers, readText, sandboxesIn } from "../system/data-folder.ts";
-import type { IdForm } from "../system/id-range.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import type { OutsideMount } from "./runtime/runtime.ts";
 
 export interface SandboxRecord {
   id: string;
   slot: number;
-  /** Name of the sandbox's disk. */
   disk: string;
-  /** How file owners are stored on the disk. */
-  ids: IdForm;
   /** The host's user id of root inside. */
   firstId: number;
   cgroup: string;
   pid: number;
-  /** The process whose root is the sandbox's root. */
   rootPid: number;
   /** Start time of `pid` in clock ticks since boot; it differs if another process reuses the pid. */
   pidStartTicks: string;
   controlSecret: string;
   egress: Egress;
   kind: SandboxKind;
-  /** The isolation runtime. */
   wall: RuntimeName;
   guestFolder: string;
   /** Mounts from outside, for the next checkpoint. Paths in the sandbox's own folder start with OWN_FOLDER. */
   mounts: OutsideMount[];
-  /**
-   * The checkpoint that the sandbox is being paused into. Once that checkpoint exists, the sandbox is paused, and its
-   * remaining processes are only leftovers.
-   */
+  /** Once this checkpoint exists, the sandbox is paused, and its remaining processes are leftovers. */
   pausingInto?: string;
 }
 
@@ -52,12 +43,10 @@ export function readRecord(folder: string): SandboxRecord | undefined {
   return text === undefined ? undefined : (JSON.parse(text) as SandboxRecord);
 }
 
-/** The sandbox's root as seen from the host. */
 export function rootOf({ rootPid }: Pick<SandboxRecord, "rootPid">): string {
   return `/proc/${rootPid}/root`;
 }
 
-/** Records of all sandboxes below this folder. */
 export function recordsIn(sandboxesFolder: string): SandboxRecord[] {
   return readdirSync(sandboxesFolder).flatMap((name) => readRecord(join(sandboxesFolder, name)) ?? []);
 }
@@ -67,7 +56,6 @@ export function hasUnrecorded(sandboxesFolder: string): boolean {
   return readdirSync(sandboxesFolder).length > recordsIn(sandboxesFolder).length;
 }
 
-/** Records of the sandboxes of all other servers on this machine. */
 export function recordsOfOthers(tag: string): SandboxRecord[] {
   return otherServers(tag)
     .map(sandboxesIn)

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { described, stderrLog } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import { run } from "../../system/command.ts";
-import { HOST_ID_FIRST, ID_COUNT, type IdForm, type IdRange, SHARED_IDS } from "../../system/id-range.ts";
+import { HOST_ID_FIRST, ID_COUNT, type IdRange, SHARED_IDS } from "../../system/id-range.ts";
 import type { EtcFiles, Lower, MountJob } from "../../system/mount/mount-job.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 import { identityFiles } from "./disk-identity.ts";
@@ -34,7 +34,6 @@ const PLACES = ["root", "disk"] as const;
 interface Disk {
   /** The root filesystem of the sandbox, mounted in this process's view until `release`. */
   root: string;
-  ids: IdForm;
   /** Detaches its mounts from the host's view, and others below the folder: all, or only these. */
   release(others?: readonly string[]): Promise<void>;
 }
@@ -160,8 +159,8 @@ export class Disks {
     makePlaces(folder);
     if (this.reflink) {
       const jobs = [...jobsFor(copy, lowers, folder), ...besides];
-      const [isCloned, isPlain] = await this.mounts.doAll([{ kind: "reflink", source, target: copy.image }, ...jobs]);
-      if (isCloned) return this.#mounted(folder, besides, isPlain);
+      const [isCloned] = await this.mounts.doAll([{ kind: "reflink", source, target: copy.image }, ...jobs]);
+      if (isCloned) return this.#mounted(folder, besides);
     }
     await this.clone(source, copy.image);
     return await this.#mount(copy, lowers, folder, besides);
@@ -173,15 +172,15 @@ export class Disks {
     folder: string,
     besides: readonly MountJob[] = [],
   ): Promise<Disk> {
-    const [isPlain] = await this.mounts.doAll([...jobsFor(file, lowers, folder), ...besides]);
-    return this.#mounted(folder, besides, isPlain);
+    await this.mounts.doAll([...jobsFor(file, lowers, folder), ...besides]);
+    return this.#mounted(folder, besides);
   }
 
-  #mounted(folder: string, besides: readonly MountJob[], isPlain: boolean | undefined): Disk {
+  #mounted(folder: string, besides: readonly MountJob[]): Disk {
     const [root, disk] = placesIn(folder);
     const own = [disk, root, ...besides.flatMap((job) => ("target" in job ? [job.target] : []))];
     const release = (others?: readonly string[]) => this.releaseMounts(folder, others && [...own, ...others]);
-    return { root: Disks.rootIn(folder), ids: isPlain ? "plain" : "shifted", release };
+    return { root: Disks.rootIn(folder), release };
   }
 
   /** Tests whether owners can be mapped: mounts a small disk over a folder of the pool and these lowers. */

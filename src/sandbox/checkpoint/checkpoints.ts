@@ -37,7 +37,6 @@ export class Checkpoints {
     chmodSync(folder, 0o700);
   }
 
-  /** Makes an empty folder to write a checkpoint into. */
   begin(name: string): CheckpointFolder {
     const draft = checkpointFolder(join(this.folder, UNFINISHED + named(name)));
     // Only root may read a checkpoint. If the runtime needs access to the memory image as another user, it opens that
@@ -60,9 +59,7 @@ export class Checkpoints {
     await Promise.all([disk, ...ownFiles, manifest, own, memory, path].map(syncPath));
   }
 
-  /**
-   * Renames the draft into place. From then on the checkpoint exists; a lasting one must have been made durable before.
-   */
+  /** From then on the checkpoint exists; a lasting one must have been made durable before. */
   async commit(name: string, draft: CheckpointFolder, lasting: boolean): Promise<void> {
     renameSync(draft.path, join(this.folder, named(name)));
     if (lasting) await syncPath(this.folder);
@@ -145,9 +142,7 @@ export class Checkpoints {
     return await this.#collect(({ memory }) => memory?.guestFolder ?? []);
   }
 
-  /**
-   * Removes all checkpoints but those in `keep`, and returns which of these exist. No checkpoint may be in progress.
-   */
+  /** Returns which of those in `keep` exist. No checkpoint may be in progress. */
   async keepOnly(keep: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     await this.#removeUnfinished();
     const found = new Set<string>();
@@ -170,7 +165,6 @@ export class Checkpoints {
     return new Set(parts.flat());
   }
 
-  /** Removes drafts that were never finished. */
   async #removeUnfinished(): Promise<void> {
     for (const name of await readdir(this.folder)) {
       if (name.startsWith(UNFINISHED)) await removeTree(join(this.folder, name));

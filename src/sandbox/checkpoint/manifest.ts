@@ -1,21 +1,14 @@
-/**
- * The manifest of a checkpoint: what a restore needs, and what lets the server reject a restore that this machine
- * cannot do before it changes anything.
- */
+/** The manifest of a checkpoint: what a restore needs, and whether this machine can do it. */
 import { existsSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import type { RuntimeName, SandboxKind, VolumeMount } from "../../contract/internal/host.ts";
-import type { IdForm } from "../../system/id-range.ts";
 import type { ImageFacts, OutsideMount, Runtime } from "../runtime/runtime.ts";
 
 export const MANIFEST_FORMAT = 1;
 
 export interface Manifest {
   format: typeof MANIFEST_FORMAT;
-  createdAt: string;
   kind: SandboxKind;
-  /** How file owners are stored on the disk. */
-  ids: IdForm;
   memory?: MemoryFacts;
   /** Data of the caller that had the checkpoint written. */
   note?: unknown;
@@ -34,7 +27,6 @@ export type MemoryFacts = ImageFacts & {
   files: ImageFiles;
 };
 
-/** The files of a memory image by name. */
 export type ImageFiles = Record<string, ImageFile>;
 
 export interface ImageFile {
@@ -48,7 +40,6 @@ export const OWN_FOLDER = "{sandbox}";
 /** Prefix of a mount source that is a volume; the volume's name follows. */
 export const VOLUME = "{volume}/";
 
-/** The volumes among these mounts. */
 export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
   return mounts
     .filter(({ outside }) => outside.startsWith(VOLUME))

@@ -1,6 +1,4 @@
-/**
- * Maps owners on a disk to owners on the machine, with a user namespace given to a mount. Runs on the worker's thread.
- */
+/** Maps owners on a disk to owners on the machine, with a user namespace for a mount. On the worker's thread. */
 import { closeSync } from "node:fs";
 import { Fault } from "../../contract/fault.ts";
 import { HOST_ID_FIRST, HOST_ROOT_ON_DISK, ID_COUNT, type IdForm } from "../id-range.ts";
@@ -14,10 +12,7 @@ export function isMappedAlready(form: IdForm, first: number | undefined): boolea
   return form === "shifted" && (first === undefined || first === HOST_ID_FIRST);
 }
 
-/**
- * Recent namespaces by form and range, most recently used last. Making one takes longer than most mounts, each sandbox
- * has several mounts, and ranges are reused.
- */
+/** Recent namespaces, most recently used last: making one takes longer than most mounts. */
 const kept = new Map<string, number>();
 
 /** Mappings of owners to ids from `first` on, one per form. */

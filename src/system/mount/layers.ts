@@ -21,10 +21,7 @@ import { IdMappings, isMappedAlready, withTenantsMapping } from "./id-mapping.ts
 import type { EtcFiles, Lower, MountJob, OverlayJob } from "./mount-job.ts";
 import { mountPoints } from "./mount-namespace.ts";
 
-/**
- * index and nfs_export: required to checkpoint a process with an inotify watch. redirect_dir: required to rename a
- * folder of the image.
- */
+/** For checkpoints of inotify watches (index, nfs_export) and renames of image folders (redirect_dir). */
 const OVERLAY_OPTIONS = ["index", "nfs_export", "redirect_dir"];
 
 /** Only overlays read layers. Programs run from the root above, which has its own flags. */
@@ -43,15 +40,13 @@ export function lacksNames({ index, names }: Extract<MountJob, { kind: "lacks-na
   return names.some((name) => (attributeOf(join(index, name), "trusted.overlay.nlink") ?? "U-1") !== "U-1");
 }
 
-/** Returns whether its ids are plain. */
-export function mountDisk({ image, target, options, firstId, etc }: Extract<MountJob, { kind: "disk" }>): boolean {
+export function mountDisk({ image, target, options, firstId, etc }: Extract<MountJob, { kind: "disk" }>): void {
   withLoopDevice(image, (device) => mount(device, target, "ext4", MS_NODEV | MS_NOSUID | MS_NOATIME, options));
   try {
     const form = formOf(target);
     const mappings = new IdMappings(firstId);
     if (!isMappedAlready(form, firstId)) mapInPlace(target, LAYER_ATTRIBUTES, mappings.of(form));
     if (etc !== undefined) writeEtc(join(target, "upper/etc"), etc);
-    return form === "plain";
   } catch (cause) {
     detachIfMounted(target);
     throw cause;
@@ -92,10 +87,7 @@ export function showImage({ source, target, firstId, files }: Extract<MountJob, 
   }
 }
 
-/**
- * Mounts the overlay. A lower that must be mapped is mounted in `folder` first; so is one of many, because their paths
- * together may be too long for mount(2).
- */
+/** A lower that must be mapped, or one of many, is mounted in `folder` first: mount(2) bounds the paths. */
 export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJob): void {
   const shown: string[] = [];
   const mappings = new IdMappings(firstId);
@@ -135,10 +127,7 @@ function showLower({ folder, ids }: Lower, path: string, mappings: IdMappings): 
   mount(folder, path, "none", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, "");
 }
 
-/**
- * If the kernel cannot provide an option, it mounts the overlay read-only or without it, and the sandbox would fail
- * much later.
- */
+/** The kernel may mount the overlay read-only or without an option, and the sandbox would fail later. */
 function demandWhole(target: string): void {
   const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
     .split("\n")

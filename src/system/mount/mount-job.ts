@@ -14,32 +14,22 @@ export type MountJob =
   /** Like "loop", but read-only and only for the server. */
   | { kind: "look"; image: string; target: string; type: "ext4" }
   | { kind: "device"; device: string; target: string; type: "btrfs"; options: string }
-  /**
-   * Mounts the image of a volume, which is never attached twice: if it still is, for example by sandboxes that outlived
-   * a server, the same filesystem is mounted once more.
-   */
+  /** Mounts a volume. It is never attached twice: if it still is, its filesystem is mounted once more. */
   | { kind: "volume"; image: string; target: string; options: string }
   /**
    * Mounts the disk of a sandbox: an image file with the folders `upper` and `work`. Owners are mapped to ids from
-   * `firstId` on; undefined: ids cannot be mapped. A new disk gets these files in /etc. Returns whether its ids are
-   * plain.
+   * `firstId` on; undefined: ids cannot be mapped. A new disk gets these files in /etc.
    */
   | { kind: "disk"; image: string; target: string; options: string; firstId: number | undefined; etc?: EtcFiles }
   /** Mounts the root of a sandbox on its mounted disk. `folder` holds mounts of the lowers meanwhile. */
   | OverlayJob
   /** Mounts a tenant's folder with shifted owners once more, with its owners mapped. */
   | { kind: "map"; source: string; target: string; firstId: number }
-  /**
-   * Mounts a memory image once more, read-only, with its owners mapped; these files replace those of the same name. One
-   * detach removes it.
-   */
+  /** A read-only view of a memory image with mapped owners and these files instead. One detach removes it. */
   | { kind: "image"; source: string; target: string; firstId: number; files: Readonly<Record<string, string>> }
   | { kind: "tmpfs"; target: string; options: string }
   | { kind: "detach"; target: string }
-  /**
-   * Detaches everything mounted below a folder and removes these two mount folders. `mounted`, in mount order, saves
-   * reading the mount table.
-   */
+  /** Detaches all mounts below a folder and removes these two. `mounted` saves reading the mount table. */
   | { kind: "release"; folder: string; places: readonly [string, string]; mounted?: readonly string[] | undefined }
   /** Returns false where the filesystem cannot share blocks. */
   | { kind: "reflink"; source: string; target: string }
@@ -60,7 +50,6 @@ export type MountJob =
 /** Files in a sandbox's /etc that replace those of the image. */
 export interface EtcFiles {
   owner: number;
-  /** Contents by name. */
   files: Readonly<Record<string, string>>;
 }
 
@@ -70,6 +59,5 @@ export interface OverlayJob {
   disk: string;
   lowers: readonly Lower[];
   folder: string;
-  /** The same as for the disk. */
   firstId: number | undefined;
 }

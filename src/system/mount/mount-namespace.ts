@@ -68,7 +68,6 @@ export class MountNamespace {
     throw new Fault(500, `cannot make a mount namespace that lasts: ${first.stderr.trim()}`);
   }
 
-  /** A command line prefix that runs a command inside. */
   get enterCommand(): string[] {
     return ["nsenter", `--mount=${this.#pin}`, "--"];
   }
@@ -102,7 +101,6 @@ export function isMountPoint(path: string): boolean {
   return mountPoints().includes(path);
 }
 
-/** Every mount point that this process sees. */
 export function mountPoints(): string[] {
   return mountPointsIn(readFileSync("/proc/self/mountinfo", "utf8"));
 }

@@ -30,63 +30,56 @@ answerJobs(self, performAll);
 function performAll(jobs: readonly MountJob[]): boolean[] {
   const values: boolean[] = [];
   for (const job of jobs) {
-    const value = perform(job);
+    const value = perform(job) !== false;
     values.push(value);
     if (job.kind === "reflink" && !value) break;
   }
   return values;
 }
 
-function perform(job: MountJob): boolean {
+/** False: the job had no effect, for the reason that its kind gives. */
+function perform(job: MountJob): unknown {
   switch (job.kind) {
     case "loop":
-      withLoopDevice(job.image, (device) => mount(device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options));
-      return true;
+      return withLoopDevice(job.image, (device) =>
+        mount(device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options),
+      );
     case "look":
-      withLoopDevice(job.image, (device) =>
+      return withLoopDevice(job.image, (device) =>
         mount(device, job.target, job.type, MS_RDONLY | MS_NODEV | MS_NOSUID | MS_NOEXEC, ""),
       );
-      return true;
     case "device":
-      mount(job.device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options);
-      return true;
+      return mount(job.device, job.target, job.type, MS_NODEV | MS_NOATIME, job.options);
     case "volume":
-      mountVolume(job);
-      return true;
+      return mountVolume(job);
     case "disk":
       return mountDisk(job);
     case "overlay":
-      mountOverlay(job);
-      return true;
+      return mountOverlay(job);
     case "map":
-      mapFolder(job);
-      return true;
+      return mapFolder(job);
     case "image":
-      showImage(job);
-      return true;
+      return showImage(job);
     case "tmpfs":
-      mount("tmpfs", job.target, "tmpfs", MS_NODEV | MS_NOSUID, job.options);
-      return true;
+      return mount("tmpfs", job.target, "tmpfs", MS_NODEV | MS_NOSUID, job.options);
     case "detach":
-      detachMount(job.target);
-      return true;
+      return detachMount(job.target);
     case "release":
-      release(job);
-      return true;
+      return release(job);
     case "reflink":
       return reflink(job.source, job.target);
     case "reflink-written":
       return isWritten(job.source, job.unwrittenMax) && reflink(job.source, job.target);
     case "flush":
-      syncFilesystem(job.folder);
-      return true;
+      return syncFilesystem(job.folder);
     case "lacks-names":
       return lacksNames(job);
     case "hold":
       return holdInMemory(job.path);
     case "let-go":
-      letGoOfMemory(job.folder);
-      return true;
+      return letGoOfMemory(job.folder);
+    default:
+      return job satisfies never;
   }
 }
 

@@ -13,10 +13,7 @@ export class Mounts {
     return value === true;
   }
 
-  /**
-   * Sends several jobs in one message: a message costs this thread more than most of these jobs cost the worker.
-   * Returns the result of each, up to a reflink that fails.
-   */
+  /** One message for several jobs: it costs more than most of them. Results end at a reflink that fails. */
   doAll(jobs: readonly MountJob[]): Promise<boolean[]> {
     return this.#thread.do(jobs);
   }
