@@ -50,10 +50,7 @@ export class Endings {
     });
   }
 
-  /**
-   * Resolves when nothing is left of the sandbox. Throws Fault 503 when a process survives; the server then retries
-   * without the caller.
-   */
+  /** Throws Fault 503 when a process survives; the server then retries without the caller. */
   async end(leftovers: Leftovers): Promise<void> {
     const { id } = leftovers;
     if (this.#unended.has(id)) throw runsOn(id);
@@ -77,19 +74,10 @@ export class Endings {
    * the next ones.
    */
   async endById(id: string): Promise<void> {
-    const place = await this.#gate.enter();
-    let isHeld = true;
-    const leave = () => {
-      if (isHeld) place[Symbol.dispose]();
-      isHeld = false;
-    };
-    const late = setTimeout(leave, ENDING_PLACE_MS);
-    try {
-      await this.end(this.#leftoversOf(id));
-    } finally {
-      clearTimeout(late);
-      leave();
-    }
+    using place = new DisposableStack();
+    place.use(await this.#gate.enter());
+    const late = setTimeout(() => place.dispose(), ENDING_PLACE_MS);
+    await this.end(this.#leftoversOf(id)).finally(() => clearTimeout(late));
   }
 
   /**

@@ -5,6 +5,7 @@
  */
 import { chownSync, closeSync, mkdirSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { boundedLines } from "../../base/bounded-lines.ts";
 import { stderrLog } from "../../base/log.ts";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
@@ -18,8 +19,8 @@ import type { HeldVolume } from "./volumes.ts";
 const CONTENT_CALL_MS = scaled(120_000);
 const CONTENT_START_MS = scaled(10_000);
 const CONTENT_END_MS = scaled(1_000);
+const CONTENT_LINE_MAX_BYTES = 64 * 1024;
 
-const PROGRAM = join(import.meta.dir, "program/main.ts");
 /** Capabilities to reach all entries of a tree, to set their owners and modes, and to chroot. */
 const CAPABILITIES = "-all,+chown,+dac_override,+fowner,+fsetid,+sys_chroot";
 const NAMESPACES = ["--user", "--keep-caps", "--pid", "--fork", "--kill-child", "--net", "--ipc", "--uts"];
@@ -37,17 +38,21 @@ export class ContentProcess {
   /** `folder` is for the socket; `program` is the bundled program. Takes over the volume, even when it throws. */
   static async start(volume: HeldVolume, folder: string, program: string): Promise<ContentProcess> {
     const socket = join(folder, "socket");
-    const child = spawnOr(volume, () => {
+    let child: ReturnType<typeof spawn>;
+    try {
       rmSync(folder, { recursive: true, force: true });
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       chownSync(folder, HOST_ID_FIRST, HOST_ID_FIRST);
-      return spawn([program, volume.path, socket]);
-    });
+      child = spawn([program, volume.path, socket]);
+    } catch (cause) {
+      volume[Symbol.dispose]();
+      throw cannotStart("unshare", cause);
+    }
     const started = new ContentProcess(socket, child);
     void child.exited.then(() => volume[Symbol.dispose]());
     const late = setTimeout(() => child.kill("SIGKILL"), CONTENT_START_MS);
     try {
-      const lines = linesOf(child.stdout);
+      const lines = boundedLines(child.stdout, CONTENT_LINE_MAX_BYTES);
       await expectLine(lines, "namespaces");
       const map = `0 ${HOST_ID_FIRST} ${ID_COUNT}\n`;
       for (const file of ["uid_map", "gid_map"]) writeFileSync(`/proc/${child.pid}/${file}`, map);
@@ -107,15 +112,6 @@ export class ContentProcess {
   }
 }
 
-function spawnOr<Child>(volume: HeldVolume, start: () => Child): Child {
-  try {
-    return start();
-  } catch (cause) {
-    volume[Symbol.dispose]();
-    throw cannotStart("unshare", cause);
-  }
-}
-
 function spawn(args: readonly string[]) {
   const runtime = openSync(process.execPath, "r");
   try {
@@ -133,9 +129,8 @@ function spawn(args: readonly string[]) {
 
 async function logLines(stream: ReadableStream<Uint8Array>): Promise<void> {
   try {
-    for await (const error of linesOf(stream)) {
-      if (error === "") continue;
-      stderrLog.write({ level: "error", event: "the content of a volume", error: error });
+    for await (const error of boundedLines(stream, CONTENT_LINE_MAX_BYTES)) {
+      if (error !== "") stderrLog.write({ level: "error", event: "the content of a volume", error });
     }
   } catch {
     // The stream is over.
@@ -145,25 +140,4 @@ async function logLines(stream: ReadableStream<Uint8Array>): Promise<void> {
 async function expectLine(lines: AsyncGenerator<string>, expected: string): Promise<void> {
   const { value } = await lines.next();
   if (value !== expected) throw new Error(`it said ${JSON.stringify(value)} instead of "${expected}"`);
-}
-
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let text = "";
-  for await (const chunk of stream) {
-    const pieces = (text + decoder.decode(chunk, { stream: true })).split("\n");
-    text = pieces.pop() ?? "";
-    yield* pieces;
-  }
-}
-
-/** Bundles the program with its imports into this world-readable folder: the process cannot read the source folders. */
-export async function bundleProgram(folder: string): Promise<string> {
-  const { outputs } = await Bun.build({ entrypoints: [PROGRAM], target: "bun" });
-  const text = await outputs[0]?.text();
-  if (text === undefined) throw new Fault(500, "the program for the content of volumes could not be bundled");
-  const path = join(folder, "content.js");
-  mkdirSync(folder, { recursive: true, mode: 0o755 });
-  writeFileSync(path, text, { mode: 0o644 });
-  return path;
 }

@@ -1,6 +1,4 @@
-/**
- * Serves the content of volumes with one process per volume in use. The first call starts it, and it ends when idle.
- */
+/** Serves the content of volumes with one process per volume in use, which ends when idle. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
@@ -12,7 +10,8 @@ import type {
   VolumeEntry,
 } from "../../contract/internal/volume-content.ts";
 import { overloaded } from "../../system/overload.ts";
-import { bundleProgram, ContentProcess } from "./content-process.ts";
+import { bundleProgram } from "../../system/unprivileged-process.ts";
+import { ContentProcess } from "./content-process.ts";
 import type { Volumes } from "./volumes.ts";
 
 /** Concurrent calls to one process; a further one is rejected and can be retried. */
@@ -20,6 +19,8 @@ const CONTENT_CALLS_MAX = 32;
 /** Processes that serve volume content: the maximum running at once, and how long an idle one stays. */
 const CONTENT_PROCESSES_MAX = 64;
 const CONTENT_IDLE_MS = 20_000;
+
+const PROGRAM = join(import.meta.dir, "program/main.ts");
 
 interface Worker {
   process: ContentProcess;
@@ -88,7 +89,6 @@ export class ProcessedContent implements VolumeContent {
     return this.#ask(volume, "write", { path, options }, content);
   }
 
-  /** Ends the process of a volume. */
   async end(volume: string): Promise<void> {
     await this.#turns.run(volume, async () => {
       const worker = this.#workers.get(volume);
@@ -128,18 +128,16 @@ export class ProcessedContent implements VolumeContent {
       clearTimeout(found.idle);
       return found;
     });
-    let left = false;
-    const leave = () => {
-      if (left) return;
-      left = true;
+    const call = new DisposableStack();
+    call.defer(() => {
       worker.calls--;
       worker.lastUsed = performance.now();
       if (worker.calls > 0) return;
       clearTimeout(worker.idle);
       worker.idle = setTimeout(() => void this.#endIdle(volume, worker), CONTENT_IDLE_MS);
       worker.idle.unref();
-    };
-    return { process: worker.process, leave };
+    });
+    return { process: worker.process, leave: () => call.dispose() };
   }
 
   async #start(volume: string): Promise<Worker> {
@@ -175,7 +173,8 @@ export class ProcessedContent implements VolumeContent {
   }
 
   async #bundled(): Promise<string> {
-    this.#program ??= bundleProgram(join(this.folder, "program"));
+    // No volume has a name that begins with a dot.
+    this.#program ??= bundleProgram(PROGRAM, this.folder, ".content");
     this.#program.catch(() => {
       this.#program = undefined;
     });

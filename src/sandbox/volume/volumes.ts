@@ -30,7 +30,6 @@ import { mountPoints } from "../../system/mount/mount-namespace.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 import { checkImage, makeImage, makeTree, mountImage, TREE } from "./volume-image.ts";
 
-/** Timeout for syncing a volume to the disk. */
 const VOLUME_SYNC_MS = scaled(300_000);
 /** How long the server's own mount of a volume stays without use. */
 const VOLUME_IDLE_MS = 30_000;
@@ -44,9 +43,6 @@ const FORMAT = 1;
 
 interface Facts {
   format: typeof FORMAT;
-  sizeMB: number;
-  /** How file owners are stored: as the machine's ids of sandboxes. */
-  ids: "shifted";
 }
 
 /** While held, the volume is mounted at `path`. */
@@ -77,7 +73,6 @@ export class Volumes {
     this.#mountFolder = join(data.runFolder, "volumes");
   }
 
-  /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(data: DataFolder, mounts: Mounts, idleMs = VOLUME_IDLE_MS): Promise<Volumes> {
     const volumes = new Volumes(data, mounts, idleMs);
     mkdirSync(volumes.#folder, { recursive: true, mode: 0o700 });
@@ -103,7 +98,7 @@ export class Volumes {
         const image = join(draft, "disk.img");
         await makeImage(image, sizeMB);
         await this.#fill(name, image);
-        const facts: Facts = { format: FORMAT, sizeMB, ids: "shifted" };
+        const facts: Facts = { format: FORMAT };
         writeFileSync(join(draft, "volume.json"), JSON.stringify(facts), { mode: 0o600 });
         await sync(join(draft, "volume.json"));
         await sync(draft);
@@ -116,9 +111,7 @@ export class Volumes {
     });
   }
 
-  /**
-   * Idempotent; an unknown name is success. The caller makes sure that no sandbox has it, and ends content calls on it.
-   */
+  /** Idempotent. The caller makes sure that no sandbox has it, and ends content calls on it. */
   async remove(name: string): Promise<void> {
     await this.#turns.run(demandName(name), async () => {
       const use = this.#uses.get(name);
@@ -138,20 +131,14 @@ export class Volumes {
     const use = this.#useOf(demandName(name));
     clearTimeout(use.idle);
     use.holders++;
-    let released = false;
-    const release = () => {
-      if (released) return;
-      released = true;
+    using release = new DisposableStack();
+    release.defer(() => {
       use.holders--;
       this.#releaseLater(name, use);
-    };
-    try {
-      await this.#turns.run(name, () => this.#mount(name));
-      return { name, path: join(this.#mountOf(name), TREE), [Symbol.dispose]: release };
-    } catch (cause) {
-      release();
-      throw cause;
-    }
+    });
+    await this.#turns.run(name, () => this.#mount(name));
+    const held = release.move();
+    return { name, path: join(this.#mountOf(name), TREE), [Symbol.dispose]: () => held.dispose() };
   }
 
   /** Makes all writes to the volume so far durable, whichever process made them. */
@@ -244,7 +231,6 @@ export class Volumes {
     use.idle.unref();
   }
 
-  /** Names of volumes that are mounted here. */
   #mounted(): string[] {
     const prefix = `${this.#mountFolder}/`;
     return mountPoints()

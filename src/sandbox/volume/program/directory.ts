@@ -1,12 +1,8 @@
-/**
- * Reads the names in a folder in batches: a folder may have millions, and is never in memory as a whole. Names are
- * bytes, and not all of them are valid text.
- */
+/** Reads names in batches: a folder may have millions. Names are bytes, and not all are valid text. */
 import { FFIType, ptr } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
 import { demandResult, onFirstUse } from "../../../base/c-library.ts";
 
-/** Size of one batch of names. */
 const CONTENT_NAMES_BYTES = 64 * 1024;
 
 const libc = onFirstUse({

@@ -14,7 +14,6 @@ import { removeTree } from "./removal.ts";
 /** Limits of one list: the server holds the response in memory as a whole. */
 export const CONTENT_LIST_MAX_ENTRIES = 20_000;
 const CONTENT_LIST_MAX_BYTES = 16 * 1024 * 1024;
-/** Entries to stat concurrently. */
 const CONTENT_LIST_BATCH = 64;
 
 /** Owner of new entries: the user that commands in sandboxes run as. */
@@ -116,15 +115,11 @@ async function setAttributes(path: string, { uid, gid, mode }: EntryAttributes, 
   await chmod(path, (mode ?? usual) & PERMISSIONS);
 }
 
-/** The owner of a new file. */
 export function ownerOf({ uid, gid }: EntryAttributes): { uid: number; gid: number } {
   return { uid: uid ?? OWNER, gid: gid ?? OWNER };
 }
 
-/**
- * The folder and name where a file with this path is or would be. Follows links at its end; the kernel resolves those
- * on the way.
- */
+/** Where a file with this path is or would be. Follows links at its end; the kernel resolves the others. */
 export async function placeOf(path: string): Promise<{ folder: string; name: string }> {
   let at = path;
   for (let links = 0; links < LINKS_MAX; links++) {

@@ -1,7 +1,6 @@
 /** Translates file system errors about an entry of a volume into errors for the client. */
 import { Fault } from "../../../contract/fault.ts";
 
-/** Maximum length of a path in a message. */
 const CONTENT_SHOWN_PATH_MAX_CHARS = 256;
 
 /** Whether the call expected the entry to exist or was to create it. */

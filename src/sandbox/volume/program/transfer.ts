@@ -9,7 +9,6 @@ import { linkFile, nameEntry, O_TMPFILE, openNamed } from "./confinement.ts";
 import { asEntry, ensureFolder, FILE_MODE, ownerOf, placeOf } from "./entries.ts";
 import { quoted } from "./entry-fault.ts";
 
-/** Bytes to read from a file at once. */
 const CONTENT_PIECE_BYTES = 256 * 1024;
 /** How much of a rejected upload is read on: a client that is cut off while sending does not see the error. */
 const CONTENT_REFUSED_MAX_BYTES = 64 * 1024 * 1024;
@@ -27,10 +26,7 @@ export async function readFile(path: string): Promise<{ bytes: number; content: 
   return { bytes, content: streamOf(fd, bytes) };
 }
 
-/**
- * Writes to an unnamed file, which takes the path when it is complete. So no reader sees a partial file, and an
- * interrupted upload or a killed process leaves nothing.
- */
+/** An unnamed file takes the path when it is complete: no reader sees a part, and a kill leaves nothing. */
 export async function writeFile(
   path: string,
   options: EntryOptions,
