@@ -34,7 +34,6 @@ interface GuestAnswer {
   text: string;
 }
 
-/** Host files of one guest. */
 interface GuestFiles {
   /** Read by the host only: the settings, so that this or a later server can send them again. */
   settings: string;
@@ -55,10 +54,7 @@ export class GuestClient {
     readonly files?: GuestFiles,
   ) {}
 
-  /**
-   * Resolves when the guest responds. `alive` tells whether waiting makes sense. A guest that was just started takes a
-   * moment, and may signal when it listens.
-   */
+  /** `alive` tells whether waiting makes sense. A guest that was just started may signal when it listens. */
   async ready(alive: () => boolean, sign?: GuestSign): Promise<void> {
     await this.#answering(alive, (withinMs) => this.#call("GET", "ping", undefined, withinMs), sign);
   }
@@ -136,9 +132,7 @@ export class GuestClient {
     await this.#call("POST", "collect", undefined, GUEST_CALL_MS);
   }
 
-  /**
-   * Starts a process as any client would, while the guest still asks for no token. The answer is its stream of events.
-   */
+  /** As any client would, while the guest still asks for no token. The answer is its stream of events. */
   async start([cmd, ...args]: string[], user: string): Promise<Response> {
     return await this.#fetch("/process.Process/Start", GUEST_CALL_MS, {
       method: "POST",

@@ -100,7 +100,6 @@ export class GuestCommands {
     return true;
   }
 
-  /** Whether the path exists. */
   async exists(path: string, signal: AbortSignal): Promise<boolean> {
     const response = await this.#call("Stat", { path }, "root", signal);
     if (response.status === 404) return false;
@@ -111,13 +110,9 @@ export class GuestCommands {
   /** Reads a file of at most `maxBytes`; a longer one is an error. */
   async readText(path: string, maxBytes: number, signal: AbortSignal): Promise<string> {
     const over = AbortSignal.any([signal, AbortSignal.timeout(GUEST_CALL_MS)]);
-    const query = new URLSearchParams({ path, username: "root" });
-    const response = await this.#fetch(`/files?${query}`, "root", over, { method: "GET", headers: {} });
-    if (response.status !== 200) throw await refusal(response);
-    return await boundedText(response, maxBytes);
+    return await boundedText(new Response(await this.download(path, over)), maxBytes);
   }
 
-  /** Reads a file of any size. */
   async download(path: string, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
     const query = new URLSearchParams({ path, username: "root" });
     const response = await this.#fetch(`/files?${query}`, "root", signal, { method: "GET", headers: {} });

@@ -16,9 +16,7 @@ import type { LogLine } from "../../contract/sandbox-log.ts";
 import { fetchGuest } from "./guest-request.ts";
 import { readJournalLine } from "./journal-line.ts";
 
-/**
- * Rate limit for one sandbox's journal: the burst, and the sustained rate. Above it, the host disconnects for a while.
- */
+/** Rate limit of one journal: burst, and sustained rate. Above it, the host disconnects for a while. */
 export const JOURNAL_BURST_MAX_BYTES = 1024 * 1024;
 export const JOURNAL_BYTES_PER_SECOND = 32 * 1024;
 /** How long the host waits for the receiver to accept lines. */
@@ -57,10 +55,7 @@ export class GuestJournals {
     this.#tell = listener;
   }
 
-  /**
-   * Follows a journal until `leave`. For a followed id, switches to this source. `isNew`: no line of this journal is
-   * stored yet.
-   */
+  /** Until `leave`, or until another source has this id. `isNew`: no line of this journal is stored yet. */
   follow(id: string, source: JournalSource, isNew = false): void {
     this.leave(id);
     if (this.#tell === undefined) return;
@@ -70,10 +65,7 @@ export class GuestJournals {
     setImmediate(() => void follower.run(isNew));
   }
 
-  /**
-   * Follows many journals, such as those found at a server start, a few at a time so that requests are served in
-   * between. Guests buffer their lines meanwhile.
-   */
+  /** A few journals at a time, so that requests are served in between. Guests buffer their lines. */
   followSoon(id: string, source: JournalSource): void {
     this.#soon.set(id, source);
     this.#turn ??= setTimeout(() => this.#takeTurn(), JOURNAL_TURN_MS).unref();

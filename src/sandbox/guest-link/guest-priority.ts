@@ -9,9 +9,7 @@ import { setPriority } from "node:os";
 /** Limit for threads and for children of the keeper, because a sandbox could create many. */
 const GUEST_PRIORITY_TURNS_MAX = 64;
 
-/**
- * Twenty-eight times the share of a user process: beside thousands of them, the guest still responds within a second.
- */
+/** 28 times the share of a user process: beside thousands of them, the guest responds within a second. */
 const GUEST_NICENESS = -15;
 /** The pid, inside, of the first process that init starts: the shell that keeps the guest alive. */
 const KEEPER_PID_INSIDE = 2;

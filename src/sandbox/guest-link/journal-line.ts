@@ -16,10 +16,7 @@ type ReadLine =
   | { kind: "entry"; seq: number; line: LogLine }
   | { kind: "gap"; seq: number; dropped: number };
 
-/**
- * The logger names that a guest may use. Lines about a sandbox's life cycle have other loggers, so a guest cannot forge
- * them.
- */
+/** Lines about a sandbox's life cycle have other loggers, so a guest cannot forge them. */
 const GUEST_LOGGERS = ["process", "filesystem", "runtime"];
 const JOURNAL_NAME = /^[0-9a-f-]{36}$/;
 

@@ -3,10 +3,7 @@
  * number holds for some minutes and then halves again and again, unless there is another burst.
  */
 
-/**
- * Creates within READY_BURST_MS form a burst. The largest one counts fully for READY_HELD_MS, then halves every
- * READY_HALVED_MS.
- */
+/** The largest burst, of creates within READY_BURST_MS, counts fully for READY_HELD_MS; then it halves. */
 export const READY_BURST_MS = 5_000;
 export const READY_HELD_MS = 300_000;
 export const READY_HALVED_MS = 300_000;
@@ -38,12 +35,10 @@ export class Demand {
     return this.#isLone ? 0 : this.#left(now);
   }
 
-  /** Whether all demand has expired. */
   isOver(now: number): boolean {
     return this.#left(now) === 0;
   }
 
-  /** The rest of the largest burst. */
   #left(now: number): number {
     const idleMs = Math.max(0, now - this.#largestAt - READY_HELD_MS);
     return Math.floor(this.#largest * 0.5 ** (idleMs / READY_HALVED_MS));

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { systemClock } from "../../base/clock.ts";
-import { described, stderrLog } from "../../base/log.ts";
+import { stderrLog } from "../../base/log.ts";
 import { freeze, isFrozen, thaw } from "../../system/cgroup/freezer.ts";
 import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
@@ -34,11 +34,7 @@ interface PoolOptions {
 export function openPool(options: PoolOptions): ReadyPool {
   const { data, readyMax = 0, network, running, starting, discard, ownImage } = options;
   const memory = new MemoryRoom(() => memoryLeft(data.cgroup), systemClock);
-  const failed = (error: unknown) => {
-    const event = "the report of ready sandboxes is not written";
-    stderrLog.write({ level: "warn", event, error: described(error) });
-  };
-  const reports = new PoolReports(data, systemClock, failed);
+  const reports = new PoolReports(data, systemClock, stderrLog);
   const processors = availableParallelism();
   const room = (ready: number, heldBytes: number): Room => {
     const places = Math.min(readyMax, Math.floor((network.freeSlots + ready) * READY_SLOTS_PART));
@@ -77,7 +73,6 @@ export function openPool(options: PoolOptions): ReadyPool {
   });
 }
 
-/** Tasks that run or wait for a processor. */
 function runnable(): number {
   return Number.parseInt(readFileSync("/proc/loadavg", "utf8").split(" ")[3] ?? "0", 10);
 }

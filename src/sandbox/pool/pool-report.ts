@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Timer } from "../../base/clock.ts";
+import { described, type Log } from "../../base/log.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 
 /** The report is written so long after a change, because every boot and create changes the numbers. */
@@ -51,7 +52,7 @@ export class PoolReports {
   constructor(
     { runFolder }: Pick<DataFolder, "runFolder">,
     private readonly clock: Clock,
-    private readonly failed: (error: unknown) => void,
+    private readonly log: Log,
   ) {
     this.#path = join(runFolder, FILE);
   }
@@ -69,7 +70,8 @@ export class PoolReports {
       writeFileSync(`${this.#path}.new`, JSON.stringify(this.#last), { mode: 0o600 });
       renameSync(`${this.#path}.new`, this.#path);
     } catch (error) {
-      this.failed(error);
+      const event = "the report of ready sandboxes is not written";
+      this.log.write({ level: "warn", event, error: described(error) });
     }
   }
 }

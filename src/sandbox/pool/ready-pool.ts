@@ -42,7 +42,6 @@ export interface ReadyPoolParts {
   /** False: the sandbox has ended. */
   letGo(id: string): boolean;
   discard(id: string): Promise<void>;
-  /** The sandbox's memory use. */
   bytesOf(id: string): number;
   /** False: the pool keeps only the operator's minimum. */
   followsDemand: boolean;
@@ -87,7 +86,6 @@ export class ReadyPool {
     this.#lookSafely();
   }
 
-  /** To be called when a ready sandbox has ended. */
   lost(id: string): void {
     for (const { ready } of this.#stocks.values()) {
       const at = ready.findIndex((each) => each.id === id);
@@ -103,10 +101,7 @@ export class ReadyPool {
     if (gone.length > 0) this.#lookIn(0);
   }
 
-  /**
-   * Returns a running sandbox with this start: a ready one, or one that is already starting. Undefined: there is none,
-   * and the caller starts its own.
-   */
+  /** A ready sandbox, or one that is already starting. Undefined: the caller starts its own. */
   async take(wanted: Beginning & { owner?: string | undefined }): Promise<string | undefined> {
     const now = this.parts.clock.now();
     if (now - this.#askedAt > READY_REFILL_DELAY_MS) this.#burstAt = now;
@@ -238,10 +233,7 @@ export class ReadyPool {
     return urgent.sort((one, other) => fullness(one) - fullness(other))[0];
   }
 
-  /**
-   * Nothing starts beside the first commands of a burst's clients, who need the processors now, unless few are left
-   * for the clients that follow.
-   */
+  /** The first commands of a burst's clients need the processors now, unless few sandboxes are left. */
   #canWait({ size, target }: Stock, now: number): boolean {
     if (now - this.#burstAt < READY_REFILL_DELAY_MS) return true;
     const sinceMs = now - this.#askedAt;

@@ -7,7 +7,6 @@ import type { PooledTemplate } from "./pool-report.ts";
 const READY_GUESS_BYTES = 32 * 1024 ** 2;
 const READY_GUESS_RESTORED_BYTES = 256 * 1024 ** 2;
 
-/** What a sandbox starts from. */
 export interface Beginning {
   kind: SandboxKind;
   checkpoint: string | null;
@@ -42,14 +41,11 @@ export class Making {
 export class Stock {
   readonly kind: SandboxKind;
   readonly checkpoint: string | null;
-  /** The operator's minimum. */
   floor = 0;
-  /** How many there should be. */
   target = 0;
   readonly ready: Ready[] = [];
   readonly making = new Set<Making>();
   demand = new Demand();
-  /** Creates served by a ready sandbox, by a starting one, or by neither. */
   readonly counts = { hits: 0, joined: 0, misses: 0 };
   retryAt = 0;
   /** The checkpoint does not fit this machine, or is gone; it is not retried. */

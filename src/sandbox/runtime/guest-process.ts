@@ -1,4 +1,4 @@
-/** The part of the OCI spec that all isolation runtimes share: the first process of a sandbox and its limits. */
+/** The parts of the OCI spec that all isolation runtimes share: the first process of a sandbox, its limits, mounts. */
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
 import { USUAL_SCORE } from "../../system/oom-score.ts";
 import type { NewSandbox } from "./runtime.ts";
@@ -42,7 +42,6 @@ export function guestEnvironment({ size, copy }: Pick<NewSandbox, "size" | "copy
   ];
 }
 
-/** The first process of a sandbox, in OCI form, for every isolation runtime. */
 export function firstProcess({ openFilesMax }: Pick<NewSandbox, "openFilesMax">, args: string[], env: string[]) {
   return {
     terminal: false,
@@ -59,4 +58,13 @@ export function firstProcess({ openFilesMax }: Pick<NewSandbox, "openFilesMax">,
       { type: "RLIMIT_CORE", hard: 0, soft: 0 },
     ],
   };
+}
+
+export function mountPoint(destination: string, type: string, options: string[]) {
+  return { destination, type, source: type, options };
+}
+
+/** Shows a file or folder of the host. Files are never devices and never change the user of a program. */
+export function bindMount(source: string, destination: string, access: "ro" | "rw", ...more: "noexec"[]) {
+  return { destination, type: "bind", source, options: ["bind", access, "nosuid", "nodev", ...more] };
 }

@@ -86,10 +86,7 @@ export interface Runtime {
   /** Whether the runtime chooses the source address itself and ignores the one that the route names. */
   readonly choosesSource: boolean;
 
-  /**
-   * Ends restores that a killed server left running, so that they make no more processes. What they made so far is
-   * removed like any unclaimed sandbox.
-   */
+  /** Ends restores that a killed server left running, so that they make no more processes. */
   recover(): Promise<void>;
 
   /** Resolves when no checkpoint of this sandbox by a killed server is being written. */
@@ -99,7 +96,6 @@ export interface Runtime {
   close?(): Promise<void>;
 }
 
-/** The resources of a sandbox. */
 export interface SandboxSize {
   cpuCount: number;
   memoryMB: number;
@@ -111,7 +107,6 @@ export interface NewSandbox {
   id: string;
   /** The sandbox's own folder; the runtime may keep files there, too. */
   folder: string;
-  /** The mounted root filesystem. */
   root: string;
   /** The path below the root of each hierarchy: the server's cgroup, then the sandbox's id. */
   cgroup: string;
@@ -138,9 +133,7 @@ export interface NewSandbox {
 }
 
 export interface RunningContainer {
-  /**
-   * The process that represents the sandbox on the host: it lives as long, and its network namespace is the sandbox's.
-   */
+  /** Represents the sandbox on the host: it lives as long, and its network namespace is the sandbox's. */
   pid: number;
   /** The process whose root is the sandbox's root filesystem. */
   rootPid: number;
@@ -156,7 +149,6 @@ export interface CreatedContainer extends RunningContainer {
 
 export interface OutsideMount {
   inside: string;
-  /** A path on the host. */
   outside: string;
 }
 
@@ -184,7 +176,6 @@ export interface CheckpointRequest {
 export interface StoppedSandbox {
   /** Aborts when the runtime gives the checkpoint up. Its reason is the error for the client. */
   readonly givenUp: AbortSignal;
-  /** Writes the memory image. */
   write(): Promise<void>;
   /** Leaves the sandbox to its cgroup: frozen until `letGo`. */
   release(): Promise<void>;
@@ -218,10 +209,7 @@ export interface RestoreRequest {
   grown?: ReadonlyMap<string, number>;
   /** Resolves when root, files and mounts exist; until then the runtime only prepares. */
   prepared: Promise<unknown>;
-  /**
-   * Plugs in the network namespace at this path. Called when the namespace exists and no socket does, because a socket
-   * can only be bound to an existing address.
-   */
+  /** Called when the namespace at this path exists and no socket does: sockets need an existing address. */
   plug(namespace: string): Promise<void>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Tools that create or dump a sandbox run in their own cgroup beside the sandbox's. When the server is killed, they
- * continue, and the next server finds them there.
- */
+/** Tools that create or dump a sandbox run in a cgroup beside it, where the next server finds them. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -16,7 +13,6 @@ export type ToolAction = "dump" | "restore";
 
 const LOOK_EVERY_MS = 20;
 
-/** The cgroup in which a tool works for a sandbox. */
 export function toolCgroup(data: DataFolder, id: string, action: ToolAction): string {
   return `${data.cgroup}/${id}.${action}`;
 }

@@ -7,7 +7,6 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../../../contract/fault.ts";
 
-/** The annotation that crun accepts instead of a profile, in base64. */
 export const FILTER_ANNOTATION = "run.oci.seccomp_bpf_data";
 
 /** File in crun's state folder of a container. */

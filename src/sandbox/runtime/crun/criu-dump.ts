@@ -7,7 +7,7 @@
  * from outside at such a moment, that process does not survive; at any other moment the processes continue unharmed.
  * Fault 503 or 404 reports it.
  */
-import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isRecording, noteUse } from "../../../base/steps.ts";
 import { Fault } from "../../../contract/fault.ts";
@@ -16,6 +16,7 @@ import { beginToFreeze, freeze, freezerOf, processesBelow, thaw } from "../../..
 import { attempt } from "../../../system/command.ts";
 import { endTcpRepair } from "../../../system/net/tcp-repair.ts";
 import { procText } from "../../../system/proc-text.ts";
+import { processMs } from "../../../system/thread-times.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import { type CheckpointRequest, FailedTry, type StoppedSandbox } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
@@ -96,7 +97,7 @@ export class CriuDump implements StoppedSandbox {
     const { criu, pid, ahead } = this.started;
     await this.#orUndo(async () => {
       await criu.until(WRITTEN);
-      if (ahead) noteUse("helpers", processorMs(pid));
+      if (ahead && isRecording()) noteUse("helpers", processMs(pid) ?? 0);
       beginToFreeze(this.request.cgroup);
       await mendTimers(this.request.images);
     });
@@ -175,10 +176,7 @@ export class CriuDump implements StoppedSandbox {
     return explain(await readToolLog(join(this.request.folder, DUMP_LOG)), this.#processes);
   }
 
-  /**
-   * Makes CRIU fail as on a full disk, so that it releases the processes cleanly. Killing CRIU would also kill a
-   * process that it is working in.
-   */
+  /** As on a full disk, CRIU then releases the processes cleanly. Killing it would kill a process, too. */
   async #stopWriting(): Promise<void> {
     this.#givenUp.abort(this.#watch.fault);
     for (const pid of await processesIn(this.started.cgroup)) {
@@ -219,11 +217,4 @@ async function processesIn(cgroup: string): Promise<number[]> {
 /** Judged by the process's own command line, which is enough for this purpose. */
 function isGuest(pid: number): boolean {
   return procText(`/proc/${pid}/cmdline`).startsWith(`${GUEST_MOUNT}/bin/guest`);
-}
-
-/** CPU time of a CRIU that was started ahead. Read only while tracing. */
-function processorMs(pid: number): number {
-  if (!isRecording()) return 0;
-  const [nanoseconds] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ");
-  return Number(nanoseconds) / 1e6;
 }

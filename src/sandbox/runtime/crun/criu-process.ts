@@ -16,7 +16,6 @@ const SUCCESS = "success";
 
 type CommandOptions = Omit<NonNullable<Parameters<typeof attempt>[1]>, "stdin" | "timeoutMs" | "signal">;
 
-/** CRIU ended without success. */
 export class CriuFailed extends Error {
   constructor(readonly exitCode: number) {
     super(`CRIU ended with exit code ${exitCode}`);
@@ -24,10 +23,8 @@ export class CriuFailed extends Error {
 }
 
 export class CriuProcess implements AsyncDisposable {
-  /** Resolves when the process has ended. */
   readonly ended: Promise<unknown>;
   #withinMs = 0;
-  /** The stage that the caller waits for. */
   #awaited: { stage: string; reached: PromiseWithResolvers<number> } | undefined;
   #isAtStage = false;
   #hasSucceeded = false;

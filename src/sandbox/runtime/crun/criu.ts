@@ -36,7 +36,6 @@ export const DELETED_FILE_MAX_BYTES = 1024 ** 3;
 
 /** Exists only if a process held a file lock. */
 const LOCKS_IMAGE = "filelocks.img";
-/** CRIU's log, in the folder of the sandbox. */
 const RESTORE_LOG = "restore.log";
 /** CRIU's log level: errors only. */
 const QUIET = 1;
@@ -78,7 +77,6 @@ interface Restore extends Omit<RestoreRequest, "ids" | "size" | "grown" | "image
 
 export class Criu {
   readonly #config: string;
-  /** Used by this class only. */
   readonly #folder: string;
   readonly #env: Record<string, string>;
   /** CRIU processes that have not ended, by the cgroup they work in. */
@@ -214,7 +212,6 @@ export class Criu {
     return { criu, pid, cgroup, entered, ahead };
   }
 
-  /** Makes the folder of the cgroup that CRIU works in. */
   async #place(id: string, action: ToolAction): Promise<string> {
     const place = freezerOf(toolCgroup(this.data, id, action));
     // The previous CRIU removes the cgroup when it ends.

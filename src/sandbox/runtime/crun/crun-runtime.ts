@@ -1,7 +1,4 @@
-/**
- * The isolation runtime crun, with CRIU for checkpoints. crun knows nothing of a restored sandbox: it consists of its
- * processes and its cgroup.
- */
+/** The isolation runtime crun, with CRIU for checkpoints. crun knows nothing of a restored sandbox. */
 import { chmodSync, chownSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { described, stderrLog } from "../../../base/log.ts";

@@ -8,7 +8,6 @@ import { attempt, MINIMAL_ENV } from "../../../system/command.ts";
 import { startTicks } from "../../../system/start-ticks.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
 
-/** Timeout for crun to create a sandbox. */
 const CRUN_START_MS = scaled(20_000);
 const CRUN_REMOVE_MS = scaled(20_000);
 /** crun may be killed during the first try. */

@@ -6,16 +6,20 @@ import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { EMPTY_IN_PROC, HIDDEN_IN_PROC } from "../../../images/guest-layout.ts";
 import { ID_COUNT } from "../../../system/id-range.ts";
 import { namespaceSettings } from "../../network/namespace-settings.ts";
-import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
+import {
+  bindMount,
+  CPU_PERIOD_US,
+  firstProcess,
+  GUEST_COMMAND,
+  guestEnvironment,
+  mountPoint,
+} from "../guest-process.ts";
 import type { NewSandbox, OutsideMount } from "../runtime.ts";
 import { FILTER_ANNOTATION } from "./compiled-filter.ts";
 import { areIpcBoundsOwn, ipcBounds, tmpfsBounds } from "./image/lasting-memory.ts";
 import { SECCOMP_PROFILE } from "./seccomp.ts";
 
-/**
- * Terminals of one sandbox. The machine has a million in all, and their buffers (64 KiB each way) are charged to no
- * sandbox.
- */
+/** The machine has a million in all, and their buffers (64 KiB each way) are charged to no sandbox. */
 export const TERMINALS_PER_SANDBOX_MAX = 256;
 
 type SpecInput = Omit<NewSandbox, "id" | "folder" | "userLimits"> & { cgroupV1: boolean };
@@ -51,20 +55,21 @@ export function ociSpec(input: SpecInput) {
     ]),
     mounts: [
       mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
-      ...(input.meminfoFile === undefined ? [] : [writableBindMount(input.meminfoFile, MEMINFO_FILE)]),
+      ...(input.meminfoFile === undefined ? [] : [bindMount(input.meminfoFile, MEMINFO_FILE, "rw", "noexec")]),
       mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", ...bounds["/dev"]]),
       mountPoint("/dev/pts", "devpts", [...DEVPTS, `max=${TERMINALS_PER_SANDBOX_MAX}`]),
       mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", ...bounds["/dev/shm"]]),
       mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", ...bounds["/run"]]),
-      bindMount(`${input.guestFolder}/sys`, "/sys"),
-      ...SHOWN_IN_SYS.filter((path) => existsSync(path)).map((path) => bindMount(path, path)),
+      bindMount(`${input.guestFolder}/sys`, "/sys", "ro", "noexec"),
+      ...SHOWN_IN_SYS.filter((path) => existsSync(path)).map((path) => bindMount(path, path, "ro", "noexec")),
       mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
-      { destination: GUEST_MOUNT, type: "bind", source: input.guestFolder, options: ["bind", "ro", "nosuid", "nodev"] },
-      bindMount(input.controlSecretFile, CONTROL_SECRET_FILE),
-      bindMount(`${input.root}${SETTINGS}`, SETTINGS),
-      bindMount(input.bootIdFile, `${SETTINGS}/kernel/random/boot_id`),
+      bindMount(input.guestFolder, GUEST_MOUNT, "ro"),
+      bindMount(input.controlSecretFile, CONTROL_SECRET_FILE, "ro", "noexec"),
+      bindMount(`${input.root}${SETTINGS}`, SETTINGS, "ro", "noexec"),
+      bindMount(input.bootIdFile, `${SETTINGS}/kernel/random/boot_id`, "ro", "noexec"),
       ...hidingMounts(input.guestFolder),
-      ...input.volumes.map(({ inside, outside }) => volumeMount(outside, inside)),
+      // Programs on it may be run: a volume is part of the sandbox's own tree, like its disk.
+      ...input.volumes.map(({ inside, outside }) => bindMount(outside, inside, "rw")),
     ],
     linux: {
       namespaces: ["user", "pid", "ipc", "uts", "mount", "network", "cgroup", "time"].map((type) => ({ type })),
@@ -109,23 +114,5 @@ export function mountedFromOutside(spec: ReturnType<typeof ociSpec>): OutsideMou
 function hidingMounts(guestFolder: string) {
   // Files that this kernel lacks need no hiding, and mount points cannot be created in /proc.
   const there = [...HIDDEN_IN_PROC, ...EMPTY_IN_PROC].filter((name) => existsSync(`/proc/${name}`));
-  return there.map((name) => bindMount(`${guestFolder}/empty/${name}`, `/proc/${name}`));
-}
-
-function bindMount(source: string, destination: string) {
-  return { destination, type: "bind", source, options: ["bind", "ro", "nosuid", "nodev", "noexec"] };
-}
-
-/** Writable by root inside; the file's mode excludes others. */
-function writableBindMount(source: string, destination: string) {
-  return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev", "noexec"] };
-}
-
-/** Programs on it may be run: a volume is part of the sandbox's own tree, like its disk. */
-function volumeMount(source: string, destination: string) {
-  return { destination, type: "bind", source, options: ["bind", "rw", "nosuid", "nodev"] };
-}
-
-function mountPoint(destination: string, type: string, options: string[]) {
-  return { destination, type, source: type, options };
+  return there.map((name) => bindMount(`${guestFolder}/empty/${name}`, `/proc/${name}`, "ro", "noexec"));
 }

@@ -41,7 +41,6 @@ export class ReadyCriu {
     this.#renewal.unref();
   }
 
-  /** Ends the ready CRIU and starts no more. */
   async close(): Promise<void> {
     clearTimeout(this.#renewal);
     this.#isClosed = true;

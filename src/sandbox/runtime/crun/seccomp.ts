@@ -62,10 +62,7 @@ const AF_INET6 = 10;
 const AF_NETLINK = 16;
 const NETLINK_ROUTE = 0;
 
-/**
- * Protocols: a type's default, ICMP, TCP, UDP, ICMPv6. Others (SCTP, MPTCP, UDP-Lite …) would make the kernel load
- * modules.
- */
+/** A type's default, ICMP, TCP, UDP, ICMPv6. Others (SCTP, MPTCP …) would make the kernel load modules. */
 const INTERNET_PROTOCOLS = [0, 1, 6, 17, 58];
 const PROTOCOL_LAST = 58;
 
@@ -119,10 +116,7 @@ const CLOSED_FAMILIES = [0, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15].map((family
   refuse(["socket"], EAFNOSUPPORT, [equals(0, family)]),
 );
 
-/**
- * A receive buffer size is accepted and ignored. The kernel itself accepts any size and clamps it, so programs cannot
- * rely on it.
- */
+/** A receive buffer size is accepted and ignored: the kernel clamps it, so programs cannot rely on it. */
 function socketOptions() {
   const ofSockets = (option: number) => [equals(1, SOL_SOCKET), equals(2, option)];
   const numbers = Array.from({ length: SOCKET_OPTION_LAST + 1 }, (_, number) => number);

@@ -30,7 +30,6 @@ interface Process {
   files: number;
 }
 
-/** Throws Fault 422 with the process and the reason. */
 export async function demandSoonWritten(cgroup: string): Promise<void> {
   const processes: Process[] = [];
   const waiting: string[] = [];
@@ -79,9 +78,7 @@ async function demandFewDeletedFiles(processes: readonly Process[]): Promise<voi
   }
 }
 
-/**
- * A process in vfork cannot be stopped until its child has executed a program, which takes a moment or never happens.
- */
+/** A process in vfork cannot be stopped until its child has executed a program, which may never happen. */
 async function untilStarted(threads: readonly string[]): Promise<void> {
   const deadline = performance.now() + VFORK_WAIT_MS;
   for (let left = threads; left.length > 0; left = left.filter(isInVfork)) {

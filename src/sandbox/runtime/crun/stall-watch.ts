@@ -1,7 +1,4 @@
-/**
- * Detects that the processes in some cgroups make no progress. CRIU waits forever for a process that was killed during
- * its restore, and so do all the others.
- */
+/** Detects cgroups without progress: CRIU waits forever for a process that was killed during its restore. */
 import { join } from "node:path";
 import { processorTimeFile } from "../../../system/cgroup/cgroups.ts";
 import { freezerOf } from "../../../system/cgroup/freezer.ts";
@@ -12,9 +9,7 @@ export const STALL_CHECK_MS = 500;
 export class StallWatch implements Disposable {
   readonly #timer: Timer;
   #seen = "";
-  /**
-   * Counted in checks, not by the clock: while the server is blocked, the processes that wait for its reply are still.
-   */
+  /** Counted in checks: while the server is blocked, the processes that wait for its reply are still. */
   #stillMs = 0;
   /** Work in progress elsewhere that the processes wait for. */
   #elsewhere = 0;

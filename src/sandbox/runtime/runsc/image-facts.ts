@@ -9,12 +9,10 @@ type RunscFacts = {
   cpuFeatures: string[];
 };
 
-/** The facts of this machine. */
 export function runscFacts(runsc: string): RunscFacts {
   return { runsc, architecture: process.arch, cpuFeatures: cpuFeatures() };
 }
 
-/** Why an image with the facts `written` cannot be restored here; undefined when it can. */
 export function mismatch(written: ImageFacts, here: RunscFacts): string | undefined {
   if (!areOfRunsc(written)) return "it was not written by runsc";
   if (written.architecture !== here.architecture) {

@@ -6,7 +6,14 @@ import { CONTROL_SECRET_FILE } from "../../../contract/runtime/guest-control.ts"
 import { GUEST_MOUNT } from "../../../contract/runtime/guest-programs.ts";
 import { SANDBOX_PIDS_MAX } from "../../../contract/runtime/limits.ts";
 import { ID_COUNT, type IdRange } from "../../../system/id-range.ts";
-import { CPU_PERIOD_US, firstProcess, GUEST_COMMAND, guestEnvironment } from "../guest-process.ts";
+import {
+  bindMount,
+  CPU_PERIOD_US,
+  firstProcess,
+  GUEST_COMMAND,
+  guestEnvironment,
+  mountPoint,
+} from "../guest-process.ts";
 import type { NewSandbox, OutsideMount, RestoreRequest, SandboxSize } from "../runtime.ts";
 
 /**
@@ -31,16 +38,16 @@ export function runscSpec(input: Omit<NewSandbox, "id" | "folder">) {
       guestEnvironment(input),
     ),
     mounts: [
-      own("/proc", "proc", ["nosuid", "noexec", "nodev"]),
-      own("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
-      own("/dev/pts", "devpts", ["nosuid", "noexec"]),
-      own("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", "size=256m"]),
-      own("/run", "tmpfs", ["nosuid", "nodev", "mode=755", "size=64m"]),
-      own("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
-      own("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
-      bound(input.guestFolder, GUEST_MOUNT, "ro"),
-      bound(input.controlSecretFile, CONTROL_SECRET_FILE, "ro"),
-      ...input.volumes.map(({ inside, outside }) => bound(outside, inside, "rw")),
+      mountPoint("/proc", "proc", ["nosuid", "noexec", "nodev"]),
+      mountPoint("/dev", "tmpfs", ["nosuid", "noexec", "mode=755", "size=1m"]),
+      mountPoint("/dev/pts", "devpts", ["nosuid", "noexec"]),
+      mountPoint("/dev/shm", "tmpfs", ["nosuid", "nodev", "noexec", "mode=1777", "size=256m"]),
+      mountPoint("/run", "tmpfs", ["nosuid", "nodev", "mode=755", "size=64m"]),
+      mountPoint("/sys", "sysfs", ["nosuid", "noexec", "nodev", "ro"]),
+      mountPoint("/sys/fs/cgroup", "cgroup", ["nosuid", "noexec", "nodev", "ro"]),
+      bindMount(input.guestFolder, GUEST_MOUNT, "ro"),
+      bindMount(input.controlSecretFile, CONTROL_SECRET_FILE, "ro"),
+      ...input.volumes.map(({ inside, outside }) => bindMount(outside, inside, "rw")),
     ],
     linux: {
       namespaces: ["user", "pid", "ipc", "uts", "mount", "network"].map((type) => ({ type })),
@@ -69,7 +76,6 @@ export function specForRestore(written: RunscSpec, request: RestoreRequest): Run
   };
 }
 
-/** The bind mounts from the host, with their paths inside and outside. */
 export function mountedFromOutside(spec: RunscSpec): OutsideMount[] {
   const mounts = spec.mounts.filter(({ type }) => type === "bind");
   return mounts.map(({ destination, source }) => ({ inside: destination, outside: source }));
@@ -89,12 +95,4 @@ function resources({ memoryMB, cpuCount, processors }: SandboxSize) {
     pids: { limit: MACHINE_PIDS_MAX },
     cpu: processors === undefined ? cpu : { ...cpu, cpus: processors },
   };
-}
-
-function own(destination: string, type: string, options: string[]) {
-  return { destination, type, source: type, options };
-}
-
-function bound(source: string, destination: string, access: "ro" | "rw") {
-  return { destination, type: "bind", source, options: ["bind", access, "nosuid", "nodev"] };
 }

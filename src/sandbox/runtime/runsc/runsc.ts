@@ -40,7 +40,6 @@ const ENTER = `${TAKE_USUAL_SCORE}echo 0 > "$1" && shift && exec unshare --mount
 
 const STATE_FILE = /^(.+)_sandbox:\1\.state$/;
 
-/** runsc's own record of a sandbox. */
 interface RunscState {
   status: string;
   /** The pid of the process that opens files for the sandbox. Its root is the sandbox's. */
@@ -58,7 +57,6 @@ interface Call {
 }
 
 export class Runsc {
-  /** Each server has its own state folder. */
   constructor(
     readonly binary: string,
     readonly data: DataFolder,
@@ -82,7 +80,6 @@ export class Runsc {
     await this.#demand({ id, args: ["start", id], action: "restore", timeoutMs: RUNSC_MAKE_MS });
   }
 
-  /** Stops all processes inside. */
   async pause(id: string): Promise<void> {
     await this.#demand({ id, args: ["pause", id], action: "dump", timeoutMs: RUNSC_SIGNAL_MS });
   }

@@ -13,7 +13,6 @@ export type CriuFacts = {
   cgroupLayout: CgroupLayout;
 };
 
-/** The facts of this machine. */
 export function criuFacts(criu: string): CriuFacts {
   return {
     criu,
@@ -24,7 +23,6 @@ export function criuFacts(criu: string): CriuFacts {
   };
 }
 
-/** Why an image with the facts `written` cannot be restored here; undefined when it can. */
 export function mismatch(written: ImageFacts, here: CriuFacts): string | undefined {
   if (!areOfCriu(written)) return "it was not written by CRIU";
   if (written.architecture !== here.architecture) {

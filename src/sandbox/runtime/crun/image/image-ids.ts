@@ -33,7 +33,6 @@ export function idsIn(images: string): IdRange & IdsFile {
   return { first, name, content };
 }
 
-/** The file's content with another range. */
 export function withIds(content: Buffer, { first }: IdRange): Buffer {
   const mapped = (line: Buffer) => withFields(line, OUTSIDE, () => encodeVarint(first));
   return withMessages(content, (message) => TABLES.reduce((part, table) => withFields(part, table, mapped), message));

@@ -37,7 +37,6 @@ export function openFilesIn(images: string, folders: readonly string[]): OpenFil
     .map(({ id, path, bytes }) => ({ path, shownPath: names.get(id) ?? path, bytes }));
 }
 
-/** The content of `files.img` with these sizes, by path. */
 export function withSizes(content: Buffer, sizes: ReadonlyMap<string, number>): Buffer {
   return withMessages(content, (message) => {
     const path = regularFile(message)?.path;

@@ -12,10 +12,7 @@ export const TERMINALS_IMAGE = "tty-data.img";
 /** Field number of the unread data in a terminal's entry. */
 const UNREAD = 2;
 
-/**
- * The kernel's buffer for each direction of a terminal. It accepts somewhat more, but output processing may expand line
- * ends: 9 729 of them fill it.
- */
+/** The kernel accepts somewhat more in one write, but output processing may expand line ends. */
 export const TERMINAL_TAKES_BYTES = 8_192;
 
 /** The reduced content of the file, if a terminal would not accept all its data. */

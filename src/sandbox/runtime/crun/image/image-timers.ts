@@ -13,10 +13,7 @@ import { setImmediate } from "node:timers/promises";
 import { FILES_IMAGE } from "./image-open-files.ts";
 import { fieldsOf, LENGTH_BYTES, MAGIC_BYTES, numberIn } from "./protobuf-fields.ts";
 
-/**
- * Bytes to process before yielding: a sandbox may have a million files open, with long names. A timer's entry takes a
- * few dozen bytes.
- */
+/** Bytes to process before yielding: a sandbox may have a million files open, with long names. */
 const WINDOW_BYTES = 64 * 1024;
 
 /** Field numbers in a file entry and in a timer's entry. */
@@ -47,10 +44,7 @@ export async function mendTimers(images: string): Promise<void> {
   }
 }
 
-/**
- * Mends all complete messages in the buffer. `next` is the offset of the first incomplete one; a message longer than
- * the buffer is skipped.
- */
+/** `next` is the offset of the first incomplete message; one longer than the buffer is skipped. */
 function mendAll(messages: Buffer): { isMended: boolean; next: number } {
   let isMended = false;
   let next = 0;

@@ -19,7 +19,6 @@ interface WatchedImage extends ImageBounds {
   folder: string;
   /** The writer's log, whose end is of use. The writer appends, so the file can be truncated meanwhile. */
   log: string;
-  /** Stops the writer. */
   stop(): Promise<void>;
 }
 

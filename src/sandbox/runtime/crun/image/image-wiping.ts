@@ -11,7 +11,6 @@ import { join } from "node:path";
 import { pageSize } from "../../../../system/page-size.ts";
 import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
 
-/** Bytes of an image file to overwrite with zeros in one step. */
 const WIPED_AT_ONCE_MAX_BYTES = 1024 * 1024;
 
 const MAPPINGS = /^mm-(\d+)\.img$/;

@@ -16,12 +16,10 @@ export const LENGTH_BYTES = 4;
 
 interface Field {
   number: number;
-  /** Its position in the message. */
   from: number;
   to: number;
   /** The content of a length-delimited field: a string or nested message. */
   bytes?: Buffer;
-  /** The value of an integer field. */
   value?: number;
 }
 
@@ -63,7 +61,6 @@ export function messagesIn(content: Buffer): Buffer[] {
   return messages;
 }
 
-/** The file with changed messages. */
 export function withMessages(content: Buffer, change: (message: Buffer) => Buffer): Buffer {
   const messages = messagesIn(content).flatMap((message) => {
     const changed = change(message);
@@ -74,7 +71,6 @@ export function withMessages(content: Buffer, change: (message: Buffer) => Buffe
   return Buffer.concat([content.subarray(0, MAGIC_BYTES), ...messages]);
 }
 
-/** The integer in the field with this number, if there is one. */
 export function numberIn(fields: readonly Field[], wanted: number): number | undefined {
   return fields.find(({ number }) => number === wanted)?.value;
 }
