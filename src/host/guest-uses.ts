@@ -1,7 +1,4 @@
-/**
- * Determines which guests and images are needed: by sandboxes and checkpoints of this server, and by sandboxes of other
- * servers.
- */
+/** Which guests and images sandboxes and checkpoints of this server, and sandboxes of others, need. */
 
 import type { GuestUses } from "../images/guest-folders.ts";
 import type { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";

@@ -33,14 +33,10 @@ export interface MachineOptions extends BuildOptions {
   guestFolder: string;
   /** Name server to ask instead of the machine's own. */
   resolver: string | undefined;
-  /**
-   * False: file owners are shifted on new disks and all sandboxes share their ids, as on a kernel without id-mapped
-   * mounts.
-   */
+  /** False: as on a kernel without id-mapped mounts, owners are shifted and all sandboxes share their ids. */
   mapIds?: boolean;
   /** The default isolation runtime of sandboxes; crun unless given. */
   runtime?: RuntimeName;
-  /** Bandwidth limits of each sandbox, if any. */
   quotas?: SandboxQuotas;
   /** Maximum number of sandboxes kept ready for demand; none unless given. */
   readyMax?: number;

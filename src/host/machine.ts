@@ -105,7 +105,6 @@ export class Machine implements Host {
     );
   }
 
-  /** The caller holds the data folder's lock and runs inside the mount namespace. */
   static async open(options: MachineOptions): Promise<Machine> {
     return new Machine(options, await openParts(options));
   }

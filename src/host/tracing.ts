@@ -1,7 +1,4 @@
-/**
- * For `sandlot trace`: names the calls of this module that are steps, and measures their CPU time. Classes that are not
- * named here stay unchanged; without a call of `traceHost`, all do.
- */
+/** For `sandlot trace`: names the calls of this module that are steps, and measures their CPU time. */
 import { recordSteps, type Step, stepsOf, type Uses } from "../base/steps.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
@@ -123,7 +120,6 @@ function processorTimes(cgroup: string): () => Uses {
   };
 }
 
-/** The threads that run our programs. */
 function ownThreads(): Thread[] {
   return threads().filter(({ isFirst, name }) => isFirst || name === WORKER_THREAD);
 }

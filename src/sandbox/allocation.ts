@@ -50,7 +50,6 @@ export function notedIds(folder: string): number | undefined {
   return first > 0 ? first : undefined;
 }
 
-/** The first user ids of all sandboxes below this folder. */
 export function idsNotedIn(sandboxesFolder: string): number[] {
   return readdirSync(sandboxesFolder).flatMap((name) => notedIds(join(sandboxesFolder, name)) ?? []);
 }

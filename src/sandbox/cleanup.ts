@@ -15,7 +15,6 @@ import type { Runtimes } from "./runtime/runtimes.ts";
 /** Timeout for the kernel to reclaim page cache from a cgroup that is about to be removed. */
 const MEMORY_EMPTY_MS = scaled(2_000);
 
-/** The modules that hold resources of sandboxes. */
 export interface CleanupParts {
   data: DataFolder;
   runtimes: Runtimes;

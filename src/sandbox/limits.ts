@@ -7,10 +7,7 @@ export const GUEST_CALL_MS = scaled(10_000);
 export const CHECKPOINT_MS = scaled(300_000);
 export const RESTORE_MS = scaled(300_000);
 export const RESTORES_AT_ONCE_MAX = Math.max(4, 2 * availableParallelism());
-/**
- * Maximum size of a memory image, as a multiple of the sandbox's memory. Memory that processes share is written once
- * per process.
- */
+/** As a multiple of the sandbox's memory: CRIU writes memory that processes share once per process. */
 export const IMAGE_PER_MEMORY_MAX = 16;
 export const IMAGE_WATCH_MS = 250;
 /** Processes or files to examine before yielding the event loop. */

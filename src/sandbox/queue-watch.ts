@@ -72,20 +72,17 @@ export class QueueWatch {
     return ms >= QUEUE_LOOK_GAP_MS && now - this.#kernelBytes >= QUEUE_GROWTH_BYTES;
   }
 
-  /** Examines all sandboxes now. */
   async look(): Promise<void> {
     let looked = 0;
     // `#sandboxes` omits a sandbox that is being paused. If the pause fails, the next round examines it.
     for (const { id, pid } of this.sandboxes()) {
       const reason = offenceOf(this.queued(pid));
       if (reason !== undefined) this.end(id, reason);
-      // Yields to pending requests.
       if (++looked % QUEUE_LOOK_TURN === 0) await Bun.sleep(0);
     }
   }
 }
 
-/** The reason to end the sandbox, or undefined. */
 export function offenceOf({ sockets, bytes }: Queued): string | undefined {
   if (bytes > QUEUED_PER_SANDBOX_MAX_BYTES) {
     const most = `at most ${QUEUED_PER_SANDBOX_MAX_BYTES / MIB} MiB may wait there`;

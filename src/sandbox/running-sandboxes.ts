@@ -93,7 +93,6 @@ export class RunningSandboxes {
     return running !== undefined && isAlive(running.record);
   }
 
-  /** The records of those of these sandboxes that are alive. */
   alive(ids: readonly string[]): SandboxRecord[] {
     return ids.flatMap((id) => (this.isAlive(id) ? (this.#entries.get(id)?.record ?? []) : []));
   }

@@ -53,13 +53,11 @@ interface StartingParts {
   mounts: Mounts;
   processors: Processors;
   pages: GuestPages;
-  /** The guest folder that is mounted into every booting sandbox. */
   guestFolder: string;
   guests: Pick<GuestFolders, "hold">;
   images: Images;
   volumes: Volumes;
   content: ProcessedContent;
-  /** The parent cgroup of all sandboxes of this server. */
   cgroup: string;
   /** Removes what was made for a sandbox that failed to start. Never throws. */
   unmake(leftovers: Leftovers): Promise<void>;
@@ -72,10 +70,7 @@ export class Starting {
 
   constructor(private readonly parts: StartingParts) {}
 
-  /**
-   * Boots a sandbox for a request, with its network rules and settings from the start, so no hand-over is needed. The
-   * disk is fresh or a copy.
-   */
+  /** With the network rules and settings of the request from the start, so no hand-over is needed. */
   async bootFor(request: CreateSandbox, origin?: Origin): Promise<string> {
     const id = newSandboxId();
     const { kind, egress, volumes = [] } = request;
@@ -83,7 +78,6 @@ export class Starting {
     return id;
   }
 
-  /** Starts a sandbox for the ready pool, from a checkpoint or by booting it. */
   async startAhead(kind: SandboxKind, checkpoint: string | null): Promise<string> {
     const id = newSandboxId();
     if (checkpoint === null) {

@@ -7,9 +7,7 @@ import type { VolumeMount } from "../contract/internal/host.ts";
 import type { OpenFile, Runtime } from "./runtime/runtime.ts";
 import type { ProcessedContent } from "./volume/content.ts";
 
-/**
- * Returns the files that have grown, with their sizes. Throws Fault 422 that names the first file that does not fit.
- */
+/** Returns files that have grown, with their sizes. Throws Fault 422 for the first that does not fit. */
 export async function demandVolumeFiles(
   runtime: Pick<Runtime, "openFiles">,
   content: Pick<ProcessedContent, "sizes">,

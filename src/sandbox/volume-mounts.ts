@@ -1,7 +1,4 @@
-/**
- * The volumes of a starting sandbox, held on the host until the sandbox itself holds them. Records name the volume, not
- * its current mount path.
- */
+/** The volumes of a starting sandbox, held until it holds them itself. Records name volumes, not paths. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";

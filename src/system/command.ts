@@ -31,7 +31,6 @@ interface CommandOptions {
   silent?: boolean;
   /** Ends the command early; it then counts as failed. */
   signal?: AbortSignal;
-  /** Called as soon as the process exists. */
   onStart?: (pid: number) => void;
   /** Called when the command itself has ended; child processes may still hold its output open. */
   onExit?: (exitCode: number) => Promise<void>;
@@ -118,7 +117,6 @@ export async function run(argv: readonly string[], options: CommandOptions = {})
   return result.stdout;
 }
 
-/** The error for a program that could not be started. */
 export function cannotStart(program: string, cause: unknown): Fault {
   const shortage = shortageOf(cause);
   if (shortage !== undefined) return overloaded(`${basename(program)} could not be started (${shortage})`, cause);

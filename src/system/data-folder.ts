@@ -159,10 +159,7 @@ function lockFile(what: string): string {
   return join(RUN_ROOT, `${what}.lock`);
 }
 
-/**
- * The file is removed before the lock is released: a waiting process then finds that its lock is stale, and takes a new
- * one.
- */
+/** Removed while locked: a waiting process then finds that its lock is stale, and takes a new one. */
 function removedAfter(lock: FileLock): Disposable {
   return {
     [Symbol.dispose]() {
@@ -172,7 +169,6 @@ function removedAfter(lock: FileLock): Disposable {
   };
 }
 
-/** Whether there is a run folder of a server with this tag. */
 export function hasRunFolder(tag: string): boolean {
   return existsSync(join(RUN_ROOT, tag));
 }

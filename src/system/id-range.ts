@@ -17,9 +17,7 @@ export const SHARED_IDS: IdRange = { first: HOST_ID_FIRST };
 /** The connection relays have their own ids, as many as a sandbox has. */
 export const RELAY_ID_FIRST = HOST_ID_FIRST - ID_COUNT;
 
-/**
- * The edge processes have their own ids, too. All of one server share one id; otherwise they could not share a port.
- */
+/** The edge processes have their own ids, too. Those of one server share one, as they share a port. */
 const EDGE_ID_FIRST = RELAY_ID_FIRST - ID_COUNT;
 
 /** No two servers of a machine have the same net. */

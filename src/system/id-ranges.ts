@@ -71,7 +71,6 @@ export class IdRanges {
   }
 }
 
-/** Takes one more block for this server. */
 function claimBlock({ runFolder, tag }: Pick<DataFolder, "runFolder" | "tag">): number {
   using _lock = lockOfAllServers(LOCK);
   const own = blocksOf(runFolder);

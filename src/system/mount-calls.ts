@@ -33,10 +33,7 @@ function call(name: string, number: bigint, ...args: [bigint, bigint, bigint, bi
   throw new Fault(500, cause.message, { cause });
 }
 
-/**
- * A path at which this folder can be read and executed but not changed, while this process lives. It is mounted
- * nowhere.
- */
+/** A path, while this process lives, at which the folder can be executed but not changed. */
 export function readOnlyView(folder: string): string {
   const tree = clone(folder);
   try {
@@ -48,10 +45,7 @@ export function readOnlyView(folder: string): string {
   return `/proc/${process.pid}/fd/${tree}`;
 }
 
-/**
- * Mounts `source` at `target` as well, with these attributes. Owners are mapped as in the user namespace `users`: an id
- * on the disk is taken as an id of that namespace.
- */
+/** Mounts `source` at `target`, too. An id on the disk is taken as an id of the user namespace `users`. */
 export function showAt(source: string, target: string, attributes: bigint, users: number): void {
   withClone(source, attributes, users, (tree) => place(tree, target));
 }

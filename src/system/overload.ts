@@ -1,10 +1,6 @@
-/**
- * The error for a timeout or a shortage of resources on this machine. It may pass in a moment, so the client is told to
- * retry.
- */
+/** A timeout or a shortage of resources on this machine. It may pass, so the client is told to retry. */
 import { Fault } from "../contract/fault.ts";
 
-/** The retry-after value. */
 const OVERLOAD_RETRY_AFTER_SECONDS = 5;
 
 /** `what` names the step and its timeout; a tool's output goes into the cause. */

@@ -1,10 +1,7 @@
 /** The start time of a process: with its pid it identifies one process for as long as the machine is up. */
 import { readFileSync } from "node:fs";
 
-/**
- * Undefined when the process does not exist or is a zombie. Throws when that is unknown, for example when this server
- * cannot open another file.
- */
+/** Undefined when the process does not exist or is a zombie. Throws when that is unknown. */
 export function startTicks(pid: number): string | undefined {
   let stat: string;
   try {

@@ -144,7 +144,6 @@ export function reflink(source: string, target: string): boolean {
   }
 }
 
-/** Writes everything in the filesystem of this folder to its disk. */
 export function syncFilesystem(folder: string): void {
   const fd = openSync(folder, "r");
   try {
@@ -242,9 +241,7 @@ export function setIpcNamespace(fd: number): void {
   if (libc().setns(fd, CLONE_NEWIPC) !== 0) failed("setns of an IPC namespace");
 }
 
-/**
- * Two connected sockets that preserve message boundaries. A child process inherits one only if it is passed explicitly.
- */
+/** Sockets that preserve message boundaries. A child process inherits one only if it is passed explicitly. */
 export function socketPair(): [number, number] {
   const pair = new Int32Array(2);
   if (libc().socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ptr(pair)) !== 0) failed("socketpair");

@@ -19,7 +19,6 @@ export interface Thread {
   name: string;
 }
 
-/** The current threads. */
 export function threads(): Thread[] {
   return readdirSync(TASKS).flatMap((task) => {
     try {

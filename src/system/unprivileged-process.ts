@@ -29,7 +29,6 @@ export async function bundleProgram(entry: string, folder: string, name: string)
 interface Unprivileged {
   program: string;
   uid: number;
-  /** Maximum number of open files. */
   files: number;
   /** Limit of its own memory, if any. */
   dataBytes?: number;

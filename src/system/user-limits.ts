@@ -19,7 +19,6 @@ const TYPES = Object.keys(RESOURCES) as Resource[];
 const UNLIMITED = 0xffff_ffff_ffff_ffffn;
 const NO_LIMIT = Number.POSITIVE_INFINITY;
 
-/** A limit of a process in a sandbox. */
 export interface UserLimit {
   type: Resource;
   soft: number;
@@ -52,7 +51,6 @@ export function canRaiseUserLimits(): boolean {
   });
 }
 
-/** The limits of every process in a sandbox. */
 export function userLimitsFor(memoryMB: number): UserLimit[] {
   const signals = Math.min(Math.max(SIGNALS_MIN, memoryMB * SIGNALS_PER_MIB), told(limitOf("RLIMIT_SIGPENDING")[1]));
   const [, queues] = limitOf("RLIMIT_MSGQUEUE");

@@ -201,10 +201,7 @@ export class EgressRules {
     }
   }
 
-  /**
-   * Opens the union of all slots' private networks, old rules and new. The relay itself knows which sandbox may use
-   * which.
-   */
+  /** Opens the private networks of all slots, old rules and new. The relay knows which sandbox may use which. */
   async #openToRelay(): Promise<void> {
     await this.#openings.run(async () => {
       const spans = openedSpans([...this.#held.values(), ...this.#applied.values()]);

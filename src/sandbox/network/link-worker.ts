@@ -1,7 +1,4 @@
-/**
- * The thread that creates and removes interfaces. It enters a sandbox's network namespace briefly; the server's main
- * thread never does.
- */
+/** The thread that creates and removes interfaces: it alone enters the network namespaces of sandboxes. */
 import { answerJobs } from "../../system/job-thread.ts";
 import { Stranded } from "../../system/net/namespace-visit.ts";
 import { type LinkJob, performLinkJob } from "./plugging.ts";

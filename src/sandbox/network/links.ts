@@ -32,10 +32,7 @@ export class Links {
     await this.#thread.do(job);
   }
 
-  /**
-   * Closes the machine's TCP connections to the address of a sandbox that is gone; otherwise their owners would wait
-   * for minutes. Never rejects.
-   */
+  /** Closes connections to a sandbox that is gone: their owners would wait for minutes. Never rejects. */
   async disconnect(address: string): Promise<void> {
     try {
       this.#canDisconnect ??= canDestroyConnections();

@@ -1,15 +1,10 @@
 /** Kernel settings for the network namespace of a sandbox. */
 import { ID_COUNT } from "../../system/id-range.ts";
 
-/**
- * Retransmissions to an unresponsive peer after the program inside has closed its connection or ended: about 6 seconds.
- */
+/** Retransmissions to an unresponsive peer after the program inside has closed or ended: about 6 seconds. */
 const ORPHAN_RETRIES = 4;
 
-/**
- * The settings of a namespace. A restored sandbox gets a new namespace, which the host configures again; from there the
- * first group inside has another number.
- */
+/** From the host, which configures the new namespace of a restore, the first group has another number. */
 export function namespaceSettings(firstGroup: number): Record<string, string> {
   return {
     // Allows ping without raw sockets.

@@ -1,7 +1,4 @@
-/**
- * Blocks packets to a sandbox briefly and closes the machine's connections to it, for isolation runtimes that cannot
- * write a checkpoint while packets arrive.
- */
+/** Blocks packets to a sandbox and closes connections to it, for runtimes whose checkpoints need that. */
 import { readFileSync } from "node:fs";
 import { SANDBOX_MAC } from "../../contract/address-plan.ts";
 import { attempt, run } from "../../system/command.ts";

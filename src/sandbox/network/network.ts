@@ -59,10 +59,7 @@ export class Network {
   readonly table: string;
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
-  /**
-   * By free slot, the sandbox whose connections conntrack may still know; "nobody" if there are none. A missing entry
-   * means any sandbox.
-   */
+  /** By free slot: whose connections conntrack may know, or "nobody". A missing entry means any sandbox. */
   readonly #flows = new Map<number, string>();
   /** Taken slots that are not plugged in yet and for which conntrack may know connections of earlier sandboxes. */
   readonly #withFlows = new Set<number>();
@@ -125,10 +122,7 @@ export class Network {
     return this.#egress.judgeOf(address);
   }
 
-  /**
-   * Resolves a host name and marks the addresses that no sandbox may reach: closed ranges without `open`, and in any
-   * case the machine's own addresses.
-   */
+  /** Marks addresses that no sandbox may reach: closed ranges without `open`, and the machine's own. */
   async lookUp(host: string, open: readonly string[]): Promise<LookedUp[]> {
     const isAddress = ipv4Range(host) !== undefined && !host.includes("/");
     const names = new NameClient({ address: this.gateway, port: DNS_PORT });
@@ -138,9 +132,7 @@ export class Network {
     return addresses.map((address) => ({ address, isClosed: own.has(address) || closed.has(address) }));
   }
 
-  /**
-   * Installs the rules, replacing a table left by an earlier run. Without a relay, rules that allow names allow none.
-   */
+  /** Replaces a table left by an earlier run. Without a relay, rules that allow names allow none. */
   async open(openRelay?: OpenRelay): Promise<void> {
     await attempt(["ip", "address", "add", `${this.gateway}/32`, "dev", "lo"]);
     this.#mtu = await uplinkMtu();
@@ -189,7 +181,6 @@ export class Network {
     return this.#slots.freeCount;
   }
 
-  /** Takes a free slot. Throws Fault 503 when there is none. */
   take(): number {
     return this.#taken(this.#slots.take());
   }
@@ -206,7 +197,6 @@ export class Network {
     return slot;
   }
 
-  /** Settles when a slot is freed, or after `withinMs`. */
   untilFreed(withinMs: number): Promise<void> {
     return this.#slots.untilFreed(withinMs);
   }
@@ -305,10 +295,7 @@ export class Network {
     return received === undefined || sent === undefined ? undefined : received + sent;
   }
 
-  /**
-   * Removes the veth pair. It would disappear with the sandbox's namespace, but not at once. A slot that was never
-   * plugged in has none.
-   */
+  /** The veth pair would disappear with the sandbox's namespace, but not at once. */
   async unplug(slot: number): Promise<void> {
     await this.#removeInterface(this.#interface(slot));
   }
@@ -346,10 +333,7 @@ export class Network {
     this.#slots.free(slot);
   }
 
-  /**
-   * Packets that remote servers still send to the previous sandbox would reach the next one. False: the flows are still
-   * known.
-   */
+  /** Packets to the previous sandbox would reach the next one. False: the flows are still known. */
   async #forgetFlows(slot: number): Promise<boolean> {
     try {
       await this.#links.do({ kind: "forget", address: this.address(slot) });

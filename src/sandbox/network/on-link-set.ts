@@ -4,7 +4,6 @@ import { described, stderrLog } from "../../base/log.ts";
 import { onLinkRanges } from "../../system/net/on-link.ts";
 import { replaceOnLink } from "./ruleset.ts";
 
-/** How often the machine's routes are read. */
 const ON_LINK_REFRESH_MS = 5_000;
 
 const ROUTES = "/proc/net/route";
@@ -20,12 +19,10 @@ export class OnLinkSet {
     readonly tell: (ranges: readonly string[]) => Promise<void>,
   ) {}
 
-  /** The ranges that the set has. */
   get ranges(): readonly string[] {
     return this.#ranges;
   }
 
-  /** Reads the initial ranges of the set. */
   read(): readonly string[] {
     this.#ranges = onLinkRanges(readFileSync(ROUTES, "utf8"));
     return this.#ranges;

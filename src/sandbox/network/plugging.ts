@@ -25,20 +25,14 @@ import {
 } from "../../system/net/route-messages.ts";
 import { destroyConnections } from "../../system/net/socket-destroy.ts";
 
-/** Name of the inner end. */
 export const INNER_INTERFACE = "eth0";
 
-/**
- * The veth pair of a slot. One end is created as eth0 inside the sandbox's network namespace before its first process
- * runs, and disappears with it.
- */
+/** The veth pair of a slot. Its inner end exists before the first process of the sandbox runs. */
 export interface OuterEnd {
-  /** Name of the host's end. */
   name: string;
   address: string;
   gateway: string;
   mtu: number;
-  /** Path of the sandbox's network namespace. */
   namespace: string;
   /** The inner end has only the slot's address; the address common to all sandboxes is on the loopback. */
   slotAlone: boolean;
@@ -58,7 +52,6 @@ export type LinkJob =
 
 /** Setup of a namespace for a sandbox that is being restored. Other namespaces are created with these settings. */
 interface NewNamespace {
-  /** Kernel settings by name. */
   settings: Readonly<Record<string, string>>;
   /** Set when the sandbox had another address before. */
   addressBefore: string | undefined;

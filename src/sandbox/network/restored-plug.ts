@@ -18,9 +18,7 @@ export const HOLD_COMMAND: readonly string[] = [
 
 /** Facts about the sockets of a sandbox that is being restored. */
 export interface SocketsBefore {
-  /** The sandbox's previous address. */
   address: string;
-  /** Whether there are TCP connections among them. */
   connected: boolean;
 }
 
@@ -29,7 +27,6 @@ export function addressBefore(before: SocketsBefore, address: string): string | 
   return before.address === address ? undefined : before.address;
 }
 
-/** The sandbox after its restore. */
 interface Restored {
   address: string;
   before: SocketsBefore;

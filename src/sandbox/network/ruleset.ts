@@ -32,7 +32,6 @@ const DNS_RATE = "200/second burst 200 packets";
 interface RulesetFacts extends TableFacts {
   /** Prefix of the names of this server's interfaces. */
   interfacePrefix: string;
-  /** States of sandboxes that already exist. */
   slots: readonly SlotState[];
   /** Networks that this machine is directly connected to. */
   onLink: readonly string[];

@@ -20,7 +20,6 @@ import { Ipv4Ranges } from "../../contract/ip-range.ts";
 /** Prefix of the interface names of all sandboxes of all servers. */
 export const ANY_INTERFACE = "slot";
 
-/** One address and port. */
 export interface Way {
   address: string;
   port: number;
@@ -40,7 +39,6 @@ interface RelayFacts {
   ports: { http: number; tls: number; proxied: number };
 }
 
-/** Facts about one server's table. */
 export interface TableFacts {
   table: string;
   net: number;
@@ -62,7 +60,6 @@ export interface SlotState {
 const WAYS = ["out", "in", "near", "led", "here", "relay"] as const;
 type Chains = Record<(typeof WAYS)[number], string[]>;
 
-/** Declares the verdict maps in the table. */
 export function verdictMaps(): string {
   return WAYS.map((way) => `  map ${mapOf(way)} { type ipv4_addr : verdict; }`).join("\n");
 }
@@ -169,10 +166,7 @@ function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
   return chains;
 }
 
-/**
- * Accepts traffic to private networks that the table would refuse after this chain; never to another sandbox, whatever
- * the ranges say.
- */
+/** The table would refuse it after this chain. Never to another sandbox, whatever the ranges say. */
 function intoPrivate(near: string | undefined): string[] {
   if (near === undefined) return [];
   return [`${spaced("ip daddr", near)}ip daddr != ${SLOT_RANGE} oifname != "${ANY_INTERFACE}*" accept`];
@@ -206,7 +200,6 @@ function spaced(field: string, match: string): string {
   return match === "" ? "" : `${field} ${match} `;
 }
 
-/** The sets that the chains refer to, with their ranges. */
 function setsOf(state: SlotState): [name: string, ranges: Ipv4Ranges][] {
   const { egress } = state.rules;
   if (typeof egress !== "object") return [];

@@ -28,9 +28,7 @@ export class Slots {
     return SLOT_LAST - SLOT_FIRST + 1 - this.#taken.size;
   }
 
-  /**
-   * Takes a free slot, round robin, so that a freed address rests before reuse. Throws Fault 503 when there is none.
-   */
+  /** Round robin, so that a freed address rests before reuse. Throws Fault 503 when there is none. */
   take(): number {
     for (let tried = SLOT_FIRST; tried <= SLOT_LAST; tried++) {
       const slot = this.#next;
@@ -42,14 +40,12 @@ export class Slots {
     throw new Fault(503, `all ${SLOT_LAST - SLOT_FIRST + 1} network slots are in use`);
   }
 
-  /** Takes this slot if it is free, else any. */
   takeRather(slot: number | undefined): number {
     if (slot === undefined || this.#taken.has(slot)) return this.take();
     this.#taken.add(slot);
     return slot;
   }
 
-  /** Marks the slot of a sandbox that was found running. */
   adopt(slot: number): void {
     this.#taken.add(slot);
   }

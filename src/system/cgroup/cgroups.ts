@@ -36,10 +36,7 @@ export const cgroupTrees = once((): string[] => {
   return [...seen];
 });
 
-/**
- * A file that changes when a process in the cgroup uses CPU time. It does not exist without a CPU accounting
- * controller.
- */
+/** Changes when a process in the cgroup uses CPU time. Missing without a CPU accounting controller. */
 export function processorTimeFile(cgroup: string): string {
   if (cgroupLayout() === "v2") return join(CGROUP_ROOT, cgroup, "cpu.stat");
   const tree = cgroupTrees().find((path) => /\bcpuacct\b/.test(path)) ?? CGROUP_ROOT;

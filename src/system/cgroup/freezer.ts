@@ -1,7 +1,4 @@
-/**
- * Freezes and thaws all processes of a sandbox at once, without their notice. `cgroup` is the sandbox's path below the
- * root of each hierarchy.
- */
+/** Freezes and thaws all processes of a sandbox at once. `cgroup` is a path below each hierarchy's root. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -9,10 +9,7 @@ import { Fault } from "../../contract/fault.ts";
 import { lockOfAllServers, noteOfAllServers, readText } from "../data-folder.ts";
 import { cgroupTrees, V2_MARK } from "./cgroups.ts";
 
-/**
- * Controllers that limit a sandbox. Without one of the first three, a restored sandbox would lack a limit it had
- * before.
- */
+/** Without one of the first three, a restored sandbox would lack a limit it had before. */
 const NEEDED_CONTROLLERS = ["cpu", "memory", "pids"];
 const WANTED_CONTROLLERS = [...NEEDED_CONTROLLERS, "cpuset", "io"];
 const PASSED_ON = "cgroup.subtree_control";

@@ -10,10 +10,7 @@ import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { cgroupTrees } from "./cgroups.ts";
 
-/**
- * Timeout for the processes of a cgroup to end, however many hierarchies it is in. On a busy machine the memory of a
- * large sandbox takes a while to be freed.
- */
+/** However many hierarchies it is in. The memory of a large sandbox takes a while to be freed. */
 export const CGROUP_REMOVE_MS = scaled(20_000);
 const UNENDED_SHOWN_MAX = 20;
 /** Killed processes are gone within a few milliseconds; the retry delays grow from the first to the second. */
@@ -148,10 +145,7 @@ function foldersIn(folder: string): string[] {
   }
 }
 
-/**
- * Kills all processes first and thaws them afterwards, so that none of them runs another step. Returns those that were
- * there.
- */
+/** Kills before it thaws, so that no process runs another step. Returns those that were there. */
 function end(folders: readonly (readonly string[])[]): number[] {
   const all = folders.flat();
   const running = new Set(all.flatMap(processesOf));

@@ -18,7 +18,6 @@ const CT_DELETE = (1 << 8) | 2;
 /** IPv4, and a version that makes the kernel check the family. */
 const FAMILY = Buffer.from([2, 1, 0, 0]);
 
-/** Attributes. */
 const TUPLE_ORIGINAL = 1;
 const TUPLE_ADDRESSES = 1;
 const ZONE = 18;

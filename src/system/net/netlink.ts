@@ -56,7 +56,6 @@ export interface NetlinkRequest {
 
 interface NetlinkMessage {
   type: number;
-  /** The sequence number of the request. */
   sequence: number;
   body: Buffer;
 }
@@ -173,7 +172,6 @@ export function attribute(type: number, ...data: readonly Buffer[]): Buffer {
   return bytes;
 }
 
-/** An attribute that contains others. */
 export function nested(type: number, ...attributes: readonly Buffer[]): Buffer {
   return attribute(type | NESTED, ...attributes);
 }

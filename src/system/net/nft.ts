@@ -10,7 +10,6 @@ import { run } from "../command.ts";
 
 /** Timeout of nft: a table with long lists for hundreds of sandboxes takes half a minute. */
 const NFT_MS = scaled(180_000);
-/** Maximum size of a combined transaction. */
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 
 interface Asked {

@@ -1,7 +1,4 @@
-/**
- * The networks that this machine is directly connected to: its LAN, whatever addresses that uses. Read from the
- * kernel's routing table (/proc/net/route), so repeated reads are cheap.
- */
+/** The networks that this machine is directly connected to, from /proc/net/route: its LAN, for one. */
 
 /** A wider range is not a LAN but a form of "everything" (a VPN, a point-to-point default route). */
 const PREFIX_MIN = 8;
@@ -17,7 +14,6 @@ export function onLinkRanges(routeTable: string): string[] {
   return [...ranges].sort();
 }
 
-/** The interface of the default route, if there is one. */
 export function defaultRouteDevice(routeTable: string): string | undefined {
   for (const line of routeTable.trim().split("\n").slice(1)) {
     const [device, destination] = line.split("\t").map((field) => field.trim());

@@ -128,7 +128,6 @@ export function setUp(device: number): RouteRequest {
   return { what: "setting an interface up", type: SET_LINK, flags: 0, body: link(device, IS_UP) };
 }
 
-/** Keeps the kernel from assigning an IPv6 address. */
 export function withoutIpv6Address(device: number): RouteRequest {
   const mode = attribute(IPV6_ADDRESS_MODE, Buffer.from([NO_IPV6_ADDRESS]));
   const body = Buffer.concat([link(device), attribute(LINK_FAMILIES, attribute(AF_INET6, mode))]);
