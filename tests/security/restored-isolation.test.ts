@@ -1,6 +1,6 @@
 /**
  * A sandbox restored by CRIU is isolated like a booted one: first compared item by item, from inside and from outside,
- * then attacked in the same ways.
+ * then attacked in the same ways. SANDLOT_TEST_LONG=1 attacks each of its lives; otherwise the fork alone is attacked.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
@@ -12,6 +12,7 @@ import { DataFolder } from "../../src/system/data-folder.ts";
 import { ID_COUNT } from "../../src/system/id-range.ts";
 import { recordOf } from "../support/inside.ts";
 import { startListening } from "../support/listening.ts";
+import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 import { brought, forked, resumed } from "./attacks/lives.ts";
 import { testIsolation } from "./isolation.ts";
@@ -83,7 +84,7 @@ describe.each(["resumed", "forked", "from a snapshot"] as const)("a sandbox, %s"
     expect(booted.outside).toMatchObject({ shared: [], rules: "" });
   });
 
-  testIsolation({ runtime: "crun", life, server, sandbox: () => sandbox });
+  if (LONG || life === "forked") testIsolation({ runtime: "crun", life, server, sandbox: () => sandbox });
 });
 
 describe("the network of resumed sandboxes and of a fork", () => {

@@ -17,7 +17,7 @@ import { until } from "../../support/until.ts";
 import { expectOnly, Lines, PluggedNamespaces, reachedBy } from "../plugged-namespaces.ts";
 
 const ASK = join(import.meta.dir, "../../support/services/ask.py");
-const UPDATES = LONG ? 1_000 : 60;
+const UPDATES = LONG ? 1_000 : 24;
 const OTHER = SITES["other.test"];
 const ALL = ["0.0.0.0/0"];
 const nothing: EgressPolicy = { allowRanges: [], allowNames: [], denyRanges: [], proxy: null };

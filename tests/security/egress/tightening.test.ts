@@ -18,7 +18,9 @@ import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
 const server = sharedServer();
-const UPDATES = LONG ? 1_000 : 80;
+const UPDATES = LONG ? 1_000 : 24;
+/** So often all probes are sent meanwhile, at least. */
+const ROUNDS_MIN = 20;
 const ALLOWED_SITE = SITES["allowed.test"];
 
 /** Some go straight to an address that is allowed, some to a name through the relay. */
@@ -73,12 +75,13 @@ describe("flows that are open", () => {
     expect(await timesAsked(`${mark}.wild.test`)).toBe(1);
   });
 
-  test.each<[string, SandboxNetworkUpdate]>([
-    ["other addresses", { allowOut: ["1.1.1.1"], denyOut: [ALL_TRAFFIC] }],
+  const TIGHT: [string, SandboxNetworkUpdate][] = [
     ["other names", { allowOut: ["other.test", "front.test"], denyOut: [ALL_TRAFFIC] }],
-    ["nothing", { denyOut: [ALL_TRAFFIC] }],
     ["nothing, as no internet", { allowInternetAccess: false }],
-  ])("are cut in both directions by rules that allow %s", async (_, rules) => {
+    ["other addresses", { allowOut: ["1.1.1.1"], denyOut: [ALL_TRAFFIC] }],
+    ["nothing", { denyOut: [ALL_TRAFFIC] }],
+  ];
+  test.each(LONG ? TIGHT : TIGHT.slice(0, 2))("are cut in both directions by rules that allow %s", async (_, rules) => {
     const mark = newMark();
     expect(await passAfter(mark, rules, none)).toEqual(none);
     expect([await timesSeen(mark), await timesAsked(`${mark}.wild.test`)]).toEqual([0, 0]);
@@ -108,8 +111,9 @@ describe(`in ${UPDATES} updates between two sets of rules`, () => {
     await sandbox.updateNetwork(sets[0] ?? {});
     const mark = await sending.newMark();
     const began = await sending.rounds();
-    for (let update = 1; update <= UPDATES; update++) await sandbox.updateNetwork(sets[update % sets.length] ?? {});
-    expect(await sending.rounds()).toBeGreaterThan(began + 20);
+    for (let update = 1; update <= UPDATES || !((await sending.rounds()) >= began + ROUNDS_MIN); update++) {
+      await sandbox.updateNetwork(sets[update % sets.length] ?? {});
+    }
     expect(await sending.seen(mark)).toEqual(Sending.NOTHING);
   });
 
