@@ -16,7 +16,7 @@ import { serverOfFile } from "../../support/server-of-file.ts";
 import { refusalOf, until } from "../../support/until.ts";
 
 const ANSWER_MAX_MS = 1_000;
-const WATCHED_MS = LONG ? 4_000 : 2_000;
+const WATCHED_MS = LONG ? 4_000 : 1_000;
 /** Number of tries: a busy machine delays one of them, an attack delays each. */
 const WATCHES = 3;
 const server = serverOfFile("attacked-guest", { SANDLOT_READY: "0" });

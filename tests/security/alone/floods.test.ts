@@ -22,7 +22,7 @@ import { serverOfFile } from "../../support/server-of-file.ts";
 
 const PROGRAM = join(import.meta.dir, "../../support/programs/flood.ts");
 /** Many short rounds: other work on the machine lasts longer than one, and so delays both kinds alike. */
-const ROUNDS = LONG ? 10 : 6;
+const ROUNDS = LONG ? 10 : 4;
 const REQUESTS = 16;
 /** Time until a continued flood is under way, or the rest of a stopped one is done. */
 const SETTLE_MS = 125;
