@@ -5,11 +5,12 @@ import { join } from "node:path";
 import { prepareStoreFiles } from "../../src/images/disk/store-files.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { aSandbox, NOW, template } from "../../src/store/testing/rows.ts";
+import { LONG } from "../support/long.ts";
 import { newDataFolder } from "../support/server.ts";
 import { OwnFilesystem } from "./own-filesystem.ts";
 
 const DISK_BYTES = 256 * 1024 ** 2;
-const CHANGES = 500;
+const CHANGES = LONG ? 500 : 150;
 /** Each change reaches the disk, which may have much else to do. */
 const CHANGES_MS = 600_000;
 
