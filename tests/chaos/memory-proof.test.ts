@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { RUNTIME_NAMES } from "../../src/contract/runtime-name.ts";
 import { LONG } from "../support/long.ts";
-import { serverOfFile } from "../support/server-of-file.ts";
+import { sharedServer } from "../support/shared-server.ts";
 import { until } from "../support/until.ts";
 import { LEDGER_PORT, Ledger, type LedgerReport } from "./ledger.ts";
 
@@ -26,7 +26,7 @@ const LIVES = {
 
 describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime) => {
   const { cycles, ms } = LIVES[runtime];
-  const server = serverOfFile(`memory-proof-${runtime}`, { SANDLOT_READY: "0", SANDLOT_WALL: runtime });
+  const server = sharedServer(runtime);
 
   async function reportOf(id: string): Promise<LedgerReport> {
     const headers = { "e2b-sandbox-id": id, "e2b-sandbox-port": String(LEDGER_PORT) };

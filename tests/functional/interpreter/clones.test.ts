@@ -9,7 +9,7 @@ import { templateServer } from "../../support/template-server.ts";
 
 const server = templateServer("code-interpreter-v1");
 
-const CLONES = LONG ? 20 : 6;
+const CLONES = LONG ? 20 : 3;
 /** Each has kernels of some hundred megabytes. */
 const CLONES_AT_ONCE = 3;
 /** The clones take a minute on an idle machine. */

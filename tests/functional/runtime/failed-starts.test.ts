@@ -2,9 +2,9 @@
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { startProcess } from "../../support/runtime-calls.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
-const server = serverOfFile("failed-starts");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });

@@ -1,9 +1,9 @@
 /** Signed links to files: a link allows reading or writing that one file until it expires. */
 import { beforeAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 
-const server = serverOfFile("file-urls");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });

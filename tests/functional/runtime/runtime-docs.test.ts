@@ -20,10 +20,10 @@ import { KEEPALIVE_DEFAULT_SECONDS } from "../../../src/guest/rpc/keepalive.ts";
 import { GUEST_RPC_MESSAGE_MAX_BYTES } from "../../../src/guest/rpc/rpc.ts";
 import { tableRows } from "../../conventions/markdown.ts";
 import { readText } from "../../conventions/source-files.ts";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { codeHeadings, difference, runnablePage } from "./documented-calls.ts";
 
-const server = serverOfFile("runtime-docs");
+const server = sharedServer();
 const markdown = readText("docs/runtime.md");
 const page = runnablePage(markdown);
 const PAGE_MS = 100_000;

@@ -1,11 +1,11 @@
 /** Watching directories of a real sandbox through the SDK. Tests beside the watcher cover it in detail. */
 import { beforeAll, expect, test } from "bun:test";
 import { type FilesystemEvent, FilesystemEventType, Sandbox } from "e2b";
-import { serverOfFile } from "../../support/server-of-file.ts";
+import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
 
 // A separate server: root sees the daemon's descriptors in the first sandbox of a server, but not in ready ones.
-const server = serverOfFile("watching");
+const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
   sandbox = await Sandbox.create({ ...server().options, timeoutMs: 600_000 });
