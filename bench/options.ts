@@ -45,7 +45,7 @@ export function parseOptions(words: readonly string[], rows: readonly Choice[]):
   const usual = rows.filter((each) => !plots && (!quick || each.quick)).map(({ name }) => name);
   return {
     rounds: rounds === undefined ? (quick ? ROUNDS_QUICK : ROUNDS_DEFAULT) : parseRounds(rounds),
-    rows: row.length === 0 ? usual : row.map((name) => demandRow(name, rows)),
+    rows: row.length === 0 ? usual : row.map((name) => requireRow(name, rows)),
     quick,
     long,
     plots,
@@ -61,7 +61,7 @@ function parseRounds(text: string): number {
   return rounds;
 }
 
-function demandRow(name: string, rows: readonly Choice[]): string {
+function requireRow(name: string, rows: readonly Choice[]): string {
   if (rows.some((row) => row.name === name)) return name;
   throw new Fault(400, `there is no row "${name}". Rows: ${rows.map((row) => row.name).join(", ")}`);
 }

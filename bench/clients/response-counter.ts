@@ -18,7 +18,7 @@ export class ResponseCounter {
         const gathered = this.#head.length === 0 ? rest : Buffer.concat([this.#head, rest]);
         const end = gathered.indexOf(HEAD_END);
         if (end < 0) {
-          this.#head = demandShort(gathered);
+          this.#head = requireShort(gathered);
           return whole;
         }
         this.#left = bodyBytes(gathered.toString("latin1", 0, end));
@@ -37,7 +37,7 @@ export class ResponseCounter {
 }
 
 /** Copies the head, because the socket reuses the buffer of the piece. */
-function demandShort(head: Buffer): Buffer<ArrayBuffer> {
+function requireShort(head: Buffer): Buffer<ArrayBuffer> {
   if (head.length > HEAD_MAX_BYTES) throw new Fault(500, `the head of an answer has more than ${HEAD_MAX_BYTES} bytes`);
   return Buffer.from(head);
 }

@@ -15,7 +15,7 @@ import {
   makeControlSecret,
   meminfoMount,
   writeMeminfoFile,
-} from "../../src/sandbox/own-files.ts";
+} from "../../src/sandbox/mounted-files.ts";
 import { CRIU_CONFIG_FILE } from "../../src/sandbox/runtime/crun/criu-config.ts";
 import { adaptImage } from "../../src/sandbox/runtime/crun/image/adapted-image.ts";
 import type { OutsideMount } from "../../src/sandbox/runtime/runtime.ts";

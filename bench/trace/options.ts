@@ -14,10 +14,10 @@ export interface TraceOptions {
 
 export function parseTraceOptions(words: readonly string[]): TraceOptions {
   const { positionals, values } = parseWords("trace", words);
-  return { kinds: positionals.map(demandTraced), ready: values.ready === true };
+  return { kinds: positionals.map(requireTraced), ready: values.ready === true };
 }
 
-function demandTraced(text: string): Traced {
+function requireTraced(text: string): Traced {
   const found = TRACED.find((kind) => kind === text);
   if (found === undefined) throw new Fault(400, `"${text}" cannot be traced; one or more of ${TRACED.join(", ")} can`);
   return found;

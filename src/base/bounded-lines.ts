@@ -4,17 +4,17 @@
 export async function* boundedLines(stream: ReadableStream<Uint8Array>, maxBytes: number): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let text = "";
-  const demandShort = () => {
+  const requireShort = () => {
     if (text.length > maxBytes) throw new Error(`a line is longer than ${maxBytes} bytes`);
   };
   for await (const chunk of stream) {
     const [rest = "", ...begun] = decoder.decode(chunk, { stream: true }).split("\n");
     text += rest;
     for (const next of begun) {
-      demandShort();
+      requireShort();
       yield text;
       text = next;
     }
-    demandShort();
+    requireShort();
   }
 }

@@ -56,7 +56,7 @@ export function callResult(name: string, call: () => number): number | SystemErr
 }
 
 /** Like `callResult`, but throws the SystemError. */
-export function demandResult(name: string, call: () => number): number {
+export function requireResult(name: string, call: () => number): number {
   const result = callResult(name, call);
   if (result instanceof SystemError) throw result;
   return result;
@@ -68,7 +68,7 @@ const pipes = onFirstUse({ pipe2: { args: ["ptr", "int"], returns: "int" } });
 /** A pipe whose ends are closed on exec. Bun's own are sockets, which a program cannot open as /dev/stdout. */
 export function openPipe(): { readEnd: number; writeEnd: number } {
   const ends = new Int32Array(2);
-  demandResult("making a pipe", () => pipes().pipe2(ptr(ends), O_CLOEXEC));
+  requireResult("making a pipe", () => pipes().pipe2(ptr(ends), O_CLOEXEC));
   return { readEnd: ends[0] ?? -1, writeEnd: ends[1] ?? -1 };
 }
 

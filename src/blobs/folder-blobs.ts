@@ -124,7 +124,7 @@ async function writeDurably(
     bytes += chunk.length;
     if (bytes > maxBytes) throw new Fault(413, `the content is larger than ${maxBytes} bytes`);
     if (bytes >= lookAt) {
-      await demandRoom(path, freeMinBytes);
+      await requireRoom(path, freeMinBytes);
       lookAt = bytes + BLOB_DISK_LOOK_BYTES;
     }
     await writeAll(handle, chunk);
@@ -134,7 +134,7 @@ async function writeDurably(
 }
 
 /** A completely full disk would stop the whole server; an upload can be retried. */
-async function demandRoom(path: string, freeMinBytes: number): Promise<void> {
+async function requireRoom(path: string, freeMinBytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(path);
   if (bavail * bsize < freeMinBytes) throw full();
 }

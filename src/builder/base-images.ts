@@ -102,7 +102,7 @@ export class BaseImages {
   }
 
   async #provision({ image }: FetchedImage, name: string, signal: AbortSignal): Promise<void> {
-    this.parts.images.demandMountPoints(image, GUEST_MOUNT);
+    this.parts.images.requireMountPoints(image, GUEST_MOUNT);
     await using sandbox = await this.#boot({ image, diskSizeMB: PROVISION_DISK_MB }, "closed", signal);
     await sandbox.program("provision", {
       user: USER,

@@ -23,7 +23,7 @@ export function withVariables(
 ): BuildContext {
   const before = variablesOf(context);
   const envVars = { ...context.envVars };
-  for (const [name, value] of added) envVars[demandName(name)] = expand(value, before);
+  for (const [name, value] of added) envVars[requireName(name)] = expand(value, before);
   const bytes = Object.entries(envVars).reduce((sum, [name, value]) => sum + Buffer.byteLength(name + value), 0);
   if (bytes > BUILD_VARIABLES_MAX_BYTES) {
     throw new Fault(
@@ -42,7 +42,7 @@ export function placeOf(context: BuildContext, given: string): string {
   return path.startsWith("/") ? normalize(path) : join(context.workdir || "/", path);
 }
 
-function demandName(name: string): string {
+function requireName(name: string): string {
   if (name === "" || /[=\0]/.test(name)) {
     throw new Fault(422, `${JSON.stringify(name.slice(0, 100))} cannot name a variable`);
   }

@@ -17,7 +17,7 @@ export async function runBuild(job: BuildJob): Promise<BuildOutcome> {
   const hold = (image: string) => void holds.use(images.hold(image));
   const base = await findBase(job, hold);
   hold(base.image);
-  images.demandStackable(base.image);
+  images.requireStackable(base.image);
   await using undo = new AsyncDisposableStack();
   const { made, image } = await makeImage(job, base, steps, finish, { holds, undo });
   const checkpoint = await finish.proven(job.kind(image, made.context), made, undo);

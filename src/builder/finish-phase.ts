@@ -1,7 +1,7 @@
 /** The end of a build: writes its image and the checkpoint of its start command, and tests both. */
 import { Fault } from "../contract/fault.ts";
 import type { SandboxKind } from "../contract/internal/host.ts";
-import { demandFit } from "../sandbox/checkpoint/manifest.ts";
+import { requireFit } from "../sandbox/checkpoint/manifest.ts";
 import type { BuildContext } from "./build-context.ts";
 import type { Base, BuildJob, Progress } from "./build-job.ts";
 import type { BuildSandbox } from "./build-sandbox.ts";
@@ -113,7 +113,7 @@ export class FinishPhase {
       if (manifest.memory === undefined) return false;
       const { parts, request } = this.job;
       const name = parts.runtimes.nameFor(request);
-      demandFit(manifest.memory, name, parts.runtimes.of(name));
+      requireFit(manifest.memory, name, parts.runtimes.of(name));
       return true;
     } catch {
       return false;

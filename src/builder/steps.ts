@@ -84,12 +84,12 @@ async function becomeUser(
   { sandbox }: StepSurroundings,
 ): Promise<BuildContext> {
   const said = await sandbox.program("add-user", { name: expand(name, variablesOf(context)), sudo });
-  const user = demandUserName(said.split("\n").at(-1) ?? "");
+  const user = requireUserName(said.split("\n").at(-1) ?? "");
   return { ...context, user, home: (await sandbox.homeOf(user)) ?? "/" };
 }
 
 /** Root in the sandbox may have replaced the guest, and the name becomes the template's default user. */
-function demandUserName(name: string): string {
+function requireUserName(name: string): string {
   if (/^[\w.][\w.$-]{0,63}$/.test(name)) return name;
   throw new Fault(502, "the sandbox's runtime did not report the current user: another program took its place");
 }

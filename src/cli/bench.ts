@@ -1,7 +1,7 @@
 /** `sandlot bench` and `sandlot trace`: complete the setup, then run a program that measures on a separate server. */
 import { join } from "node:path";
 import type { Config } from "./config.ts";
-import { demandRoot, prepare } from "./prepare.ts";
+import { prepare, requireRoot } from "./prepare.ts";
 
 const PROGRAMS = join(import.meta.dir, "../../bench");
 
@@ -14,7 +14,7 @@ export async function trace(config: Config, args: readonly string[]): Promise<nu
 }
 
 async function handOver(config: Config, program: string, args: readonly string[]): Promise<number> {
-  demandRoot();
+  requireRoot();
   await prepare(config);
   const child = Bun.spawn([process.execPath, join(PROGRAMS, program), ...args], {
     env: { ...process.env, SANDLOT_CACHE: config.cacheFolder },

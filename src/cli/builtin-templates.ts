@@ -21,7 +21,7 @@ import type { TemplateOverview } from "../store/templates.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { type Config, definitionOf } from "./config.ts";
 import { runningServer } from "./down.ts";
-import { demandRoot, prepare } from "./prepare.ts";
+import { prepare, requireRoot } from "./prepare.ts";
 import { Progress } from "./progress.ts";
 import { withStore } from "./with-store.ts";
 
@@ -68,7 +68,7 @@ export async function buildAhead(control: Control, templates: readonly TemplateD
 
 /** `sandlot templates build NAME…`: on the running server, or as far as possible without one. */
 export async function buildTemplates(config: Config, names: readonly string[]): Promise<number> {
-  demandRoot();
+  requireRoot();
   const definitions = names.map(definitionOf);
   for (const definition of definitions) {
     if (isServed(config)) await withStore(config, (store) => buildBesideServer(config, store, definition));

@@ -6,11 +6,11 @@ import { examine } from "../setup/doctor/doctor.ts";
 import { type Finding, findingLines } from "../setup/doctor/finding.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import type { Config } from "./config.ts";
-import { currentGuestFolder, demandRoot } from "./prepare.ts";
+import { currentGuestFolder, requireRoot } from "./prepare.ts";
 import { withStore } from "./with-store.ts";
 
 export async function doctor(config: Config): Promise<number> {
-  demandRoot();
+  requireRoot();
   return (await examineAndPrint(config, { onlyProblems: false })).has("broken") ? 1 : 0;
 }
 

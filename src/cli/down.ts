@@ -8,13 +8,13 @@ import { teardown } from "../setup/teardown.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { notedServerIn, runningServerIn, serverFileIn } from "../system/server-process.ts";
 import type { Config } from "./config.ts";
-import { demandRoot } from "./prepare.ts";
+import { requireRoot } from "./prepare.ts";
 
 const STOP_MS = scaled(30_000);
 const POLL_MS = 50;
 
 export async function down(config: Config): Promise<number> {
-  demandRoot();
+  requireRoot();
   if (!existsSync(join(config.dataFolder, "server.json"))) {
     console.log(`sandlot: there is no data folder at ${config.dataFolder}; nothing to do`);
     return 0;

@@ -9,7 +9,7 @@ import { TrustedProxies } from "../edge/routing/client-address.ts";
 import { LocalAuthority } from "../tls/local-authority.ts";
 import { loadConfig } from "./config.ts";
 import { Listeners } from "./listeners.ts";
-import { OwnFronts } from "./testing/own-fronts.ts";
+import { OwnFronts } from "./testing/local-fronts.ts";
 
 const folder = folderOfFile("listeners");
 

@@ -8,7 +8,7 @@ import { Toolbox } from "../system/toolbox.ts";
 import type { Config } from "./config.ts";
 import { Progress } from "./progress.ts";
 
-export function demandRoot(): void {
+export function requireRoot(): void {
   if (process.getuid?.() !== 0) throw new Fault(403, "this needs root. FIX: sudo npm start");
 }
 

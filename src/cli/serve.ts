@@ -34,7 +34,7 @@ import { serverFile } from "./down.ts";
 import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
-import { currentGuestFolder, demandRoot } from "./prepare.ts";
+import { currentGuestFolder, requireRoot } from "./prepare.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
@@ -42,7 +42,7 @@ const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
 const LINK_SECRET_BYTES = 32;
 
 export async function serve(config: Config): Promise<number> {
-  demandRoot();
+  requireRoot();
   const data = new DataFolder(config.dataFolder);
   data.lock();
   data.makeRunFolder();

@@ -8,7 +8,7 @@ import { freePort } from "../base/testing/free-port.ts";
 import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES } from "../edge/limits.ts";
 import { loadConfig } from "./config.ts";
 import { Listeners } from "./listeners.ts";
-import { OwnFronts } from "./testing/own-fronts.ts";
+import { OwnFronts } from "./testing/local-fronts.ts";
 
 const TRICKLE_MS = 500;
 const IDLE_SECONDS = 4;

@@ -13,7 +13,7 @@ import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { stateOf } from "./builtin-templates.ts";
 import { type Config, READY_MAX } from "./config.ts";
-import { demandRoot, prepare, runscSteps } from "./prepare.ts";
+import { prepare, requireRoot, runscSteps } from "./prepare.ts";
 import { withStore } from "./with-store.ts";
 
 const MIB = 1024 * 1024;
@@ -22,7 +22,7 @@ const UNSEEN = "?";
 const BY_SETTING = "default";
 
 export function listTemplates(config: Config): Promise<number> {
-  demandRoot();
+  requireRoot();
   enterMounts(config);
   return withStore(config, async (store) => {
     for (const line of await listed(store, config)) console.log(line);
@@ -72,7 +72,7 @@ async function listed(store: Store, { dataFolder, definitions }: Config): Promis
   const lines = all.map((template) => {
     const definition = definitions.find(({ id }) => id === template.id);
     const more = definition ? [`version=${templateVersion(definition)}`, `state=${stateOf(definition, template)}`] : [];
-    more.push(...shelved(template, pool));
+    more.push(...poolState(template, pool));
     return [described(template, { definitions }), ...more, `disk=${shown(stored && bytesOf(template, stored))}`].join(
       "  ",
     );
@@ -100,7 +100,7 @@ function described(template: TemplateOverview, { definitions }: Pick<Config, "de
 }
 
 /** From a running server: ready sandboxes of the target, and creates served from the pool. */
-function shelved({ id }: TemplateOverview, pool: PoolReport | undefined): string[] {
+function poolState({ id }: TemplateOverview, pool: PoolReport | undefined): string[] {
   const own = pool?.templates.find(({ templateId }) => templateId === id);
   if (own === undefined) return [];
   const served = own.hits + own.joined;

@@ -9,7 +9,7 @@ import { LocalAuthority } from "../tls/local-authority.ts";
 import { described, fixOf, isFound, lookUp } from "../tls/name-lookup.ts";
 import { shellWord, UNSET_URLS } from "./banner.ts";
 import type { Config } from "./config.ts";
-import { demandRoot } from "./prepare.ts";
+import { requireRoot } from "./prepare.ts";
 
 const MADE = {
   kept: "unchanged",
@@ -19,7 +19,7 @@ const MADE = {
 
 /** Returns 1 when clients on this machine cannot use it yet. */
 export async function tls(config: Config): Promise<number> {
-  demandRoot();
+  requireRoot();
   const { domain, certificate } = config.addresses;
   const data = new DataFolder(config.dataFolder);
   const local = certificate === undefined ? new LocalAuthority(config.dataFolder) : undefined;

@@ -9,7 +9,7 @@ import { keepInMemory } from "../system/mount/memory-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { type Config, REQUESTS_TO_SANDBOXES_MAX } from "./config.ts";
 import { examineAndPrint, markExamined } from "./doctor.ts";
-import { currentGuestFolder, demandRoot, prepare, runscSteps } from "./prepare.ts";
+import { currentGuestFolder, prepare, requireRoot, runscSteps } from "./prepare.ts";
 
 /** Bun has one thread per processor for files; with two, a pause that flushes would delay all others. */
 const FILE_ACCESSES_AT_ONCE_MAX = 32;
@@ -26,7 +26,7 @@ const EXAMINED_FOLDER = "/run/sandlot/examined";
 const PROXIES = /^(?:https?|all|no)_proxy$/i;
 
 export async function up(config: Config): Promise<number> {
-  demandRoot();
+  requireRoot();
   await prepare(config, config.wall === "runsc" ? runscSteps(config) : []);
   await examineOnce(config);
   const data = new DataFolder(config.dataFolder);

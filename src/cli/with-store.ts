@@ -5,10 +5,10 @@ import { Fault } from "../contract/fault.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import type { Config } from "./config.ts";
-import { demandRoot } from "./prepare.ts";
+import { requireRoot } from "./prepare.ts";
 
 export async function withStore<T>(config: Config, work: (store: Store) => Promise<T>): Promise<T> {
-  demandRoot();
+  requireRoot();
   const data = new DataFolder(config.dataFolder);
   if (!existsSync(data.storeFile)) {
     throw new Fault(404, `no server has run on ${config.dataFolder} yet. FIX: npm start`);

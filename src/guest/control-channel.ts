@@ -16,8 +16,8 @@ import type { LaterPart } from "./later-part.ts";
 import type { Forwarders } from "./system/forwarder.ts";
 import { collectLater } from "./system/garbage.ts";
 import { logNotice } from "./system/log.ts";
+import { renewMachineId } from "./system/machine-id.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
-import { takeOwnIdentity } from "./system/own-identity.ts";
 import { quote } from "./system/quote.ts";
 import { systemCode } from "./system/rpc-fault.ts";
 import { wholeNumber } from "./system/whole-number.ts";
@@ -117,7 +117,7 @@ function configure({ settings, journal, meminfoFile, variablesFolder }: Controll
   const known = settings.sandboxId;
   // A guest that was booted ahead of time, or that is a copy, drops entries from before this sandbox began.
   if (fresh.sandboxId !== known) journal.beginAnew();
-  if (known !== "" && fresh.sandboxId !== known) takeOwnIdentity();
+  if (known !== "" && fresh.sandboxId !== known) renewMachineId();
   settings.replace(fresh);
   publishInternalVariables(fresh, variablesFolder);
   // A resumed sandbox has a new memory file without valid figures, so write it now. A booting sandbox has one as well,

@@ -6,7 +6,7 @@ import { type UploadedFile, upload } from "./files/upload.ts";
 import { notingFiles } from "./journal/file-notes.ts";
 import type { Journal } from "./journal/journal.ts";
 import type { MeminfoFile } from "./system/meminfo-file.ts";
-import { demandUser } from "./users/access.ts";
+import { requireUser } from "./users/access.ts";
 import type { Account, Accounts } from "./users/accounts.ts";
 import { resolvePath } from "./users/paths.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
@@ -25,7 +25,7 @@ export class FileRequests {
   async transfer(request: Request, url: URL, named: string | undefined): Promise<Response> {
     const { services } = this;
     const { defaultUser, defaultWorkdir } = services.settings.current;
-    const account: Account = demandUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
+    const account: Account = requireUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
     const resolve = (path: string, field?: string) => resolvePath(path, account, defaultWorkdir, field);
     const path = url.searchParams.get("path");
     const facts = { path: resolve(path ?? ""), user: account.name };
@@ -45,7 +45,7 @@ export class FileRequests {
     const { services } = this;
     const { sources, destination, username } = await readComposeRequest(request);
     const { defaultUser, defaultWorkdir } = services.settings.current;
-    const owner = demandUser(services.accounts, username || named || defaultUser);
+    const owner = requireUser(services.accounts, username || named || defaultUser);
     const resolve = (path: string, field: string) => resolvePath(path, owner, defaultWorkdir, field);
     const composition = {
       sources: sources.map((source) => resolve(source, "source_paths")),

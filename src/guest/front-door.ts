@@ -12,10 +12,10 @@ import { collectLater } from "./system/garbage.ts";
 import { logError } from "./system/log.ts";
 import type { Meter } from "./system/metrics.ts";
 import { isAbort } from "./system/rpc-fault.ts";
-import { basicUserName, demandToken, demandUser } from "./users/access.ts";
+import { basicUserName, requireToken, requireUser } from "./users/access.ts";
 import type { Account, Accounts } from "./users/accounts.ts";
 import { sandboxVariables } from "./users/environment.ts";
-import { demandFileAccess, type Opening } from "./users/file-signature.ts";
+import { type Opening, requireFileAccess } from "./users/file-signature.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
 /** The services that requests are routed to. */
@@ -58,12 +58,12 @@ function requestUrl(request: Request): URL {
 }
 
 async function checkedAnswer(request: Request, url: URL, services: GuestServices): Promise<Response> {
-  const openedBy = demandAccess(request, url, services);
+  const openedBy = requireAccess(request, url, services);
   // Only in a configured sandbox: an unassigned one may be frozen before the scheduled garbage collection runs.
   if (services.settings.sandboxId !== "" && url.pathname !== "/health") collectLater();
   // The signer of a link chose the user, so a user named by the request is ignored.
   const named = openedBy === "signature" ? undefined : basicUserName(request.headers);
-  const lookup = () => demandUser(services.accounts, named ?? services.settings.current.defaultUser);
+  const lookup = () => requireUser(services.accounts, named ?? services.settings.current.defaultUser);
   if (named !== undefined) {
     try {
       lookup();
@@ -81,18 +81,18 @@ async function callAnswer(request: Request, url: URL, { rpc }: GuestServices, us
   return new Response("404 page not found\n", { status: 404, headers: TEXT });
 }
 
-function demandAccess(request: Request, url: URL, services: GuestServices): Opening {
+function requireAccess(request: Request, url: URL, services: GuestServices): Opening {
   const asked = `${request.method} ${url.pathname}`;
   // Checked before the settings are read, because reading lost settings throws.
   if (asked === "GET /health") return "open";
   const tokens = services.settings.current.accessTokens;
   switch (asked) {
     case "GET /files":
-      return demandFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
+      return requireFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
     case "POST /files":
-      return demandFileAccess(request.headers, url.searchParams, "write", tokens, nowSeconds());
+      return requireFileAccess(request.headers, url.searchParams, "write", tokens, nowSeconds());
     default:
-      demandToken(request.headers, tokens);
+      requireToken(request.headers, tokens);
       return tokens.length === 0 ? "open" : "token";
   }
 }

@@ -34,7 +34,7 @@ import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import { QueueWatch } from "../sandbox/queue-watch.ts";
 import { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
 import { isAlive, recordsIn, type SandboxRecord } from "../sandbox/sandbox-record.ts";
-import { demandRetryable } from "../sandbox/start-fault.ts";
+import { requireRetryable } from "../sandbox/start-fault.ts";
 import { Starting } from "../sandbox/starting.ts";
 import { UsageMeter } from "../sandbox/usage.ts";
 import { Processors } from "../system/cgroup/processors.ts";
@@ -121,7 +121,7 @@ export class Machine implements Host {
       return await this.#make(request);
     } catch (cause) {
       if (request.checkpoint !== undefined || request.start !== undefined) throw cause;
-      demandRetryable(cause, performance.now() - began);
+      requireRetryable(cause, performance.now() - began);
       const event = "a sandbox could not be created at the first attempt";
       stderrLog.write({ level: "warn", event, error: described(cause) });
     }

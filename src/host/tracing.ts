@@ -52,7 +52,7 @@ function nameSteps(): void {
   stepsOf(Checkpoints.prototype, {
     makeLasting: "fsync of the checkpoint",
     commit: "name the checkpoint",
-    demandIntact: "check that the image is whole",
+    requireIntact: "check that the image is whole",
     remove: "remove a checkpoint",
     keepOnly: "remove checkpoints that are nobody's",
   });

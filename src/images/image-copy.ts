@@ -41,7 +41,7 @@ export async function copyUpper(
   if (lacks && lowers.length > 0) await writeAllNames(disks, clone, lowers, scratch, signal);
   const ids = await look(disks, clone, scratch, async (folder) => {
     const { blocks, bfree, bsize } = statfsSync(folder);
-    disks.demandSpace((blocks - bfree) * bsize);
+    disks.requireSpace((blocks - bfree) * bsize);
     await copyWatched(disks, partOf(join(folder, "upper"), part), target, signal);
     return formOf(folder);
   });
@@ -89,7 +89,7 @@ async function copyWatched(disks: Disks, from: string, to: string, signal: Abort
   const room = new AbortController();
   const watch = setInterval(() => {
     try {
-      disks.demandSpace(0);
+      disks.requireSpace(0);
     } catch (cause) {
       room.abort(cause);
     }

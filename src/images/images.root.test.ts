@@ -126,7 +126,7 @@ describe("an image", () => {
       status: 400,
       message: expect.stringContaining(`at most ${IMAGE_LEVELS_MAX} times`),
     });
-    expect(() => images.demandStackable(levels.at(-2) ?? "")).not.toThrow();
+    expect(() => images.requireStackable(levels.at(-2) ?? "")).not.toThrow();
   });
 });
 

@@ -27,7 +27,7 @@ import type { Disks } from "./disk/disks.ts";
 import { bytesOf, copyUpper } from "./image-copy.ts";
 import { imageBelow, imageFolder } from "./image-folder.ts";
 import type { MarkedFolders } from "./marked-folders.ts";
-import { demandMountPoints } from "./mount-points.ts";
+import { requireMountPoints } from "./mount-points.ts";
 
 /** How many finished builds an image can be stacked from, besides the built-in one below. */
 export const IMAGE_LEVELS_MAX = 20;
@@ -119,15 +119,15 @@ export class Images {
   }
 
   /** Throws Fault 422 when a mount point of sandboxes or of the guest is not a folder in the image. */
-  demandMountPoints(name: string, guest: string): void {
-    demandMountPoints(
+  requireMountPoints(name: string, guest: string): void {
+    requireMountPoints(
       this.lowersOf(name).map(({ folder }) => folder),
       guest,
     );
   }
 
   /** Throws Fault 400 when nothing more can be stacked on this image; to be called before a build starts. */
-  demandStackable(parent: string): void {
+  requireStackable(parent: string): void {
     const levels = this.lowersOf(parent).length;
     if (levels <= IMAGE_LEVELS_MAX) return;
     throw new Fault(
@@ -141,7 +141,7 @@ export class Images {
   async add(name: string, { parent, disk, folder, signal }: NewImage): Promise<void> {
     using _image = this.hold(name);
     using _parent = parent === null ? undefined : this.hold(parent);
-    if (parent !== null) this.demandStackable(parent);
+    if (parent !== null) this.requireStackable(parent);
     if (this.has(name)) throw new Fault(409, `there is an image "${name}" already`);
     const unfinished = join(this.#folder, named(name) + UNFINISHED);
     // A concurrent call with this name fails here.

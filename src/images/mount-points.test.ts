@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { folderOfTest } from "../base/testing/test-folder.ts";
-import { demandMountPoints } from "./mount-points.ts";
+import { requireMountPoints } from "./mount-points.ts";
 
 const folder = folderOfTest("mount-points");
 let layers: string[];
@@ -13,13 +13,13 @@ beforeEach(() => {
 const [top, bottom] = [(path: string) => join(layers[0] ?? "", path), (path: string) => join(layers[1] ?? "", path)];
 
 test("folders, missing paths and links to files are accepted", () => {
-  demandMountPoints(layers, "/.sandlot");
+  requireMountPoints(layers, "/.sandlot");
   for (const path of ["proc", "sys", "dev", "etc"]) mkdirSync(bottom(path));
   symlinkSync("/data/var", bottom("var"));
   // What a layer above has in its place counts.
   symlinkSync("/elsewhere", bottom("run"));
   mkdirSync(top("run"));
-  demandMountPoints(layers, "/.sandlot");
+  requireMountPoints(layers, "/.sandlot");
 });
 
 test.each([
@@ -32,5 +32,5 @@ test.each([
 ])("/%s that is %s is rejected by name", (name, kind, make) => {
   mkdirSync(bottom("proc"), { recursive: true });
   make(top(name));
-  expect(() => demandMountPoints(layers, "/.sandlot")).toThrow(`/${name} in it is ${kind}; sandboxes`);
+  expect(() => requireMountPoints(layers, "/.sandlot")).toThrow(`/${name} in it is ${kind}; sandboxes`);
 });

@@ -8,7 +8,7 @@ const MOUNTED = ["/proc", "/sys", "/dev", "/run"];
 const WRITTEN = ["/etc", "/home", "/root", "/tmp", "/usr", "/var", "/code"];
 
 /** Throws Fault 422 for the first that is something else. `layers`: folders, topmost first. */
-export function demandMountPoints(layers: readonly string[], guest: string): void {
+export function requireMountPoints(layers: readonly string[], guest: string): void {
   for (const path of [...MOUNTED, guest]) {
     const found = findIn(layers, path);
     if (found === undefined || found.isDirectory()) continue;

@@ -46,7 +46,7 @@ export class Context {
   /** Fault 500: the kernel does not start or cannot use that folder. */
   static async open(id: string, language: Language, folder: string, kernels: Kernels): Promise<Context> {
     // Check the folder before a kernel is spent on it.
-    if (folder !== HOME_FOLDER) await demandFolder(folder);
+    if (folder !== HOME_FOLDER) await requireFolder(folder);
     const kernel = await kernels.take(language);
     try {
       if (folder !== HOME_FOLDER) await kernel.setFolder(folder);
@@ -58,7 +58,7 @@ export class Context {
   }
 
   /** Fault 429: too many executions wait. Call this before the response begins. */
-  demandPlace(): void {
+  requirePlace(): void {
     if (this.#waiting < EXECUTIONS_WAITING_MAX) return;
     const bound = `${EXECUTIONS_WAITING_MAX} (EXECUTIONS_WAITING_MAX)`;
     throw new Fault(429, `${bound} executions wait in the context ${this.id}; wait for some of them to end`);
@@ -215,7 +215,7 @@ export class Context {
   }
 }
 
-async function demandFolder(path: string): Promise<void> {
+async function requireFolder(path: string): Promise<void> {
   const status = await stat(path).catch(() => undefined);
   if (status?.isDirectory() !== true)
     throw new Fault(500, `cwd is ${JSON.stringify(path)}, which is not a folder; create it first`);

@@ -98,7 +98,7 @@ async function execute(contexts: Contexts, request: IncomingMessage, answer: Ser
     throw new Fault(400, "context_id and language cannot be given together: a context has its language");
   }
   const context = id ? contexts.byId(id) : await contexts.defaultOf(language);
-  context.demandPlace();
+  context.requirePlace();
   const token = request.headers["x-access-token"];
   const accessToken = typeof token === "string" ? token : undefined;
   context.execute({ code, variables: variables ?? {}, accessToken }, new ExecutionStream(answer, STREAM));

@@ -29,8 +29,8 @@ import { type Checkpoints, copyOwnFiles, syncPath } from "./checkpoint/checkpoin
 import { listImage, type SealedImage, sealImage } from "./checkpoint/image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest, volumesIn } from "./checkpoint/manifest.ts";
 import { CHECKPOINT_MS, IMAGE_PER_MEMORY_MAX } from "./limits.ts";
+import { keptFiles } from "./mounted-files.ts";
 import type { Network } from "./network/network.ts";
-import { keptFiles } from "./own-files.ts";
 import { quiesce } from "./quiesce.ts";
 import { FailedTry, type ImageBounds, type StoppedSandbox } from "./runtime/runtime.ts";
 import type { Runtimes } from "./runtime/runtimes.ts";
@@ -84,9 +84,9 @@ export class Checkpointing {
   async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
     const { checkpoints, runtimes } = this.parts;
     // Before queueing, so that a rejected checkpoint holds no place.
-    if (options.memory) await runtimes.of(record.wall).demandSoonWritten?.(record.cgroup);
+    if (options.memory) await runtimes.of(record.wall).requireSoonWritten?.(record.cgroup);
     using _place = await this.#gate.enter(options.owner);
-    const bytes = await this.#demandSpace(record, options);
+    const bytes = await this.#requireSpace(record, options);
     try {
       const draft = await this.#twice(name, (begun, earlier) =>
         this.#stages({ record, options, after, draft: begun, bounds: this.#bounds(record, options, bytes) }, earlier),
@@ -128,7 +128,7 @@ export class Checkpointing {
     let finishing: Promise<void>;
     try {
       // Blocks that find no room are lost, so the room is checked before each flush.
-      bounds.demandRoom();
+      bounds.requireRoom();
       const flushing = options.memory && beside.run(this.#flushed(record, stopped.givenUp));
       await stopped.write();
       const image = beside.run(this.#seal(writing));
@@ -162,9 +162,9 @@ export class Checkpointing {
     return {
       maxBytes: imageMaxBytes(record),
       maxMs: Math.min(CHECKPOINT_MS, IMAGE_BASE_MS + scaled((bytes / IMAGE_BYTES_PER_SECOND_MIN) * 1000)),
-      demandRoom() {
+      requireRoom() {
         signal?.throwIfAborted();
-        demandRoom(() => disks.demandSpace(0));
+        requireRoom(() => disks.requireSpace(0));
       },
     };
   }
@@ -191,7 +191,7 @@ export class Checkpointing {
   async #keepDisk({ record, draft, bounds }: Writing, isFlushed: boolean, signal: AbortSignal): Promise<void> {
     const { disks } = this.parts;
     const file = disks.imageOf(record.disk);
-    bounds.demandRoom();
+    bounds.requireRoom();
     if (isFlushed && (await disks.cloneWritten(file, draft.disk, rootOf(record)))) return;
     await run(["sync", "-f", rootOf(record)], { timeoutMs: CHECKPOINT_MS, signal });
     if (!disks.reflink) {
@@ -247,12 +247,12 @@ export class Checkpointing {
   }
 
   /** Returns the bytes to write, as far as they are known in advance. Throws when there is no room for them. */
-  async #demandSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
+  async #requireSpace(record: SandboxRecord, options: CheckpointOptions): Promise<number> {
     const maxBytes = imageMaxBytes(record);
     const { disks, runtimes } = this.parts;
     const memory = options.memory ? await runtimes.of(record.wall).imageBytes(record.cgroup, maxBytes) : 0;
     const disk = disks.reflink ? 0 : statSync(disks.imageOf(record.disk)).blocks * DISK_BLOCK_BYTES;
-    demandRoom(() => disks.demandSpace(memory + disk));
+    requireRoom(() => disks.requireSpace(memory + disk));
     return memory + disk;
   }
 
@@ -279,7 +279,7 @@ function imageMaxBytes({ kind }: SandboxRecord): number {
 }
 
 /** The same check rejects creates with another status; clients expect 507 for checkpoints. */
-function demandRoom(demand: () => void): void {
+function requireRoom(demand: () => void): void {
   try {
     demand();
   } catch (cause) {

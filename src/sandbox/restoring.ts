@@ -12,12 +12,12 @@ import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { copyOwnFiles } from "./checkpoint/checkpoints.ts";
 import { type MemoryFacts, OWN_FOLDER, volumesIn } from "./checkpoint/manifest.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
-import { inheritedFiles, makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./own-files.ts";
+import { inheritedFiles, makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./mounted-files.ts";
 import type { Runtime } from "./runtime/runtime.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 import { startFault } from "./start-fault.ts";
 import type { ProcessedContent } from "./volume/content.ts";
-import { demandVolumeFiles } from "./volume-files.ts";
+import { requireVolumeFiles } from "./volume-files.ts";
 import { VolumeMounts } from "./volume-mounts.ts";
 
 interface RestoreRequest extends Start {
@@ -45,7 +45,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
   try {
     const volumeMounts = volumesIn(memory.mounts);
     using volumes = await VolumeMounts.hold(request.volumes, volumeMounts);
-    const grown = await demandVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
+    const grown = await requireVolumeFiles(runtime, request.content, checkpoint.memory, volumeMounts);
     makeFolder(folder, ids);
     await volumes.mapTo(ids, folder, disks.mounts);
     // Made before the guest runs, so the original sandbox's secret never opens this one.

@@ -7,8 +7,8 @@ import { Fault } from "../contract/fault.ts";
 import type { HostEvent, Reachable } from "../contract/internal/host.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { GuestClient } from "./guest-link/guest-client.ts";
+import { CONTROL_SECRET_FILE } from "./mounted-files.ts";
 import type { Network } from "./network/network.ts";
-import { CONTROL_SECRET_FILE } from "./own-files.ts";
 import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 
 export interface RunningSandbox {

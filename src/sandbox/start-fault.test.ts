@@ -1,7 +1,7 @@
 /** The error that a caller gets for a failed start; failed-starts.test.ts in tests/functional/host starts real ones. */
 import { expect, test } from "bun:test";
 import { Fault } from "../contract/fault.ts";
-import { demandRetryable, RETRY_WITHIN_MS, startFault } from "./start-fault.ts";
+import { RETRY_WITHIN_MS, requireRetryable, startFault } from "./start-fault.ts";
 
 const MESSAGE = "sandbox i1 could not be booted";
 
@@ -30,19 +30,19 @@ test.each([
   ["an unknown reason", new Fault(500, "the sandbox ended while it was starting")],
   ["an error of the system", Object.assign(new Error("no such file"), { code: "ENOENT" })],
 ])("a failure for %s is retried", (_, cause) => {
-  expect(() => demandRetryable(cause, RETRY_WITHIN_MS)).not.toThrow();
+  expect(() => requireRetryable(cause, RETRY_WITHIN_MS)).not.toThrow();
 });
 
 test.each([404, 422, 503, 507])("status %d names its cause and is final", (status) => {
   const cause = new Fault(status, "as it is");
-  expect(() => demandRetryable(cause, 0)).toThrow(cause);
+  expect(() => requireRetryable(cause, 0)).toThrow(cause);
 });
 
 test("a failure that took too long is a 503 with Retry-After", () => {
   const cause = new Fault(500, "late");
   let thrown: unknown;
   try {
-    demandRetryable(cause, RETRY_WITHIN_MS + 1);
+    requireRetryable(cause, RETRY_WITHIN_MS + 1);
   } catch (error) {
     thrown = error;
   }

@@ -19,7 +19,7 @@ export const RETRY_WITHIN_MS = scaled(25_000);
  * specific status (no room, no such image, a timeout) is final: the caller can act on it better than a retry can. After
  * a failure so slow that the caller may soon give up, Fault 503 reports an overloaded machine.
  */
-export function demandRetryable(cause: unknown, tookMs: number): void {
+export function requireRetryable(cause: unknown, tookMs: number): void {
   if (Fault.from(cause).status !== 500) throw cause;
   if (tookMs > RETRY_WITHIN_MS) throw overloaded(`the sandbox did not start, for ${Math.round(tookMs)} ms`, cause);
 }

@@ -23,7 +23,7 @@ import { deviceOf } from "../system/mount/loop-devices.ts";
 import type { Mounts } from "../system/mount/mounts.ts";
 import { boot, type Origin } from "./booting.ts";
 import type { Checkpoints } from "./checkpoint/checkpoints.ts";
-import { demandFit, demandSameVolumes } from "./checkpoint/manifest.ts";
+import { requireFit, requireSameVolumes } from "./checkpoint/manifest.ts";
 import type { Leftovers } from "./cleanup.ts";
 import type { GuestPages } from "./guest-link/guest-pages.ts";
 import { RESTORES_AT_ONCE_MAX } from "./limits.ts";
@@ -82,7 +82,7 @@ export class Starting {
     const id = newSandboxId();
     if (checkpoint === null) {
       await this.#bootAs(id, kind, undefined, "open", []);
-      const sandbox = this.#demandStarted(id);
+      const sandbox = this.#requireStarted(id);
       const { showsProcesses } = this.parts.runtimes.of(sandbox.record.wall);
       sandbox.ahead = { showsProcesses };
       return id;
@@ -108,11 +108,11 @@ export class Starting {
       return;
     }
     using _guest = guests.hold(memory.guestFolder);
-    demandSameVolumes(memory, request.volumes ?? []);
+    requireSameVolumes(memory, request.volumes ?? []);
     const runtimeName = runtimes.nameFor(kind);
     const runtime = runtimes.of(runtimeName);
-    demandFit(memory, runtimeName, runtime);
-    await checkpoints.demandIntact(request.checkpoint, folder, memory.files);
+    requireFit(memory, runtimeName, runtime);
+    await checkpoints.requireIntact(request.checkpoint, folder, memory.files);
     await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
@@ -125,7 +125,7 @@ export class Starting {
   /** Hands a running sandbox to its caller: network rules first, then guest settings. */
   async handOver(id: string, request: CreateSandbox): Promise<void> {
     const { network } = this.parts;
-    const sandbox = this.#demandStarted(id);
+    const sandbox = this.#requireStarted(id);
     const { record, guest, ahead } = sandbox;
     if (!Bun.deepEquals(record.egress, request.egress)) {
       record.egress = request.egress;
@@ -136,10 +136,10 @@ export class Starting {
     if (ahead !== undefined) guest.show(settingsFor(id, request));
     else await guest.configure(settingsFor(id, request));
     // The sandbox may have ended unnoticed before or during the hand-over.
-    this.#demandStarted(id);
+    this.#requireStarted(id);
   }
 
-  #demandStarted(id: string): RunningSandbox {
+  #requireStarted(id: string): RunningSandbox {
     const { running } = this.parts;
     const sandbox = running.get(id);
     if (sandbox !== undefined && running.isAlive(id)) return sandbox;

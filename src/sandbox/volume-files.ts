@@ -8,7 +8,7 @@ import type { OpenFile, Runtime } from "./runtime/runtime.ts";
 import type { ProcessedContent } from "./volume/content.ts";
 
 /** Returns files that have grown, with their sizes. Throws Fault 422 for the first that does not fit. */
-export async function demandVolumeFiles(
+export async function requireVolumeFiles(
   runtime: Pick<Runtime, "openFiles">,
   content: Pick<ProcessedContent, "sizes">,
   images: string,

@@ -5,7 +5,7 @@
  * share that does not depend on others.
  */
 import { FFIType, ptr } from "bun:ffi";
-import { callResult, demandResult, onFirstUse, SystemError } from "../base/c-library.ts";
+import { callResult, onFirstUse, requireResult, SystemError } from "../base/c-library.ts";
 import { Fault } from "../contract/fault.ts";
 
 const libc = onFirstUse({
@@ -79,7 +79,7 @@ function asBefore(type: Resource): UserLimit {
 
 function limitOf(type: Resource): readonly [bigint, bigint] {
   const found = new BigUint64Array(2);
-  demandResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, ptr(found)));
+  requireResult("prlimit", () => libc().prlimit(0, RESOURCES[type], null, ptr(found)));
   return [found[0] ?? 0n, found[1] ?? 0n];
 }
 

@@ -7,7 +7,7 @@ import { openStore, type Store } from "../../src/store/store.ts";
 import { aSandbox, NOW, template } from "../../src/store/testing/rows.ts";
 import { LONG } from "../support/long.ts";
 import { newDataFolder } from "../support/server.ts";
-import { OwnFilesystem } from "./own-filesystem.ts";
+import { SmallFilesystem } from "./small-filesystem.ts";
 
 const DISK_BYTES = 256 * 1024 ** 2;
 const CHANGES = LONG ? 500 : 150;
@@ -38,7 +38,7 @@ async function changeState({ sandboxes }: Store): Promise<void> {
 describe.each(["ext4", "btrfs"] as const)("%s", (type) => {
   const goesOn = async () => {
     const folder = newDataFolder(`full-store-${type}`);
-    const disk = await OwnFilesystem.make(folder, type, DISK_BYTES);
+    const disk = await SmallFilesystem.make(folder, type, DISK_BYTES);
     const storeFile = join(folder, "store.sqlite");
     await prepareStoreFiles(storeFile);
     const store = await openStore(`sqlite://${storeFile}`, NOW);

@@ -157,7 +157,7 @@ class BuildStorm {
     record.isReady = over.value.status === "ready";
     if (record.isReady) return this.#count(parent === undefined ? "build" : "stacked build");
     const reason = over.value.reason?.message ?? "";
-    if (parent !== undefined && GONE.test(reason)) this.#demandGone(parent, record.askedAt, reason);
+    if (parent !== undefined && GONE.test(reason)) this.#requireGone(parent, record.askedAt, reason);
     this.#refused("build", reason, NEWER_OR_GONE);
   }
 
@@ -166,7 +166,7 @@ class BuildStorm {
     const askedAt = ++this.#at;
     const made = await came(Sandbox.create(name, this.#options));
     if ("refusal" in made) {
-      this.#demandGone(name, askedAt, made.refusal);
+      this.#requireGone(name, askedAt, made.refusal);
       return this.#refused("create", made.refusal, GONE);
     }
     const one = await this.#moveIn(made.value);
@@ -182,7 +182,7 @@ class BuildStorm {
   }
 
   /** A build that was ready before the request, and is not deleted, must be available to it. */
-  #demandGone(name: string, askedAt: number, refusal: string): void {
+  #requireGone(name: string, askedAt: number, refusal: string): void {
     const owed = this.#builds.find(
       (build) =>
         build.name === name && build.isReady && build.overAt < askedAt && !this.#deletions.has(build.templateId),

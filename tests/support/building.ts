@@ -25,7 +25,7 @@ interface Built {
 
 export type Ready = Extract<BuildOutcome, { isReady: true }>;
 
-export function demandReady(outcome: BuildOutcome): Ready {
+export function requireReady(outcome: BuildOutcome): Ready {
   if (!outcome.isReady) throw new Error(`${outcome.step}: ${outcome.message}`);
   return outcome;
 }
@@ -36,7 +36,7 @@ export async function withSandboxOf<Result>(
   outcome: BuildOutcome,
   use: (id: string) => Promise<Result>,
 ): Promise<Result> {
-  const { image, defaultUser, defaultWorkdir, envVars } = demandReady(outcome);
+  const { image, defaultUser, defaultWorkdir, envVars } = requireReady(outcome);
   const kind = { ...base, image, defaultUser, defaultWorkdir };
   const { id } = await machine.create({ kind, envVars, accessTokens: [], egress: "closed" });
   try {

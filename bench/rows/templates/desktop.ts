@@ -48,7 +48,7 @@ async function oursMs(context: Context): Promise<number> {
   let made: Desktop | undefined;
   const ms = await timed(async () => {
     made = await Desktop.create(context.sdk);
-    demandPicture(await made.screenshot());
+    requirePicture(await made.screenshot());
   });
   await made?.kill();
   return ms;
@@ -60,12 +60,12 @@ async function plainMs(context: Context): Promise<number> {
   const ms = await timed(async () => {
     made = await Sandbox.create(desktop.name, context.sdk);
     await made.commands.run(PLAINLY);
-    demandPicture(await made.files.read(PICTURE, { format: "bytes" }));
+    requirePicture(await made.files.read(PICTURE, { format: "bytes" }));
   });
   await made?.kill();
   return ms;
 }
 
-function demandPicture(bytes: Uint8Array): void {
+function requirePicture(bytes: Uint8Array): void {
   if (PNG.some((byte, at) => bytes[at] !== byte)) throw new Fault(500, "a screenshot is not a PNG");
 }

@@ -196,7 +196,7 @@ export function orRefused<T>(parse: () => T, statuses: readonly number[] = [400]
   try {
     return parse();
   } catch (thrown) {
-    demandRefusal(thrown, statuses);
+    requireRefusal(thrown, statuses);
     return undefined;
   }
 }
@@ -208,12 +208,12 @@ export async function orRefusedLater<T>(
   try {
     return await parse();
   } catch (thrown) {
-    demandRefusal(thrown, statuses);
+    requireRefusal(thrown, statuses);
     return undefined;
   }
 }
 
-function demandRefusal(thrown: unknown, statuses: readonly number[]): void {
+function requireRefusal(thrown: unknown, statuses: readonly number[]): void {
   if (!(thrown instanceof Fault)) throw thrown;
   expect(statuses).toContain(thrown.status);
   // A message may quote what was wrong, but not the whole input.

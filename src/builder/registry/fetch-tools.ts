@@ -8,7 +8,7 @@ import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
 import { FETCH_COPY_MS, FETCH_DOCUMENT_MAX_BYTES, FETCH_SAID_MAX_CHARS, FETCH_UNPACK_MS } from "../limits.ts";
 import { imageArchitecture } from "./manifest.ts";
 import type { RegistryLogin } from "./registry-login.ts";
-import { complaintOf } from "./tool-complaint.ts";
+import { complaintOf } from "./tool-error.ts";
 
 /** The root filesystem of the fetching sandbox, made by setup. Bump this when its content changes. */
 export const FETCH_IMAGE = "fetch-1";

@@ -2,7 +2,7 @@
 import { expect } from "bun:test";
 import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES, imageArchitecture, readConfig, readManifest } from "./manifest.ts";
-import { complaintOf } from "./tool-complaint.ts";
+import { complaintOf } from "./tool-error.ts";
 
 const blob = (letter: string) => ({ digest: `sha256:${letter.repeat(64)}`, size: 100 });
 const platform = { os: "linux", architecture: imageArchitecture(), variant: "v8" };

@@ -61,7 +61,7 @@ const ingress = {
 };
 
 /** For a create. */
-export const network = z.looseObject({ ...egress, ...ingress }).superRefine(demandDenial);
+export const network = z.looseObject({ ...egress, ...ingress }).superRefine(requireDenial);
 
 /** Replaces the egress rules of a running sandbox. */
 export const networkUpdate = z
@@ -72,7 +72,7 @@ export const networkUpdate = z
       .nullish()
       .describe("False: blocks outgoing traffic except to entries of allowOut; default: unchanged"),
   })
-  .superRefine(demandDenial);
+  .superRefine(requireDenial);
 
 export const shownNetwork = z.object({
   allowPublicTraffic: z.boolean(),
@@ -118,7 +118,7 @@ function entries(problemOf: (entry: string) => string | undefined) {
 }
 
 /** An allowed name without a denial would look like a rule, but have no effect. */
-function demandDenial(
+function requireDenial(
   { allowOut, denyOut }: { allowOut?: string[] | null | undefined; denyOut?: string[] | null | undefined },
   context: z.RefinementCtx,
 ): void {

@@ -31,7 +31,7 @@ export function plainOf(file: DescFile): string {
     for (const [property, held] of Object.entries(value)) {
       if (property === "proto") node.proto = nameOf(held);
       else if (property === "dependencies") node.dependencies = [];
-      else if (typeof held === "function") demandNoValue(property, held);
+      else if (typeof held === "function") requireNoValue(property, held);
       else if (isOf(held, file)) plain.imported.push(at, property, file.dependencies.indexOf(held.file), held.typeName);
       else if (typeof held === "object" && held !== null) plain.links.push(at, property, place(held));
       else node[property] = held;
@@ -53,7 +53,7 @@ function isOf(held: unknown, file: DescFile): held is DescEnum | DescMessage {
 }
 
 /** Functions are not data: `plainFile` adds the ones that every descriptor has. */
-function demandNoValue(property: string, held: () => unknown): void {
+function requireNoValue(property: string, held: () => unknown): void {
   if (property === "toString" || (property === "getDefaultValue" && held() === undefined)) return;
   throw new Error(`a description has the function ${property}, which cannot be written as data`);
 }

@@ -4,7 +4,7 @@ import type { Build } from "../../store/builds.ts";
 import type { Team } from "../../store/people.ts";
 import type { Tables } from "../../store/store.ts";
 import type { Template } from "../../store/templates.ts";
-import { findOwnById, parseOwnName } from "../templates/own-template.ts";
+import { findOwnById, parseOwnName } from "../templates/team-template.ts";
 import { DEFAULT_TAG, parseTag, parseTemplateReference } from "../templates/template-reference.ts";
 
 export interface BuildRequestOf {

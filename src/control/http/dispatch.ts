@@ -20,9 +20,9 @@ import {
 import type { BodyShare } from "../access/body-budgets.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
 import type { Parts } from "../parts.ts";
-import { baseOf } from "./own-address.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
 import type { Answer, Route } from "./route.ts";
+import { baseOf } from "./server-address.ts";
 
 export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
 /** Longer paths are cut in log lines. */

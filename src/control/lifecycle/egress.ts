@@ -34,7 +34,7 @@ export function egressOf(
 export type PrivateRangesOf = (teamId: string | undefined) => Promise<readonly string[]>;
 
 /** Fault 400 when the proxy's address is closed to every sandbox, so that no connection through it could succeed. */
-export async function demandOpenProxy(
+export async function requireOpenProxy(
   { host, privateRangesOf }: { host: Host; privateRangesOf: PrivateRangesOf },
   teamId: string,
   { egressProxy }: EgressSettings,

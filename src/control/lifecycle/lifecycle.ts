@@ -115,7 +115,7 @@ export class Lifecycle {
 
   /** Replaces the egress rules. Resolves when the new rules hold. When it throws, the old rules hold, or will again. */
   async setEgress(team: Team, id: string, change: EgressChange): Promise<void> {
-    await this.#egressChanges.demandPossible(team, change);
+    await this.#egressChanges.requirePossible(team, change);
     let isTried = false;
     try {
       await this.#whenAtRest(team, id, {

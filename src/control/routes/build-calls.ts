@@ -11,7 +11,7 @@ import type { Store } from "../../store/store.ts";
 import { planOfDockerfile } from "../builds/build-plan.ts";
 import type { RequestedBuild } from "../builds/build-request.ts";
 import type { Builds } from "../builds/builds.ts";
-import { findOwnById } from "../templates/own-template.ts";
+import { findOwnById } from "../templates/team-template.ts";
 import { asAccepted } from "../views/build-view.ts";
 
 type Params = Readonly<Record<"templateID" | "buildID", string>>;

@@ -17,7 +17,7 @@ import {
 } from "../../contract/management/template-build.ts";
 import { planOf } from "../builds/build-plan.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
-import { findOwnById } from "../templates/own-template.ts";
+import { findOwnById } from "../templates/team-template.ts";
 import { namesOf } from "../templates/template-visibility.ts";
 import { asEntry, asInfo } from "../views/build-view.ts";
 import { accepted, dockerfileBuild, findOwnBuild, findUsersBuild, refuseForeignTeam, sizeOf } from "./build-calls.ts";

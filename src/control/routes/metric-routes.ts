@@ -58,7 +58,7 @@ export const metricRoutes: readonly Route[] = [
     success: [{ status: 200, description: "Oldest first", schema: z.array(teamMetric) }],
     errors: [403],
     async handle({ caller, params, query }, { activity }) {
-      demandOwn(caller.team, params.teamID);
+      requireOwn(caller.team, params.teamID);
       const { from, to } = spanOf(query);
       // So that a caller finds every event that it has already seen happen.
       await activity.events.flush();
@@ -73,7 +73,7 @@ export const metricRoutes: readonly Route[] = [
     success: [{ status: 200, description: "Zero without data for that time", schema: highestTeamMetric }],
     errors: [403],
     async handle({ caller, params, query }, { activity }) {
-      demandOwn(caller.team, params.teamID);
+      requireOwn(caller.team, params.teamID);
       const { from, to } = spanOf(query);
       await activity.events.flush();
       const { at, value } = await activity.teams.highest(caller.team.id, query.metric, from, to);
@@ -82,7 +82,7 @@ export const metricRoutes: readonly Route[] = [
   }),
 ];
 
-function demandOwn(team: Team, id = ""): void {
+function requireOwn(team: Team, id = ""): void {
   if (!UUID.test(id)) throw new Fault(400, `invalid team id ${shown(id)}; it is a UUID`);
   if (id.toLowerCase() !== team.id) throw new Fault(403, `the API key belongs to another team than ${shown(id)}`);
 }

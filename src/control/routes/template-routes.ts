@@ -15,7 +15,7 @@ import {
   updatedTemplate,
   updateTemplate,
 } from "../../contract/management/template.ts";
-import { findOwnToRead } from "../templates/own-template.ts";
+import { findOwnToRead } from "../templates/team-template.ts";
 import { findBuild } from "../templates/template-look-up.ts";
 import { assignTags, removeTags } from "../templates/template-tags.ts";
 import { setVisibility } from "../templates/template-visibility.ts";

@@ -13,7 +13,7 @@ import {
 import type { Webhook } from "../../store/webhooks.ts";
 import { listDeliveries } from "../views/delivery-list.ts";
 import { statsOf } from "../webhooks/webhook-history.ts";
-import { addWebhook, changeWebhook, demandWebhook } from "../webhooks/webhooks.ts";
+import { addWebhook, changeWebhook, requireWebhook } from "../webhooks/webhooks.ts";
 import { type Route, route } from "./services.ts";
 
 export const webhookRoutes: readonly Route[] = [
@@ -40,7 +40,7 @@ export const webhookRoutes: readonly Route[] = [
     summary: "Get a webhook",
     success: [{ status: 200, description: "The webhook", schema: webhookView }],
     async handle({ caller, params }, { store }) {
-      return { body: asWebhook(await demandWebhook(store, caller.team.id, params.webhookID)) };
+      return { body: asWebhook(await requireWebhook(store, caller.team.id, params.webhookID)) };
     },
   }),
   route("PATCH /events/webhooks/{webhookID}", {
@@ -57,7 +57,7 @@ export const webhookRoutes: readonly Route[] = [
     summary: "Delete a webhook",
     success: [{ status: 200, description: "The webhook and its queued messages are deleted" }],
     async handle({ caller, params }, { store }) {
-      const { id, teamId } = await demandWebhook(store, caller.team.id, params.webhookID);
+      const { id, teamId } = await requireWebhook(store, caller.team.id, params.webhookID);
       if (!(await store.webhooks.remove(teamId, id))) throw new Fault(404, `webhook "${id}" does not exist`);
     },
   }),
@@ -67,7 +67,7 @@ export const webhookRoutes: readonly Route[] = [
     query: deliveriesQuery,
     success: [{ status: 200, description: "One page, newest first unless orderAsc", schema: deliveriesView }],
     async handle({ caller, params, query }, { store }) {
-      const { id } = await demandWebhook(store, caller.team.id, params.webhookID);
+      const { id } = await requireWebhook(store, caller.team.id, params.webhookID);
       return { body: await listDeliveries(store, id, query) };
     },
   }),
@@ -77,7 +77,7 @@ export const webhookRoutes: readonly Route[] = [
     query: statsQuery,
     success: [{ status: 200, description: "Delivery attempts in that time", schema: statsView }],
     async handle({ caller, params, query }, { store, clock }) {
-      const { id } = await demandWebhook(store, caller.team.id, params.webhookID);
+      const { id } = await requireWebhook(store, caller.team.id, params.webhookID);
       return { body: await statsOf(store, id, query, clock.now()) };
     },
   }),

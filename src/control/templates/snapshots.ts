@@ -11,8 +11,8 @@ import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import type { Callers } from "../access/authentication.ts";
 import type { Parts } from "../parts.ts";
-import { demandVolumes } from "../volumes/volume-mounts.ts";
-import { type OwnName, parseOwnName } from "./own-template.ts";
+import { requireVolumes } from "../volumes/volume-mounts.ts";
+import { type OwnName, parseOwnName } from "./team-template.ts";
 import { kindOfSandbox } from "./template-look-up.ts";
 import { DEFAULT_TAG } from "./template-reference.ts";
 
@@ -47,7 +47,7 @@ export async function makeSnapshot(
 ): Promise<Snapshot> {
   const name = request.name === undefined ? undefined : parseOwnName(team, request.name);
   // Checked before the sandbox freezes. A named snapshot may replace another, so it is checked when it is recorded.
-  if (name === undefined) await demandRoom(store, team, SNAPSHOTS_PER_TEAM_MAX - 1);
+  if (name === undefined) await requireRoom(store, team, SNAPSHOTS_PER_TEAM_MAX - 1);
   return lifecycle.snapshot(team, sandboxId, request.memory, async (sandbox, checkpoint) => {
     const made = await record(store, team, sandbox, {
       name,
@@ -85,7 +85,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
     const { wall = null, ...kind } = await kindOfSandbox(tables, sandbox);
     const templateId = await templateFor(tables, team, made, wall);
     const tag = name?.tag ?? DEFAULT_TAG;
-    await demandVolumes(tables, team.id, sandbox.volumeMounts);
+    await requireVolumes(tables, team.id, sandbox.volumeMounts);
     if (sandbox.volumeMounts.length > 0 && (await tables.templates.byId(templateId))?.public) {
       throw new Fault(409, `a snapshot with volumes cannot be part of template "${templateId}", which is public`);
     }
@@ -103,7 +103,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
       createdAt: now,
     });
     if (added === undefined) throw new Fault(404, `template "${templateId}" was deleted while the snapshot was made`);
-    await demandRoom(tables, team, SNAPSHOTS_PER_TEAM_MAX);
+    await requireRoom(tables, team, SNAPSHOTS_PER_TEAM_MAX);
     const { snapshotID } = await asSnapshot(tables, team, templateId, tag);
     const names = name === undefined ? [] : [`${team.slug}/${name.alias}`];
     return { snapshotID: name === undefined ? snapshotID : `${names[0]}:${tag}`, names };
@@ -111,7 +111,7 @@ function record(store: Store, team: Team, sandbox: Sandbox, made: NewSnapshot): 
 }
 
 /** Fault 429 when the team has more snapshots than this. */
-async function demandRoom({ templates }: Tables, { id: teamId }: Team, most: number): Promise<void> {
+async function requireRoom({ templates }: Tables, { id: teamId }: Team, most: number): Promise<void> {
   const all = { teamId, sandboxId: undefined, templateId: undefined, tag: undefined };
   if ((await templates.snapshots(all, undefined, most + 1)).length <= most) return;
   throw new Fault(429, `a team has at most ${SNAPSHOTS_PER_TEAM_MAX} snapshots; delete one first`);

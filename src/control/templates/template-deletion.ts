@@ -6,7 +6,7 @@ import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { Housekeeping } from "./housekeeping.ts";
 import type { ReadyOrders } from "./kept-ready.ts";
-import { findOwn } from "./own-template.ts";
+import { findOwn } from "./team-template.ts";
 
 interface DeletionServices {
   store: Store;

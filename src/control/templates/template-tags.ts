@@ -5,7 +5,7 @@ import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { ReadyOrders } from "./kept-ready.ts";
-import { findOwn, refuseBlocked } from "./own-template.ts";
+import { findOwn, refuseBlocked } from "./team-template.ts";
 import { findBuild } from "./template-look-up.ts";
 import { DEFAULT_TAG, parseTag } from "./template-reference.ts";
 

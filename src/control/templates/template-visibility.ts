@@ -6,7 +6,7 @@ import type { TemplateName } from "../../store/listed-templates.ts";
 import type { Team } from "../../store/people.ts";
 import type { Store, Tables } from "../../store/store.ts";
 import { GLOBAL_NAMESPACE, type Template } from "../../store/templates.ts";
-import { findOwn, refuseBlocked } from "./own-template.ts";
+import { findOwn, refuseBlocked } from "./team-template.ts";
 import { isLikeTemplateId } from "./template-reference.ts";
 
 interface VisibilityChange {

@@ -11,7 +11,7 @@ import type { ListedTemplate, TemplatePosition } from "../../store/listed-templa
 import type { Team } from "../../store/people.ts";
 import type { Store } from "../../store/store.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
-import { findOwnById } from "../templates/own-template.ts";
+import { findOwnById } from "../templates/team-template.ts";
 import { pageOf, readPageToken } from "./page-token.ts";
 import { asTemplate, withBuilds } from "./template-view.ts";
 

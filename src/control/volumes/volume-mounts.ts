@@ -69,7 +69,7 @@ export async function findMounts(
  * Locks the volumes against deletion until the transaction ends. Fault 404 when one is gone, or belongs to another
  * team: a template cannot mount volumes of a foreign team.
  */
-export async function demandVolumes(tables: Tables, teamId: string, mounts: readonly VolumeMount[]): Promise<void> {
+export async function requireVolumes(tables: Tables, teamId: string, mounts: readonly VolumeMount[]): Promise<void> {
   for (const { volumeId, name } of mounts) {
     if (await tables.volumes.keep(volumeId, teamId)) continue;
     throw new Fault(404, `volume ${shown(name)} does not exist any more`);

@@ -139,10 +139,10 @@ function exchange(
     request.once("upgrade", answered);
     // Interim responses (100, 103 …) may repeat without end. Checked after the chunk of each has been read: it may also
     // hold the final response, and much that follows.
-    const demandAnswer = () => {
+    const requireAnswer = () => {
       if ((request.socket?.bytesRead ?? 0) > DELIVERY_ANSWER_MAX_BYTES) end(() => reject(new Error(NOT_HTTP)));
     };
-    request.on("information", () => queueMicrotask(demandAnswer));
+    request.on("information", () => queueMicrotask(requireAnswer));
     // Stays attached: an error after the response is ignored, but it must be handled.
     request.on("error", (error: NodeJS.ErrnoException) => end(() => reject(new Error(reasonOf(error)))));
     request.once("close", () => end(() => reject(new Error(NO_ANSWER))));

@@ -48,7 +48,7 @@ export async function changeWebhook(
 ): Promise<Webhook> {
   const url = request.url == null ? undefined : checkedUrl(request.url, activity.allowsInside).href;
   return store.transaction(async (tables) => {
-    const before = await demandWebhook(tables, teamId, id);
+    const before = await requireWebhook(tables, teamId, id);
     const webhook: Webhook = {
       ...before,
       name: request.name ?? before.name,
@@ -63,7 +63,7 @@ export async function changeWebhook(
 }
 
 /** The team's webhook, or a Fault. */
-export async function demandWebhook({ webhooks }: Pick<Store, "webhooks">, teamId: string, id = ""): Promise<Webhook> {
+export async function requireWebhook({ webhooks }: Pick<Store, "webhooks">, teamId: string, id = ""): Promise<Webhook> {
   if (!UUID.test(id)) throw new Fault(400, `invalid webhook id ${shown(id)}; it is a UUID`);
   const webhook = await webhooks.byId(id.toLowerCase());
   if (webhook === undefined || webhook.teamId !== teamId) throw new Fault(404, `webhook "${id}" does not exist`);

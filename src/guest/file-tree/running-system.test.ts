@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { Fault } from "../../contract/fault.ts";
-import { demandRemovable, keptFolders } from "./running-system.ts";
+import { keptFolders, requireRemovable } from "./running-system.ts";
 
 const root = realpathSync(mkdtempSync(`${tmpdir()}/sandlot-system-`));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -18,7 +18,7 @@ const kept = [`${root}/run/system`];
 
 async function decided(path: string): Promise<string> {
   try {
-    await demandRemovable(path, kept);
+    await requireRemovable(path, kept);
     return "removable";
   } catch (thrown) {
     const fault = Fault.from(thrown);

@@ -16,7 +16,7 @@ export async function keptFolders(): Promise<string[]> {
 }
 
 /** `path` must exist; `kept` are absolute paths without links. */
-export async function demandRemovable(path: string, kept: readonly string[]): Promise<void> {
+export async function requireRemovable(path: string, kept: readonly string[]): Promise<void> {
   const real = await realPlace(path);
   const inside = real === "/" ? "/" : `${real}/`;
   const held = kept.find((folder) => folder === real || folder.startsWith(inside));

@@ -6,9 +6,9 @@ import { LIST_STAT_PARALLEL } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account, Accounts } from "../users/accounts.ts";
-import { demandNameable } from "../users/paths.ts";
+import { requireNameable } from "../users/paths.ts";
 import { type Entry, readEntry } from "./entry.ts";
-import { demandRemovable, keptFolders } from "./running-system.ts";
+import { keptFolders, requireRemovable } from "./running-system.ts";
 
 export const LIST_ENTRIES_MAX = 200_000;
 
@@ -47,7 +47,7 @@ async function makeOwned(directory: string, owner: Account): Promise<void> {
 }
 
 export async function makeDirectory(path: string, owner: Account): Promise<void> {
-  demandNameable(path);
+  requireNameable(path);
   const present = await attempt(`look at ${quote(path)}`, () => statIfThere(path));
   if (present?.isDirectory()) throw refuse("already_exists", `the directory ${quote(path)} already exists`);
   if (present !== undefined) throw refuse("invalid_argument", `${quote(path)} exists and is not a directory`);
@@ -56,7 +56,7 @@ export async function makeDirectory(path: string, owner: Account): Promise<void>
 
 export async function move(source: string, destination: string, owner: Account): Promise<void> {
   await describe(source, () => lstat(source));
-  demandNameable(destination);
+  requireNameable(destination);
   await attempt(`create the parent of ${quote(destination)}`, () => ensureDirectory(dirname(destination), owner));
   await attempt(`move ${quote(source)} to ${quote(destination)}`, () => rename(source, destination), source);
 }
@@ -72,7 +72,7 @@ export async function remove(path: string): Promise<void> {
 async function canBeRemoved(path: string, kept: readonly string[]): Promise<boolean> {
   try {
     await lstat(path);
-    await demandRemovable(path, kept);
+    await requireRemovable(path, kept);
     return true;
   } catch (thrown) {
     if (NOTHING_THERE.has(systemCode(thrown))) return false;

@@ -13,7 +13,7 @@ import { logError } from "../system/log.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
-import { demandNameable } from "../users/paths.ts";
+import { requireNameable } from "../users/paths.ts";
 import { linksInACircle, notRegular, removePartial, writeFault } from "./write-failure.ts";
 
 interface ComposedFile {
@@ -52,10 +52,10 @@ export async function compose(
   copy: CopyPart = copyPart,
 ): Promise<ComposedFile> {
   const { destination } = composition;
-  for (const path of [...composition.sources, destination]) demandNameable(path);
-  demandNotAmong(composition);
+  for (const path of [...composition.sources, destination]) requireNameable(path);
+  requireNotAmong(composition);
   const sources = await findSources(composition.sources);
-  await demandReplaceable(destination, sources);
+  await requireReplaceable(destination, sources);
   try {
     await ensureDirectory(dirname(destination), composition.owner);
     await writeBeside(composition, sources, signal, copy);
@@ -66,7 +66,7 @@ export async function compose(
   return { name: basename(destination), path: destination, type: "file" };
 }
 
-function demandNotAmong({ sources, destination }: Composition): void {
+function requireNotAmong({ sources, destination }: Composition): void {
   if (destination.endsWith("/")) throw new Fault(400, `the destination ${quote(destination)} names a directory`);
   if (sources.some((source) => normalize(source) === normalize(destination))) throw destinationIsSource(destination);
 }
@@ -97,7 +97,7 @@ async function regularFile(path: string): Promise<BigIntStats> {
 }
 
 /** A link at the destination is itself replaced, as rename does; its target stays. */
-async function demandReplaceable(destination: string, sources: readonly Source[]): Promise<void> {
+async function requireReplaceable(destination: string, sources: readonly Source[]): Promise<void> {
   let present: BigIntStats;
   try {
     present = await stat(destination, { bigint: true });

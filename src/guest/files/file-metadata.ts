@@ -20,7 +20,7 @@ export function parseMetadata(headers: Headers): Metadata {
   for (const [name, value] of headers) {
     if (!name.startsWith(HEADER_PREFIX)) continue;
     const key = name.slice(HEADER_PREFIX.length).toLowerCase();
-    demandPair(key, value);
+    requirePair(key, value);
     total += METADATA_PREFIX.length + key.length + value.length;
     entries.push([key, value]);
   }
@@ -33,7 +33,7 @@ export function parseMetadata(headers: Headers): Metadata {
   return Object.fromEntries(entries);
 }
 
-function demandPair(key: string, value: string): void {
+function requirePair(key: string, value: string): void {
   if (key === "") throw new Fault(400, "a metadata header is X-Metadata- followed by a key, and the key is missing");
   if (key.length > FILE_METADATA_KEY_MAX_BYTES) {
     throw new Fault(400, `a metadata key has at most ${FILE_METADATA_KEY_MAX_BYTES} bytes, this one has ${key.length}`);

@@ -13,7 +13,7 @@ import { discard } from "../system/garbage.ts";
 import { quote } from "../system/quote.ts";
 import { systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
-import { demandNameable } from "../users/paths.ts";
+import { requireNameable } from "../users/paths.ts";
 import { parseMetadata } from "./file-metadata.ts";
 import { parseBoundary, readParts } from "./multipart.ts";
 import { notRegular, removePartial, writeFault } from "./write-failure.ts";
@@ -99,7 +99,7 @@ async function writeFile(
   content: AsyncIterable<Uint8Array>,
   inventory: Inventory,
 ): Promise<UploadedFile> {
-  demandNameable(path);
+  requireNameable(path);
   try {
     await ensureDirectory(dirname(path), inventory.owner);
     const { file, createdAt } = await openForWriting(path);

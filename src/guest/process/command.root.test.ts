@@ -4,7 +4,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, syml
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onFirstUse } from "../../base/c-library.ts";
-import { type Command, demandEntry, directCommand, findSetpriv, setprivCommand } from "./command.ts";
+import { type Command, directCommand, findSetpriv, requireEntry, setprivCommand } from "./command.ts";
 
 const PR_GET_DUMPABLE = 3;
 const library = onFirstUse({ prctl: { args: ["int", "u64", "u64", "u64", "u64"], returns: "int" } });
@@ -67,7 +67,7 @@ describe("a directory to start in", () => {
       symlinkSync(join(closed, "open"), join(folder, "link"));
       chownSync(closed, 0, GROUP);
       chmodSync(closed, Number.parseInt(mode, 8));
-      demandEntry(join(folder, below), account(12_345, groups));
+      requireEntry(join(folder, below), account(12_345, groups));
       return "entered";
     } catch (thrown) {
       return thrown instanceof Error ? thrown.message : thrown;

@@ -9,7 +9,7 @@ import { PATH_MAX_BYTES } from "../limits.ts";
 import { quote } from "../system/quote.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Account } from "../users/accounts.ts";
-import { demandNameable } from "../users/paths.ts";
+import { requireNameable } from "../users/paths.ts";
 import { type Identity, whyBarred } from "./system-calls.ts";
 
 export interface Command {
@@ -32,8 +32,8 @@ export function findSetpriv(configured: string | undefined): string {
   return statSync(SETPRIV_OURS, { throwIfNoEntry: false }) === undefined ? SETPRIV_SYSTEM : SETPRIV_OURS;
 }
 
-export function demandDirectory(cwd: string): void {
-  demandNameable(cwd);
+export function requireDirectory(cwd: string): void {
+  requireNameable(cwd);
   let isDirectory: boolean;
   try {
     isDirectory = statSync(cwd).isDirectory();
@@ -45,7 +45,7 @@ export function demandDirectory(cwd: string): void {
 }
 
 /** Checks a directory that the client chose. In a closed default directory, only relative paths fail. */
-export function demandEntry(cwd: string, account: Account): void {
+export function requireEntry(cwd: string, account: Account): void {
   const why = whyBarred(cwd, account);
   if (why === undefined) return;
   const message = `the working directory ${quote(cwd)} cannot be entered by ${quote(account.name)} (${why})`;

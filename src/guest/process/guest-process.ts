@@ -65,7 +65,7 @@ export class GuestProcess {
 
   /** Writes in call order; settles when the pipe or terminal of the process has taken the bytes. */
   async send(kind: InputKind, bytes: Uint8Array): Promise<void> {
-    this.#demandKind(kind);
+    this.#requireKind(kind);
     if (this.#inputWaitingBytes > 0 && this.#inputWaitingBytes + bytes.length > INPUT_WAITING_MAX_BYTES) {
       throw refuse(
         "resource_exhausted",
@@ -122,7 +122,7 @@ export class GuestProcess {
     while (this.#carrier.hasOutput() && !isTooMuch());
   }
 
-  #demandKind(kind: InputKind): void {
+  #requireKind(kind: InputKind): void {
     if (kind === "stdin" && this.#carrier.kind === "terminal") {
       throw refuse("internal", `process ${this.pid} runs in a terminal: send its input as pty, not as stdin`);
     }

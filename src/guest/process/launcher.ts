@@ -8,12 +8,12 @@ import { processVariables } from "../users/environment.ts";
 import { resolvePath } from "../users/paths.ts";
 import type { SettingsKeeper } from "../users/settings.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
-import { type Command, demandDirectory, demandEntry, directCommand, findSetpriv, setprivCommand } from "./command.ts";
+import { type Command, directCommand, findSetpriv, requireDirectory, requireEntry, setprivCommand } from "./command.ts";
 import { inOurWords } from "./failed-start.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
 import { startBehindTheGuest } from "./precedence.ts";
-import { demandPlainTexts, type ProcessTexts } from "./start-texts.ts";
+import { type ProcessTexts, requirePlainTexts } from "./start-texts.ts";
 import type { Identity } from "./system-calls.ts";
 import { spawnInTerminal, type TerminalSize, terminalSize } from "./terminal.ts";
 
@@ -88,10 +88,10 @@ function commandOf(
   guestPath: string | undefined,
 ): Command {
   if (config === undefined || config.cmd === "") throw refuse("invalid_argument", "no command to run was given");
-  demandPlainTexts(config);
+  requirePlainTexts(config);
   const cwd = resolvePath(config.cwd ?? "", account, settings.defaultWorkdir, "process.cwd");
-  demandDirectory(cwd);
-  if (config.cwd) demandEntry(cwd, account);
+  requireDirectory(cwd);
+  if (config.cwd) requireEntry(cwd, account);
   return {
     argv: [config.cmd, ...config.args],
     argv0: config.cmd,

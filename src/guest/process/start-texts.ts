@@ -15,16 +15,16 @@ export interface ProcessTexts {
 
 const NUL = "\0";
 
-export function demandPlainTexts({ cmd, args, envs }: ProcessTexts): void {
+export function requirePlainTexts({ cmd, args, envs }: ProcessTexts): void {
   if (cmd.includes(NUL)) throw refuse("invalid_argument", `process.cmd contains a NUL byte: ${quote(cmd)}`);
   for (const [index, argument] of args.entries()) {
     if (!argument.includes(NUL)) continue;
     throw refuse("invalid_argument", `argument ${index + 1} in process.args contains a NUL byte: ${quote(argument)}`);
   }
-  for (const [name, value] of Object.entries(envs)) demandVariable(name, value);
+  for (const [name, value] of Object.entries(envs)) requireVariable(name, value);
 }
 
-function demandVariable(name: string, value: string): void {
+function requireVariable(name: string, value: string): void {
   if (name === "") throw refuse("invalid_argument", "process.envs has a variable without a name");
   const shown = `the variable ${quote(name)} in process.envs`;
   if (name.includes(NUL)) throw refuse("invalid_argument", `${shown} contains a NUL byte in its name`);

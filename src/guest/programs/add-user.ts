@@ -21,12 +21,12 @@ export async function addUser(request: AddUserRequest): Promise<string[]> {
   // More than one colon is not user:group; the whole text then fails the name check.
   const user = rest.length > 0 ? request.name : name;
   const account = NUMBER.test(user) ? nameOf(files, user) : ensureAccount(files, user);
-  if (group !== undefined) demandOwnGroup(files, account, group);
+  if (group !== undefined) requireOwnGroup(files, account, group);
   return [...(request.sudo ? allowSudo(account) : []), account];
 }
 
 /** A Dockerfile may name a group by name or number. Processes always run with the group of their account. */
-function demandOwnGroup(files: AccountFiles, account: string, group: string): void {
+function requireOwnGroup(files: AccountFiles, account: string, group: string): void {
   const own = files.find("passwd", account)?.[3] ?? "0";
   if (group === own || files.find("group", group)?.[2] === own) return;
   throw new Fault(400, `${quote(group)} is not the group of ${account}, and processes have that: leave it out`);

@@ -74,14 +74,14 @@ export class CopyPlan {
     return isOneMatch ? only?.[0] : undefined;
   }
 
-  demandSource(): void {
+  requireSource(): void {
     if (this.#kinds.size > 0 || this.#base.length === 0) return;
     throw refused(`there is no ${quote(this.source)} in it`);
   }
 
   /** The place below the target; undefined for a folder that only leads to the source. */
   place(header: EntryHeader): Placed | undefined {
-    const name = demandName(header.name);
+    const name = requireName(header.name);
     const path = this.#belowBase(name, header);
     if (path === undefined) return undefined;
     const isFolder = header.type === "directory" || (header.type === "file" && header.name.endsWith("/"));
@@ -89,10 +89,10 @@ export class CopyPlan {
     switch (header.type) {
       case "file":
       case "contiguous-file":
-        demandWholeFile(header);
+        requireWholeFile(header);
         return { kind: "file", path, bytes: header.size };
       case "symlink":
-        return { kind: "symlink", path, target: demandLinkTarget(header) };
+        return { kind: "symlink", path, target: requireLinkTarget(header) };
       case "link":
         return { kind: "link", path, of: this.#linked(header) };
       default:
@@ -101,7 +101,7 @@ export class CopyPlan {
   }
 
   #linked(header: EntryHeader): string[] {
-    const of = this.#belowBase(demandName(header.linkname ?? ""), header);
+    const of = this.#belowBase(requireName(header.linkname ?? ""), header);
     if (of !== undefined) return of;
     throw refused(`${quote(header.name)} is a hard link to ${quote(header.linkname ?? "")}, outside of the source`);
   }
@@ -138,7 +138,7 @@ function partsOf(path: string): string[] {
   return path.split("/").filter((part) => part !== "" && part !== ".");
 }
 
-function demandName(name: string): string[] {
+function requireName(name: string): string[] {
   if (name === "") throw refused("an entry has no name");
   if (name.startsWith("/")) throw refused(`${quote(name)} is an absolute path`);
   if (name.includes("\0")) throw refused(`${quote(name)} holds a zero byte`);
@@ -154,14 +154,14 @@ function demandName(name: string): string[] {
   return parts;
 }
 
-function demandLinkTarget({ name, linkname }: EntryHeader): string {
+function requireLinkTarget({ name, linkname }: EntryHeader): string {
   const target = linkname ?? "";
   const isText = target !== "" && !target.includes("\0") && !target.includes("\ufffd");
   if (isText && Buffer.byteLength(target) <= PATH_MAX_BYTES) return target;
   throw refused(`the link ${quote(name)} leads to ${quote(target)}, which is not a path`);
 }
 
-function demandWholeFile({ name, pax, size }: EntryHeader): void {
+function requireWholeFile({ name, pax, size }: EntryHeader): void {
   if (Object.keys(pax ?? {}).some((key) => key.startsWith("GNU.sparse."))) throw sparse(name);
   if (!Number.isSafeInteger(size)) throw refused(`${quote(name)} has a size that is not a number`);
 }

@@ -38,14 +38,14 @@ let count = 0;
 beforeAll(() => {
   lab = mkdtempSync(join(tmpdir(), "sandlot-hostile-"));
   // A small disk, so that the test knows what does not fit.
-  demandSuccess(["mount", "-t", "tmpfs", "-o", "size=64m", "sandlot-test", lab]);
+  requireSuccess(["mount", "-t", "tmpfs", "-o", "size=64m", "sandlot-test", lab]);
 });
 afterAll(() => {
-  demandSuccess(["umount", lab]);
+  requireSuccess(["umount", lab]);
   rmSync(lab, { recursive: true, force: true });
 });
 
-function demandSuccess(command: string[]): void {
+function requireSuccess(command: string[]): void {
   const { success, stderr } = Bun.spawnSync(command, { timeout: 60_000 });
   if (!success) throw new Error(`${command[0]}: ${stderr.toString()}`);
 }

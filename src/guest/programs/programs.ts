@@ -22,7 +22,7 @@ const MAKES_ACCOUNTS: ReadonlySet<string> = new Set<GuestProgramName>(["provisio
 export async function runProgram(name: string, request: string): Promise<number> {
   try {
     if (!Object.hasOwn(PROGRAMS, name)) throw new Fault(400, `there is no program ${quote(name)} in the guest`);
-    if (MAKES_ACCOUNTS.has(name)) demandSandbox();
+    if (MAKES_ACCOUNTS.has(name)) requireSandbox();
     process.umask(0o022);
     const program = await PROGRAMS[name as GuestProgramName]();
     for (const line of await program(parse(request))) process.stdout.write(`${line}\n`);
@@ -34,7 +34,7 @@ export async function runProgram(name: string, request: string): Promise<number>
 }
 
 /** Outside a sandbox these programs would overwrite the machine's own files. */
-function demandSandbox(): void {
+function requireSandbox(): void {
   if (process.execPath.startsWith(`${GUEST_MOUNT}/`)) return;
   throw new Fault(500, `this runs in a sandbox alone, where the guest is below ${GUEST_MOUNT}`);
 }

@@ -52,7 +52,7 @@ export function isFolder(path: string): boolean {
   }
 }
 
-export function demandAccount(name: string, accounts = new Accounts()): Account {
+export function requireAccount(name: string, accounts = new Accounts()): Account {
   const account = accounts.find(name);
   if (account === undefined) throw new Fault(400, `there is no user ${quote(name)} in this sandbox`);
   return account;
@@ -61,20 +61,20 @@ export function demandAccount(name: string, accounts = new Accounts()): Account 
 /** Accepts `name`, `name:group` or numbers. A name alone also selects the group of that name. */
 export function ownershipOf(owner: string | null, user: string, accounts = new Accounts()): Ownership {
   if (owner === null || owner === "") {
-    const { uid, gid } = demandAccount(user, accounts);
+    const { uid, gid } = requireAccount(user, accounts);
     return { uid, gid };
   }
   const [name = "", group, ...rest] = owner.split(":");
   if (name === "" || group === "" || rest.length > 0) {
     throw new Fault(400, `the owner ${quote(owner)} is neither a user nor "user:group"`);
   }
-  const account = numeric(name) === undefined ? demandAccount(name, accounts) : undefined;
+  const account = numeric(name) === undefined ? requireAccount(name, accounts) : undefined;
   const uid = numeric(name) ?? account?.uid ?? 0;
-  if (group !== undefined) return { uid, gid: demandGroup(group, accounts) };
+  if (group !== undefined) return { uid, gid: requireGroup(group, accounts) };
   return { uid, gid: accounts.groupId(name) ?? account?.gid ?? uid };
 }
 
-function demandGroup(group: string, accounts: Accounts): number {
+function requireGroup(group: string, accounts: Accounts): number {
   const gid = numeric(group) ?? accounts.groupId(group);
   if (gid === undefined) throw new Fault(400, `there is no group ${quote(group)} in this sandbox`);
   return gid;

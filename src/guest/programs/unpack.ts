@@ -27,11 +27,11 @@ import { CopyPlan, type Placed } from "./copy-plan.ts";
 import { HeldFolders, type Ownership } from "./held-folders.ts";
 import {
   absolutePath,
-  demandAccount,
   isFolder,
   ownershipOf,
   type Place,
   parseMode,
+  requireAccount,
   resolvePlace,
 } from "./target-paths.ts";
 
@@ -57,7 +57,7 @@ export async function unpack(request: UnpackRequest): Promise<string[]> {
 async function copyOut(archive: Archive, request: UnpackRequest): Promise<void> {
   const owner = ownershipOf(request.owner, request.user);
   const mode = parseMode(request.mode);
-  const workdir = request.workdir === "" ? demandAccount(request.user).home : request.workdir;
+  const workdir = request.workdir === "" ? requireAccount(request.user).home : request.workdir;
   const target = absolutePath(request.target, workdir);
   const room = roomAt(resolvePlace(target).root);
   const maxBytes = room + UNPACK_OVERHEAD_MAX_BYTES;
@@ -67,7 +67,7 @@ async function copyOut(archive: Archive, request: UnpackRequest): Promise<void> 
     plan.add(header);
     if (plan.bytes > room) throw refused(`it unpacks to more than the ${room} bytes that are free on the disk`);
   });
-  plan.demandSource();
+  plan.requireSource();
 
   const isInto = /(?:^|\/)\.{0,2}$/.test(request.target) || isFolder(target);
   const single = plan.single === undefined ? undefined : singlePlace(target, isInto ? plan.single : undefined);

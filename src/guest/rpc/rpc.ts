@@ -67,7 +67,7 @@ export function createRpcRoutes(
     connect: true,
     readMaxBytes: GUEST_RPC_MESSAGE_MAX_BYTES,
     jsonOptions: strictJson,
-    requestGate: (context) => demandKnownVersion(context.requestHeader),
+    requestGate: (context) => requireKnownVersion(context.requestHeader),
     interceptors: [convertErrors],
   });
   router.service(Process, process).service(Filesystem, filesystem);
@@ -121,7 +121,7 @@ async function* bodyChunks(request: Request): AsyncGenerator<Uint8Array> {
   }
 }
 
-function demandKnownVersion(headers: Headers): void {
+function requireKnownVersion(headers: Headers): void {
   const version = headers.get("connect-protocol-version");
   if (version !== null && version !== "1") {
     throw new ConnectError(`Connect-Protocol-Version must be "1", got ${quote(version)}`, Code.InvalidArgument);

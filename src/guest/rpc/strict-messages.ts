@@ -27,14 +27,14 @@ export const strictJson = {
   ignoreUnknownFields: true,
   textDecoder: {
     decode(bytes: Uint8Array): string {
-      demandModestStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+      requireModestStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
       return utf8.decode(bytes);
     },
   },
 };
 
 /** Limits depth and length of JSON outside its strings, which may be as long as a message. */
-function demandModestStructure(json: Buffer): void {
+function requireModestStructure(json: Buffer): void {
   let depth = 0;
   let outside = 0;
   for (let at = 0; at < json.length; at++) {
@@ -76,7 +76,7 @@ export async function* knownEnvelopes(chunks: AsyncIterable<Uint8Array>): AsyncG
         at += taken;
         continue;
       }
-      if (headBytes === 0) demandKnownFlags(chunk[at] ?? 0);
+      if (headBytes === 0) requireKnownFlags(chunk[at] ?? 0);
       head[headBytes++] = chunk[at++] ?? 0;
       if (headBytes < ENVELOPE_HEAD_BYTES) continue;
       payloadLeft = new DataView(head.buffer).getUint32(1);
@@ -86,7 +86,7 @@ export async function* knownEnvelopes(chunks: AsyncIterable<Uint8Array>): AsyncG
   }
 }
 
-function demandKnownFlags(flags: number): void {
+function requireKnownFlags(flags: number): void {
   if ((flags & ~(COMPRESSED_FLAG | END_OF_STREAM_FLAG)) === 0) return;
   throw new ConnectError(`an envelope has the unknown flags 0x${flags.toString(16)}`, Code.InvalidArgument);
 }

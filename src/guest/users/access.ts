@@ -22,7 +22,7 @@ export function matchesAny(given: string, candidates: readonly string[]): boolea
 }
 
 /** Without any installed token, every request is allowed. */
-export function demandToken(headers: Headers, tokens: readonly string[]): void {
+export function requireToken(headers: Headers, tokens: readonly string[]): void {
   if (tokens.length === 0) return;
   const given = headers.get(ACCESS_TOKEN_HEADER);
   if (given === null) {
@@ -40,7 +40,7 @@ export function basicUserName(headers: Headers): string | undefined {
   return colon === -1 ? undefined : decoded.slice(0, colon);
 }
 
-export function demandUser(accounts: Accounts, name: string): Account {
+export function requireUser(accounts: Accounts, name: string): Account {
   const account = accounts.find(name);
   if (account === undefined) {
     // Clients compare this text with the text of the original E2B runtime.

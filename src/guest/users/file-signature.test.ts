@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { fileSignature } from "../../contract/runtime/file-signature.ts";
-import { demandFileAccess } from "./file-signature.ts";
+import { requireFileAccess } from "./file-signature.ts";
 
 const TOKEN = "0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0";
 const VECTOR = "v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E";
 const NOW = 1_700_000_000;
 
 function access(query: Record<string, string>, headers: Record<string, string> = {}, tokens = ["older", TOKEN]) {
-  return () => demandFileAccess(new Headers(headers), new URLSearchParams(query), "read", tokens, NOW);
+  return () => requireFileAccess(new Headers(headers), new URLSearchParams(query), "read", tokens, NOW);
 }
 
 test("the signature matches the test vector", () => {
@@ -30,7 +30,7 @@ describe("a signed link", () => {
     expect(access({ ...link, signature_expiration: String(NOW + 60) })).toThrow("invalid signature");
     expect(access(link, {}, ["another"])).toThrow("invalid signature");
     expect(access({ path: "hello.txt", username: "user" })).toThrow("signature parameter");
-    const write = () => demandFileAccess(new Headers(), new URLSearchParams(link), "write", [TOKEN], NOW);
+    const write = () => requireFileAccess(new Headers(), new URLSearchParams(link), "write", [TOKEN], NOW);
     expect(write).toThrow("invalid signature");
   });
 

@@ -2,13 +2,13 @@
 import { Fault } from "../../contract/fault.ts";
 import { type FileOperation, fileSignature } from "../../contract/runtime/file-signature.ts";
 import { quote } from "../system/quote.ts";
-import { ACCESS_TOKEN_HEADER, demandToken, matchesAny } from "./access.ts";
+import { ACCESS_TOKEN_HEADER, matchesAny, requireToken } from "./access.ts";
 
 /** How a request was admitted: no token required, by a token, or by a signed link. */
 export type Opening = "open" | "token" | "signature";
 
 /** A token header takes precedence; the signature counts only without it. */
-export function demandFileAccess(
+export function requireFileAccess(
   headers: Headers,
   query: URLSearchParams,
   operation: FileOperation,
@@ -18,7 +18,7 @@ export function demandFileAccess(
   const expiration = parseExpiration(query.get("signature_expiration"));
   if (tokens.length === 0) return "open";
   if (headers.has(ACCESS_TOKEN_HEADER)) {
-    demandToken(headers, tokens);
+    requireToken(headers, tokens);
     return "token";
   }
   const given = query.get("signature");

@@ -31,7 +31,7 @@ function expandHome(path: string, account: Account): string {
  * Checks a path that is about to be created, before any change: the kernel would fail only at the long name, after its
  * parents were created. Lookups need no check, because no such file can exist.
  */
-export function demandNameable(path: string): void {
+export function requireNameable(path: string): void {
   const length = Buffer.byteLength(path);
   if (length > PATH_MAX_BYTES) {
     throw refuse(

@@ -108,7 +108,7 @@ export class FakeHost implements Host {
       const { checkpoint } = request;
       const from = checkpoint === undefined || mismatch !== undefined ? undefined : this.#checkpoint(checkpoint);
       const id = scatteredId(++this.#made);
-      this.#demandVolumes(from, request, true);
+      this.#requireVolumes(from, request, true);
       this.#enter(id, { request, ...this.#contents(from, true) });
       return mismatch === undefined ? { id } : { id, mismatch };
     });
@@ -128,7 +128,7 @@ export class FakeHost implements Host {
         await this.beforeResume(request);
         this.images.demand(request.kind.image);
         this.#checkpoint(checkpoint);
-        this.#demandVolumes(from, request, memory);
+        this.#requireVolumes(from, request, memory);
         this.#enter(id, { request, ...this.#contents(from, memory) });
       });
     } finally {
@@ -373,7 +373,7 @@ export class FakeHost implements Host {
     return found;
   }
 
-  #demandVolumes(from: Checkpoint | undefined, { volumes = [], start }: CreateSandbox, memory: boolean): void {
+  #requireVolumes(from: Checkpoint | undefined, { volumes = [], start }: CreateSandbox, memory: boolean): void {
     const missing = volumes.find(({ volume }) => !this.volumes.has(volume));
     if (missing !== undefined) throw new Fault(422, `there is no volume "${missing.volume}" on this machine`);
     const isInMemory = from?.memory === true && memory && start === undefined;

@@ -98,7 +98,7 @@ export class Disks {
     ids: IdRange,
     besides: readonly MountJob[] = [],
   ): Promise<Disk> {
-    this.demandSpace(0);
+    this.requireSpace(0);
     const source = await this.#prototypes.of(sizeMB, this.#canMap ? "plain" : "shifted");
     const etc = { owner: ids.first, files: identityFiles() };
     const fresh = { image: this.imageOf(name), firstId: this.#firstId(ids), etc };
@@ -114,7 +114,7 @@ export class Disks {
     ids: IdRange,
     besides: readonly MountJob[] = [],
   ): Promise<Disk> {
-    this.demandSpace(0);
+    this.requireSpace(0);
     const copy = { image: this.imageOf(name), firstId: this.#firstId(ids) };
     return await this.#mountCopy(source, copy, lowers, folder, besides);
   }
@@ -228,7 +228,7 @@ export class Disks {
   }
 
   /** Throws Fault 503 when `bytes` more would leave less than the running sandboxes may need. */
-  demandSpace(bytes: number): void {
+  requireSpace(bytes: number): void {
     // For a pool in a file, the filesystem below that file may be full, too.
     for (const folder of [this.#pool, join(this.#pool, "..")]) {
       const { bavail, bsize } = statfsSync(folder);

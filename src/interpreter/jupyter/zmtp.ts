@@ -95,7 +95,7 @@ function* parse(
   onMessage: (message: Message) => void,
   maxBytes: number,
 ): Generator<number, never, Buffer> {
-  demandGreeting(yield GREETING_BYTES);
+  requireGreeting(yield GREETING_BYTES);
   let frames: Buffer[] = [];
   let messageBytes = 0;
   for (;;) {
@@ -127,7 +127,7 @@ function* parse(
   }
 }
 
-function demandGreeting(bytes: Buffer): void {
+function requireGreeting(bytes: Buffer): void {
   const mechanism = bytes.toString("latin1", 12, 32).replaceAll("\0", "");
   if (bytes[0] === 0xff && (bytes[9] ?? 0) % 2 === 1 && (bytes[10] ?? 0) >= 3 && mechanism === "NULL") return;
   throw new Fault(500, `the kernel's greeting is not that of ZMTP 3 without a mechanism: ${bytes.toString("hex")}`);

@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { scaled } from "../../base/time-factor.ts";
 import { Fault } from "../../contract/fault.ts";
 import { type CheckpointFolder, checkpointFolder } from "./checkpoint-folder.ts";
-import { demandIntact } from "./image-files.ts";
+import { requireIntact } from "./image-files.ts";
 import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 
 /** How long the removal of a checkpoint waits for running restores of it, and how often it checks. */
@@ -70,8 +70,8 @@ export class Checkpoints {
    * Throws Fault 422 when a file of the memory image differs from what was written. Each checkpoint is checked once:
    * files that this process wrote or has read are known to be intact.
    */
-  async demandIntact(name: string, folder: CheckpointFolder, files: ImageFiles): Promise<void> {
-    const intact = this.#intact.get(name) ?? demandIntact(folder, files);
+  async requireIntact(name: string, folder: CheckpointFolder, files: ImageFiles): Promise<void> {
+    const intact = this.#intact.get(name) ?? requireIntact(folder, files);
     this.#intact.set(name, intact);
     intact.catch(() => this.#intact.delete(name));
     await intact;

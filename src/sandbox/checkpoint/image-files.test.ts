@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import { checkpointFolder } from "./checkpoint-folder.ts";
-import { DIGEST_SLICE_BYTES, demandIntact, sealImage } from "./image-files.ts";
+import { DIGEST_SLICE_BYTES, requireIntact, sealImage } from "./image-files.ts";
 import type { ImageFiles } from "./manifest.ts";
 
 const CONTENTS: Readonly<Record<string, Buffer>> = {
@@ -43,7 +43,7 @@ async function sealed({ folder }: Image): Promise<ImageFiles> {
 test("an unchanged image is intact, and only small files have a copy", async () => {
   using image = new Image();
   const files = await sealed(image);
-  await demandIntact(image.folder, files);
+  await requireIntact(image.folder, files);
   expect(Object.keys(files).sort()).toEqual(Object.keys(CONTENTS).sort());
   expect(
     Object.keys(files)
@@ -62,7 +62,7 @@ test.each(SMALL)("%s is recovered if it is missing, truncated or changed", async
     (path: string) => writeFileSync(path, "other"),
   ]) {
     spoil(image.path(name));
-    await demandIntact(image.folder, files);
+    await requireIntact(image.folder, files);
     expect(readFileSync(image.path(name)).equals(CONTENTS[name] ?? Buffer.of())).toBe(true);
   }
 });
@@ -74,7 +74,7 @@ test.each(LARGE)("%s with a changed bit is rejected", async (name) => {
   content.writeUInt8(content.readUInt8(content.length - 1) ^ 1, content.length - 1);
   writeFileSync(image.path(name), content);
   const refused = { status: 422, message: expect.stringContaining(`damaged on disk (${name} has changed)`) };
-  await expect(demandIntact(image.folder, files)).rejects.toMatchObject(refused);
+  await expect(requireIntact(image.folder, files)).rejects.toMatchObject(refused);
 });
 
 test("a small file that is damaged in both places is rejected", async () => {
@@ -87,5 +87,5 @@ test("a small file that is damaged in both places is rejected", async () => {
     pack.map((byte) => byte ^ 1),
   );
   const refused = { status: 422, message: expect.stringContaining("damaged on disk (small.img cannot be read)") };
-  await expect(demandIntact(image.folder, files)).rejects.toMatchObject(refused);
+  await expect(requireIntact(image.folder, files)).rejects.toMatchObject(refused);
 });

@@ -117,7 +117,7 @@ function smallContent(path: string): Buffer | undefined {
 }
 
 /** Throws Fault 422 when a file differs from what was written and the pack cannot replace it. */
-export async function demandIntact(folder: CheckpointFolder, files: ImageFiles): Promise<void> {
+export async function requireIntact(folder: CheckpointFolder, files: ImageFiles): Promise<void> {
   await eachOf(Object.entries(files), async ([name, wanted]) => {
     const path = join(folder.memory, name);
     const found = await factsOf(path).catch(() => undefined);

@@ -47,7 +47,7 @@ export function volumesIn(mounts: readonly OutsideMount[]): VolumeMount[] {
 }
 
 /** Throws Fault 422 with the reason why the memory does not fit. In all cases `memory: false` still works. */
-export function demandFit(memory: MemoryFacts, name: RuntimeName, runtime: Pick<Runtime, "mismatch">): void {
+export function requireFit(memory: MemoryFacts, name: RuntimeName, runtime: Pick<Runtime, "mismatch">): void {
   const reason = otherRuntime(memory, name) ?? runtime.mismatch(memory) ?? guestGone(memory);
   if (reason === undefined) return;
   throw new Fault(
@@ -58,7 +58,7 @@ export function demandFit(memory: MemoryFacts, name: RuntimeName, runtime: Pick<
 }
 
 /** Mounts are part of the memory, so a restore can neither add nor omit a volume. */
-export function demandSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMount[]): void {
+export function requireSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMount[]): void {
   const listed = (mounts: readonly VolumeMount[]) => mounts.map(({ volume, path }) => `${path} ${volume}`).sort();
   const [written, asked] = [listed(volumesIn(memory.mounts)), listed(wanted)];
   if (written.length === asked.length && written.every((each, at) => each === asked[at])) return;

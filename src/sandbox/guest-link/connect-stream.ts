@@ -45,7 +45,7 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
       if (message === undefined) throw unfit("something that is not a message");
       const flags = rest[0];
       rest = rest.subarray(ENVELOPE_BYTES + length);
-      if (flags === END_OF_STREAM) return demandNoError(message);
+      if (flags === END_OF_STREAM) return requireNoError(message);
       if (flags !== MESSAGE) throw unfit(`a message with the flags ${flags}`);
       yield message;
       flow.charge(length + GUEST_MESSAGE_OVERHEAD_BYTES, performance.now());
@@ -56,7 +56,7 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
   throw new Fault(502, "the sandbox's runtime hung up in the middle of its answer");
 }
 
-function demandNoError({ error }: Record<string, unknown>): void {
+function requireNoError({ error }: Record<string, unknown>): void {
   if (typeof error !== "object" || error === null) return;
   const { message, code } = error as Record<string, unknown>;
   const [said = "an error without words"] = [message, code].filter((text) => typeof text === "string" && text !== "");

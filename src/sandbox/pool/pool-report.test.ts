@@ -30,16 +30,16 @@ test("each gauge has one line per template, and creates are counted by how they 
   const text = poolMetrics({ templates: [base, web], hits: 5, joined: 1, misses: 4 });
   const samples = text.split("\n").filter((line) => !line.startsWith("#"));
   expect(samples).toEqual([
-    'sandlot_shelf_ready{template="base"} 2',
-    'sandlot_shelf_ready{template="abc123"} 0',
-    'sandlot_shelf_making{template="base"} 1',
-    'sandlot_shelf_making{template="abc123"} 0',
-    'sandlot_shelf_target{template="base"} 20',
-    'sandlot_shelf_target{template="abc123"} 0',
-    'sandlot_shelf_floor{template="base"} 2',
-    'sandlot_shelf_floor{template="abc123"} 0',
-    'sandlot_shelf_creates_total{served="ready"} 5',
-    'sandlot_shelf_creates_total{served="joined"} 1',
-    'sandlot_shelf_creates_total{served="missed"} 4',
+    'sandlot_ready_pool_ready{template="base"} 2',
+    'sandlot_ready_pool_ready{template="abc123"} 0',
+    'sandlot_ready_pool_making{template="base"} 1',
+    'sandlot_ready_pool_making{template="abc123"} 0',
+    'sandlot_ready_pool_target{template="base"} 20',
+    'sandlot_ready_pool_target{template="abc123"} 0',
+    'sandlot_ready_pool_floor{template="base"} 2',
+    'sandlot_ready_pool_floor{template="abc123"} 0',
+    'sandlot_ready_pool_creates_total{served="ready"} 5',
+    'sandlot_ready_pool_creates_total{served="joined"} 1',
+    'sandlot_ready_pool_creates_total{served="missed"} 4',
   ]);
 });

@@ -8,7 +8,7 @@ import type { DataFolder } from "../../system/data-folder.ts";
 /** The report is written so long after a change, because every boot and create changes the numbers. */
 export const POOL_REPORT_AFTER_MS = 250;
 
-const FILE = "shelf.json";
+const FILE = "ready-pool.json";
 
 /** How creates were served: by a ready sandbox (hit), by one already starting (joined), or by neither (miss). */
 interface ServeCounts {
@@ -88,13 +88,13 @@ export function poolMetrics({ templates, hits, joined, misses }: PoolReport): st
     ...head(name, "gauge", help),
     ...templates.map((template) => `${name}{template="${template.templateId}"} ${value(template)}`),
   ];
-  const creates = "sandlot_shelf_creates_total";
+  const creates = "sandlot_ready_pool_creates_total";
   const served = Object.entries({ ready: hits, joined, missed: misses });
   return [
-    ...gauge("sandlot_shelf_ready", "Sandboxes that wait for a create.", ({ ready }) => ready),
-    ...gauge("sandlot_shelf_making", "Sandboxes that are being made ready.", ({ making }) => making),
-    ...gauge("sandlot_shelf_target", "Sandboxes that should be ready.", ({ target }) => target),
-    ...gauge("sandlot_shelf_floor", "Sandboxes that are kept ready in any case.", ({ floor }) => floor),
+    ...gauge("sandlot_ready_pool_ready", "Sandboxes that wait for a create.", ({ ready }) => ready),
+    ...gauge("sandlot_ready_pool_making", "Sandboxes that are being made ready.", ({ making }) => making),
+    ...gauge("sandlot_ready_pool_target", "Sandboxes that should be ready.", ({ target }) => target),
+    ...gauge("sandlot_ready_pool_floor", "Sandboxes that are kept ready in any case.", ({ floor }) => floor),
     ...head(creates, "counter", "Creates by what served them, since the server started."),
     ...served.map(([by, count]) => `${creates}{served="${by}"} ${count}`),
   ].join("\n");

@@ -43,7 +43,7 @@ export interface Runtime {
    * Throws Fault 422 when a checkpoint of this sandbox would clearly take long or fail; the message names the process
    * and the reason. Absent: the runtime has no such check.
    */
-  demandSoonWritten?(cgroup: string): Promise<void>;
+  requireSoonWritten?(cgroup: string): Promise<void>;
 
   /**
    * Stops all processes of a running sandbox, to write it. When this or a step of the stopped sandbox throws, the
@@ -190,7 +190,7 @@ export interface ImageBounds {
   maxBytes: number;
   maxMs: number;
   /** Throws when the machine has no more room; called repeatedly while the image grows. */
-  demandRoom(): void;
+  requireRoom(): void;
 }
 
 export interface RestoreRequest {

@@ -88,9 +88,9 @@ export class Volumes {
 
   /** Idempotent. Resolves when the volume is durable. Throws Fault 507 when the machine has no room. */
   async create(name: string, sizeMB: number): Promise<void> {
-    await this.#turns.run(demandName(name), async () => {
+    await this.#turns.run(requireName(name), async () => {
       if (existsSync(this.#imageOf(name))) return;
-      this.#demandSpace();
+      this.#requireSpace();
       await this.#sweep(name);
       const draft = join(this.#folder, UNFINISHED + name);
       mkdirSync(draft, { mode: 0o700 });
@@ -113,7 +113,7 @@ export class Volumes {
 
   /** Idempotent. The caller makes sure that no sandbox has it, and ends content calls on it. */
   async remove(name: string): Promise<void> {
-    await this.#turns.run(demandName(name), async () => {
+    await this.#turns.run(requireName(name), async () => {
       const use = this.#uses.get(name);
       if (use !== undefined && use.holders > 0) throw new Fault(409, `volume "${name}" is being used`);
       await this.#detach(name);
@@ -128,7 +128,7 @@ export class Volumes {
   /** Throws Fault 404 when there is no such volume. */
   async hold(name: string): Promise<HeldVolume> {
     if (this.#closed) throw new Fault(503, "the server is stopping");
-    const use = this.#useOf(demandName(name));
+    const use = this.#useOf(requireName(name));
     clearTimeout(use.idle);
     use.holders++;
     using release = new DisposableStack();
@@ -160,7 +160,7 @@ export class Volumes {
     if (mountPoints().includes(target)) return;
     const image = this.#imageOf(name);
     if (!existsSync(image)) throw new Fault(404, `there is no volume "${name}" on this machine`);
-    this.#demandReadable(name);
+    this.#requireReadable(name);
     await this.#attach(image, target);
   }
 
@@ -239,12 +239,12 @@ export class Volumes {
       .filter((name) => !name.startsWith(UNFINISHED));
   }
 
-  #demandReadable(name: string): void {
+  #requireReadable(name: string): void {
     const { format } = JSON.parse(readFileSync(join(this.#folder, name, "volume.json"), "utf8")) as Facts;
     if (format !== FORMAT) throw new Fault(422, `volume "${name}" has format ${format}; this program reads ${FORMAT}`);
   }
 
-  #demandSpace(): void {
+  #requireSpace(): void {
     const { bavail, bsize } = statfsSync(this.#folder);
     if (bavail * bsize >= DISK_FREE_MIN_BYTES) return;
     throw new Fault(507, `only ${Math.floor((bavail * bsize) / 1024 ** 2)} MiB are free on the disk for volumes`);
@@ -280,7 +280,7 @@ function roomFault(cause: unknown): Fault {
   return new Fault(507, "the disk has no space for a new volume", { cause });
 }
 
-function demandName(name: string): string {
+function requireName(name: string): string {
   if (!/^[a-z0-9][a-z0-9-]{0,63}$/.test(name)) throw new Fault(500, `${JSON.stringify(name)} cannot name a volume`);
   return name;
 }

@@ -108,7 +108,7 @@ export function mountOverlay({ target, disk, lowers, folder, firstId }: OverlayJ
       MS_NODEV,
       [...layers, ...OVERLAY_OPTIONS.map((name) => `${name}=on`)].join(","),
     );
-    demandWhole(target);
+    requireWhole(target);
   } finally {
     for (const path of shown) {
       detachIfMounted(path);
@@ -128,7 +128,7 @@ function showLower({ folder, ids }: Lower, path: string, mappings: IdMappings): 
 }
 
 /** The kernel may mount the overlay read-only or without an option, and the sandbox would fail later. */
-function demandWhole(target: string): void {
+function requireWhole(target: string): void {
   const line = readFileSync("/proc/thread-self/mountinfo", "utf8")
     .split("\n")
     .findLast((each) => each.split(" ")[4] === target);

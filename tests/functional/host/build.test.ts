@@ -6,7 +6,18 @@ import { folderOfFile } from "../../../src/base/testing/test-folder.ts";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { Fault } from "../../../src/contract/fault.ts";
 import type { BuildOutcome, BuildRequest } from "../../../src/contract/internal/host.ts";
-import { base, build, copy, demandReady, env, requestOf, run, shellOf, user, workdir } from "../../support/building.ts";
+import {
+  base,
+  build,
+  copy,
+  env,
+  requestOf,
+  requireReady,
+  run,
+  shellOf,
+  user,
+  workdir,
+} from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { inPlaceOfGuest } from "../../support/impostor.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
@@ -91,7 +102,7 @@ describe("steps", () => {
         ),
       ]),
     );
-    demandReady(built.outcome);
+    requireReady(built.outcome);
     expect(messages(built, "4").slice(1)).toEqual(["root 640", "user 644", "copied"]);
   });
 
@@ -135,7 +146,7 @@ describe("steps", () => {
     if (one === undefined || two === undefined) throw new Error("there are two");
     const runsAnew = async (changes: Partial<BuildRequest>) => {
       const built = await build(here.machine, requestOf(steps, changes));
-      demandReady(built.outcome);
+      requireReady(built.outcome);
       return [1, 2].map((step) => !messages(built, String(step))[0]?.includes("CACHED"));
     };
     await runsAnew({});

@@ -14,7 +14,7 @@ import { BASE_IMAGE } from "../../../src/setup/base-image.ts";
 import { attempt, run as runTool } from "../../../src/system/command.ts";
 import { attributeOf } from "../../../src/system/syscalls.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
-import { build, demandReady, requestOf, run, shellOf, withSandboxOf } from "../../support/building.ts";
+import { build, requestOf, requireReady, run, shellOf, withSandboxOf } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { recordOf } from "../../support/inside.ts";
 import { LONG } from "../../support/long.ts";
@@ -155,7 +155,7 @@ describe("an image of a registry", () => {
   test("is chosen for this machine's architecture, or the error names the others", async () => {
     const other = ociImage({ layers: [tar([{ name: "other", content: "" }])], architecture: "s390x" });
     await push(good.url, "team/both", "latest", ociIndex([other, alpine]));
-    demandReady((await fetched(image("team/both"))).outcome);
+    requireReady((await fetched(image("team/both"))).outcome);
     await push(good.url, "team/other", "latest", ociIndex([other]));
     expect(await failure(image("team/other"))).toContain("it has linux/s390x");
     await push(good.url, "team/only-other", "latest", other);
@@ -166,7 +166,7 @@ describe("an image of a registry", () => {
     const bare = ociImage({ layers: [tar([{ name: "app", content: busybox, mode: 0o755 }])] });
     await push(good.url, "team/bare", "latest", bare);
     const { outcome, entries } = await fetched(image("team/bare"));
-    demandReady(outcome);
+    requireReady(outcome);
     expect(entries.map(({ message }) => message)).toContain("Unpacking the image");
     const { outcome: refused } = await fetched(image("team/bare"), null, [run("echo hello")]);
     expect(refused).toMatchObject({ isReady: false, step: "1", message: expect.stringContaining("no shell") });
@@ -174,7 +174,7 @@ describe("an image of a registry", () => {
 
   test("requested by digest has exactly that digest", async () => {
     const { digest } = alpine.top;
-    demandReady((await fetched(image(`team/alpine@${digest}`))).outcome);
+    requireReady((await fetched(image(`team/alpine@${digest}`))).outcome);
     const wrong = `sha256:${"0".repeat(64)}`;
     expect(await failure(image(`team/alpine@${wrong}`))).toContain("no such image");
     expect(await failure(`${bad.name}/other-manifest@${digest}`)).toMatch(/not what it promised|its registry sent/);
@@ -182,7 +182,7 @@ describe("an image of a registry", () => {
 
   test("in a private network is reached only if the operator allows it", async () => {
     await push(inside.url, "team/alpine", "3", alpine);
-    demandReady((await fetched(`${PRIVATE}:5000/team/alpine:3`)).outcome);
+    requireReady((await fetched(`${PRIVATE}:5000/team/alpine:3`)).outcome);
     expect(await failure("172.16.5.6:5000/team/alpine:3")).toContain("cannot be reached");
     // Permission to fetch from one port of an address does not extend to its other ports.
     expect(await failure(`${PRIVATE}:80/team/alpine:3`)).toContain("cannot be reached");
@@ -194,7 +194,7 @@ describe("a registry with a certificate of the operator's own authority", () => 
     await push(good.url, "team/signed", "1", alpine);
     const name = `${closed.name}/team/signed:1`;
     expect(await failure(name)).toContain("not one that this machine trusts");
-    demandReady((await fetched(name, null, [], trusting)).outcome);
+    requireReady((await fetched(name, null, [], trusting)).outcome);
   });
 });
 
@@ -203,13 +203,13 @@ const sesame: RegistryCredentials = { type: "registry", username: "reader", pass
 describe("credentials", () => {
   test("are checked for each fetch, and stored blobs are not fetched again", async () => {
     const name = `${bad.name}/private-one:1`;
-    demandReady((await fetched(name, sesame)).outcome);
+    requireReady((await fetched(name, sesame)).outcome);
     const first = await asked();
     expect(first.filter((line) => line.startsWith("blobs"))).not.toEqual([]);
     expect(await failure(name)).toContain("does not let it be read");
     expect(await failure(name, { ...sesame, password: "knock-knock" })).not.toContain("knock-knock");
     await asked();
-    demandReady((await fetched(name, sesame)).outcome);
+    requireReady((await fetched(name, sesame)).outcome);
     const again = await asked();
     expect(again.filter((line) => line.startsWith("manifests"))).not.toEqual([]);
     expect(again.filter((line) => line.startsWith("blobs"))).toEqual([]);
@@ -239,7 +239,7 @@ describe("blobs", () => {
   });
 });
 
-/** With SANDLOT_TEST_LONG=1 only: src/builder/registry/tool-complaint.test.ts has the messages of all. */
+/** With SANDLOT_TEST_LONG=1 only: src/builder/registry/tool-error.test.ts has the messages of all. */
 const RARELY_BAD: [string, RegExp][] = [
   ["too-many", /takes no more requests|longer than/],
   ["missing", /no such image/],
@@ -294,7 +294,7 @@ describe("a registry that does wrong", () => {
 describe("collected", () => {
   test("the notes about removed images", async () => {
     const { outcome } = await fetched(image("team/alpine:3"));
-    const { image: name } = demandReady(outcome);
+    const { image: name } = requireReady(outcome);
     const notes = join(here.dataFolder, "fetched-images");
     await here.machine.collectImages([name]);
     expect(readdirSync(notes)).not.toEqual([]);

@@ -12,7 +12,7 @@ import { imageFolder } from "../../../src/images/image-folder.ts";
 import { BASE_IMAGE, shiftOwners } from "../../../src/setup/base-image.ts";
 import { parseList } from "../../../src/system/cgroup/processors.ts";
 import { attempt } from "../../../src/system/command.ts";
-import { demandReady, requestOf, run } from "../../support/building.ts";
+import { requestOf, requireReady, run } from "../../support/building.ts";
 import { census, NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, startPython } from "../../support/inside.ts";
 import { CACHE, request as closed, MachineOfFile } from "../../support/machine-of-file.ts";
@@ -298,7 +298,7 @@ describe.each(Object.keys(subjects))("%s", (name) => {
     const from = { kind: "template", from: kind, checkpoint: null, envVars: { A: "1" } } as const;
     const outcome = await host.build(requestOf([], { from }));
     expect(outcome).toMatchObject({ isReady: true, defaultUser: "user", envVars: { A: "1" }, checkpoint: null });
-    const { id } = await host.create({ ...request, kind: { ...kind, image: demandReady(outcome).image } });
+    const { id } = await host.create({ ...request, kind: { ...kind, image: requireReady(outcome).image } });
     expect(heard.endpoints.has(id)).toBe(true);
     await host.destroy(id);
     // The build's own sandboxes were not announced.

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { BuildRequest } from "../../../src/contract/internal/host.ts";
-import { build, demandReady, requestOf, run } from "../../support/building.ts";
+import { build, requestOf, requireReady, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { LONG } from "../../support/long.ts";
 import { CACHE, MachineOfFile } from "../../support/machine-of-file.ts";
@@ -70,6 +70,6 @@ test("the next build reuses finished layers and completes", async () => {
   await killed(requestOf(steps), "[2/2]", 0).finally(() => here.open());
   await here.machine.adopt({ sandboxes: [], checkpoints: [] });
   const { outcome, entries } = await build(here.machine, requestOf([run("echo kept > a"), run("cat a")]));
-  demandReady(outcome);
+  requireReady(outcome);
   expect(entries.map(({ message }) => message)).toContain("[1/2] CACHED RUN echo kept > a");
 });

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { DISK_FREE_MIN_BYTES } from "../../../src/images/disk/disks.ts";
 import { DISK_BYTES_PER_FILE, DISK_SMALL_MB } from "../../../src/images/disk/prototypes.ts";
-import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
-import { build, demandReady, requestOf, run } from "../../support/building.ts";
+import { SmallFilesystem } from "../../chaos/small-filesystem.ts";
+import { build, requestOf, requireReady, run } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { shell } from "../../support/inside.ts";
 import { MachineOfFile, request } from "../../support/machine-of-file.ts";
@@ -18,7 +18,7 @@ test("the most recently used layers stay up to the limit, and unused images are 
   const writing = (name: string) => requestOf([run(`head -c 10M /dev/urandom > ${name}`)]);
   const isCached = async (name: string) => {
     const { entries, outcome } = await build(few.machine, writing(name));
-    demandReady(outcome);
+    requireReady(outcome);
     return entries[0]?.message.includes("CACHED") ?? false;
   };
   for (const name of ["one", "two"]) expect(await isCached(name)).toBe(false);
@@ -57,9 +57,9 @@ test("a sandbox whose disk cannot be limited does not start, and leaves nothing 
 });
 
 describe("on a disk that is nearly full", () => {
-  let disk: OwnFilesystem;
+  let disk: SmallFilesystem;
   beforeAll(async () => {
-    disk = await OwnFilesystem.make(newDataFolder("full"), "btrfs", 3 * DISK_FREE_MIN_BYTES);
+    disk = await SmallFilesystem.make(newDataFolder("full"), "btrfs", 3 * DISK_FREE_MIN_BYTES);
   });
   const full = new MachineOfFile("full/build");
   afterAll(() => disk.remove());
@@ -74,6 +74,6 @@ describe("on a disk that is nearly full", () => {
     await disk.empty();
     // The filesystem takes a moment to count freed space.
     await until("there is room again", () => disk.freeBytes > DISK_FREE_MIN_BYTES + 400 * MIB);
-    demandReady((await build(full.machine, requestOf(steps))).outcome);
+    requireReady((await build(full.machine, requestOf(steps))).outcome);
   });
 });

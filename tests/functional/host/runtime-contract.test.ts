@@ -152,7 +152,7 @@ function sandbox(id: string): NewSandbox {
 /** A checkpoint of memory alone, with ample bounds. */
 function checkpointOf({ id, cgroup, folder: own }: NewSandbox, { pid, mounts }: CreatedContainer): CheckpointRequest {
   const images = mkdtempSync(join(folder, `${id}-images-`));
-  const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, demandRoom: () => undefined };
+  const bounds = { maxBytes: 1024 * MIB, maxMs: 30_000, requireRoom: () => undefined };
   return { id, pid, cgroup, folder: own, images, mounts, bounds };
 }
 

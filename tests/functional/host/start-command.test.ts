@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { timed } from "../../../src/base/testing/timed.ts";
 import type { CreateSandbox, StartCommand } from "../../../src/contract/internal/host.ts";
-import { base, build, demandReady, env, type Ready, requestOf, run, workdir } from "../../support/building.ts";
+import { base, build, env, type Ready, requestOf, requireReady, run, workdir } from "../../support/building.ts";
 import { NOTHING, settledCensus } from "../../support/census.ts";
 import { ask, shell } from "../../support/inside.ts";
 import { MachineOfFile } from "../../support/machine-of-file.ts";
@@ -63,7 +63,7 @@ async function answerOf(
 describe("the processes of a start command", () => {
   test("run in every sandbox of the template, each with its own machine id", async () => {
     const { outcome, entries } = await build(here.machine, requestOf(steps, { start }));
-    const ready = demandReady(outcome);
+    const ready = requireReady(outcome);
     expect(ready.checkpoint).toMatch(/^start-/);
     expect(entries.find(({ message }) => message === "serving")).toMatchObject({ level: "info", step: "finalize" });
     const answers = await Promise.all([1, 2].map(() => answerOf(creation(ready))));
@@ -78,15 +78,15 @@ describe("the processes of a start command", () => {
     expect(again.outcome).toEqual(outcome);
     expect(await here.machine.parts.checkpoints.list()).toEqual(checkpoints);
     const other = await build(here.machine, requestOf(steps, { start, memoryMB: base.memoryMB * 2 }));
-    expect(demandReady(other.outcome)).toMatchObject({ image: ready.image });
-    expect(demandReady(other.outcome).checkpoint).not.toBe(ready.checkpoint);
+    expect(requireReady(other.outcome)).toMatchObject({ image: ready.image });
+    expect(requireReady(other.outcome).checkpoint).not.toBe(ready.checkpoint);
   });
 
   test("are checkpointed again if the template with the same checkpoint is deleted during a build", async () => {
     // On a busy machine it may be over before it was seen: then once more.
     for (let [wasSeen, tries] = [false, 0]; !wasSeen; tries++) {
       expect(tries).toBeLessThan(TRIES);
-      const { checkpoint: known } = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
+      const { checkpoint: known } = requireReady((await build(here.machine, requestOf(steps, { start }))).outcome);
       let isOver = false;
       const again = build(here.machine, requestOf(steps, { start })).finally(() => {
         isOver = true;
@@ -95,7 +95,7 @@ describe("the processes of a start command", () => {
       await until("it is tried", () => isOver || readdirSync(here.data.sandboxesFolder).length > 0);
       wasSeen = !isOver;
       await here.machine.removeCheckpoint(known ?? "");
-      const { checkpoint } = demandReady((await again).outcome);
+      const { checkpoint } = requireReady((await again).outcome);
       if (!wasSeen) continue;
       expect(checkpoint).not.toBe(known);
       expect(here.machine.parts.checkpoints.has(checkpoint ?? "")).toBe(true);
@@ -103,7 +103,7 @@ describe("the processes of a start command", () => {
   });
 
   test("run in ready sandboxes of the template", async () => {
-    const ready = demandReady((await build(here.machine, requestOf(steps, { start }))).outcome);
+    const ready = requireReady((await build(here.machine, requestOf(steps, { start }))).outcome);
     const request = creation(ready);
     const { kind } = request;
     const running = () => readdirSync(here.data.sandboxesFolder);
@@ -128,7 +128,7 @@ describe("the processes of a start command", () => {
 
   test("start in each sandbox if they cannot be checkpointed, and the log has the reason", async () => {
     const { outcome, entries } = await build(here.machine, requestOf(unkeepable, { start }));
-    const ready = demandReady(outcome);
+    const ready = requireReady(outcome);
     expect(ready.checkpoint).toBeNull();
     expect(entries.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
       expect.stringMatching(/cannot be kept.*"python3": it holds a pipe in packet mode/),
@@ -200,7 +200,7 @@ timed("a build that is cancelled during its checkpoint ends within five seconds"
 test("a start command may daemonize itself, or have no ready command", async () => {
   for (const command of ["setsid python3 /srv/service.py > /dev/null 2>&1 &", "exec python3 /srv/service.py"]) {
     const given = { command, ready: command.startsWith("exec") ? null : start.ready };
-    const ready = demandReady((await build(here.machine, requestOf(steps, { start: given }))).outcome);
+    const ready = requireReady((await build(here.machine, requestOf(steps, { start: given }))).outcome);
     expect((await answerOf({ ...creation(ready), start: given })).answer).toContain("kept");
   }
 });

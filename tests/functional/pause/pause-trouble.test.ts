@@ -11,8 +11,8 @@ import { seededRandom } from "../../../src/control/testing/control-fixture.ts";
 import { SQLITE_BUSY_MS } from "../../../src/store/sqlite.ts";
 import { run } from "../../../src/system/command.ts";
 import { OPERATIONS, type Operation, Sight } from "../../chaos/operations.ts";
-import { OwnFilesystem } from "../../chaos/own-filesystem.ts";
 import { type Hero, judge, leaks, newHero } from "../../chaos/scenario.ts";
+import { SmallFilesystem } from "../../chaos/small-filesystem.ts";
 import { type Answer, namesIn, Stage } from "../../chaos/stage.ts";
 import { testimony } from "../../chaos/witness.ts";
 import { LONG } from "../../support/long.ts";
@@ -103,7 +103,7 @@ describe("a full disk", () => {
 
   test("when the pause begins, on ext4: 507; to the last block: earlier checkpoints are intact", async () => {
     const data = newDataFolder("full-pool");
-    const disk = await OwnFilesystem.make(data, "ext4", DISK_BYTES);
+    const disk = await SmallFilesystem.make(data, "ext4", DISK_BYTES);
     try {
       const stage = await Stage.open(data);
       const [paused, writer] = [await newHero(stage), await newHero(stage)];
@@ -125,9 +125,9 @@ describe("a full disk", () => {
     }
   });
 
-  async function onBtrfs(use: (disk: OwnFilesystem, stage: Stage) => Promise<void>): Promise<void> {
+  async function onBtrfs(use: (disk: SmallFilesystem, stage: Stage) => Promise<void>): Promise<void> {
     const data = newDataFolder("full-btrfs");
-    const disk = await OwnFilesystem.make(data, "btrfs", DISK_BYTES);
+    const disk = await SmallFilesystem.make(data, "btrfs", DISK_BYTES);
     try {
       const stage = await Stage.open(data);
       await use(disk, stage);
@@ -138,7 +138,7 @@ describe("a full disk", () => {
     }
   }
 
-  async function refusedAtItsBeginning(disk: OwnFilesystem, stage: Stage, hero: Hero): Promise<void> {
+  async function refusedAtItsBeginning(disk: SmallFilesystem, stage: Stage, hero: Hero): Promise<void> {
     await disk.fill(TOO_LITTLE_BYTES);
     expect(await stage.ask("POST", `/sandboxes/${hero.id}/pause`, {})).toMatchObject({
       status: 507,

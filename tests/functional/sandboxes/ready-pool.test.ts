@@ -74,17 +74,17 @@ test("processes of a snapshot are frozen in the ready pool and run after a creat
   const { snapshotId } = await original.createSnapshot();
   const taken = [original, ...(await burst(2, snapshotId))];
   await untilReady(2);
-  let shelved: string[] = [];
+  let waitingReady: string[] = [];
   // The one of base has no process that could run, and may have been replaced by now.
   await until("all but one stand still", () => {
     const all = waiting(taken);
-    shelved = all.filter((id) => standsStill(id));
-    return shelved.length > 0 && shelved.length === all.length - 1;
+    waitingReady = all.filter((id) => standsStill(id));
+    return waitingReady.length > 0 && waitingReady.length === all.length - 1;
   });
 
   const [sandbox] = await burst(1, snapshotId);
   if (sandbox === undefined) throw new Error("none was made");
-  expect(shelved).toContain(sandbox.sandboxId);
+  expect(waitingReady).toContain(sandbox.sandboxId);
   const steps = async () => (await sandbox.files.read("/tmp/steps")).length;
   const first = await steps();
   await until("it goes on", async () => (await steps()) > first);
@@ -100,7 +100,7 @@ test("after a burst of creates the pool serves the next burst, and the operator 
   expect(total("target")).toBe(MOST);
   const [listed, metrics] = await Promise.all([command("templates"), command("templates", "metrics")]);
   expect(listed).toMatch(new RegExp(`^${BASE_TEMPLATE.id} .* pool=\\d+/${MOST}  hits=\\d+/\\d+`, "m"));
-  expect(metrics).toContain(`sandlot_shelf_target{template="${BASE_TEMPLATE.id}"} ${MOST}\n`);
+  expect(metrics).toContain(`sandlot_ready_pool_target{template="${BASE_TEMPLATE.id}"} ${MOST}\n`);
   const before = pool();
   const sandboxes = await burst(MOST);
   const said = await Promise.all(sandboxes.map(({ commands, sandboxId }) => commands.run(`echo ${sandboxId}`)));
@@ -120,16 +120,16 @@ test("when memory is short, the pool shrinks to its minimum and creates go on", 
 });
 
 test("the next server removes frozen ready sandboxes of a killed server", async () => {
-  const folder = folderNamed("shelf-killed");
+  const folder = folderNamed("pool-killed");
   const first = await startServer(folder, { SANDLOT_READY: "2" });
   const own = new DataFolder(folder);
   const sandbox = await Sandbox.create(first.options);
-  const shelved = () => waiting([sandbox], own);
-  await until("two are ready", () => shelved().length === 2 && readPoolReport(own)?.templates[0]?.ready === 2);
-  for (const id of shelved()) await freeze(`${own.cgroup}/${id}`);
+  const waitingReady = () => waiting([sandbox], own);
+  await until("two are ready", () => waitingReady().length === 2 && readPoolReport(own)?.templates[0]?.ready === 2);
+  for (const id of waitingReady()) await freeze(`${own.cgroup}/${id}`);
   await first.crash();
   const second = await startServer(folder, { SANDLOT_READY: "0" });
-  expect(shelved()).toEqual([]);
+  expect(waitingReady()).toEqual([]);
   const again = await Sandbox.connect(sandbox.sandboxId, second.options);
   expect((await again.commands.run("echo works")).stdout).toBe("works\n");
   await second.stop();

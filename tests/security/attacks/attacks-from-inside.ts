@@ -76,7 +76,7 @@ const KERNEL: Attack[] = [
     tests: [
       [ISOLATION_TEST, "set-uid programs work inside, such as sudo"],
       ["src/images/layers.root.test.ts", "a root that the kernel mounts with fewer options than requested is rejected"],
-      ["tests/security/alone/own-ids.test.ts", "beside two sandboxes that use up what a user may have"],
+      ["tests/security/alone/user-ids.test.ts", "beside two sandboxes that use up what a user may have"],
     ],
   },
   {

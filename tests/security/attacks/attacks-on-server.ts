@@ -241,7 +241,7 @@ const TENANCY: Attack[] = [
         "has one line for each request with caller, route and status, and no secret",
       ],
       ["src/control/lifecycle/private-sandbox.test.ts", "is in no list, read, log line or event"],
-      ["src/builder/registry/tool-complaint.test.ts", "no secret is passed on, in any encoding"],
+      ["src/builder/registry/tool-error.test.ts", "no secret is passed on, in any encoding"],
       [COPIES, "their checkpoint contains no control secret"],
       [ISOLATION_TEST, "the guest's folder is read-only and its secret is not in any process of the user"],
       [

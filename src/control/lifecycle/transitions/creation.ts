@@ -7,8 +7,8 @@ import type { Build } from "../../../store/builds.ts";
 import type { Team } from "../../../store/people.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 import { kindOf, kindOfSandbox, type StartableTemplate } from "../../templates/template-look-up.ts";
-import { demandVolumes, hostMounts } from "../../volumes/volume-mounts.ts";
-import { demandOpenProxy, egressOf } from "../egress.ts";
+import { hostMounts, requireVolumes } from "../../volumes/volume-mounts.ts";
+import { egressOf, requireOpenProxy } from "../egress.ts";
 import { placementFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 import type { Lease } from "../quota.ts";
@@ -55,7 +55,7 @@ export async function createFromTemplate(
   // A snapshot's build keeps the variables of its sandbox. The request overrides them.
   const envVars = { ...build.envVars, ...options.envVars };
   const volumeMounts = options.volumeMounts.length > 0 ? options.volumeMounts : build.volumeMounts;
-  await demandOpenProxy(core, team.id, options.network, "network.egressProxy");
+  await requireOpenProxy(core, team.id, options.network, "network.egressProxy");
   using lease = await core.quota.take(team);
   try {
     const source = { kind: kindOf(build), checkpoint: build.checkpoint, build };
@@ -63,7 +63,7 @@ export async function createFromTemplate(
   } catch (error) {
     // A deleted template or volume explains any failure, so it is reported instead.
     if ((await core.store.templates.byId(template.id)) === undefined) throw deletedMeanwhile(template.id);
-    await demandVolumes(core.store, team.id, volumeMounts);
+    await requireVolumes(core.store, team.id, volumeMounts);
     throw error;
   }
 }
@@ -100,7 +100,7 @@ async function make(
   const createdAt = clock.now();
   const tokens = origin.secure ? [ids.sandboxToken()] : [];
   const { envVars, volumeMounts } = origin;
-  await demandVolumes(core.store, origin.teamId, volumeMounts);
+  await requireVolumes(core.store, origin.teamId, volumeMounts);
   const { id, mismatch } = await place(core, {
     kind,
     ...(checkpoint === null ? {} : { checkpoint }),
@@ -164,7 +164,7 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
         const isThere = await tables.templates.noteSpawn(sandbox.templateId, sandbox.startedAt);
         // A copy outlives its template, as its original does.
         if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
-        await demandVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
+        await requireVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
         await tables.sandboxes.add(sandbox);
         // A running sandbox does not survive a crash of the machine, so its row need not. A change that must, such as a
         // pause, makes this row durable too.

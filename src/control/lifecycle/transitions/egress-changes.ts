@@ -12,7 +12,7 @@ import { RetryQueue } from "../../../base/retry-queue.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { Team } from "../../../store/people.ts";
 import type { EgressSettings, Sandbox, SandboxNetwork } from "../../../store/sandboxes.ts";
-import { demandOpenProxy, egressOf } from "../egress.ts";
+import { egressOf, requireOpenProxy } from "../egress.ts";
 import { egressFault } from "../host-fault.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 
@@ -80,8 +80,8 @@ export class EgressChanges {
   }
 
   /** Fault 400 when these rules could let no connection out. */
-  async demandPossible({ id: teamId }: Pick<Team, "id">, { egress }: EgressChange): Promise<void> {
-    await demandOpenProxy(this.core, teamId, egress, "egressProxy");
+  async requirePossible({ id: teamId }: Pick<Team, "id">, { egress }: EgressChange): Promise<void> {
+    await requireOpenProxy(this.core, teamId, egress, "egressProxy");
   }
 
   close(): void {

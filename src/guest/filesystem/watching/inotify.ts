@@ -3,7 +3,7 @@
  * go unnoticed, so the descriptor never leaves this file.
  */
 import { closeSync } from "node:fs";
-import { cString, demandResult, onFirstUse } from "../../../base/c-library.ts";
+import { cString, onFirstUse, requireResult } from "../../../base/c-library.ts";
 
 const IN_CLOEXEC = 0o2000000;
 const IN_NONBLOCK = 0o4000;
@@ -62,7 +62,7 @@ export class Inotify {
   #closed = false;
 
   constructor() {
-    this.#fd = demandResult("inotify_init1", () => library().inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    this.#fd = requireResult("inotify_init1", () => library().inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     // Bun polls a duplicate of the descriptor in its event loop, so no thread blocks in a read.
     this.#reader = Bun.file(this.#fd).stream().getReader();
   }
@@ -104,7 +104,7 @@ export class Inotify {
   #add(path: string, mask: number): number {
     if (this.#closed) throw new Error("this inotify instance is closed");
     const place = cString(path);
-    return demandResult("inotify_add_watch", () => library().inotify_add_watch(this.#fd, place, mask));
+    return requireResult("inotify_add_watch", () => library().inotify_add_watch(this.#fd, place, mask));
   }
 }
 

@@ -20,7 +20,7 @@ import { processMs } from "../../../system/thread-times.ts";
 import { IMAGE_STOP_MS } from "../../limits.ts";
 import { type CheckpointRequest, FailedTry, type StoppedSandbox } from "../runtime.ts";
 import { readToolLog } from "../tool-log.ts";
-import { explain } from "./criu-complaint.ts";
+import { explain } from "./criu-error.ts";
 import { dumpRequest } from "./criu-messages.ts";
 import { CriuFailed } from "./criu-process.ts";
 import { mendTimers } from "./image/image-timers.ts";

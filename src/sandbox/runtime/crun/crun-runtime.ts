@@ -43,7 +43,7 @@ import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
 import { mountedFromOutside, ociSpec, specText } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
-import { demandSoonWritten } from "./slow-to-write.ts";
+import { requireSoonWritten } from "./slow-to-write.ts";
 
 /** CRIU stores each TCP connection in a file with this name. */
 const CONNECTION_FILE = /^tcp-stream-/;
@@ -79,7 +79,7 @@ export class CrunRuntime implements Runtime {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
     this.#filter.check(join(this.crun.stateFolder, sandbox.id), filter);
-    demandInPlace(pid, sandbox.volumes);
+    requireInPlace(pid, sandbox.volumes);
     // Not set by the spec: crun would apply them before it creates the user namespace, and then they would limit the
     // namespace as a whole.
     limitUsers(pid, sandbox.userLimits);
@@ -104,8 +104,8 @@ export class CrunRuntime implements Runtime {
     return [...new Set([...(await this.crun.list()), ...(await sandboxCgroups(this.data))])];
   }
 
-  demandSoonWritten(cgroup: string): Promise<void> {
-    return demandSoonWritten(cgroup);
+  requireSoonWritten(cgroup: string): Promise<void> {
+    return requireSoonWritten(cgroup);
   }
 
   /** CRIU writes the memory of each process separately, including pages shared since a fork. */
@@ -216,7 +216,7 @@ function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | 
 }
 
 /** crun follows symbolic links of the image, so a volume could end up elsewhere. */
-function demandInPlace(pid: number, volumes: readonly OutsideMount[]): void {
+function requireInPlace(pid: number, volumes: readonly OutsideMount[]): void {
   if (volumes.length === 0) return;
   const there = new Set(mountPointsIn(readFileSync(`/proc/${pid}/mountinfo`, "utf8")));
   const astray = volumes.find(({ inside }) => !there.has(inside));

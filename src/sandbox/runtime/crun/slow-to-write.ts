@@ -8,7 +8,7 @@ import { scaled } from "../../../base/time-factor.ts";
 import { freezerOf, processesBelow } from "../../../system/cgroup/freezer.ts";
 import { procText } from "../../../system/proc-text.ts";
 import { LOOKED_AT_TURN } from "../../limits.ts";
-import { cannotBeKept } from "./criu-complaint.ts";
+import { cannotBeKept } from "./criu-error.ts";
 
 /**
  * Limits for queued signals and for deleted open files, which CRIU dumps and restores one by one. And how long a
@@ -30,7 +30,7 @@ interface Process {
   files: number;
 }
 
-export async function demandSoonWritten(cgroup: string): Promise<void> {
+export async function requireSoonWritten(cgroup: string): Promise<void> {
   const processes: Process[] = [];
   const waiting: string[] = [];
   for (const pid of await processesBelow(freezerOf(cgroup))) {
@@ -48,12 +48,12 @@ export async function demandSoonWritten(cgroup: string): Promise<void> {
     }
     if (processes.length % LOOKED_AT_TURN === 0) await setImmediate();
   }
-  demandFewSignals(processes);
-  await demandFewDeletedFiles(processes);
+  requireFewSignals(processes);
+  await requireFewDeletedFiles(processes);
   await untilStarted(waiting);
 }
 
-function demandFewSignals(processes: readonly Process[]): void {
+function requireFewSignals(processes: readonly Process[]): void {
   const ofUser = new Map(processes.map((process) => [process.user, process]));
   const queued = [...ofUser.values()].reduce((sum, process) => sum + process.queued, 0);
   if (queued <= QUEUED_SIGNALS_MAX) return;
@@ -63,7 +63,7 @@ function demandFewSignals(processes: readonly Process[]): void {
 }
 
 /** Each deleted file is dumped and restored separately, however many processes have it open. */
-async function demandFewDeletedFiles(processes: readonly Process[]): Promise<void> {
+async function requireFewDeletedFiles(processes: readonly Process[]): Promise<void> {
   if (processes.reduce((sum, { files }) => sum + files, 0) <= DELETED_FILES_MAX) return;
   const deleted = new Set<string>();
   let seen = 0;

@@ -30,9 +30,9 @@ import type {
 } from "../runtime.ts";
 import { endRestores, makeParent, sandboxCgroups, toolCgroup, waitForDump } from "../tool-work.ts";
 import { fileOnTheWay, linkOnTheWay } from "../volume-fault.ts";
-import { explain } from "./complaint.ts";
 import { mismatch, runscFacts } from "./image-facts.ts";
 import { Runsc } from "./runsc.ts";
+import { explain } from "./runsc-error.ts";
 import { mountedFromOutside, type RunscSpec, runscSpec, specForRestore, TMP_MARK } from "./runsc-spec.ts";
 
 /** In the image folder, beside the files that runsc writes. */
@@ -65,9 +65,9 @@ export class RunscRuntime implements Runtime {
   }
 
   async create(sandbox: NewSandbox): Promise<CreatedContainer> {
-    await this.#demandTool();
+    await this.#requireTool();
     const spec = runscSpec(sandbox);
-    demandFolders(sandbox.root, sandbox.volumes);
+    requireFolders(sandbox.root, sandbox.volumes);
     markTmp(sandbox);
     const pid = await this.#make(sandbox, spec);
     return { ...this.#running(sandbox.id, pid), mounts: mountedFromOutside(spec) };
@@ -104,7 +104,7 @@ export class RunscRuntime implements Runtime {
 
   /** Nothing inside runs from the first step on, so the disk has exactly what the memory takes for written. */
   async checkpoint(request: CheckpointRequest): Promise<StoppedSandbox> {
-    await this.#demandTool();
+    await this.#requireTool();
     const { id, pid, cgroup, folder, images, bounds } = request;
     const undo = () => this.letGo(id, cgroup);
     const orUndo = async (step: () => Promise<void>) => {
@@ -120,7 +120,7 @@ export class RunscRuntime implements Runtime {
     };
     await orUndo(async () => {
       await this.#runsc.pause(id);
-      bounds.demandRoom();
+      bounds.requireRoom();
     });
     return {
       givenUp: AbortSignal.timeout(bounds.maxMs + IMAGE_STOP_MS),
@@ -158,7 +158,7 @@ export class RunscRuntime implements Runtime {
   }
 
   async restore(request: RestoreRequest): Promise<RunningContainer> {
-    await this.#demandTool();
+    await this.#requireTool();
     const { id, folder, images } = request;
     await request.prepared;
     try {
@@ -198,7 +198,7 @@ export class RunscRuntime implements Runtime {
   }
 
   /** runsc may have been installed after the server started. */
-  async #demandTool(): Promise<void> {
+  async #requireTool(): Promise<void> {
     this.#version ??= await this.#runsc.version();
     if (this.#version !== undefined) return;
     throw new Fault(
@@ -210,7 +210,7 @@ export class RunscRuntime implements Runtime {
 }
 
 /** Checks the folders that volumes are mounted on; runsc creates missing ones. No process of the sandbox runs yet. */
-function demandFolders(root: string, volumes: readonly OutsideMount[]): void {
+function requireFolders(root: string, volumes: readonly OutsideMount[]): void {
   for (const { inside } of volumes) {
     let path = root;
     for (const name of inside.split("/").filter(Boolean)) {

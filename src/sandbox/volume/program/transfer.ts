@@ -20,7 +20,7 @@ const readBytes = promisify(readDescriptor);
 /** Returns the file's current size and content. The stream breaks off if the file shrinks meanwhile. */
 export async function readFile(path: string): Promise<{ bytes: number; content: ReadableStream<Uint8Array> }> {
   using named = await nameEntry(path);
-  demandFile(path, named.stats);
+  requireFile(path, named.stats);
   const fd = openNamed(named.fd);
   const bytes = fstatSync(fd).size;
   return { bytes, content: streamOf(fd, bytes) };
@@ -38,7 +38,7 @@ export async function writeFile(
     const { folder, name } = await placeOf(path);
     const before = await lstat(folder + name).catch(() => undefined);
     if (before !== undefined) {
-      demandFile(path, before);
+      requireFile(path, before);
       if (!options.force) throw Object.assign(new Error("it is there"), { code: "EEXIST" });
     }
     await using file = await open(folder, O_TMPFILE | constants.O_RDWR, 0o600);
@@ -111,7 +111,7 @@ function streamOf(fd: number, bytes: number): ReadableStream<Uint8Array> {
   return new ReadableStream(source, UNBUFFERED);
 }
 
-function demandFile(path: string, stats: Stats): void {
+function requireFile(path: string, stats: Stats): void {
   if (stats.isFile()) return;
   throw new Fault(400, `${quoted(path)} is ${kindOf(stats)}, not a file`);
 }

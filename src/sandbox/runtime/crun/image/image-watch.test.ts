@@ -12,9 +12,9 @@ const log = join(folder, "dump.log");
 const BOUND = { folder, log, maxBytes: 1000, maxMs: 60_000 };
 
 /** Watches until it stops the writer, and returns the reason. */
-async function stopped(maxBytes: number, demandRoom: () => void = () => undefined, maxMs = 60_000) {
+async function stopped(maxBytes: number, requireRoom: () => void = () => undefined, maxMs = 60_000) {
   const stop = Promise.withResolvers<void>();
-  using watch = new ImageWatch({ folder, log, maxBytes, maxMs, demandRoom, stop: async () => stop.resolve() });
+  using watch = new ImageWatch({ folder, log, maxBytes, maxMs, requireRoom, stop: async () => stop.resolve() });
   await stop.promise;
   return watch.fault;
 }
@@ -47,7 +47,7 @@ test("a dump within its limits goes on", async () => {
   write("pages-1.img", 1000);
   const looks = Promise.withResolvers<void>();
   let stops = 0;
-  using watch = new ImageWatch({ ...BOUND, demandRoom: looks.resolve, stop: async () => void stops++ });
+  using watch = new ImageWatch({ ...BOUND, requireRoom: looks.resolve, stop: async () => void stops++ });
   await looks.promise;
   expect([stops, watch.fault]).toEqual([0, undefined]);
 });
@@ -55,7 +55,7 @@ test("a dump within its limits goes on", async () => {
 test("an endless log is truncated, without disturbing its writer", async () => {
   write("dump.log", 2 * TOOL_LOG_MAX_BYTES + 1);
   let stops = 0;
-  using watch = new ImageWatch({ ...BOUND, demandRoom: () => undefined, stop: async () => void stops++ });
+  using watch = new ImageWatch({ ...BOUND, requireRoom: () => undefined, stop: async () => void stops++ });
   await until("the log is begun anew", () => statSync(log).size === 0);
   appendFileSync(log, "the end");
   expect([readFileSync(log, "utf8"), stops, watch.fault]).toEqual(["the end", 0, undefined]);

@@ -42,12 +42,12 @@ export class ImageWatch implements Disposable {
 
   /** Continues after a stop, because the writer may retry. */
   async #look(): Promise<void> {
-    const { folder, log, maxBytes, maxMs, demandRoom, stop } = this.bound;
+    const { folder, log, maxBytes, maxMs, requireRoom, stop } = this.bound;
     try {
       if (bytesOf(log) > 2 * TOOL_LOG_MAX_BYTES) truncateSync(log);
       if (performance.now() - this.#startedAt > maxMs) throw tooSlow(maxMs);
       if (bytesIn(folder) > maxBytes) throw tooLarge(maxBytes);
-      demandRoom();
+      requireRoom();
     } catch (cause) {
       this.#fault ??= Fault.from(cause);
       await stop();

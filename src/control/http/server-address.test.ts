@@ -1,6 +1,6 @@
 /** Links in responses lead back to the address the client used, through any proxy. */
 import { expect, test } from "bun:test";
-import { baseOf } from "./own-address.ts";
+import { baseOf } from "./server-address.ts";
 
 test.each([
   ["http://127.0.0.1:3000/a?b", {}, "http://127.0.0.1:3000"],

@@ -1,7 +1,7 @@
 /** The error a caller gets when CRIU could not checkpoint a sandbox: the process, the reason, and the way out. */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { explain } from "./criu-complaint.ts";
+import { explain } from "./criu-error.ts";
 
 const pid = process.pid;
 const name = readFileSync("/proc/self/comm", "utf8").trim();

@@ -10,16 +10,16 @@ import { sharedServer } from "../support/shared-server.ts";
 
 const LIFE = { timeoutMs: 600_000 };
 const AS_ROOT = { user: "root" };
-const PROGRAM = join(import.meta.dir, "../support/services/own-isolation.py");
+const PROGRAM = join(import.meta.dir, "../support/services/self-confinement.py");
 const LOST = ["time stamp counter", "store bypass", "tagged addresses", "memory deny write execute", "memory merge"];
 
 const server = sharedServer();
 
 test("restrictions that a process sets for itself survive a pause or cannot be set", async () => {
   const sandbox = await Sandbox.create({ ...server().options, ...LIFE });
-  await sandbox.files.write("/tmp/own-isolation.py", await Bun.file(PROGRAM).text());
+  await sandbox.files.write("/tmp/self-confinement.py", await Bun.file(PROGRAM).text());
   await sandbox.commands.run("mkfifo /tmp/in && touch /tmp/out", AS_ROOT);
-  await sandbox.commands.run("exec 3<>/tmp/in; exec python3 -u /tmp/own-isolation.py <&3 >/tmp/out 2>&1", {
+  await sandbox.commands.run("exec 3<>/tmp/in; exec python3 -u /tmp/self-confinement.py <&3 >/tmp/out 2>&1", {
     ...AS_ROOT,
     background: true,
     timeoutMs: 0,

@@ -6,14 +6,14 @@ import { attempt, run } from "../../src/system/command.ts";
 
 const PIECE_MIN_BYTES = 64 * 1024;
 
-export class OwnFilesystem {
+export class SmallFilesystem {
   private constructor(
     readonly folder: string,
     readonly file: string,
   ) {}
 
   /** Mounted at `folder`, in this test's own mount namespace and all that is made from it. */
-  static async make(folder: string, type: "ext4" | "btrfs", bytes: number): Promise<OwnFilesystem> {
+  static async make(folder: string, type: "ext4" | "btrfs", bytes: number): Promise<SmallFilesystem> {
     const file = join(dirname(folder), `.${type}-${crypto.randomUUID()}`);
     mkdirSync(folder, { recursive: true });
     await run(["truncate", "--size", String(bytes), file]);
@@ -24,7 +24,7 @@ export class OwnFilesystem {
     ];
     await run([...(type === "ext4" ? ext4 : btrfs), file]);
     await run(["mount", "-o", "loop", file, folder]);
-    return new OwnFilesystem(folder, file);
+    return new SmallFilesystem(folder, file);
   }
 
   /** Takes all space but this much. */

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { readFileSync, statSync } from "node:fs";
 import { folderOfFile } from "../base/testing/test-folder.ts";
 import { OWN_FOLDER } from "./checkpoint/manifest.ts";
-import { inheritedFiles, keptFiles, makeBootIdFile, makeControlSecret } from "./own-files.ts";
+import { inheritedFiles, keptFiles, makeBootIdFile, makeControlSecret } from "./mounted-files.ts";
 
 const folder = folderOfFile("own-files");
 

@@ -4,7 +4,7 @@ import { kernelUuid } from "../../base/kernel-random.ts";
 import { logNotice } from "./log.ts";
 import { systemCode } from "./rpc-fault.ts";
 
-export function takeOwnIdentity(etc = "/etc"): void {
+export function renewMachineId(etc = "/etc"): void {
   try {
     // Renames into place, so that an existing link is replaced and not written through.
     writeFileSync(`${etc}/machine-id.new`, `${kernelUuid().replaceAll("-", "")}\n`, { mode: 0o444 });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { Fault } from "../../../contract/fault.ts";
-import { explain } from "./complaint.ts";
+import { explain } from "./runsc-error.ts";
 
 const said = (text: string) => new Fault(500, `runsc checkpoint ended with 128: checkpoint failed: ${text}`);
 
