@@ -108,7 +108,7 @@ test("repeated signals to all processes of the server cause one orderly stop", a
     const running = (program: string) =>
       processesOf(own).filter((pid) => textOf(`/proc/${pid}/cmdline`).includes(`/${program}.js`));
     const edge = running("edge");
-    for (const program of ["edge", "relay", "content"]) {
+    for (const program of ["edge", "relay", ".content"]) {
       expect(running(program)).not.toEqual([]);
       for (const pid of running(program)) {
         expect(textOf(`/proc/${pid}/environ`)).toContain(`SANDLOT_TIME_FACTOR=${TIME_FACTOR}\0`);
