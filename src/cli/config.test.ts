@@ -42,6 +42,8 @@ test("without settings the documented defaults apply", () => {
     readyMax: 128,
     resolver: undefined,
     privateRanges: [],
+    sharedMemory: "off",
+    sharedMemoryCpu: 40,
     debianMirror: undefined,
     allowWebhooksInside: false,
     builds: BUILD_LIMITS_DEFAULT,

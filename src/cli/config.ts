@@ -13,6 +13,7 @@ import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runt
 import type { TemplateDefinition } from "../contract/template-definition.ts";
 import type { RequestRates } from "../control/access/request-rates.ts";
 import type { BuildLimits } from "../control/builds/build-limits.ts";
+import type { SharedMemory } from "../control/templates/shared-memory.ts";
 import type { ConnectionLimits } from "../edge/limits.ts";
 import type { SandboxQuotas } from "../host/machine-parts.ts";
 import { type Addresses, type Listen, parseAddresses, parseListen } from "./addresses.ts";
@@ -34,6 +35,9 @@ export interface Config {
   resolver: string | undefined;
   /** As the operator wrote them. */
   privateRanges: readonly string[];
+  sharedMemory: SharedMemory;
+  /** Percent of one processor. */
+  sharedMemoryCpu: number;
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
   builds: BuildLimits;
@@ -86,6 +90,8 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     readyMax: parseCount("readyMax", given("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
     resolver: parseResolver(given("resolver")),
     privateRanges: parsePrivate("privateRanges", value("privateRanges")),
+    sharedMemory: parseSharedMemory(value("sharedMemory")),
+    sharedMemoryCpu: count("sharedMemoryCpu", 1, 100),
     debianMirror: given("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside"), "allow", "refuse"),
     builds: {
@@ -131,6 +137,15 @@ export function parsePrivate(what: string, text: string): string[] {
   const entries = text.split(",").map((entry) => entry.trim());
   parsePrivateNetworks(what, entries);
   return entries;
+}
+
+function parseSharedMemory(text: string): SharedMemory {
+  if (text === "off" || text === "all") return text;
+  const teams = text.split(",").map((name) => name.trim());
+  if (teams.some((name) => name === "" || name === "off" || name === "all")) {
+    throw new Fault(400, `sharedMemory must be off, all, or names of teams separated by commas, not "${text}"`);
+  }
+  return teams;
 }
 
 function parseTemplates(text: string): TemplateDefinition[] {

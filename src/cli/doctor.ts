@@ -2,8 +2,10 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { Fault } from "../contract/fault.ts";
+import { sharesMemory } from "../control/templates/shared-memory.ts";
 import { examine } from "../setup/doctor/doctor.ts";
 import { type Finding, findingLines } from "../setup/doctor/finding.ts";
+import type { Team } from "../store/people.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import type { Config } from "./config.ts";
 import { currentGuestFolder, requireRoot } from "./prepare.ts";
@@ -18,8 +20,11 @@ export async function examineAndPrint(config: Config, options: { onlyProblems: b
   const { dataFolder, cacheFolder, wall: runtime, runsc } = config;
   const { domain, certificate } = config.addresses;
   const guestFolder = currentGuestFolder(config);
-  const privateNetworks = await privateNetworksOf(config);
-  const about = { dataFolder, cacheFolder, guestFolder, runtime, runsc, domain, certificate, privateNetworks };
+  const teams = await teamsOf(config);
+  const privateNetworks = privateNetworksOf(config, teams);
+  const sharedMemory = sharedMemoryOf(config, teams);
+  const machine = { dataFolder, cacheFolder, guestFolder, runtime, runsc };
+  const about = { ...machine, domain, certificate, privateNetworks, sharedMemory };
   return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;
     for (const line of findingLines(name, finding)) console.log(line);
@@ -42,15 +47,24 @@ export async function markExamined(
   writeFileSync(mark, "");
 }
 
-/** By the setting, and by limits of teams, as far as a server has run here. */
-async function privateNetworksOf(config: Config) {
-  const usual = { whose: "SANDLOT_PRIVATE_RANGES", entries: config.privateRanges };
-  if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [usual];
-  const teams = await withStore(config, (store) => store.people.teams());
+/** As far as a server has run here. */
+async function teamsOf(config: Config): Promise<Team[]> {
+  if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [];
+  return await withStore(config, (store) => store.people.teams());
+}
+
+/** By the setting, and by limits of teams. */
+function privateNetworksOf({ privateRanges }: Config, teams: readonly Team[]) {
   return [
-    usual,
+    { whose: "SANDLOT_PRIVATE_RANGES", entries: privateRanges },
     ...teams.flatMap(({ slug, limits }) =>
       limits.private === undefined ? [] : [{ whose: `team ${slug}, in place of the setting`, entries: limits.private }],
     ),
   ];
+}
+
+function sharedMemoryOf({ sharedMemory }: Config, teams: readonly Team[]): string | undefined {
+  const named = teams.filter((team) => sharesMemory(team, sharedMemory)).map(({ slug }) => slug);
+  const all = sharedMemory === "all" ? ["all teams"] : sharedMemory === "off" ? [] : sharedMemory;
+  return [...new Set([...all, ...(sharedMemory === "all" ? [] : named)])].join(", ") || undefined;
 }

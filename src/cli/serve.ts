@@ -18,7 +18,7 @@ import { Machine } from "../host/machine.ts";
 import { traceHost } from "../host/tracing.ts";
 import { prepareStoreFiles } from "../images/disk/store-files.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
-import { applySettings } from "../setup/host-changes.ts";
+import { applySettings, startMerging } from "../setup/host-changes.ts";
 import { TemplateImages } from "../setup/template-images.ts";
 import { openStore } from "../store/store.ts";
 import { removeEdgeCgroups } from "../system/cgroup/edge-memory.ts";
@@ -26,6 +26,7 @@ import { shieldTools } from "../system/command.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { outliveOthers } from "../system/oom-score.ts";
+import { requireMerging } from "../system/page-merging.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { banner } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
@@ -49,6 +50,7 @@ export async function serve(config: Config): Promise<number> {
   if (!new MountNamespace(data).entered)
     throw new Fault(500, "serve runs inside the mount namespace. FIX: use `sandlot up`");
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
+  if (config.sharedMemory !== "off") await requireMerging("SANDLOT_SHARED_MEMORY");
   applySettings(data);
 
   if (config.stepsFile !== undefined) traceHost(data.cgroup, stepsInto(config.stepsFile, STEPS_FILE));
@@ -78,6 +80,7 @@ export async function serve(config: Config): Promise<number> {
     builds: config.buildBounds,
     builtinImages: new TemplateImages(config, config.definitions),
     quotas: config.quotas,
+    startMerging: () => startMerging(data, config.sharedMemoryCpu),
     fetching: {
       templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },
       local: config.localImages,
@@ -100,6 +103,7 @@ export async function serve(config: Config): Promise<number> {
     builds: config.builds,
     requestRates: config.requestRates,
     privateRanges: config.privateRanges,
+    sharedMemory: config.sharedMemory,
     templateOf: (image) => local.templateOf(image),
     linkSecret: linkSecret(data),
     volumeContent: host.parts.content,

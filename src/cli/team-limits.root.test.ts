@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { parseLimits } from "./team-limits.ts";
 import { commandOnStore } from "./testing/command-on-store.ts";
 
-const UNLIMITED = "sandboxes=none  hours=none  builds=usual  reads=usual  changes=usual  private=usual  blocked=no";
+const UNLIMITED =
+  "sandboxes=none  hours=none  builds=usual  reads=usual  changes=usual  private=usual  sharedMemory=usual  blocked=no";
 
 const sandlot = commandOnStore((store) =>
   store.people.addTeam({ id: "team-2", name: "Second", slug: "second", limits: {}, createdAt: 0 }),
@@ -15,10 +16,13 @@ describe("sandlot limits", () => {
     expect((await limits()).out).toEqual([`default  ${UNLIMITED}`, `second  ${UNLIMITED}`]);
     expect(await limits("second", "sandboxes=10", "hours=0.5", "changes=7")).toEqual({
       code: 0,
-      out: ["second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  blocked=no"],
+      out: [
+        "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  sharedMemory=usual  blocked=no",
+      ],
       error: "",
     });
-    const blocked = "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  blocked=yes";
+    const blocked =
+      "second  sandboxes=10  hours=0.5  builds=usual  reads=usual  changes=7  private=usual  sharedMemory=usual  blocked=yes";
     expect((await limits("second", "blocked=yes")).out).toEqual([blocked]);
     expect((await limits("second")).out).toEqual([blocked]);
     await limits("second", "sandboxes=none", "hours=none", "changes=usual", "builds=3", "blocked=no");
@@ -54,6 +58,9 @@ describe("a value", () => {
     [["private=10.1.0.0/16, git.test"], { private: ["10.1.0.0/16", "git.test"] }],
     [["private=none"], { private: [] }],
     [["private=usual"], { private: undefined }],
+    [["sharedMemory=on"], { sharedMemory: true }],
+    [["sharedMemory=off"], { sharedMemory: false }],
+    [["sharedMemory=usual"], { sharedMemory: undefined }],
     [[], {}],
   ])("%j is read as %j", (words, changes) => {
     expect(parseLimits(words)).toStrictEqual(changes);
@@ -74,9 +81,10 @@ describe("a value", () => {
     ["hours=600000", 'not "600000"'],
     ["private=127.0.0.1", 'private: "127.0.0.1" is never open to sandboxes'],
     ["private=", 'private: "" is not an IPv4 address'],
+    ["sharedMemory=yes", 'sharedMemory must be on, off or usual, not "yes"'],
     ["blocked=true", 'blocked must be yes or no, not "true"'],
     ["sandbox=3", 'not "sandbox=3"'],
-    ["sandboxes", 'private=RANGES and blocked=yes|no, not "sandboxes"'],
+    ["sandboxes", 'sharedMemory=on|off and blocked=yes|no, not "sandboxes"'],
   ])("%s is refused", (word, message) => {
     expect(() => parseLimits([word])).toThrow(message);
   });

@@ -4,21 +4,24 @@ import { INT32_MAX } from "../contract/limits.ts";
 import type { Team } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import type { TeamLimits } from "../store/team-limits.ts";
+import { requireMerging } from "../system/page-merging.ts";
 import { type Config, parsePrivate } from "./config.ts";
 import { limitTable } from "./limit-table.ts";
 import { withStore } from "./with-store.ts";
 
 const HOUR_SECONDS = 3600;
-const TAKEN = "sandboxes=N, hours=H, builds=N, reads=N, changes=N, private=RANGES and blocked=yes|no";
+const TAKEN =
+  "sandboxes=N, hours=H, builds=N, reads=N, changes=N, private=RANGES, sharedMemory=on|off and blocked=yes|no";
 const NONE = "none";
 /** The server's default. */
 const USUAL = "usual";
 const USUAL_ONES = ["builds", "reads", "changes"] as const;
 
-export function limits(config: Config, args: readonly string[]): Promise<number> {
+export async function limits(config: Config, args: readonly string[]): Promise<number> {
   const [slug, ...words] = args;
   const changes = parseLimits(words);
-  return withStore(config, async (store) => {
+  if (changes.sharedMemory) await requireMerging(`sharedMemory=on for ${slug}`);
+  return await withStore(config, async (store) => {
     const teams = slug === undefined ? await store.people.teams() : [await change(store, slug, changes)];
     for (const team of teams) console.log(described(team));
     return 0;
@@ -40,6 +43,7 @@ export function parseLimits(words: readonly string[]): TeamLimits {
     else if (name === "sandboxes") changes.sandboxes = value === NONE ? undefined : parseCount(name, value, NONE);
     else if (name === "hours") changes.runSeconds = value === NONE ? undefined : parseHours(value);
     else if (name === "private") changes.private = value === USUAL ? undefined : parsePrivate(name, value);
+    else if (name === "sharedMemory") changes.sharedMemory = value === USUAL ? undefined : parseShared(value);
     else if (name === "blocked") changes.blocked = parseBlocked(value);
     else throw new Fault(400, `sandlot limits TEAM takes ${TAKEN}, not "${word}"`);
   }
@@ -61,7 +65,8 @@ function described({ slug, limits }: Team): string {
   const hours = runSeconds === undefined ? NONE : runSeconds / HOUR_SECONDS;
   const usual = USUAL_ONES.map((member) => `${member}=${limits[member] ?? USUAL}`);
   const opened = limits.private === undefined ? USUAL : limits.private.join() || NONE;
-  const last = [`private=${opened}`, `blocked=${blocked ? "yes" : "no"}`];
+  const shared = limits.sharedMemory === undefined ? USUAL : limits.sharedMemory ? "on" : "off";
+  const last = [`private=${opened}`, `sharedMemory=${shared}`, `blocked=${blocked ? "yes" : "no"}`];
   return [slug, `sandboxes=${sandboxes ?? NONE}`, `hours=${hours}`, ...usual, ...last].join("  ");
 }
 
@@ -78,6 +83,11 @@ function parseHours(text: string): number {
   const seconds = /^\d+(\.\d+)?$/.test(text) ? Math.round(Number(text) * HOUR_SECONDS) : 0;
   if (seconds >= 1 && seconds <= INT32_MAX) return seconds;
   throw new Fault(400, `hours must be a number such as 24 or 0.5, at least a second, or ${NONE}, not "${text}"`);
+}
+
+function parseShared(text: string): boolean {
+  if (text !== "on" && text !== "off") throw new Fault(400, `sharedMemory must be on, off or ${USUAL}, not "${text}"`);
+  return text === "on";
 }
 
 function parseBlocked(text: string): boolean | undefined {

@@ -5,12 +5,13 @@ import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runt
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
 import { setKeptReady, setRuntime } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../images/disk/stored-bytes.ts";
-import { type PoolReport, poolMetrics, readPoolReport } from "../sandbox/pool/pool-report.ts";
+import { metricHead, type PoolReport, poolMetrics, readPoolReport } from "../sandbox/pool/pool-report.ts";
 import { templateVersion } from "../setup/template-image.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
+import { mergedMemory } from "../system/page-merging.ts";
 import { stateOf } from "./builtin-templates.ts";
 import { type Config, READY_MAX } from "./config.ts";
 import { prepare, requireRoot, runscSteps } from "./prepare.ts";
@@ -54,6 +55,7 @@ export async function metrics({ dataFolder }: Config): Promise<number> {
   const report = readPoolReport(new DataFolder(dataFolder));
   if (report === undefined) throw new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``);
   console.log(poolMetrics(report));
+  console.log(sharedMemoryMetrics());
   return 0;
 }
 
@@ -136,4 +138,17 @@ function parseCount(text: string): number {
   const count = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (count >= 0 && count <= READY_MAX) return count;
   throw new Fault(400, `the number that is kept ready must be a whole number from 0 to ${READY_MAX}, not "${text}"`);
+}
+
+/** Of the whole machine. */
+function sharedMemoryMetrics(): string {
+  const { sharedBytes, savedBytes } = mergedMemory() ?? { sharedBytes: 0, savedBytes: 0 };
+  return [
+    ...gauge("sandlot_shared_memory_bytes", "Memory kept once for several processes.", sharedBytes),
+    ...gauge("sandlot_shared_memory_saved_bytes", "Memory that sharing saves.", savedBytes),
+  ].join("\n");
+}
+
+function gauge(name: string, help: string, value: number): string[] {
+  return [...metricHead(name, "gauge", help), `${name} ${value}`];
 }

@@ -26,6 +26,7 @@ import { routes } from "./routes/routes.ts";
 import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
 import { Housekeeping } from "./templates/housekeeping.ts";
 import { ReadyOrders } from "./templates/kept-ready.ts";
+import type { SharedMemory } from "./templates/shared-memory.ts";
 import { deleteTemplate } from "./templates/template-deletion.ts";
 import { type VolumeBounds, Volumes } from "./volumes/volumes.ts";
 
@@ -69,6 +70,8 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   requestRates?: RequestRates;
   /** Private networks open to teams without a setting of their own. */
   privateRanges: readonly string[];
+  /** Teams whose sandboxes share memory. Absent: off. */
+  sharedMemory?: SharedMemory;
   /** Signs upload links. */
   linkSecret: Uint8Array;
   /** Public address of this interface. Default: links begin with the address of the request. */
@@ -76,11 +79,11 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
 }
 
 export function createControl(services: ControlServices): Control {
-  const { store, host, clock, ids, log, definitions } = services;
+  const { store, host, clock, ids, log, definitions, sharedMemory = "off" } = services;
   const background = new Background(log);
   const parts: Parts = { store, host, clock, idleClock: services.activity?.idleClock ?? clock, ids, log, background };
   const activity = new Activity(parts, services.activity);
-  const readyOrders = new ReadyOrders(parts, services.builtinsReady, definitions);
+  const readyOrders = new ReadyOrders(parts, services.builtinsReady, definitions, sharedMemory);
   const privateNetworks = new PrivateNetworks(
     { ...parts, renew: (teamId) => lifecycle.renewEgress(teamId) },
     services.privateRanges,
@@ -90,6 +93,7 @@ export function createControl(services: ControlServices): Control {
     ...parts,
     listener: activity,
     privateRangesOf,
+    sharedMemory,
     checkpointReplaced: () => readyOrders.changed(),
   });
   const housekeeping = new Housekeeping({

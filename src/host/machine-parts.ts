@@ -44,6 +44,10 @@ export interface MachineOptions extends BuildOptions {
   ownImage?: string;
   /** How long the end of a sandbox is awaited; absent: the default. */
   endWithinMs?: number;
+  /**
+   * Starts page merging for sandboxes that share memory; false: the operator has tuned it. Absent: nothing merges.
+   */
+  startMerging?: () => boolean;
   /** The runsc program to use instead of the one in the cache folder. */
   runsc?: string | undefined;
 }

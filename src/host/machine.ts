@@ -40,6 +40,7 @@ import { UsageMeter } from "../sandbox/usage.ts";
 import { Processors } from "../system/cgroup/processors.ts";
 import { guestUses, imageUses } from "./guest-uses.ts";
 import { type MachineOptions, type MachineParts, openParts } from "./machine-parts.ts";
+import { PageMerging } from "./page-merging.ts";
 import { TemplateSandboxes } from "./template-sandboxes.ts";
 
 export type { MachineOptions } from "./machine-parts.ts";
@@ -61,6 +62,7 @@ export class Machine implements Host {
   readonly #builds: Builds;
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
+  readonly #merging: PageMerging;
   readonly lookUp: Host["lookUp"] = (...args) => this.parts.network.lookUp(...args);
   readonly createVolume: Host["createVolume"] = (...args) => this.parts.volumes.create(...args);
   readonly build: Host["build"] = (request) => this.#builds.build(request);
@@ -87,6 +89,7 @@ export class Machine implements Host {
       cgroup: data.cgroup,
       unmake: (leftovers) => this.#unmake(leftovers),
     });
+    this.#merging = new PageMerging({ cgroup: data.cgroup, start: options.startMerging, log: stderrLog });
     const makers = { ...options, ...parts, running: this.#running, starting: this.#starting };
     this.#pool = openPool({ ...makers, discard: (id) => this.destroy(id) });
     this.#sandboxes = new TemplateSandboxes({
@@ -166,6 +169,7 @@ export class Machine implements Host {
       try {
         using _start = this.#pool.serving();
         await this.#starting.fromCheckpoint(request, false);
+        this.#merging.note(request.kind);
         this.#journals.follow(id, this.#running.announce(id).guest);
       } catch (cause) {
         this.#running.takeOut(id);
@@ -244,6 +248,7 @@ export class Machine implements Host {
       kept.set(record.id, record);
       this.#running.add(record);
       this.#journals.followSoon(record.id, this.#running.announce(record.id).guest);
+      this.#merging.note(record.kind);
       this.#pages
         .hold(record.guestFolder)
         .catch((error) => complain("an earlier guest could not be locked in memory", error, record.id));
@@ -294,6 +299,7 @@ export class Machine implements Host {
   async close(): Promise<void> {
     clearInterval(this.#liveness);
     this.#queues.close();
+    this.#merging.close();
     this.#journals.close();
     await this.#builds.close();
     await this.#pool.close();
@@ -310,6 +316,7 @@ export class Machine implements Host {
   /** Returns an announced sandbox, or leaves nothing behind. */
   async #make(request: CreateSandbox): Promise<CreatedSandbox> {
     const made = await this.#sandboxes.create(request);
+    this.#merging.note(request.kind);
     try {
       this.#journals.follow(made.id, this.#running.announce(made.id).guest, true);
       return made;

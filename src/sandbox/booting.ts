@@ -92,6 +92,7 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       cgroup,
       ids,
       size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
+      sharesMemory: kind.sharesMemory,
       hostname: HOSTNAME,
       guestFolder,
       meminfoFile,

@@ -153,7 +153,9 @@ export class Checkpointing {
     if (!options.memory) return await frozen(cgroup);
     const runtime = runtimes.of(record.wall);
     if (!runtime.keepsConnections) await quiesce(network, record);
-    const request = { id, pid, cgroup, folder: this.#folderOf(record), images: draft.memory, mounts, bounds };
+    const { sharesMemory } = record.kind;
+    const places = { folder: this.#folderOf(record), images: draft.memory, mounts };
+    const request = { id, pid, cgroup, ...places, sharesMemory, bounds };
     return await runtime.checkpoint(request, earlier);
   }
 

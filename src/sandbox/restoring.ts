@@ -65,6 +65,7 @@ export async function restoreSandbox(request: RestoreRequest): Promise<SandboxRe
         cgroup,
         ids,
         size: { cpuCount: kind.cpuCount, memoryMB: kind.memoryMB, processors: request.processors.take(kind.cpuCount) },
+        sharesMemory: kind.sharesMemory,
         folder,
         root: Disks.rootIn(folder),
         images: checkpoint.memory,

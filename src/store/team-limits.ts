@@ -15,6 +15,8 @@ const teamLimits = z.strictObject({
   changes: z.int().min(1).optional(),
   /** Private networks open to its sandboxes, as the operator wrote them. Absent: those of the server. */
   private: z.array(z.string()).optional(),
+  /** Whether its sandboxes share memory with those of all other teams that do. Absent: as the server's setting says. */
+  sharedMemory: z.boolean().optional(),
   /** True: the team may start nothing. */
   blocked: z.boolean().optional(),
 });

@@ -16,6 +16,7 @@ import { createIds } from "../../src/control/access/ids.ts";
 import { createApiKey } from "../../src/control/access/keys.ts";
 import { type Control, createControl } from "../../src/control/control.ts";
 import { ensureFirstRun } from "../../src/control/first-run.ts";
+import type { SharedMemory } from "../../src/control/templates/shared-memory.ts";
 import { createEdge } from "../../src/edge/edge.ts";
 import { Front } from "../../src/edge/front/front.ts";
 import { serveManagement } from "../../src/edge/management-server.ts";
@@ -24,7 +25,7 @@ import { Machine } from "../../src/host/machine.ts";
 import { serialised } from "../../src/host/testing/serialised-host.ts";
 import { BASE_IMAGE } from "../../src/setup/base-image.ts";
 import { guestFolder } from "../../src/setup/guest-folder.ts";
-import { applySettings } from "../../src/setup/host-changes.ts";
+import { applySettings, startMerging } from "../../src/setup/host-changes.ts";
 import { teardown } from "../../src/setup/teardown.ts";
 import { TemplateImages } from "../../src/setup/template-images.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
@@ -35,12 +36,15 @@ import { askManagement } from "./server.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const CALL_MS = 90_000;
+const MERGING_MAX_PERCENT = 40;
 
 interface Listeners {
   store?(store: Store): void;
   host?(machine: Machine): Host;
   /** Built-in templates; none by default. */
   definitions?: readonly TemplateDefinition[];
+  /** Teams whose sandboxes share memory; none by default. */
+  sharedMemory?: SharedMemory;
 }
 
 export class RealServer implements AsyncDisposable {
@@ -70,6 +74,7 @@ export class RealServer implements AsyncDisposable {
       files: blobs,
       builtinImages: new TemplateImages({ cacheFolder: CACHE, debianMirror: undefined }, listeners.definitions ?? []),
       runtime,
+      startMerging: () => startMerging(data, MERGING_MAX_PERCENT),
       fetching: { templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE } },
     });
     const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
@@ -91,6 +96,7 @@ export class RealServer implements AsyncDisposable {
       builtinsReady: 0,
       definitions,
       privateRanges: [],
+      sharedMemory: listeners.sharedMemory ?? "off",
       templateOf: () => undefined,
       linkSecret: new Uint8Array(32),
       volumeContent: machine.parts.content,

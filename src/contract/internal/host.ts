@@ -162,6 +162,8 @@ export interface SandboxKind {
   defaultWorkdir: string;
   /** The isolation runtime; absent: the machine's default. */
   wall?: RuntimeName;
+  /** The kernel may merge equal pages of this sandbox and of all others with this mark. Only crun does. */
+  sharesMemory?: true;
 }
 
 /** Ready pool for creates with this kind and checkpoint. */

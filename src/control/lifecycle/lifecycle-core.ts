@@ -12,6 +12,7 @@ import type { Store } from "../../store/store.ts";
 import type { Ids } from "../access/ids.ts";
 import { EXPIRY_RETRY_MS } from "../limits.ts";
 import type { Parts } from "../parts.ts";
+import type { SharedMemory } from "../templates/shared-memory.ts";
 import { Changes } from "./changes.ts";
 import type { PrivateRangesOf } from "./egress.ts";
 import type { LifecycleListener } from "./lifecycle-listener.ts";
@@ -31,6 +32,7 @@ const CHECKPOINT_REMOVALS_AT_ONCE = 4;
 export interface LifecycleServices extends Parts {
   listener: LifecycleListener;
   privateRangesOf: PrivateRangesOf;
+  sharedMemory: SharedMemory;
   /** Called when a build gets a new checkpoint. */
   checkpointReplaced(): void;
 }
@@ -43,6 +45,7 @@ export class LifecycleCore {
   readonly log: Log;
   readonly listener: LifecycleListener;
   readonly privateRangesOf: PrivateRangesOf;
+  readonly sharedMemory: SharedMemory;
   readonly background: Background;
   /** Idle time: no caller is waiting for a resume. */
   readonly quietPeriod: QuietPeriod;
@@ -68,6 +71,7 @@ export class LifecycleCore {
     this.log = services.log;
     this.listener = services.listener;
     this.privateRangesOf = services.privateRangesOf;
+    this.sharedMemory = services.sharedMemory;
     this.background = new Background(services.log);
     this.quietPeriod = new QuietPeriod(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);

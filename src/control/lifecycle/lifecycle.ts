@@ -238,7 +238,7 @@ export class Lifecycle {
     const { checkpoint, source } = captured;
     try {
       this.#core.listener.tell("checkpointed", source, `forked, ${leases.length} times`);
-      return [...(await createFromSandbox(this.#core, source, checkpoint, leases, seconds)), ...refused];
+      return [...(await createFromSandbox(this.#core, team, source, checkpoint, leases, seconds)), ...refused];
     } finally {
       this.#core.checkpointRemoval.enqueue([checkpoint]);
     }

@@ -8,6 +8,7 @@ import { OneAtATime } from "../../base/one-at-a-time.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";
 import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "./builtin-definition.ts";
+import { kindsKeptReady, type SharedMemory } from "./shared-memory.ts";
 import { kindOf } from "./template-look-up.ts";
 
 /** Interval at which numbers set by the operator's commands are noticed. */
@@ -28,6 +29,7 @@ export class ReadyOrders {
     /** For each built-in template. */
     private readonly builtinCount: number,
     definitions: readonly BuiltinDefinition[],
+    private readonly sharedMemory: SharedMemory,
   ) {
     this.#defined = new Set(definitions.map(({ id }) => id));
   }
@@ -62,7 +64,9 @@ export class ReadyOrders {
     const kept: KeptReady[] = [];
     for (const { build, isBuiltIn, count } of await store.buildsInUse.keptReady()) {
       const wanted = isBuiltIn ? this.#countOf(build.templateId, count) : count;
-      kept.push({ kind: kindOf(build), count: wanted, checkpoint: build.checkpoint });
+      for (const kind of kindsKeptReady(kindOf(build), this.sharedMemory)) {
+        kept.push({ kind, count: wanted, checkpoint: build.checkpoint });
+      }
     }
     if (Bun.deepEquals(kept, this.#told)) return;
     // Cleared first, so that a failed call is repeated.

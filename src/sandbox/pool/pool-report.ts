@@ -85,7 +85,7 @@ export function readPoolReport(data: Pick<DataFolder, "runFolder" | "inUse">): P
 export function poolMetrics({ templates, hits, joined, misses }: PoolReport): string {
   // Template ids contain no character that needs escaping.
   const gauge = (name: string, help: string, value: (template: PooledTemplate) => number) => [
-    ...head(name, "gauge", help),
+    ...metricHead(name, "gauge", help),
     ...templates.map((template) => `${name}{template="${template.templateId}"} ${value(template)}`),
   ];
   const creates = "sandlot_ready_pool_creates_total";
@@ -95,11 +95,11 @@ export function poolMetrics({ templates, hits, joined, misses }: PoolReport): st
     ...gauge("sandlot_ready_pool_making", "Sandboxes that are being made ready.", ({ making }) => making),
     ...gauge("sandlot_ready_pool_target", "Sandboxes that should be ready.", ({ target }) => target),
     ...gauge("sandlot_ready_pool_floor", "Sandboxes that are kept ready in any case.", ({ floor }) => floor),
-    ...head(creates, "counter", "Creates by what served them, since the server started."),
+    ...metricHead(creates, "counter", "Creates by what served them, since the server started."),
     ...served.map(([by, count]) => `${creates}{served="${by}"} ${count}`),
   ].join("\n");
 }
 
-function head(name: string, type: "gauge" | "counter", help: string): string[] {
+export function metricHead(name: string, type: "gauge" | "counter", help: string): string[] {
   return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
 }

@@ -96,8 +96,8 @@ export class Stock {
  * Sandboxes share a stock only if everything that their start depends on is equal, the isolation runtime first of all.
  */
 export function keyOf({ kind, checkpoint }: Beginning): string {
-  const { wall = null, image, cpuCount, memoryMB, diskSizeMB } = kind;
-  return JSON.stringify([wall, image, cpuCount, memoryMB, diskSizeMB, checkpoint]);
+  const { wall = null, sharesMemory = false, image, cpuCount, memoryMB, diskSizeMB } = kind;
+  return JSON.stringify([wall, sharesMemory, image, cpuCount, memoryMB, diskSizeMB, checkpoint]);
 }
 
 /** The operator's minimum by key. Two templates may have the same key; their minimums add up. */

@@ -113,6 +113,8 @@ export interface NewSandbox {
   /** The host's user ids of its processes; the files of its root already have them. */
   ids: IdRange;
   size: SandboxSize;
+  /** As in a SandboxKind. */
+  sharesMemory?: boolean | undefined;
   hostname: string;
   /** Mounted into every sandbox; contains its first process. */
   guestFolder: string;
@@ -169,6 +171,8 @@ export interface CheckpointRequest {
   /** An empty folder for the memory image; the runtime opens it to the users that need it. */
   images: string;
   mounts: readonly OutsideMount[];
+  /** As in a SandboxKind. The image does not depend on it. */
+  sharesMemory?: boolean | undefined;
   bounds: ImageBounds;
 }
 
@@ -199,6 +203,8 @@ export interface RestoreRequest {
   /** The ids of the new sandbox; the image may have been written with others. */
   ids: IdRange;
   size: SandboxSize;
+  /** As in a SandboxKind. */
+  sharesMemory?: boolean | undefined;
   folder: string;
   root: string;
   images: string;

@@ -32,7 +32,7 @@ export function allChecks(options: DoctorOptions): Check[] {
     ...kernelChecks(options),
     ...limitChecks(options),
     ...toolChecks(options),
-    ...isolationChecks(),
+    ...isolationChecks(options),
     ...addressChecks(options),
     { name: "private networks", run: async () => privateNetworks(options) },
   ];

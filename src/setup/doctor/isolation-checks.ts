@@ -3,7 +3,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { release } from "node:os";
 import { join } from "node:path";
 import { attempt } from "../../system/command.ts";
-import { type Check, degraded, type Finding, ok, textOf } from "./finding.ts";
+import { mergingFault } from "../../system/page-merging.ts";
+import { broken, type Check, type DoctorOptions, degraded, type Finding, ok, textOf } from "./finding.ts";
 
 /**
  * Rarely used protocols and line disciplines with a history of vulnerabilities. The kernel loads them when any program
@@ -16,11 +17,11 @@ const RARE =
   );
 const DENY_LIST = "/etc/modprobe.d/sandlot.conf";
 
-export function isolationChecks(): Check[] {
+export function isolationChecks({ sharedMemory }: Pick<DoctorOptions, "sharedMemory">): Check[] {
   return [
     { name: "modules", run: modules },
     { name: "processors", run: async () => processors("/sys/devices/system/cpu/vulnerabilities") },
-    { name: "merged pages", run: async () => mergedPages("/sys/kernel/mm/ksm/run") },
+    { name: "merged pages", run: () => mergedPages(sharedMemory) },
   ];
 }
 
@@ -71,11 +72,10 @@ export function processors(folder: string): Finding {
   );
 }
 
-export function mergedPages(file: string): Finding {
-  if (textOf(file) !== "1") return ok("pages of different sandboxes are not merged");
-  return degraded(
-    "the kernel merges pages with the same content (KSM)",
-    "a sandbox can find out whether another one has a page that it guesses",
-    `echo 2 > ${file}`,
-  );
+/** `teams` share memory; undefined: no sandbox does, and the seccomp filter keeps sandboxes from taking part. */
+async function mergedPages(teams: string | undefined): Promise<Finding> {
+  if (teams === undefined) return ok("no sandbox shares memory with another");
+  const fault = await mergingFault();
+  if (fault !== undefined) return broken(fault, "unset SANDLOT_SHARED_MEMORY, or start a newer kernel");
+  return ok(`sandboxes of ${teams} share equal pages; by timing, they can find out which pages the others hold`);
 }

@@ -21,7 +21,7 @@ export function limitChecks(options: DoctorOptions): Check[] {
 
 async function setting(name: string) {
   const wanted = SETTINGS.find((candidate) => candidate.name === name)?.atLeast ?? 0;
-  const now = readSetting(name);
+  const now = Number(readSetting(name));
   return ok(now >= wanted ? `${name} is ${now}` : `${name} is ${now}; start-up raises it to ${wanted}`);
 }
 

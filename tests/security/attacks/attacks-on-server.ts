@@ -283,7 +283,14 @@ const TENANCY: Attack[] = [
     number: 40,
     either: true,
     name: "Files of shared layers changed through a kernel vulnerability; merged pages; sibling threads",
-    tests: [["src/setup/doctor/isolation-checks.test.ts", "merged pages and processor vulnerabilities are reported"]],
+    tests: [
+      ["src/setup/doctor/isolation-checks.test.ts", "processor vulnerabilities are reported"],
+      [
+        "tests/security/alone/shared-memory.test.ts",
+        "equal pages of its sandboxes are merged, those of an outsider are not",
+      ],
+      ["tests/security/alone/shared-memory.test.ts", "a program cannot join the group by itself"],
+    ],
     open: "layers are not verified: a vulnerability that writes to the page cache of a template's files affects all its sandboxes until the pages are evicted",
   },
 ];

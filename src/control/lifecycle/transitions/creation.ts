@@ -6,6 +6,7 @@ import type { CreatedSandbox, CreateSandbox, SandboxKind } from "../../../contra
 import type { Build } from "../../../store/builds.ts";
 import type { Team } from "../../../store/people.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
+import { kindForTeam } from "../../templates/shared-memory.ts";
 import { kindOf, kindOfSandbox, type StartableTemplate } from "../../templates/template-look-up.ts";
 import { hostMounts, requireVolumes } from "../../volumes/volume-mounts.ts";
 import { egressOf, requireOpenProxy } from "../egress.ts";
@@ -58,7 +59,8 @@ export async function createFromTemplate(
   await requireOpenProxy(core, team.id, options.network, "network.egressProxy");
   using lease = await core.quota.take(team);
   try {
-    const source = { kind: kindOf(build), checkpoint: build.checkpoint, build };
+    const kind = kindForTeam(kindOf(build), team, core.sharedMemory);
+    const source = { kind, checkpoint: build.checkpoint, build };
     return await make(core, lease, { ...origin, envVars, volumeMounts }, source);
   } catch (error) {
     // A deleted template or volume explains any failure, so it is reported instead.
@@ -71,12 +73,13 @@ export async function createFromTemplate(
 /** One copy for each lease, which is then returned. A Fault stands in place of a copy that failed. */
 export async function createFromSandbox(
   core: LifecycleCore,
+  team: Team,
   source: Sandbox,
   checkpoint: string,
   leases: readonly Lease[],
   timeoutSeconds: number,
 ): Promise<(Sandbox | Fault)[]> {
-  const kind = await kindOfSandbox(core.store, source);
+  const kind = kindForTeam(await kindOfSandbox(core.store, source), team, core.sharedMemory);
   const results: (Sandbox | Fault)[] = [];
   const left = leases.entries();
   const makeSome = async () => {

@@ -5,6 +5,7 @@
 import { Fault } from "../../../contract/fault.ts";
 import type { ResumeSandbox } from "../../../contract/internal/host.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
+import { kindForTeam } from "../../templates/shared-memory.ts";
 import { kindOfSandbox } from "../../templates/template-look-up.ts";
 import { hostMounts } from "../../volumes/volume-mounts.ts";
 import { egressOf } from "../egress.ts";
@@ -73,9 +74,9 @@ export class Resuming {
 
   async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
     const { store, host, ids, reachability, clock, quota, quietPeriod, checkpointRemoval } = this.core;
-    const kind = await kindOfSandbox(store, paused);
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
+    const kind = kindForTeam(await kindOfSandbox(store, paused), team, this.core.sharedMemory);
     using _lease = await quota.take(team, paused.id);
     const begin = () => store.sandboxes.beginResume(paused, executionId);
     const begun = await this.core.begin(paused.id, begin, { state: "resuming", executionId });

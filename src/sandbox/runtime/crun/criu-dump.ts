@@ -23,6 +23,7 @@ import { readToolLog } from "../tool-log.ts";
 import { explain } from "./criu-error.ts";
 import { dumpRequest } from "./criu-messages.ts";
 import { CriuFailed } from "./criu-process.ts";
+import { dropMergeMarks } from "./image/image-merging.ts";
 import { mendTimers } from "./image/image-timers.ts";
 import { ImageWatch } from "./image/image-watch.ts";
 import type { ReadyCriu, StartedCriu } from "./ready-criu.ts";
@@ -100,6 +101,7 @@ export class CriuDump implements StoppedSandbox {
       if (ahead && isRecording()) noteUse("helpers", processMs(pid) ?? 0);
       beginToFreeze(this.request.cgroup);
       await mendTimers(this.request.images);
+      if (this.request.sharesMemory) await dropMergeMarks(this.request.images);
     });
   }
 

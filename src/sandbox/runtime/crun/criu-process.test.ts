@@ -91,7 +91,8 @@ test("a CRIU that cannot be started is an error", async () => {
 test("a CRIU that takes too long is killed, and the error says so", async () => {
   await using criu = await start("restores");
   criu.begin(REQUEST, 500);
-  await criu.until("pre-restore");
+  // On a slow machine the time is over before this stage.
+  await criu.until("pre-restore").catch(() => undefined);
   await criu.ended;
   await expect(criu.succeed()).rejects.toThrow("CRIU did not end within 500 ms");
 });

@@ -16,6 +16,7 @@ import { removeCgroups } from "../../../system/cgroup/removal.ts";
 import { MINIMAL_ENV, run } from "../../../system/command.ts";
 import type { DataFolder } from "../../../system/data-folder.ts";
 import { TAKE_USUAL_SCORE } from "../../../system/oom-score.ts";
+import { MERGEABLE } from "../../../system/page-merging.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
 import { RESTORE_MS } from "../../limits.ts";
 import type { CheckpointRequest, FailedTry, RestoreRequest, StoppedSandbox } from "../runtime.ts";
@@ -139,7 +140,8 @@ export class Criu {
       await removeEmpty(place);
     };
     const options = { name: "CRIU restore", env: this.#env, onStart, onExit };
-    await using criu = await CriuProcess.start([...RESTORE_SHELL, ...this.toolbox.criu], options);
+    const prefix = restore.sharesMemory ? MERGEABLE : [];
+    await using criu = await CriuProcess.start([...prefix, ...RESTORE_SHELL, ...this.toolbox.criu], options);
     this.#noteEnd(place, criu);
     const images = await restore.images;
     let isStalled = false;

@@ -34,11 +34,12 @@ export class Crun {
   /**
    * Creates the container of `bundle`/config.json, stopped before its first process runs; returns that process's pid. A
    * sandbox keeps the standard streams that crun had, and a checkpoint can only hold /dev/null. So errors go to a log
-   * file rather than a pipe.
+   * file rather than a pipe. `prefix` is a command that starts crun and becomes it.
    */
-  async create(id: string, bundle: string): Promise<number> {
+  async create(id: string, bundle: string, prefix: readonly string[] = []): Promise<number> {
     const [pidFile, log] = [join(bundle, "pid"), join(bundle, "crun.log")];
-    const command = [...this.#command, "--log", log, "create", "--bundle", bundle, "--pid-file", pidFile, id];
+    const crun = [...prefix, ...this.#command];
+    const command = [...crun, "--log", log, "create", "--bundle", bundle, "--pid-file", pidFile, id];
     const options = { timeoutMs: this.startMs, name: "crun create", env: this.#env, silent: true };
     const { exitCode } = await attempt(command, options);
     if (exitCode !== 0) {

@@ -21,7 +21,7 @@ getcpu getcwd getdents getdents64 getegid geteuid getgid getgroups getitimer get
 getpriority getrandom getresgid getresuid getrlimit get_robust_list getrusage getsid getsockname getsockopt get_thread_area
 gettid gettimeofday getuid getxattr getxattrat inotify_add_watch inotify_init inotify_init1 inotify_rm_watch
 ioprio_get ioprio_set kill lchown lgetxattr link linkat listen listxattr listxattrat llistxattr
-lremovexattr lseek lsetxattr lstat madvise map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mknod mknodat mlock
+lremovexattr lseek lsetxattr lstat map_shadow_stack membarrier memfd_create mincore mkdir mkdirat mknod mknodat mlock
 mlock2 mlockall mmap mprotect mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink mremap msgctl
 msgget msgrcv msgsnd msync munlock munlockall munmap nanosleep newfstatat open openat openat2 pause pidfd_open
 pidfd_send_signal pipe pipe2 poll ppoll pread64 preadv preadv2 prlimit64
@@ -52,6 +52,13 @@ const ABSENT = `
 clone3 io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents io_uring_setup io_uring_enter io_uring_register
 landlock_create_ruleset landlock_add_rule landlock_restrict_self mseal pkey_alloc pkey_free pkey_mprotect
 `;
+
+/**
+ * Advice that madvise takes, by the numbers of linux/mman.h: all but MADV_MERGEABLE (12). The operator alone decides
+ * which sandboxes share memory, because timing reveals which pages are merged.
+ */
+const MADV_MERGEABLE = 12;
+const ADVICE_AFTER = [13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 100, 101, 102, 103];
 
 /** All clone flags that create a namespace. */
 const CLONE_NEW_FLAGS = 0x7e020000;
@@ -96,7 +103,7 @@ interface Comparison {
   index: number;
   value: number;
   valueTwo?: number;
-  op: "SCMP_CMP_EQ" | "SCMP_CMP_NE" | "SCMP_CMP_GT" | "SCMP_CMP_MASKED_EQ";
+  op: "SCMP_CMP_EQ" | "SCMP_CMP_LT" | "SCMP_CMP_NE" | "SCMP_CMP_GT" | "SCMP_CMP_MASKED_EQ";
 }
 
 function words(text: string): string[] {
@@ -153,6 +160,9 @@ export const SECCOMP_PROFILE = {
   syscalls: [
     allow(words(ALLOWED)),
     allow(["clone"], [{ index: 0, value: CLONE_NEW_FLAGS, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" }]),
+    allow(["madvise"], [{ index: 2, value: MADV_MERGEABLE, op: "SCMP_CMP_LT" }]),
+    ...ADVICE_AFTER.map((advice) => allow(["madvise"], [equals(2, advice)])),
+    refuse(["madvise"], EINVAL, [equals(2, MADV_MERGEABLE)]),
     ...allBut(CLOSED_REQUESTS).map(({ mask, value }) =>
       allow(["ioctl"], [{ index: 1, value: mask, valueTwo: value, op: "SCMP_CMP_MASKED_EQ" }]),
     ),

@@ -13,15 +13,15 @@ import { fieldsOf, messagesIn, numberIn } from "./protobuf-fields.ts";
 
 const WIPED_AT_ONCE_MAX_BYTES = 1024 * 1024;
 
-const MAPPINGS = /^mm-(\d+)\.img$/;
+export const MAPPINGS = /^mm-(\d+)\.img$/;
 /** The bit of MADV_WIPEONFORK in a mapping's advice. */
 const WIPE_ON_FORK = 2 ** 18;
 
 /** Field numbers in the entries of a process, a mapping, and a run of pages. */
-const MAPPING = 14;
+export const MAPPING = 14;
 const START = 1;
 const END = 2;
-const ADVICE = 9;
+export const ADVICE = 9;
 const PAGES_ID = 1;
 const ADDRESS = 1;
 /** CRIU before 4.2 has only the first; later versions leave it zero. */

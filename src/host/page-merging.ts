@@ -1,0 +1,100 @@
+/**
+ * Runs ksmd, the kernel's page merging, while the memory of sandboxes that share it changes, and stops it when a scan
+ * finds nothing new. Merged pages stay merged while it rests.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { described, type Log } from "../base/log.ts";
+import type { SandboxKind } from "../contract/internal/host.ts";
+import { memoryInUse } from "../system/cgroup/memory-in-use.ts";
+import { MERGING_FOLDER } from "../system/page-merging.ts";
+
+const LOOK_MS = 5_000;
+/** Scans without progress before a rest: ksmd leaves pages that it could not merge out of up to eight later scans. */
+const SCANS_MIN = 10;
+/** The part of the merged pages by which a scan must raise them to count as progress. */
+const PROGRESS_PART = 0.01;
+/** Changes of the sandboxes' memory that wake ksmd. */
+const WAKE_PART = 0.02;
+const WAKE_BYTES = 32 * 1024 ** 2;
+
+interface PageMergingParts {
+  /** The parent cgroup of all sandboxes. */
+  cgroup: string;
+  /** Sets ksmd up and starts it; false: it runs as the operator has set it up. */
+  start: (() => boolean) | undefined;
+  log: Log;
+}
+
+export class PageMerging {
+  #timer: Timer | undefined;
+  #isForeign = false;
+  /** Scans and merged pages at the last look that saw a change; undefined while it rests. */
+  #scanning: { scans: number; merged: number } | undefined;
+  #restingBytes = 0;
+
+  constructor(private readonly parts: PageMergingParts) {}
+
+  /** To be called when a sandbox of this kind has started. */
+  note({ sharesMemory }: SandboxKind): void {
+    const { start } = this.parts;
+    if (!sharesMemory || start === undefined || this.#isForeign) return;
+    this.#guarded(() => {
+      if (this.#timer !== undefined) return this.#wake();
+      this.#isForeign = !start();
+      if (this.#isForeign) return;
+      this.#scanning = { scans: counter("full_scans"), merged: counter("pages_sharing") };
+      this.#timer = setInterval(() => this.#guarded(() => this.#look()), LOOK_MS);
+      this.#timer.unref();
+    });
+  }
+
+  /** ksmd rests from now on; merged pages stay merged. */
+  close(): void {
+    if (this.#timer === undefined) return;
+    clearInterval(this.#timer);
+    this.#guarded(() => this.#run(false));
+  }
+
+  #look(): void {
+    if (this.#scanning === undefined) {
+      const bytes = memoryInUse(this.parts.cgroup);
+      const changed = Math.abs(bytes - this.#restingBytes);
+      if (changed > Math.max(WAKE_BYTES, this.#restingBytes * WAKE_PART)) this.#wake();
+      return;
+    }
+    // Another server may have let it rest.
+    if (counter("run") === 0) this.#run(true);
+    const merged = counter("pages_sharing");
+    const isProgress = merged > this.#scanning.merged * (1 + PROGRESS_PART);
+    if (isProgress) this.#scanning = { scans: counter("full_scans"), merged };
+    else if (counter("full_scans") >= this.#scanning.scans + SCANS_MIN) this.#rest();
+  }
+
+  #wake(): void {
+    if (this.#scanning === undefined) this.#run(true);
+    this.#scanning = { scans: counter("full_scans"), merged: counter("pages_sharing") };
+  }
+
+  #rest(): void {
+    this.#run(false);
+    this.#scanning = undefined;
+    this.#restingBytes = memoryInUse(this.parts.cgroup);
+  }
+
+  #run(runs: boolean): void {
+    writeFileSync(join(MERGING_FOLDER, "run"), runs ? "1" : "0");
+  }
+
+  #guarded(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.parts.log.write({ level: "error", event: "page merging could not be controlled", error: described(error) });
+    }
+  }
+}
+
+function counter(name: string): number {
+  return Number(readFileSync(join(MERGING_FOLDER, name), "utf8"));
+}

@@ -1,0 +1,55 @@
+/**
+ * Same-page merging of the kernel (KSM): equal pages of marked processes are kept once, and copied again when one of
+ * them writes. A marked process passes the mark on to all programs that it starts.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
+import { attempt } from "./command.ts";
+import { pageSize } from "./page-size.ts";
+
+/** Settings and counters of ksmd, the kernel thread that merges. */
+export const MERGING_FOLDER = "/sys/kernel/mm/ksm";
+
+const PRCTL = process.arch === "arm64" ? 167 : 157;
+const PR_SET_MEMORY_MERGE = 67;
+
+/**
+ * Command prefix that marks the program after it. Bun cannot make a system call between fork and exec, and marking the
+ * server itself would mark everything that it starts. Perl is part of every Debian and Ubuntu system.
+ */
+export const MERGEABLE: readonly string[] = [
+  "perl",
+  "-e",
+  `syscall(${PRCTL}, ${PR_SET_MEMORY_MERGE}, 1, 0, 0, 0) == 0 or die "prctl: $!\\n"; exec { $ARGV[0] } @ARGV or die "$!\\n";`,
+  "--",
+];
+
+/** A mapping that the kernel may merge, in /proc/PID/smaps. */
+const MERGEABLE_MAPPING = /^VmFlags:.* mg\b/m;
+
+/** Why the kernel cannot merge pages of sandboxes; undefined: it can. */
+export async function mergingFault(): Promise<string | undefined> {
+  const { exitCode, stdout, stderr } = await attempt([...MERGEABLE, "cat", "/proc/self/smaps"]).catch((error) => ({
+    exitCode: 1,
+    stdout: "",
+    stderr: String(error instanceof Error ? error.message : error),
+  }));
+  if (exitCode !== 0)
+    return `the kernel does not mark processes for page merging (${stderr.trim()}); it needs Linux 6.7 with CONFIG_KSM`;
+  if (!MERGEABLE_MAPPING.test(stdout)) return "the kernel drops the mark for page merging at exec; it needs Linux 6.7";
+  return undefined;
+}
+
+/** Throws Fault 501 when the kernel cannot do what `setting` asks for. */
+export async function requireMerging(setting: string): Promise<void> {
+  const reason = await mergingFault();
+  if (reason !== undefined) throw new Fault(501, `${setting}: ${reason}`);
+}
+
+/** Memory that merging keeps once for several users, and memory that it saves. Undefined: the kernel cannot merge. */
+export function mergedMemory(): { sharedBytes: number; savedBytes: number } | undefined {
+  if (!existsSync(MERGING_FOLDER)) return undefined;
+  const bytes = (name: string) => Number(readFileSync(join(MERGING_FOLDER, name), "utf8")) * pageSize();
+  return { sharedBytes: bytes("pages_shared"), savedBytes: bytes("pages_sharing") };
+}
