@@ -11,6 +11,7 @@ import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
+import { requireTeams } from "../control/templates/shared-memory.ts";
 import { traceControl } from "../control/tracing.ts";
 import { serveManagement } from "../edge/management-server.ts";
 import { TrustedProxies } from "../edge/routing/client-address.ts";
@@ -66,6 +67,8 @@ export async function serve(config: Config): Promise<number> {
   const definitions = config.definitions.map((definition) => builtinDefinition(config.cacheFolder, definition));
   const { firstApiKey: made } = await ensureFirstRun(seeding, [base], definitions);
   const apiKey = await firstApiKey(store, data.keyFile, made);
+  // After the first key is kept: the next start could not show it.
+  requireTeams(config.sharedMemory, await store.people.teams());
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
     data,

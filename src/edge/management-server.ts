@@ -47,7 +47,7 @@ export function peerLine({ secret }: InnerDoor, { peer, isSecure }: { peer: stri
 export function serveManagement(services: ManagementServices) {
   const { management, trustedProxies = NO_PROXIES, idleSeconds = EDGE_IDLE_MS / 1000 } = services;
   const door: InnerDoor = { unix: `\0sandlot-${crypto.randomUUID()}`, secret: crypto.randomUUID() };
-  // Applies to all servers of the process, of which this is the only one.
+  // Applies to every server of the process; this is the only one.
   Object.assign(http, { maxHeaderSize: Math.max(http.maxHeaderSize, EDGE_INNER_HEAD_MAX_BYTES) });
   // The types allow it for ports only; Bun accepts it for sockets too. Per-request timeouts work for ports only.
   const limit: object = { idleTimeout: idleSeconds };

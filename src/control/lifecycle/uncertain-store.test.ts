@@ -300,7 +300,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the sandbox that was being paused was paused once more at the same time, and lost.
-    test("expiries of which some replies arrived", async () => {
+    test("expiries with some of their replies lost", async () => {
       await using f = await opened();
       const [first, second] = [await f.create({ timeout: 1, autoPause: true }), await f.create({ autoPause: true })];
       const [begun, held] = [new Set<string>(), Promise.withResolvers<void>()];

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import type { Team } from "../../store/people.ts";
-import { kindForTeam, kindsKeptReady } from "./shared-memory.ts";
+import { kindForTeam, kindsKeptReady, requireTeams } from "./shared-memory.ts";
 
 const kind = { ...BASE_TEMPLATE, templateId: "base", image: "base" };
 const team = (slug: string, sharedMemory?: boolean): Team => ({
@@ -30,4 +30,10 @@ test("the ready pool holds sandboxes for both groups only if there are two", () 
   const shares = (setting: Parameters<typeof kindsKeptReady>[1]) =>
     kindsKeptReady(kind, setting).map(({ sharesMemory }) => sharesMemory);
   expect([shares("off"), shares("all"), shares(["one"])]).toEqual([[undefined], [true], [undefined, true]]);
+});
+
+test("a setting with the name of no team is refused, and names it", () => {
+  const teams = [team("one"), team("two")];
+  expect(() => requireTeams(["two", "tow"], teams)).toThrow('sharedMemory names "tow", which is not a team');
+  for (const setting of ["off", "all", ["one"]] as const) expect(() => requireTeams(setting, teams)).not.toThrow();
 });

@@ -2,11 +2,21 @@
  * Which sandboxes share memory: those of teams that the operator names, which form one group. The host lets the kernel
  * merge equal pages within this group. Sandboxes of the group can find out, by timing, which pages others in it hold.
  */
+import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
+import { shown } from "../../contract/shown.ts";
 import type { Team } from "../../store/people.ts";
 
 /** Names of teams, or all of them. */
 export type SharedMemory = "off" | "all" | readonly string[];
+
+/** Throws Fault 400 when the setting names a team that does not exist. */
+export function requireTeams(setting: SharedMemory, teams: readonly Team[]): void {
+  const named = typeof setting === "string" ? [] : setting;
+  const unknown = named.find((name) => !teams.some(({ slug }) => slug === name));
+  if (unknown === undefined) return;
+  throw new Fault(400, `sharedMemory names ${shown(unknown)}, which is not a team; \`sandlot limits\` shows all teams`);
+}
 
 /** The kind for a sandbox of this team. */
 export function kindForTeam(kind: SandboxKind, team: Team, setting: SharedMemory): SandboxKind {

@@ -59,7 +59,7 @@ export class Network {
   readonly table: string;
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
-  /** By free slot: whose connections conntrack may know, or "nobody". A missing entry means any sandbox. */
+  /** By free slot: the sandbox whose connections conntrack may know, or "nobody" for none. Absent: any sandbox. */
   readonly #flows = new Map<number, string>();
   /** Taken slots that are not plugged in yet and for which conntrack may know connections of earlier sandboxes. */
   readonly #withFlows = new Set<number>();

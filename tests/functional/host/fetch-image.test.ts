@@ -239,7 +239,7 @@ describe("blobs", () => {
   });
 });
 
-/** With SANDLOT_TEST_LONG=1 only: src/builder/registry/tool-error.test.ts has the messages of all. */
+/** With SANDLOT_TEST_LONG=1 only: src/builder/registry/tool-error.test.ts has messages of most of them. */
 const RARELY_BAD: [string, RegExp][] = [
   ["too-many", /takes no more requests|longer than/],
   ["missing", /no such image/],

@@ -7,7 +7,7 @@ import { recordsIn } from "../../../src/sandbox/sandbox-record.ts";
 import { freezerOf, processesBelow } from "../../../src/system/cgroup/freezer.ts";
 import { MERGING_FOLDER, mergedMemory, mergingFault } from "../../../src/system/page-merging.ts";
 import { RealServer } from "../../support/real-server.ts";
-import { newDataFolder } from "../../support/server.ts";
+import { newDataFolder, removeServer, startServer } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
 const LIFE = { timeoutMs: 600_000 };
@@ -99,6 +99,14 @@ describe.if(unsupported === undefined)("with two teams, of which one shares memo
     await second.connect(LIFE);
     expect(await digestOf(second)).toBe(digest);
     expect(await markedIn(await processesOf(second))).toEqual([]);
+  });
+
+  test("a start that names an unknown team is refused, and keeps the first API key", async () => {
+    const folder = newDataFolder("unknown-team");
+    const start = startServer(folder, { SANDLOT_SHARED_MEMORY: "defualt" });
+    await expect(start).rejects.toThrow('sharedMemory names "defualt", which is not a team');
+    expect(existsSync(join(folder, "api-key"))).toBe(true);
+    await removeServer(folder);
   });
 
   test("a program cannot join the group by itself", async () => {
