@@ -8,6 +8,7 @@
 import { join } from "node:path";
 import { boundedLines } from "../base/bounded-lines.ts";
 import { described, type Log } from "../base/log.ts";
+import { sendTo } from "../base/program-input.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { EgressPolicy } from "../contract/internal/host.ts";
@@ -129,13 +130,10 @@ export class EgressRelay {
     const child = this.#child;
     const line = `${JSON.stringify(message)}\n`;
     if (line.length > RELAY_MESSAGE_MAX_BYTES) throw new Error(`a message for the relay has ${line.length} bytes`);
-    try {
-      child?.stdin.write(line);
-      void Promise.resolve(child?.stdin.flush()).catch(() => undefined);
-    } catch {
-      // The relay is ending; its successor gets all policies again.
-    }
-    if (child !== undefined) this.#watch(child);
+    if (child === undefined) return;
+    // If the relay is ending, its successor gets all policies again.
+    sendTo(child.stdin, line).catch(() => undefined);
+    this.#watch(child);
   }
 
   /**

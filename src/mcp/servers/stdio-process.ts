@@ -2,6 +2,7 @@
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import type { JSONRPCMessage } from "@modelcontextprotocol/sdk/types.js";
 import { boundedLines } from "../../base/bounded-lines.ts";
+import { sendTo } from "../../base/program-input.ts";
 import { Fault } from "../../contract/fault.ts";
 import { endGroup, LastWords, type Program, type RunOptions, startAsUser } from "./run-as-user.ts";
 
@@ -46,11 +47,10 @@ export class StdioProcess implements Transport {
     const { stdin } = this.#program;
     this.#waitingBytes += line.length;
     // Do not await this: a server may read its next request only after it has responded to others.
-    Promise.try(async () => {
-      stdin.write(line);
-      await stdin.flush();
-      this.#waitingBytes -= line.length;
-    }).catch(() => this.#kill());
+    sendTo(stdin, line).then(
+      () => (this.#waitingBytes -= line.length),
+      () => this.#kill(),
+    );
   }
 
   async close(): Promise<void> {
