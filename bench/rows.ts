@@ -18,6 +18,7 @@ import { networkUpdate, networkUpdateMany } from "./rows/network/network-update.
 import { relayConnections, relayFirstByte, relayThroughput } from "./rows/network/relay.ts";
 import { createBesideDownload, createBesideUpload } from "./rows/scale/beside.ts";
 import { CROWD_ROWS } from "./rows/scale/crowd-rows.ts";
+import { serverMemory } from "./rows/scale/server-memory.ts";
 import { fork, forkMany } from "./rows/states/fork.ts";
 import { pauses, resumes } from "./rows/states/many-states.ts";
 import { memory } from "./rows/states/memory.ts";
@@ -58,6 +59,7 @@ export const ROWS: readonly Row[] = [
   forkMany,
   memory,
   ...CROWD_ROWS,
+  serverMemory,
   createBesideDownload,
   createBesideUpload,
   buildCached,

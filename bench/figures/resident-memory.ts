@@ -11,6 +11,34 @@ export function residentBytes(pid: number): number {
   return statusBytes(pid, "VmRSS");
 }
 
+/**
+ * Resident memory of processes together. A file that several of them map counts once, as much of it as the process has
+ * that has most of it; whether other programs map it too makes no difference.
+ */
+export function residentBytesTogether(pids: readonly number[]): number {
+  const files = new Map<string, number>();
+  let anonymous = 0;
+  for (const pid of pids) {
+    const own = new Map<string, number>();
+    for (const mapping of mappingsOf(pid)) {
+      anonymous += mapping.anonymous;
+      own.set(mapping.file, (own.get(mapping.file) ?? 0) + mapping.resident - mapping.anonymous);
+    }
+    for (const [file, bytes] of own) files.set(file, Math.max(files.get(file) ?? 0, bytes));
+  }
+  return anonymous + files.values().reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/** `file` is the device and inode. */
+function mappingsOf(pid: number): { file: string; resident: number; anonymous: number }[] {
+  const mappings = readFileSync(`/proc/${pid}/smaps`, "utf8").split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m);
+  return mappings.filter(Boolean).map((text) => ({
+    file: text.split(" ", 5).slice(3).join(" "),
+    resident: kibIn(text, "Rss") * KIB,
+    anonymous: kibIn(text, "Anonymous") * KIB,
+  }));
+}
+
 export class PeakGrowth {
   readonly #before: { name: string; pid: number; bytes: number }[];
 
@@ -38,8 +66,12 @@ export function mib(bytes: number): string {
 }
 
 function statusBytes(pid: number, field: string): number {
-  const text = readFileSync(`/proc/${pid}/status`, "utf8");
-  const kib = Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
+  const kib = kibIn(readFileSync(`/proc/${pid}/status`, "utf8"), field);
   if (Number.isNaN(kib)) throw new Fault(500, `process ${pid} has no ${field}`);
   return kib * KIB;
+}
+
+/** NaN: there is no such field. */
+function kibIn(text: string, field: string): number {
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
 }

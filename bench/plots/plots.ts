@@ -10,8 +10,8 @@ import { creates, endAll, grow, lists } from "../rows/scale/crowd.ts";
 import { holdMemory } from "../rows/states/pause.ts";
 import { build, removeTemplate, smallCommands } from "../sandboxes/bench-build.ts";
 import { BenchSandbox, memoryOf } from "../sandboxes/bench-sandbox.ts";
-import { ColdServer } from "../sandboxes/cold-server.ts";
 import { createTogether, killAll } from "../sandboxes/creating.ts";
+import { SecondServer } from "../sandboxes/second-server.ts";
 import { type Line, type Plot, svgOf } from "./svg.ts";
 
 /** The folder of the plots in the docs. */
@@ -45,7 +45,7 @@ export async function drawPlots(context: Context, machine: MachineFacts, at: str
 }
 
 async function bursts(context: Context): Promise<Named[]> {
-  await using cold = await ColdServer.start(context);
+  await using cold = await SecondServer.start(context);
   await using floor = await PlainContainer.make(context);
   const [ours, peer] = [line("creates, none ready"), line(`crun run of true, ${RUNS_AT_ONCE} at a time`)];
   for (const count of BURSTS) {

@@ -1,5 +1,5 @@
 /** A sandbox to measure: created through the API, and seen from the host, where its address and processes are known. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { serverFile } from "../../src/cli/down.ts";
 import { slotAddress } from "../../src/contract/address-plan.ts";
@@ -10,6 +10,7 @@ import { serverNet } from "../../src/sandbox/network/slots.ts";
 import { readRecord } from "../../src/sandbox/sandbox-record.ts";
 import { memoryInUse } from "../../src/system/cgroup/memory-in-use.ts";
 import type { Context } from "../context.ts";
+import { childrenOf, commandLineOf } from "../figures/process-tree.ts";
 
 const LIFE_SECONDS = 1800;
 /** Path of the edge processes' program. */
@@ -42,7 +43,7 @@ export class BenchSandbox implements AsyncDisposable {
     this.address = slotAddress(serverNet(data), slot);
     this.root = `/proc/${pid}/root`;
     const server = Number.parseInt(readFileSync(serverFile(data), "utf8"), 10);
-    const edges = childrenOf(server).filter(isEdge);
+    const edges = childrenOf(server).filter((child) => commandLineOf(child).includes(EDGE_PROGRAM));
     this.pids = {
       ...Object.fromEntries(edges.map((edge, nth) => [`edge ${nth + 1}`, edge])),
       server,
@@ -93,16 +94,4 @@ function onlyChildOf(pid: number): number {
     throw new Fault(500, `process ${pid} has the children ${children.join(", ")}; one was expected`);
   }
   return child;
-}
-
-function isEdge(pid: number): boolean {
-  const file = `/proc/${pid}/cmdline`;
-  // A child may have ended meanwhile.
-  return existsSync(file) && readFileSync(file, "utf8").includes(EDGE_PROGRAM);
-}
-
-/** Children of all its threads. */
-function childrenOf(pid: number): number[] {
-  const files = readdirSync(`/proc/${pid}/task`).map((thread) => `/proc/${pid}/task/${thread}/children`);
-  return files.flatMap((file) => readFileSync(file, "utf8").split(" ").filter(Boolean).map(Number));
 }

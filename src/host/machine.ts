@@ -251,6 +251,7 @@ export class Machine implements Host {
       this.#merging.note(record.kind);
       this.#pages
         .hold(record.guestFolder)
+        .then((start) => start[Symbol.dispose]())
         .catch((error) => complain("an earlier guest could not be locked in memory", error, record.id));
     }
     this.#running.keepOnly(kept);
@@ -341,6 +342,11 @@ export class Machine implements Host {
 
   #findLost(): void {
     for (const { record } of this.#running.lost()) this.#lose(record.id, "its first process ended");
+    this.#pages
+      .letGoOfUnused(this.#running.records())
+      .catch((error) =>
+        stderrLog.write({ level: "error", event: "unused guests stay locked in memory", error: described(error) }),
+      );
   }
 
   #lose(id: string, reason: string): void {

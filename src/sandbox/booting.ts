@@ -20,7 +20,6 @@ import { makeFolder, takeAllocation } from "./allocation.ts";
 import type { CheckpointFolder } from "./checkpoint/checkpoint-folder.ts";
 import { OWN_FOLDER } from "./checkpoint/manifest.ts";
 import type { GuestClient } from "./guest-link/guest-client.ts";
-import type { GuestPages } from "./guest-link/guest-pages.ts";
 import { putGuestFirst } from "./guest-link/guest-priority.ts";
 import { GuestSign } from "./guest-link/guest-sign.ts";
 import { makeBootIdFile, makeControlSecret, meminfoMount, writeMeminfoFile } from "./mounted-files.ts";
@@ -62,7 +61,6 @@ interface Boot extends Start {
   guestFolder: string;
   runtimes: Runtimes;
   mounts: Mounts;
-  pages: GuestPages;
   volumeMounts: readonly VolumeMount[];
 }
 
@@ -82,7 +80,6 @@ export async function boot(request: Boot): Promise<SandboxRecord> {
       origin === undefined
         ? await disks.attach(diskName, kind.diskSizeMB, request.lowers, folder, ids, besides)
         : await disks.attachCopy(diskName, origin.disk.disk, request.lowers, folder, ids, besides);
-    await request.pages.hold(guestFolder);
     const control = makeControlSecret(folder, ids);
     const meminfoFile = writeMeminfoFile(folder, kind.memoryMB, ids);
     const { pid, rootPid, mounts } = await runtime.create({

@@ -113,7 +113,7 @@ export class Starting {
     const runtime = runtimes.of(runtimeName);
     requireFit(memory, runtimeName, runtime);
     await checkpoints.requireIntact(request.checkpoint, folder, memory.files);
-    await pages.hold(memory.guestFolder);
+    using _pages = await pages.hold(memory.guestFolder);
     using _image = images.hold(kind.image);
     using _place = await this.#restores.enter();
     const settings = handsOver ? settingsFor(id, request) : undefined;
@@ -154,8 +154,10 @@ export class Starting {
     volumeMounts: readonly VolumeMount[],
     settings?: GuestSettings,
   ): Promise<void> {
-    using _image = this.parts.images.hold(kind.image);
+    const { images, pages, guestFolder } = this.parts;
+    using _image = images.hold(kind.image);
     using _place = await this.#boots.enter();
+    using _pages = await pages.hold(guestFolder);
     const wanted = { id, kind, origin, egress, volumeMounts, settings };
     await this.#add(await boot({ ...this.parts, ...this.#places(id, kind), ...wanted }));
   }

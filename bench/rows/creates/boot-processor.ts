@@ -6,8 +6,8 @@ import { type ProcessorTime, processorTimeIn, processorTimeOf } from "../../figu
 import { interleave, summary } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
-import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { createSandbox, killAll } from "../../sandboxes/creating.ts";
+import { SecondServer } from "../../sandboxes/second-server.ts";
 
 /** Boots per sample: the kernel reports time of ended programs in steps of ten milliseconds. */
 const BOOTS = 5;
@@ -30,7 +30,7 @@ export const bootProcessor: Row = {
   },
   quick: true,
   async run(context) {
-    await using cold = await ColdServer.start(context);
+    await using cold = await SecondServer.start(context);
     await using floor = await PlainContainer.make(context);
     const boots: Boot[] = [];
     const ours = async () => {

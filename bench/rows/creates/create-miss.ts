@@ -7,8 +7,8 @@ import type { Context } from "../../context.ts";
 import { interleave, secondTimed, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
-import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { createTogether, killAll } from "../../sandboxes/creating.ts";
+import { SecondServer } from "../../sandboxes/second-server.ts";
 
 const TOGETHER = 100;
 /** A round is a hundred boots, each of which fills the caches for the next. */
@@ -29,7 +29,7 @@ export const createMissMany: Row = {
 };
 
 async function measure(context: Context, count: number, rounds: number) {
-  await using cold = await ColdServer.start(context);
+  await using cold = await SecondServer.start(context);
   await using floor = await PlainContainer.make(context);
   const ours = async () => {
     let ids: string[] = [];

@@ -8,8 +8,8 @@ import { interleave, timed } from "../../figures/samples.ts";
 import { PlainContainer } from "../../peers/plain-container.ts";
 import type { Row } from "../../row.ts";
 import { build } from "../../sandboxes/bench-build.ts";
-import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { sandboxId } from "../../sandboxes/creating.ts";
+import { SecondServer } from "../../sandboxes/second-server.ts";
 
 const NAME = "bench-served";
 /** The port in the sandbox and in the benchmark's network. */
@@ -24,7 +24,7 @@ export const createServed: Row = {
   beside: { peer: "crun run of the same server on the same root, until its first response", ratio: "cost" },
   async run(context) {
     const start = { startCmd: SERVE.join(" "), readyCmd: `curl -sf localhost:${PORT}` };
-    await using cold = await ColdServer.start(context);
+    await using cold = await SecondServer.start(context);
     await build(cold.context, { name: NAME, from: { fromTemplate: "base" }, commands: [], start });
     await using floor = await PlainContainer.make(context);
     const peer = () => floor.runUntil(SERVE, () => answers(`http://127.0.0.1:${PORT}`, {}));

@@ -5,8 +5,8 @@ import { interleave, timed } from "../../figures/samples.ts";
 import { Buildah } from "../../peers/buildah.ts";
 import type { Row } from "../../row.ts";
 import { build, removeTemplate, TEN_COMMANDS } from "../../sandboxes/bench-build.ts";
-import { ColdServer } from "../../sandboxes/cold-server.ts";
 import { sandboxId } from "../../sandboxes/creating.ts";
+import { SecondServer } from "../../sandboxes/second-server.ts";
 
 export const buildCached: Row = {
   name: "build-cached",
@@ -14,7 +14,7 @@ export const buildCached: Row = {
   beside: { peer: "one cold create of the same template", ratio: "cost" },
   async run(context) {
     const ten = { name: "bench-cached", from: { fromTemplate: "base" }, commands: TEN_COMMANDS };
-    await using cold = await ColdServer.start(context);
+    await using cold = await SecondServer.start(context);
     const again = () => timed(() => build(cold.context, ten));
     await again();
     const pairs = await interleave(context.heavyRounds, again, () => createdMs(cold.context, ten.name));

@@ -12,7 +12,7 @@ import type { Context } from "../../context.ts";
 import { type Pairs, timed } from "../../figures/samples.ts";
 import { build } from "../../sandboxes/bench-build.ts";
 import { memoryOf } from "../../sandboxes/bench-sandbox.ts";
-import { ColdServer } from "../../sandboxes/cold-server.ts";
+import { SecondServer } from "../../sandboxes/second-server.ts";
 
 /** In milliseconds, except for the memory. */
 const MOMENTS = ["create", "firstOutput", "command", "processes", "python", "memoryMiB", "pause", "resume"] as const;
@@ -42,7 +42,7 @@ export async function momentBehindBoth(context: Context, moment: Moment): Promis
 }
 
 async function lead(given: Context): Promise<Record<RuntimeName, Life[]>> {
-  await using cold = await ColdServer.start(given);
+  await using cold = await SecondServer.start(given);
   const { context } = cold;
   const lives: Record<RuntimeName, Life[]> = { crun: [], runsc: [] };
   for (const runtime of RUNTIME_NAMES) await makeTemplate(context, runtime);

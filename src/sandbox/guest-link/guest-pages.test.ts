@@ -28,6 +28,28 @@ test("a guest stays in memory until it is released, also if its folder is gone",
   expect(isMapped(second)).toBe(true);
 });
 
+test("a guest stays locked until no sandbox has used it for a while", async () => {
+  const [starting, running] = [guestIn("starting"), guestIn("running")];
+  const pages = new GuestPages(mounts);
+  const start = await pages.hold(starting);
+  (await pages.hold(running))[Symbol.dispose]();
+  const now = performance.now();
+  const letGo = async (seconds: number, ...sandboxes: string[]) => {
+    await pages.letGoOfUnused(
+      sandboxes.map((guestFolder) => ({ guestFolder })),
+      now + seconds * 1000,
+    );
+    return [isMapped(starting), isMapped(running)];
+  };
+  expect(await letGo(60, running)).toEqual([true, true]);
+  start[Symbol.dispose]();
+  expect(await letGo(65)).toEqual([true, true]);
+  expect(await letGo(120, starting)).toEqual([true, false]);
+  expect(await letGo(240)).toEqual([false, false]);
+  (await pages.hold(running))[Symbol.dispose]();
+  expect(isMapped(running)).toBe(true);
+});
+
 test("a guest is read in huge pages, if the kernel has them, and locked", async () => {
   const guest = guestIn("third");
   await new GuestPages(mounts).hold(guest);

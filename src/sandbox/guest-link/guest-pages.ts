@@ -1,33 +1,74 @@
 /**
- * Locks the guest's program in memory, charged to the server. The kernel charges file pages to the cgroup that reads
- * them first. If that were a sandbox, a process there that takes all memory would evict them, and the guest, which must
- * read each page back, would respond seconds late.
+ * Locks the guest's program in memory while sandboxes run, charged to the server. The kernel charges file pages to the
+ * cgroup that reads them first. If that were a sandbox, a process there that takes all memory would evict them, and the
+ * guest, which must read each page back, would respond seconds late.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { Leases } from "../../base/leases.ts";
 import { stderrLog } from "../../base/log.ts";
 import type { Mounts } from "../../system/mount/mounts.ts";
 
+/** How long a guest without sandboxes stays locked: sandboxes that follow each other lock it once. */
+const UNUSED_MS = 10_000;
+
+interface Locked {
+  done: Promise<void>;
+  usedAt: number;
+}
+
 export class GuestPages {
-  readonly #held = new Map<string, Promise<void>>();
+  readonly #locked = new Map<string, Locked>();
+  readonly #starts = new Leases();
 
   constructor(readonly mounts: Mounts) {}
 
-  /** To be awaited before a sandbox runs from this folder. The first call takes as long as reading the folder. */
-  hold(guestFolder: string): Promise<void> {
-    let held = this.#held.get(guestFolder);
-    if (held === undefined) {
-      held = this.#lock(guestFolder);
-      this.#held.set(guestFolder, held);
-      held.catch(() => this.#held.delete(guestFolder));
+  /**
+   * To be awaited before a sandbox runs from this folder, and disposed when `letGoOfUnused` is told of the sandbox. The
+   * first call takes as long as reading the folder.
+   */
+  async hold(guestFolder: string): Promise<Disposable> {
+    const start = this.#starts.hold(guestFolder);
+    try {
+      await this.#lockOnce(guestFolder);
+      return start;
+    } catch (cause) {
+      start[Symbol.dispose]();
+      throw cause;
     }
-    return held;
+  }
+
+  /** Unlocks folders that none of these sandboxes has used for a while. To be called now and then. */
+  async letGoOfUnused(sandboxes: Iterable<{ guestFolder: string }>, now = performance.now()): Promise<void> {
+    if (this.#locked.size === 0) return;
+    using starts = this.#starts.watch();
+    const used = new Set([...starts.seen, ...Array.from(sandboxes, ({ guestFolder }) => guestFolder)]);
+    for (const folder of used) {
+      const locked = this.#locked.get(folder);
+      if (locked !== undefined) locked.usedAt = now;
+    }
+    const unused = [...this.#locked].filter(([, { usedAt }]) => now - usedAt > UNUSED_MS);
+    await Promise.all(unused.map(([folder]) => this.letGo(folder)));
   }
 
   /** Unlocks a folder that no sandbox uses any more; it may be gone. */
   async letGo(guestFolder: string): Promise<void> {
-    this.#held.delete(guestFolder);
+    this.#locked.delete(guestFolder);
     await this.mounts.do({ kind: "let-go", folder: guestFolder });
+  }
+
+  async #lockOnce(guestFolder: string): Promise<void> {
+    let locked = this.#locked.get(guestFolder);
+    if (locked === undefined) {
+      locked = { done: this.#lock(guestFolder), usedAt: performance.now() };
+      this.#locked.set(guestFolder, locked);
+    }
+    try {
+      await locked.done;
+    } catch (cause) {
+      if (this.#locked.get(guestFolder) === locked) this.#locked.delete(guestFolder);
+      throw cause;
+    }
   }
 
   async #lock(guestFolder: string): Promise<void> {
