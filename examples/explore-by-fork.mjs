@@ -14,7 +14,8 @@ try {
     ].join("\n"),
   );
 
-  const forks = await notebook.fork({ count: 10 });
+  // Without timeoutMs, a copy ends after 15 seconds.
+  const forks = await notebook.fork({ count: 10, timeoutMs: 300_000 });
   copies.push(...forks.filter((fork) => !(fork instanceof Error)));
 
   // Each tries something else with the same variables, all at once.

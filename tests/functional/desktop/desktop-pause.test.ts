@@ -37,7 +37,7 @@ test("windows, programs, the pointer and the stream continue after a pause", asy
 });
 
 test("a copy starts with the windows of its original and changes independently", async () => {
-  const [copy] = await desktop().fork();
+  const [copy] = await desktop().fork({ timeoutMs: 600_000 });
   if (!(copy instanceof Sandbox)) throw new Error("there is no copy", { cause: copy });
   expect(isWindowIn(await pictureOf(copy), COLOUR)).toBe(true);
   await copy.commands.run("pkill -x xmessage");

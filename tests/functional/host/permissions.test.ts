@@ -68,7 +68,7 @@ describe.each([
       });
       await sandbox.connect();
       expect((await sandbox.commands.run("cat /dev/shm/note")).stdout).toBe("kept\n");
-      const [copy] = await sandbox.fork();
+      const [copy] = await sandbox.fork({ timeoutMs: 600_000 });
       for (const other of [copy, await Sandbox.create(snapshotId, server.options)]) {
         if (!(other instanceof Sandbox)) throw new Error("there is no copy", { cause: other });
         expect((await other.commands.run("cat /dev/shm/note")).stdout).toBe("kept\n");

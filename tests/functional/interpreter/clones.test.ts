@@ -130,7 +130,7 @@ test("all generators differ in copies of a notebook, except generators made by t
   ];
   for (const { language, code } of languages) await drawnBy(original, code, language);
   await original.runCode("own = np.random.default_rng(1); own.random()");
-  const copies = (await original.fork({ count: 3 })).filter((fork) => fork instanceof Sandbox);
+  const copies = (await original.fork({ count: 3, timeoutMs: 600_000 })).filter((fork) => fork instanceof Sandbox);
   const all = [original, ...copies];
   for (const { language, code } of languages) {
     expect(drawnTwice(await Promise.all(all.map((sandbox) => drawnBy(sandbox, code, language))))).toEqual([]);

@@ -25,7 +25,7 @@ test("R shows values, errors, output, variables and folders", async () => {
 test("R draws different numbers in each fork", async () => {
   const language = "r";
   await interpreter().runCode("runif(1)", { language });
-  const forks = (await interpreter().fork({ count: 3 })).filter((fork) => fork instanceof Sandbox);
+  const forks = (await interpreter().fork({ count: 3, timeoutMs: 600_000 })).filter((fork) => fork instanceof Sandbox);
   const draw = async (each: Sandbox) => (await each.runCode("cat(runif(1))", { language })).logs.stdout.join("");
   const drawn = await Promise.all([interpreter(), ...forks].map(draw));
   expect(new Set(drawn).size).toBe(4);
