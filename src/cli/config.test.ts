@@ -44,6 +44,7 @@ test("without settings the documented defaults apply", () => {
     privateRanges: [],
     sharedMemory: "off",
     sharedMemoryCpu: 40,
+    memoryOvercommit: undefined,
     debianMirror: undefined,
     allowWebhooksInside: false,
     builds: BUILD_LIMITS_DEFAULT,
@@ -68,6 +69,29 @@ test("volume limits are whole numbers, and the default size is at most the maxim
     ["SANDLOT_VOLUMES_PER_SANDBOX", "65"],
   ] as const) {
     expect(() => loadConfig({ ...none, [name]: value })).toThrow(value);
+  }
+});
+
+test("shared memory is refused with an isolation runtime that cannot share it", () => {
+  for (const sharedMemory of ["all", "default"]) {
+    const settings = { ...none, SANDLOT_WALL: "runsc", SANDLOT_SHARED_MEMORY: sharedMemory };
+    expect(() => loadConfig(settings)).toThrow("sharedMemory has no effect with SANDLOT_WALL=runsc");
+  }
+  expect(loadConfig({ ...none, SANDLOT_WALL: "runsc" }).sharedMemory).toBe("off");
+});
+
+test("the overcommit factor of memory is off or a number", () => {
+  for (const [text, factor] of [
+    ["off", undefined],
+    ["1", 1],
+    ["1.5", 1.5],
+    ["0.1", 0.1],
+  ] as const) {
+    expect(loadConfig({ ...none, SANDLOT_MEMORY_OVERCOMMIT: text }).memoryOvercommit).toBe(factor);
+  }
+  for (const text of ["0", "-1", "on", "1e3", "101", "1,5"]) {
+    const load = () => loadConfig({ ...none, SANDLOT_MEMORY_OVERCOMMIT: text });
+    expect(load).toThrow(`memoryOvercommit must be off or a number from 0.1 to 100, not "${text}"`);
   }
 });
 

@@ -38,6 +38,8 @@ export interface Config {
   sharedMemory: SharedMemory;
   /** Percent of one processor. */
   sharedMemoryCpu: number;
+  /** Bound of the memory sizes of all sandboxes, as a multiple of the machine's memory. */
+  memoryOvercommit: number | undefined;
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
   builds: BuildLimits;
@@ -65,6 +67,7 @@ const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
 /** CRIU and crun take each of them as an argument. */
 const VOLUMES_PER_SANDBOX_MAX = 64;
 const MIB = 1024 ** 2;
+const OVERCOMMIT = { min: 0.1, max: 100 } as const;
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
   const given = settingValues(env);
@@ -73,6 +76,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   const quota = (key: SettingKey) => (value(key) === NONE ? undefined : count(key, 1, QUOTA_MAX));
   refuseUnknown(env);
   parseTimeFactor(given("timeFactor"));
+  const wall = parseRuntimeName(value("wall"));
   const readyPerKind = count("ready", 0, READY_MAX);
   const logMaxBytes = count("buildLogMB", 1, 100) * MIB;
   const volumeMaxMB = count("volumeSizeMaxMB", VOLUME_MB.min, VOLUME_MB.max);
@@ -84,14 +88,15 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     templates: parseTemplates(given("with") ?? ""),
     listen: parseListen("listen", value("listen")),
     addresses: parseAddresses(given),
-    wall: parseRuntimeName(value("wall")),
+    wall,
     runsc: parsePath("runsc", given("runsc")),
     readyPerKind,
     readyMax: parseCount("readyMax", given("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),
     resolver: parseResolver(given("resolver")),
     privateRanges: parsePrivate("privateRanges", value("privateRanges")),
-    sharedMemory: parseSharedMemory(value("sharedMemory")),
+    sharedMemory: parseSharedMemory(value("sharedMemory"), wall),
     sharedMemoryCpu: count("sharedMemoryCpu", 1, 100),
+    memoryOvercommit: parseOvercommit(value("memoryOvercommit")),
     debianMirror: given("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside"), "allow", "refuse"),
     builds: {
@@ -139,13 +144,40 @@ export function parsePrivate(what: string, text: string): string[] {
   return entries;
 }
 
-function parseSharedMemory(text: string): SharedMemory {
-  if (text === "off" || text === "all") return text;
+function parseSharedMemory(text: string, wall: RuntimeName): SharedMemory {
+  if (text === "off") return text;
+  requireMergeable("sharedMemory", wall);
+  if (text === "all") return text;
   const teams = text.split(",").map((name) => name.trim());
   if (teams.some((name) => name === "" || name === "off" || name === "all")) {
     throw new Fault(400, `sharedMemory must be off, all, or names of teams separated by commas, not "${text}"`);
   }
   return teams;
+}
+
+/** Fault 400 when sandboxes cannot share memory, whatever `setting` says. */
+export function requireMergeable(setting: string, wall: RuntimeName): void {
+  if (wall === "crun") return;
+  throw new Fault(
+    400,
+    `${setting} has no effect with SANDLOT_WALL=${wall}, whose sandboxes cannot share memory; use SANDLOT_WALL=crun, ` +
+      `and ${wall} for single templates (sandlot templates wall NAME ${wall})`,
+  );
+}
+
+function parseOvercommit(text: string): number | undefined {
+  if (text === "off") return undefined;
+  const factor = decimal(text);
+  if (factor >= OVERCOMMIT.min && factor <= OVERCOMMIT.max) return factor;
+  throw new Fault(
+    400,
+    `memoryOvercommit must be off or a number from ${OVERCOMMIT.min} to ${OVERCOMMIT.max}, not "${text}"`,
+  );
+}
+
+/** NaN for a text that is no decimal number. */
+function decimal(text: string): number {
+  return /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
 }
 
 function parseTemplates(text: string): TemplateDefinition[] {
@@ -212,6 +244,6 @@ function parseResolver(text: string | undefined): string | undefined {
 /** `main.ts` has already applied it; here an invalid value is refused. */
 function parseTimeFactor(text: string | undefined): void {
   const { min, max } = TIME_FACTOR;
-  if (text === undefined || (/^\d+(\.\d+)?$/.test(text) && Number(text) >= min && Number(text) <= max)) return;
+  if (text === undefined || (decimal(text) >= min && decimal(text) <= max)) return;
   throw new Fault(400, `timeFactor must be a number from ${min} to ${max}, not "${text}"`);
 }

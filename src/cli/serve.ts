@@ -21,8 +21,10 @@ import { prepareStoreFiles } from "../images/disk/store-files.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
 import { applySettings, startMerging } from "../setup/host-changes.ts";
 import { TemplateImages } from "../setup/template-images.ts";
+import type { Team } from "../store/people.ts";
 import { openStore } from "../store/store.ts";
 import { removeEdgeCgroups } from "../system/cgroup/edge-memory.ts";
+import { memoryLeft } from "../system/cgroup/memory-left.ts";
 import { shieldTools } from "../system/command.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
@@ -42,6 +44,7 @@ import { currentGuestFolder, requireRoot } from "./prepare.ts";
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
 
 const LINK_SECRET_BYTES = 32;
+const MIB = 1024 ** 2;
 
 export async function serve(config: Config): Promise<number> {
   requireRoot();
@@ -68,7 +71,9 @@ export async function serve(config: Config): Promise<number> {
   const { firstApiKey: made } = await ensureFirstRun(seeding, [base], definitions);
   const apiKey = await firstApiKey(store, data.keyFile, made);
   // After the first key is kept: the next start could not show it.
-  requireTeams(config.sharedMemory, await store.people.teams());
+  const teams = await store.people.teams();
+  requireTeams(config.sharedMemory, teams);
+  if (config.wall !== "crun") warnOfLimitsWithoutEffect(teams, log);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
     data,
@@ -92,6 +97,7 @@ export async function serve(config: Config): Promise<number> {
     },
   });
   const local = new LocalImages(config.localImages);
+  const { memoryOvercommit: factor } = config;
   const activity = { allowWebhooksInside: config.allowWebhooksInside };
   const control = createControl({
     store,
@@ -107,6 +113,8 @@ export async function serve(config: Config): Promise<number> {
     requestRates: config.requestRates,
     privateRanges: config.privateRanges,
     sharedMemory: config.sharedMemory,
+    memoryBound:
+      factor === undefined ? undefined : { factor, machineMB: Math.floor(memoryLeft(data.cgroup).totalBytes / MIB) },
     templateOf: (image) => local.templateOf(image),
     linkSecret: linkSecret(data),
     volumeContent: host.parts.content,
@@ -163,6 +171,11 @@ function linkSecret(data: DataFolder): Uint8Array {
   const secret = readFileSync(data.linkSecretFile);
   if (secret.length === LINK_SECRET_BYTES) return secret;
   throw new Fault(500, `${data.linkSecretFile} is damaged. FIX: remove it; links to uploads of this hour end with it`);
+}
+
+function warnOfLimitsWithoutEffect(teams: readonly Team[], log: Log): void {
+  const event = "sharedMemory=on has no effect: the isolation runtime of sandboxes is not crun";
+  for (const { slug, limits } of teams) if (limits.sharedMemory) log.write({ level: "warn", event, team: slug });
 }
 
 function edgeLog(log: Log) {

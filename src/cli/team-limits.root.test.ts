@@ -1,6 +1,7 @@
 /** `sandlot limits` on its own store, without a server. */
 import { describe, expect, test } from "bun:test";
-import { parseLimits } from "./team-limits.ts";
+import { loadConfig } from "./config.ts";
+import { limits as limitsCommand, parseLimits } from "./team-limits.ts";
 import { commandOnStore } from "./testing/command-on-store.ts";
 
 const UNLIMITED =
@@ -44,6 +45,13 @@ describe("sandlot limits", () => {
     });
     expect((await limits()).out).toEqual(before);
   });
+});
+
+test("sharedMemory=on is refused where sandboxes cannot share memory", async () => {
+  const config = { ...loadConfig({}), wall: "runsc" } as const;
+  await expect(limitsCommand(config, ["default", "sharedMemory=on"])).rejects.toThrow(
+    "sharedMemory=on has no effect with SANDLOT_WALL=runsc",
+  );
 });
 
 describe("a value", () => {

@@ -5,7 +5,7 @@ import type { Team } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import type { TeamLimits } from "../store/team-limits.ts";
 import { requireMerging } from "../system/page-merging.ts";
-import { type Config, parsePrivate } from "./config.ts";
+import { type Config, parsePrivate, requireMergeable } from "./config.ts";
 import { limitTable } from "./limit-table.ts";
 import { withStore } from "./with-store.ts";
 
@@ -20,7 +20,10 @@ const USUAL_ONES = ["builds", "reads", "changes"] as const;
 export async function limits(config: Config, args: readonly string[]): Promise<number> {
   const [slug, ...words] = args;
   const changes = parseLimits(words);
-  if (changes.sharedMemory) await requireMerging(`sharedMemory=on for ${slug}`);
+  if (changes.sharedMemory) {
+    requireMergeable("sharedMemory=on", config.wall);
+    await requireMerging(`sharedMemory=on for ${slug}`);
+  }
   return await withStore(config, async (store) => {
     const teams = slug === undefined ? await store.people.teams() : [await change(store, slug, changes)];
     for (const team of teams) console.log(described(team));

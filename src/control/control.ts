@@ -19,6 +19,7 @@ import { BuiltinBuilds } from "./builds/builtin-builds.ts";
 import { Uploads } from "./builds/uploads.ts";
 import { createDispatch } from "./http/dispatch.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
+import type { MemoryBound } from "./lifecycle/promised-memory.ts";
 import type { Parts } from "./parts.ts";
 import { PrivateNetworks } from "./private-networks.ts";
 import { ABSENT_ROUTES, UNBUILT_ROUTES } from "./routes/refused-routes.ts";
@@ -72,6 +73,8 @@ interface ControlServices extends Omit<Parts, "idleClock" | "background"> {
   privateRanges: readonly string[];
   /** Teams whose sandboxes share memory. Absent: off. */
   sharedMemory?: SharedMemory;
+  /** Of the memory sizes of all sandboxes together. Absent: none. */
+  memoryBound?: MemoryBound | undefined;
   /** Signs upload links. */
   linkSecret: Uint8Array;
   /** Public address of this interface. Default: links begin with the address of the request. */
@@ -94,6 +97,7 @@ export function createControl(services: ControlServices): Control {
     listener: activity,
     privateRangesOf,
     sharedMemory,
+    memoryBound: services.memoryBound,
     checkpointReplaced: () => readyOrders.changed(),
   });
   const housekeeping = new Housekeeping({

@@ -250,6 +250,15 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
     holdingQuota: (teamId: string, now: number) => texts`SELECT id FROM sandboxes
         WHERE team_id = ${teamId} AND ${underWay(now)}`,
 
+    /**
+     * The memory sizes of all sandboxes with processes, added up: those that run or are in transition, and the ended
+     * ones in `endedIds`. Those in `without` do not count.
+     */
+    promisedMemoryMB: (endedIds: readonly string[], without: readonly string[]) => number`
+        SELECT COALESCE(SUM(memory_mb), 0) AS promised FROM sandboxes
+        WHERE (state IN ('running', 'pausing', 'resuming', 'snapshotting') OR id IN (${listOf(endedIds)}))
+          AND id NOT IN (${listOf(without)})`,
+
     /** Running and paused sandboxes with tokens: running ones first, then newest first. */
     async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
       const { rows } = await sql`SELECT id, tokens FROM sandboxes
@@ -305,6 +314,11 @@ function shownRunning(now: number): SqlPart {
 function shownPaused(now: number): SqlPart {
   return sqlPart`(kill_wanted = 0 AND (state IN ('pausing', 'paused', 'resuming')
     OR (state IN ('running', 'snapshotting') AND auto_pause = 1 AND end_at <= ${now})))`;
+}
+
+/** For IN; never empty, and no id is empty. */
+function listOf(ids: readonly string[]): SqlPart {
+  return ids.reduce((list, id) => sqlPart`${list}, ${id}`, sqlPart`''`);
 }
 
 /** It runs, or is in transition to or from running. */

@@ -16,6 +16,7 @@ import type { SharedMemory } from "../templates/shared-memory.ts";
 import { Changes } from "./changes.ts";
 import type { PrivateRangesOf } from "./egress.ts";
 import type { LifecycleListener } from "./lifecycle-listener.ts";
+import type { MemoryBound } from "./promised-memory.ts";
 import { Quota } from "./quota.ts";
 import { Reachability } from "./reachability.ts";
 import { Expiry } from "./timers/expiry.ts";
@@ -33,6 +34,7 @@ export interface LifecycleServices extends Parts {
   listener: LifecycleListener;
   privateRangesOf: PrivateRangesOf;
   sharedMemory: SharedMemory;
+  memoryBound: MemoryBound | undefined;
   /** Called when a build gets a new checkpoint. */
   checkpointReplaced(): void;
 }
@@ -76,7 +78,7 @@ export class LifecycleCore {
     this.quietPeriod = new QuietPeriod(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
     this.removal = new SandboxRemoval(this);
-    this.quota = new Quota({ ...services, runsOn: (teamId) => this.removal.runningOf(teamId) });
+    this.quota = new Quota({ ...services, runsOn: (teamId) => this.removal.running(teamId) });
     this.checkpointRemoval = new RetryQueue<string>({
       clock: this.clock,
       background: this.background,

@@ -29,7 +29,6 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
-import { limitReached } from "./quota.ts";
 import {
   beingEnded,
   inTransition,
@@ -228,9 +227,9 @@ export class Lifecycle {
   /** Undefined: it no longer runs, so look again. */
   async #fork(team: Team, sandbox: Sandbox, count: number, seconds: number): Promise<(Sandbox | Fault)[] | undefined> {
     using held = new DisposableStack();
-    const leases = await this.#core.quota.takeUpTo(team, count);
+    const { leases, refusal } = await this.#core.quota.takeUpTo(team, count, { memoryMB: sandbox.memoryMB });
     for (const lease of leases) held.use(lease);
-    const refused = Array.from({ length: count - leases.length }, () => limitReached(team));
+    const refused = Array.from({ length: count - leases.length }, refusal);
     // Without a lease, do not freeze the sandbox for a checkpoint.
     if (leases.length === 0) return refused;
     const captured = await capture(this.#core, sandbox, { memory: true, temporary: true });

@@ -3,21 +3,34 @@
  * its row says that it runs. A sandbox that is being paused, resumed or copied holds a lease, as does one that waits
  * for its automatic pause. An ended sandbox holds none, because clients regard it as gone and its removal may need
  * several attempts; it does hold one while the host says that it still runs and uses the machine.
+ *
+ * Every new run takes a lease, so the bounds of the whole machine's memory are checked here too.
  */
 
 import { OneAtATimeByKey } from "../../base/one-at-a-time.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Team } from "../../store/people.ts";
 import type { Parts } from "../parts.ts";
+import { type MemoryBound, PromisedMemory } from "./promised-memory.ts";
 
 export interface Lease extends Disposable {
   /** Set as soon as the id is known, before the row says that it runs: the lease and the row then count as one. */
   sandboxId: string | undefined;
+  readonly memoryMB: number;
+}
+
+/** The sandbox that a lease is for. */
+interface Wanted {
+  memoryMB: number;
+  /** Only of a paused one. */
+  id?: string;
 }
 
 interface QuotaServices extends Pick<Parts, "store" | "clock"> {
-  /** Ids of a team's sandboxes that were ended but still run. */
-  runsOn(teamId: string): string[];
+  /** Ids of sandboxes that were ended but still run: of this team, or of all. */
+  runsOn(teamId?: string): string[];
+  /** Absent: sandboxes may be promised any amount of memory. */
+  memoryBound: MemoryBound | undefined;
 }
 
 export class Quota {
@@ -26,27 +39,41 @@ export class Quota {
   /** Per team, so that no other start takes a lease between counting and taking. */
   readonly #turns = new OneAtATimeByKey();
 
-  constructor(private readonly services: QuotaServices) {}
+  readonly #memory: PromisedMemory;
 
-  /** A lease for a new sandbox, or for the named paused one. Fault 403 for a blocked team, 429 when none is free. */
-  async take(team: Team, sandboxId?: string): Promise<Lease> {
-    const [lease] = await this.#take(team, 1, sandboxId);
-    if (lease === undefined) throw limitReached(team);
+  constructor(private readonly services: QuotaServices) {
+    const { store, runsOn, memoryBound } = services;
+    const starting = () => [...this.#starts.values()].flatMap((leases) => [...leases]);
+    this.#memory = new PromisedMemory(memoryBound, { store, runsOn, starting });
+  }
+
+  /** Fault 403 for a blocked team, 429 at the team's limit, 503 when the machine's memory does not allow another. */
+  async take(team: Team, wanted: Wanted): Promise<Lease> {
+    const { leases, refusal } = await this.takeUpTo(team, 1, wanted);
+    const [lease] = leases;
+    if (lease === undefined) throw refusal();
     return lease;
   }
 
-  /** As many as are free, up to `count`. Fault 403 for a blocked team. */
-  takeUpTo(team: Team, count: number): Promise<Lease[]> {
-    return this.#take(team, count, undefined);
+  /** As many as are free, up to `count`, and the fault for the others. Fault 403 for a blocked team. */
+  async takeUpTo(team: Team, count: number, wanted: Wanted): Promise<{ leases: Lease[]; refusal(): Fault }> {
+    if (team.limits.blocked) throw blocked();
+    const { sandboxes: limit } = team.limits;
+    if (limit === undefined) return this.#takeFor(team, count, wanted);
+    return this.#turns.run(team.id, async () => {
+      const free = Math.max(0, limit - (await this.#held(team, wanted.id)));
+      const taken = await this.#takeFor(team, Math.min(count, free), wanted);
+      return taken.leases.length < Math.min(count, free) ? taken : { ...taken, refusal: () => limitReached(team) };
+    });
   }
 
-  async #take(team: Team, count: number, sandboxId: string | undefined): Promise<Lease[]> {
-    if (team.limits.blocked) throw blocked();
-    const leases = this.#leasesOf(team);
-    const take = (free: number) => Array.from({ length: Math.min(count, free) }, () => newLease(leases, sandboxId));
-    const { sandboxes: limit } = team.limits;
-    if (limit === undefined) return take(count);
-    return this.#turns.run(team.id, async () => take(Math.max(0, limit - (await this.#held(team, sandboxId)))));
+  /** Bounded by memory alone. */
+  #takeFor(team: Team, count: number, { memoryMB, id }: Wanted): Promise<{ leases: Lease[]; refusal(): Fault }> {
+    const among = this.#leasesOf(team);
+    return this.#memory.within(count, memoryMB, id, ({ count: free, refusal }) => ({
+      leases: Array.from({ length: free }, () => newLease(among, memoryMB, id)),
+      refusal,
+    }));
   }
 
   /** Leases held, without that of the sandbox itself. */
@@ -68,7 +95,7 @@ export class Quota {
   }
 }
 
-export function limitReached({ limits }: Team): Fault {
+function limitReached({ limits }: Team): Fault {
   const most = limits.sandboxes === 1 ? "1 sandbox" : `${limits.sandboxes} sandboxes`;
   return new Fault(
     429,
@@ -80,8 +107,8 @@ function blocked(): Fault {
   return new Fault(403, "this team is blocked: it may start no sandbox until the operator of this server allows it");
 }
 
-function newLease(among: Set<Lease>, sandboxId: string | undefined): Lease {
-  const lease: Lease = { sandboxId, [Symbol.dispose]: () => void among.delete(lease) };
+function newLease(among: Set<Lease>, memoryMB: number, sandboxId: string | undefined): Lease {
+  const lease: Lease = { sandboxId, memoryMB, [Symbol.dispose]: () => void among.delete(lease) };
   among.add(lease);
   return lease;
 }

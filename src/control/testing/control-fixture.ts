@@ -24,6 +24,7 @@ import type { BuildLimits } from "../builds/build-limits.ts";
 import { type Control, createControl } from "../control.ts";
 import { type BuiltinTemplate, ensureFirstRun, type FirstRun } from "../first-run.ts";
 import type { LifecycleListener } from "../lifecycle/lifecycle-listener.ts";
+import type { MemoryBound } from "../lifecycle/promised-memory.ts";
 import { routes } from "../routes/routes.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
 import type { Message } from "../webhooks/webhook-post.ts";
@@ -80,6 +81,7 @@ export class ControlFixture implements AsyncDisposable {
   buildLimits: Partial<BuildLimits> = {};
   publicUrl: string | undefined;
   privateRanges: readonly string[] = [];
+  memoryBound: MemoryBound | undefined;
   /** Built-in templates from the next start on. */
   definitions: readonly BuiltinDefinition[] = [];
   /** Templates that replace images, by image name. */
@@ -143,6 +145,7 @@ export class ControlFixture implements AsyncDisposable {
       builds,
       requestRates,
       privateRanges,
+      memoryBound: this.memoryBound,
       templateOf: (image: string) => this.templatesOf.get(image),
       linkSecret,
       volumeContent,

@@ -57,7 +57,7 @@ export async function createFromTemplate(
   const envVars = { ...build.envVars, ...options.envVars };
   const volumeMounts = options.volumeMounts.length > 0 ? options.volumeMounts : build.volumeMounts;
   await requireOpenProxy(core, team.id, options.network, "network.egressProxy");
-  using lease = await core.quota.take(team);
+  using lease = await core.quota.take(team, { memoryMB: build.memoryMB });
   try {
     const kind = kindForTeam(kindOf(build), team, core.sharedMemory);
     const source = { kind, checkpoint: build.checkpoint, build };

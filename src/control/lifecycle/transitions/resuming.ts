@@ -77,7 +77,7 @@ export class Resuming {
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
     const kind = kindForTeam(await kindOfSandbox(store, paused), team, this.core.sharedMemory);
-    using _lease = await quota.take(team, paused.id);
+    using _lease = await quota.take(team, { id: paused.id, memoryMB: paused.memoryMB });
     const begin = () => store.sandboxes.beginResume(paused, executionId);
     const begun = await this.core.begin(paused.id, begin, { state: "resuming", executionId });
     if (begun === undefined) return undefined;

@@ -74,9 +74,9 @@ export class SandboxRemoval {
     return this.#failed.has(id);
   }
 
-  /** Ids of this team's sandboxes that were ended but still run. */
-  runningOf(teamId: string): string[] {
-    return [...this.#running].flatMap(([id, team]) => (team === teamId ? [id] : []));
+  /** Ids of sandboxes that were ended but still run: of this team, or of all. */
+  running(teamId?: string): string[] {
+    return [...this.#running].flatMap(([id, team]) => (teamId === undefined || team === teamId ? [id] : []));
   }
 
   close(): void {
