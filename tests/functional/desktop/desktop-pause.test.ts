@@ -20,7 +20,7 @@ test("windows, programs, the pointer and the stream continue after a pause", asy
   await openColouredWindow(desktop(), { colour: COLOUR, title: "blue" });
   await desktop().files.write("/home/user/page.html", `<title>kept</title><body style="background:#8a1c62">`);
   await desktop().launch("google-chrome", "file:///home/user/page.html");
-  await until("the browser has the page", async () => (await currentTitle(desktop())) === "kept - Chromium", 60_000);
+  await until("the browser has the page", async () => (await currentTitle(desktop())) === "kept - Chromium");
   await until("the page is drawn", async () => (await pictureOf(desktop())).count("#8a1c62") > 100_000);
   await desktop().stream.start();
   await desktop().moveMouse(333, 222);

@@ -15,6 +15,8 @@ const server = desktopServer();
 const desktop = desktopOfFile(server);
 
 const MIDDLE = { x: 512, y: 384 };
+/** Longer than a menu takes to open, also on a busy machine. */
+const MENU_MS = 10_000;
 
 test("the pointer is in the middle of the screen, which has the size that the client asked for", async () => {
   expect(await desktop().getCursorPosition()).toEqual(MIDDLE);
@@ -65,15 +67,12 @@ test.each([
   ["no-such-program", "xmessage", /^Application not found$/],
 ])("launch of %s opens a window", async (application, owner, title) => {
   await desktop().launch(application);
-  const windows = async () =>
-    await desktop()
-      .getApplicationWindows(owner)
-      .catch(() => []);
-  await until(`a window of ${owner} is there`, async () => (await windows()).length > 0);
-  const titles = await Promise.all((await windows()).map((id) => desktop().getWindowTitle(id)));
-  expect(titles.filter((each) => title.test(each))).not.toEqual([]);
+  await until(
+    () => `a window of ${owner} has the title ${title}`,
+    async () => (await titlesOf(owner)).some((each) => title.test(each)),
+  );
   await desktop().commands.run(`pkill -x ${owner}`);
-  await until("it is gone", async () => (await windows()).length === 0);
+  await until("it is gone", async () => (await titlesOf(owner)).length === 0);
 });
 
 // The desktop drops a click while it waits in vain (0.25 s) for the window manager to release the pointer.
@@ -84,15 +83,20 @@ test("a right click on the desktop opens its menu", async () => {
     const now = await pictureOf(desktop());
     return around.filter(([x, y]) => now.at(x, y) !== before.at(x, y)).length > 50;
   };
-  await until("a click changes the picture around the pointer", async () => {
+  const close = async () => {
     await desktop().press("esc");
+    return !(await isShown());
+  };
+  await until("a click changes the picture around the pointer", async () => {
+    await close();
     await desktop().rightClick(700, 300);
-    return await until("the menu is there", isShown, 3_000).then(
+    return await until("the menu is there", isShown, MENU_MS).then(
       () => true,
       () => false,
     );
   });
-  await desktop().press("esc");
+  // An open menu would take the keys of later tests.
+  await until("the menu is gone", close);
 });
 
 test("a screenshot shows a coloured window, which has a title and an id", async () => {
@@ -115,13 +119,12 @@ test("a screenshot shows a coloured window, which has a title and an id", async 
 
 test("typed text reaches the focused window unchanged", async () => {
   const text = `It's "25 characters" a call; so $HOME & \`this\` \\ take 3.`;
-  await startInTerminal("typing", "cat > /home/user/typed");
-  // The terminal drops keys until its program has started.
-  await until("the program reads", () => desktop().files.exists("/home/user/typed"));
-  await desktop().write(text);
-  await desktop().press("enter");
-  await desktop().press(["ctrl", "d"]);
-  await until("the text is written", async () => (await written("/home/user/typed")) === `${text}\n`);
+  await expectTyped(text, () => desktop().write(text));
+});
+
+// Seen to fail with the session's repetition of held keys: a machine that stalls between press and release holds them.
+test("a key that is held down types one letter", async () => {
+  await expectTyped("a", () => desktop().commands.run("xdotool keydown a; sleep 1.5; xdotool keyup a"));
 });
 
 test("characters without a key reach a program that reads its events late", async () => {
@@ -191,14 +194,45 @@ test("the browser starts by each of its names and opens pages", async () => {
 });
 
 async function isShown(on: Sandbox, title: string, colour: string): Promise<void> {
-  await until(`the browser has ${title}`, async () => (await currentTitle(on)) === `${title} - Chromium`, 60_000);
+  await until(`the browser has ${title}`, async () => (await currentTitle(on)) === `${title} - Chromium`);
   await until(`${title} is drawn`, async () => (await pictureOf(on)).count(colour) > 100_000);
 }
 
-async function startInTerminal(title: string, command: string): Promise<void> {
-  const line = `xfce4-terminal --title=${title} --execute sh -c '${command}'`;
+/** The titles of all windows of a program. A window that closes meanwhile has none. */
+async function titlesOf(owner: string): Promise<string[]> {
+  const windows = await desktop()
+    .getApplicationWindows(owner)
+    .catch(() => []);
+  return await Promise.all(
+    windows.map((id) =>
+      desktop()
+        .getWindowTitle(id)
+        .catch(() => ""),
+    ),
+  );
+}
+
+/** In a terminal whose program writes what it reads into a file. */
+async function expectTyped(text: string, type: () => Promise<unknown>): Promise<void> {
+  const title = `typing-${crypto.randomUUID()}`;
+  const path = `/home/user/${title}`;
+  const line = `xfce4-terminal --title=${title} --execute sh -c 'cat > ${path}; mv ${path} ${path}.whole'`;
   await desktop().commands.run(line, { background: true, timeoutMs: 0 });
   await until("the terminal has the keyboard", async () => (await currentTitle(desktop())) === title);
+  // The terminal drops keys until its program has started.
+  await until("the program reads", () => desktop().files.exists(path));
+  await type();
+  await desktop().press("enter");
+  await desktop().press(["ctrl", "d"]);
+  let seen = "";
+  await until(
+    () => `the program has read all; so far ${JSON.stringify(seen)}`,
+    async () => {
+      seen = await written(path).catch(() => seen);
+      return await desktop().files.exists(`${path}.whole`);
+    },
+  );
+  expect(await written(`${path}.whole`)).toBe(`${text}\n`);
 }
 
 function written(path: string): Promise<string> {

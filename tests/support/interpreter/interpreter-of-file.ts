@@ -5,7 +5,6 @@ import { templateServer } from "../template-server.ts";
 
 const INTERPRETER_PORT = "49999";
 const LIVES_MS = 900_000;
-const STARTED_OR_ENDED_MS = 120_000;
 
 /** Where sandboxes are reached. */
 const urls = new WeakMap<Sandbox, string>();
@@ -17,10 +16,10 @@ export function interpreterOfFile(): () => Sandbox {
     const { options, url } = server();
     sandbox = await Sandbox.create({ ...options, timeoutMs: LIVES_MS });
     urls.set(sandbox, url);
-  }, STARTED_OR_ENDED_MS);
+  });
   afterAll(async () => {
     await sandbox?.kill();
-  }, STARTED_OR_ENDED_MS);
+  });
   return () => {
     if (sandbox === undefined) throw new Error("the sandbox is there only while tests run");
     return sandbox;

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll } from "bun:test";
 import { type BrowserContext, chromium } from "playwright-core";
 
-const START_MS = 60_000;
+const START_MS = 180_000;
 /** The browser runs as root, on a machine without a graphics card, and makes no calls of its own. */
 const FLAGS = [
   "--no-sandbox",
@@ -21,7 +21,7 @@ export function browserOfFile(): () => BrowserContext {
     const executablePath = Bun.which("chromium") ?? "chromium";
     const browser = await chromium.launch({ executablePath, args: FLAGS, timeout: START_MS });
     pages = await browser.newContext();
-  }, START_MS);
+  });
   afterAll(async () => {
     await pages?.browser()?.close();
   });

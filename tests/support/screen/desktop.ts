@@ -20,7 +20,7 @@ export function desktopOfFile(server: () => TestServer): () => Sandbox {
   let desktop: Sandbox | undefined;
   beforeAll(async () => {
     desktop = await Sandbox.create(optionsOf(server()));
-  }, 90_000);
+  });
   return () => {
     if (desktop === undefined) throw new Error("there is no desktop");
     return desktop;
