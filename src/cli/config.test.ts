@@ -45,6 +45,7 @@ test("without settings the documented defaults apply", () => {
     sharedMemory: "off",
     sharedMemoryCpu: 40,
     memoryOvercommit: undefined,
+    memoryReserve: 5,
     debianMirror: undefined,
     allowWebhooksInside: false,
     builds: BUILD_LIMITS_DEFAULT,
@@ -92,6 +93,14 @@ test("the overcommit factor of memory is off or a number", () => {
   for (const text of ["0", "-1", "on", "1e3", "101", "1,5"]) {
     const load = () => loadConfig({ ...none, SANDLOT_MEMORY_OVERCOMMIT: text });
     expect(load).toThrow(`memoryOvercommit must be off or a number from 0.1 to 100, not "${text}"`);
+  }
+});
+
+test("the memory reserve is a whole number of percent, up to half of the memory", () => {
+  expect(loadConfig({ ...none, SANDLOT_MEMORY_RESERVE: "0" }).memoryReserve).toBe(0);
+  for (const text of ["51", "-1", "2.5", "off"]) {
+    const load = () => loadConfig({ ...none, SANDLOT_MEMORY_RESERVE: text });
+    expect(load).toThrow(`memoryReserve must be a whole number from 0 to 50, not "${text}"`);
   }
 });
 

@@ -40,6 +40,8 @@ export interface Config {
   sharedMemoryCpu: number;
   /** Bound of the memory sizes of all sandboxes, as a multiple of the machine's memory. */
   memoryOvercommit: number | undefined;
+  /** Percent of the machine's memory that stays available. */
+  memoryReserve: number;
   debianMirror: string | undefined;
   allowWebhooksInside: boolean;
   builds: BuildLimits;
@@ -67,6 +69,7 @@ const VOLUME_MB = { min: 32, max: 16 * 1024 * 1024 };
 /** CRIU and crun take each of them as an argument. */
 const VOLUMES_PER_SANDBOX_MAX = 64;
 const MIB = 1024 ** 2;
+const MEMORY_RESERVE_MAX = 50;
 const OVERCOMMIT = { min: 0.1, max: 100 } as const;
 
 export function loadConfig(env: Record<string, string | undefined>): Config {
@@ -97,6 +100,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     sharedMemory: parseSharedMemory(value("sharedMemory"), wall),
     sharedMemoryCpu: count("sharedMemoryCpu", 1, 100),
     memoryOvercommit: parseOvercommit(value("memoryOvercommit")),
+    memoryReserve: count("memoryReserve", 0, MEMORY_RESERVE_MAX),
     debianMirror: given("debianMirror"),
     allowWebhooksInside: parseChoice("webhooksInside", value("webhooksInside"), "allow", "refuse"),
     builds: {

@@ -17,13 +17,13 @@ export async function doctor(config: Config): Promise<number> {
 }
 
 export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }) {
-  const { dataFolder, cacheFolder, wall: runtime, runsc } = config;
+  const { dataFolder, cacheFolder, wall: runtime, runsc, memoryReserve } = config;
   const { domain, certificate } = config.addresses;
   const guestFolder = currentGuestFolder(config);
   const teams = await teamsOf(config);
   const privateNetworks = privateNetworksOf(config, teams);
   const sharedMemory = sharedMemoryOf(config, teams);
-  const machine = { dataFolder, cacheFolder, guestFolder, runtime, runsc };
+  const machine = { dataFolder, cacheFolder, guestFolder, runtime, runsc, memoryReserve };
   const about = { ...machine, domain, certificate, privateNetworks, sharedMemory };
   return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;

@@ -88,6 +88,7 @@ export async function serve(config: Config): Promise<number> {
     builds: config.buildBounds,
     builtinImages: new TemplateImages(config, config.definitions),
     quotas: config.quotas,
+    memoryReserve: config.memoryReserve > 0 ? { percent: config.memoryReserve } : undefined,
     startMerging: () => startMerging(data, config.sharedMemoryCpu),
     fetching: {
       templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },

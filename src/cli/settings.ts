@@ -31,6 +31,7 @@ export const SETTINGS = {
   SANDLOT_SHARED_MEMORY: { key: "sharedMemory", default: "off" },
   SANDLOT_SHARED_MEMORY_CPU: { key: "sharedMemoryCpu", default: "40" },
   SANDLOT_MEMORY_OVERCOMMIT: { key: "memoryOvercommit", default: "off" },
+  SANDLOT_MEMORY_RESERVE: { key: "memoryReserve", default: "5" },
   SANDLOT_READY: { key: "ready", default: "2" },
   SANDLOT_READY_MAX: { key: "readyMax", default: "128; 0 if SANDLOT_READY is 0" },
   SANDLOT_RESOLVER: { key: "resolver", default: "from /etc/resolv.conf" },

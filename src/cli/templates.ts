@@ -9,6 +9,7 @@ import { metricHead, type PoolReport, poolMetrics, readPoolReport } from "../san
 import { templateVersion } from "../setup/template-image.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
+import { memoryLeft } from "../system/cgroup/memory-left.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { mergedMemory } from "../system/page-merging.ts";
@@ -51,11 +52,13 @@ export function changeRuntime(config: Config, name: string, written: string): Pr
   });
 }
 
-export async function metrics({ dataFolder }: Config): Promise<number> {
-  const report = readPoolReport(new DataFolder(dataFolder));
+export async function metrics({ dataFolder, memoryReserve }: Config): Promise<number> {
+  const data = new DataFolder(dataFolder);
+  const report = readPoolReport(data);
   if (report === undefined) throw new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``);
   console.log(poolMetrics(report));
   console.log(sharedMemoryMetrics());
+  console.log(memoryMetrics(data, memoryReserve, report));
   return 0;
 }
 
@@ -146,6 +149,17 @@ function sharedMemoryMetrics(): string {
   return [
     ...gauge("sandlot_shared_memory_bytes", "Memory kept once for several processes.", sharedBytes),
     ...gauge("sandlot_shared_memory_saved_bytes", "Memory that sharing saves.", savedBytes),
+  ].join("\n");
+}
+
+/** Of the machine, or of the cgroup with the smallest limit above the sandboxes. */
+function memoryMetrics({ cgroup }: DataFolder, percent: number, { isShortOfMemory }: PoolReport): string {
+  const { totalBytes, availableBytes } = memoryLeft(cgroup);
+  const reserveBytes = Math.floor((totalBytes * percent) / 100);
+  return [
+    ...gauge("sandlot_memory_available_bytes", "Memory that sandboxes can still get.", availableBytes),
+    ...gauge("sandlot_memory_reserve_bytes", "Memory that stays available.", reserveBytes),
+    ...gauge("sandlot_memory_short", "1 while no sandbox starts because memory is short.", isShortOfMemory ? 1 : 0),
   ].join("\n");
 }
 

@@ -98,6 +98,7 @@ export function createControl(services: ControlServices): Control {
     privateRangesOf,
     sharedMemory,
     memoryBound: services.memoryBound,
+    idle: (ids) => activity.metrics.idle(ids),
     checkpointReplaced: () => readyOrders.changed(),
   });
   const housekeeping = new Housekeeping({

@@ -13,6 +13,7 @@ import { imageFolder } from "../images/image-folder.ts";
 import { Images } from "../images/images.ts";
 import { idsNotedIn } from "../sandbox/allocation.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import type { MemoryReserve } from "../sandbox/memory-watch.ts";
 import { Network } from "../sandbox/network/network.ts";
 import { CrunRuntime } from "../sandbox/runtime/crun/crun-runtime.ts";
 import { RunscRuntime } from "../sandbox/runtime/runsc/runsc-runtime.ts";
@@ -42,6 +43,8 @@ export interface MachineOptions extends BuildOptions {
   readyMax?: number;
   /** The image that is made on this machine, by nobody but the server. */
   ownImage?: string;
+  /** Memory that stays available; absent: memory is not watched. */
+  memoryReserve?: MemoryReserve | undefined;
   /** How long the end of a sandbox is awaited; absent: the default. */
   endWithinMs?: number;
   /**

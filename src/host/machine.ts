@@ -5,6 +5,7 @@
  * name and removes. The host never decides what a tenant may do; control does.
  */
 import { existsSync } from "node:fs";
+import { systemClock } from "../base/clock.ts";
 import { described, stderrLog } from "../base/log.ts";
 import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
 import type { Builds } from "../builder/builds.ts";
@@ -29,6 +30,7 @@ import type { Leftovers } from "../sandbox/cleanup.ts";
 import { Endings } from "../sandbox/endings.ts";
 import { GuestJournals } from "../sandbox/guest-link/guest-journal.ts";
 import { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
+import { type MemoryReserve, MemoryWatch } from "../sandbox/memory-watch.ts";
 import { openPool } from "../sandbox/pool/open-pool.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import { QueueWatch } from "../sandbox/queue-watch.ts";
@@ -37,6 +39,7 @@ import { isAlive, recordsIn, type SandboxRecord } from "../sandbox/sandbox-recor
 import { requireRetryable } from "../sandbox/start-fault.ts";
 import { Starting } from "../sandbox/starting.ts";
 import { UsageMeter } from "../sandbox/usage.ts";
+import { memoryLeft } from "../system/cgroup/memory-left.ts";
 import { Processors } from "../system/cgroup/processors.ts";
 import { guestUses, imageUses } from "./guest-uses.ts";
 import { type MachineOptions, type MachineParts, openParts } from "./machine-parts.ts";
@@ -63,6 +66,7 @@ export class Machine implements Host {
   readonly #liveness: Timer;
   readonly #queues: QueueWatch;
   readonly #merging: PageMerging;
+  readonly #memory: MemoryWatch | undefined;
   readonly lookUp: Host["lookUp"] = (...args) => this.parts.network.lookUp(...args);
   readonly createVolume: Host["createVolume"] = (...args) => this.parts.volumes.create(...args);
   readonly build: Host["build"] = (request) => this.#builds.build(request);
@@ -106,6 +110,7 @@ export class Machine implements Host {
       () => this.#running.records(),
       (id, reason) => this.#lose(id, reason),
     );
+    this.#memory = options.memoryReserve && this.#watchMemory(options.memoryReserve);
   }
 
   static async open(options: MachineOptions): Promise<Machine> {
@@ -300,6 +305,7 @@ export class Machine implements Host {
   async close(): Promise<void> {
     clearInterval(this.#liveness);
     this.#queues.close();
+    this.#memory?.close();
     this.#merging.close();
     this.#journals.close();
     await this.#builds.close();
@@ -338,6 +344,17 @@ export class Machine implements Host {
     await this.#endings
       .end(leftovers)
       .catch((error) => complain("a sandbox that did not start could not be removed", error, leftovers.id));
+  }
+
+  #watchMemory({ percent, read = () => memoryLeft(this.options.data.cgroup) }: MemoryReserve): MemoryWatch {
+    return new MemoryWatch({
+      percent,
+      read,
+      giveUpReady: (isShort) => this.#pool.giveUp(isShort),
+      tell: (event) => this.#running.tell(event),
+      clock: systemClock,
+      log: stderrLog,
+    });
   }
 
   #findLost(): void {

@@ -259,6 +259,10 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
         WHERE (state IN ('running', 'pausing', 'resuming', 'snapshotting') OR id IN (${listOf(endedIds)}))
           AND id NOT IN (${listOf(without)})`,
 
+    /** Ids of running sandboxes with autoPause whose end has not come. */
+    withAutoPause: (now: number) => texts`SELECT id FROM sandboxes
+        WHERE state = 'running' AND auto_pause = 1 AND end_at > ${now}`,
+
     /** Running and paused sandboxes with tokens: running ones first, then newest first. */
     async secured(now: number, limit: number): Promise<{ id: string; tokens: string[] }[]> {
       const { rows } = await sql`SELECT id, tokens FROM sandboxes

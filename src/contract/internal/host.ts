@@ -329,9 +329,19 @@ export type HostEvent =
   | { kind: "lost"; id: string; reason: string }
   /** For the log of a sandbox: an operation failed in a way that no program inside can see. Rate-limited. */
   | { kind: "trouble"; id: string; message: string }
+  /** Sent regularly while less memory than the reserve is available, and once when there is enough again. */
+  | MemoryEvent
   /** The log of a build, in order, and complete before the build's outcome. */
   | { kind: "build-log"; id: string; entries: readonly BuildLogEntry[] }
   | LogEvent;
+
+export interface MemoryEvent {
+  kind: "memory";
+  /** `short`: the host still gives up ready sandboxes. `exhausted`: it has none left. */
+  state: "enough" | "short" | "exhausted";
+  availableBytes: number;
+  reserveBytes: number;
+}
 
 export type LogEvent =
   /** The sandbox's log may have more lines: reply with `hearLog` and a position, or with `putOffLog`. */

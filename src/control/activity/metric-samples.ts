@@ -18,10 +18,16 @@ export const METRIC_BLOCK_MS = 600_000;
 const METRIC_WRITE_MS = 60_000;
 const METRIC_BLOCKS_PER_WRITE = 32;
 
+/** A sandbox is idle after METRIC_IDLE_MS in which it used less than this part of one processor. */
+export const METRIC_IDLE_MS = 10_000;
+const METRIC_IDLE_PART = 0.01;
+
 interface Measured {
   facts: Measurable;
   cpuUsedMs: number;
   at: number;
+  /** When it was last not idle. */
+  activeAt: number;
   block: MetricBlock | undefined;
   isWritten: boolean;
 }
@@ -98,6 +104,20 @@ export class MetricSamples {
     return unwritten ?? (await this.services.store.metricBlocks.newest(teamId, sandboxId))?.samples.at(-1);
   }
 
+  /** Those of these sandboxes that are idle, the longest idle first. */
+  async idle(ids: readonly string[]): Promise<string[]> {
+    const now = this.services.clock.now();
+    const quiet = ids.flatMap((id) => {
+      const measured = this.#measured.get(id);
+      return measured !== undefined && now - measured.activeAt >= METRIC_IDLE_MS ? [{ id, measured }] : [];
+    });
+    const times = await this.services.host.processorTimes(quiet.map(({ id }) => id));
+    return quiet
+      .filter(({ id, measured }) => !isActive(measured, times[id] ?? Number.POSITIVE_INFINITY, now))
+      .sort((one, other) => one.measured.activeAt - other.measured.activeAt)
+      .map(({ id }) => id);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     for (const timer of this.#timers) timer.cancel();
@@ -145,7 +165,7 @@ export class MetricSamples {
       const cpuUsedMs = times[facts.id];
       if (cpuUsedMs === undefined) continue;
       const { block, isWritten } = this.#measured.get(facts.id) ?? { block: undefined, isWritten: true };
-      this.#measured.set(facts.id, { facts, cpuUsedMs, at, block, isWritten });
+      this.#measured.set(facts.id, { facts, cpuUsedMs, at, activeAt: at, block, isWritten });
     }
   }
 
@@ -156,6 +176,7 @@ export class MetricSamples {
       const [measured, usage] = [this.#measured.get(id), usages[id]];
       if (measured === undefined || usage === undefined) continue;
       await this.#keep(measured, sampleOf(measured, usage, at));
+      if (isActive(measured, usage.cpuUsedMs, at)) measured.activeAt = at;
       measured.cpuUsedMs = usage.cpuUsedMs;
       measured.at = at;
     }
@@ -198,6 +219,11 @@ export class MetricSamples {
     });
     this.#timers.push(timer);
   }
+}
+
+function isActive({ cpuUsedMs, at }: Measured, cpuUsedNowMs: number, now: number): boolean {
+  // At least of one interval: right after a sample, a few milliseconds would count as activity.
+  return cpuUsedNowMs - cpuUsedMs > METRIC_IDLE_PART * Math.max(now - at, METRIC_EVERY_MS);
 }
 
 /** Counters that went back (after a restore) count as idle. */

@@ -35,8 +35,17 @@ export interface LifecycleServices extends Parts {
   privateRangesOf: PrivateRangesOf;
   sharedMemory: SharedMemory;
   memoryBound: MemoryBound | undefined;
+  /** Those of these sandboxes that are idle, the longest idle first. */
+  idle(ids: readonly string[]): Promise<string[]>;
   /** Called when a build gets a new checkpoint. */
   checkpointReplaced(): void;
+}
+
+interface LifecycleCalls {
+  /** Gets the sandboxes that expiry has moved to `pausing`. */
+  onDue(sandboxes: Sandbox[]): void;
+  /** Fault 503 while the machine is short of memory. */
+  requireMemory(): void;
 }
 
 export class LifecycleCore {
@@ -64,8 +73,7 @@ export class LifecycleCore {
   readonly #closing = Promise.withResolvers<void>();
   #closed = false;
 
-  /** `onDue` gets the sandboxes that expiry has moved to `pausing`. */
-  constructor(services: LifecycleServices, onDue: (sandboxes: Sandbox[]) => void) {
+  constructor(services: LifecycleServices, { onDue, requireMemory }: LifecycleCalls) {
     this.store = services.store;
     this.host = services.host;
     this.clock = services.clock;
@@ -78,7 +86,7 @@ export class LifecycleCore {
     this.quietPeriod = new QuietPeriod(services.clock, REMOVAL_PUT_OFF_MAX_MS);
     this.changes = new Changes(services.clock);
     this.removal = new SandboxRemoval(this);
-    this.quota = new Quota({ ...services, runsOn: (teamId) => this.removal.running(teamId) });
+    this.quota = new Quota({ ...services, requireMemory, runsOn: (teamId) => this.removal.running(teamId) });
     this.checkpointRemoval = new RetryQueue<string>({
       clock: this.clock,
       background: this.background,

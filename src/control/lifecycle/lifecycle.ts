@@ -5,7 +5,9 @@
  *   (none)        create, fork                         running       host.create before           row, expiry armed
  *   running       set timeout, refresh, connect        running       —                            new end, expiry armed
  *   running       new network rules                    running       host.setEgress               new rules; else old
- *   running       pause, end reached with autoPause    pausing       host.pause                   paused; else running
+ *   running       pause, end reached with autoPause,   pausing       host.pause                   paused; else running
+ *                 idle with autoPause on a machine
+ *                 that is short of memory
  *   paused        connect, resume, wake                resuming      host.resume                  running; else paused
  *   running       snapshot, fork                       snapshotting  host.snapshot                running
  *   running       kill, end reached, lost by the host  killing       host.destroy                 row removed
@@ -29,6 +31,7 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
+import { MemoryRelief } from "./memory-relief.ts";
 import {
   beingEnded,
   inTransition,
@@ -61,12 +64,21 @@ const WAKE_MIN_SECONDS = 300;
 export class Lifecycle {
   readonly #core: LifecycleCore;
   readonly #pausing: Pausing;
+  readonly #relief: MemoryRelief;
   readonly #resuming: Resuming;
   readonly #egressChanges: EgressChanges;
 
   constructor(services: LifecycleServices) {
-    this.#core = new LifecycleCore(services, (due) => this.#pausing.enqueue(due));
+    this.#core = new LifecycleCore(services, {
+      onDue: (due) => this.#pausing.enqueue(due),
+      requireMemory: () => this.#relief.requireEnough(),
+    });
     this.#pausing = new Pausing(this.#core);
+    this.#relief = new MemoryRelief({
+      core: this.#core,
+      idle: services.idle,
+      pause: (sandbox, note) => this.#pausing.now(sandbox, true, note),
+    });
     this.#resuming = new Resuming(this.#core);
     this.#egressChanges = new EgressChanges(this.#core);
   }
@@ -74,6 +86,7 @@ export class Lifecycle {
   /** Events of the host. Never waits. */
   heard(event: HostEvent): void {
     this.#core.reachability.heard(event);
+    if (event.kind === "memory") this.#relief.heard(event);
     if (event.kind !== "lost") return;
     this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id, event.reason));
   }
@@ -310,6 +323,7 @@ export class Lifecycle {
   /** Stops the timers and waits for work in progress. Sandboxes keep running. */
   async close(): Promise<void> {
     this.#pausing.close();
+    this.#relief.close();
     this.#egressChanges.close();
     await this.#core.close();
   }

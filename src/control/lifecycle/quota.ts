@@ -31,6 +31,8 @@ interface QuotaServices extends Pick<Parts, "store" | "clock"> {
   runsOn(teamId?: string): string[];
   /** Absent: sandboxes may be promised any amount of memory. */
   memoryBound: MemoryBound | undefined;
+  /** Fault 503 while the machine is short of memory. */
+  requireMemory(): void;
 }
 
 export class Quota {
@@ -58,6 +60,7 @@ export class Quota {
   /** As many as are free, up to `count`, and the fault for the others. Fault 403 for a blocked team. */
   async takeUpTo(team: Team, count: number, wanted: Wanted): Promise<{ leases: Lease[]; refusal(): Fault }> {
     if (team.limits.blocked) throw blocked();
+    this.services.requireMemory();
     const { sandboxes: limit } = team.limits;
     if (limit === undefined) return this.#takeFor(team, count, wanted);
     return this.#turns.run(team.id, async () => {

@@ -29,6 +29,8 @@ export interface PooledTemplate extends ServeCounts {
 /** Counts since the server started, for all creates that the pool could have served. */
 export interface PoolReport extends ServeCounts {
   templates: readonly PooledTemplate[];
+  /** The machine is short of memory, so the pool is empty and nothing new starts. */
+  isShortOfMemory?: true;
 }
 
 /** Adds up the parts of each template, which may have several builds. */

@@ -271,6 +271,35 @@ test("without recent demand the pool has no timer", async () => {
   expect(f.clock.timers).toBe(0);
 });
 
+test("a pool that is given up holds none, not even the minimum, until memory is enough again", async () => {
+  pool.keep([{ ...plain, count: 2 }]);
+  await f.filled();
+  await asked(2);
+  await f.pass(READY_LOOK_MS);
+  expect(f.starts.length).toBeGreaterThan(0);
+  expect(pool.giveUp(true)).toBe(true);
+  await f.filled();
+  expect(pool.giveUp(true)).toBe(false);
+  expect([...f.machine.values()]).toEqual(["runs", "runs"]);
+  expect(f.report).toMatchObject({ isShortOfMemory: true, templates: [{ ready: 0, making: 0, target: 0 }] });
+  await f.pass(10 * READY_LOOK_MS);
+  expect(f.starts).toHaveLength(0);
+  pool.giveUp(false);
+  await f.filled();
+  expect(reported()?.ready).toBeGreaterThanOrEqual(2);
+  expect(f.report.isShortOfMemory).toBeUndefined();
+});
+
+test("a create takes over a sandbox that was being made when the pool was given up", async () => {
+  pool.keep([{ ...plain, count: 1 }]);
+  await f.pass(READY_LOOK_MS);
+  const taken = ask();
+  await f.settled();
+  pool.giveUp(true);
+  const made = await f.endStart();
+  expect(await taken).toBe(made);
+});
+
 test("the pool reports its size, target, and how creates were served", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();

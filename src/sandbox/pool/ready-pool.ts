@@ -67,6 +67,9 @@ export class ReadyPool {
   /** When the first of the creates came that now follow one another. */
   #burstAt = Number.NEGATIVE_INFINITY;
   #next: { at: number; timer: Timer } | undefined;
+  #discarding = 0;
+  /** The machine is short of memory, so the pool holds nothing. */
+  #isGivenUp = false;
   #closed = false;
 
   constructor(private readonly parts: ReadyPoolParts) {
@@ -84,6 +87,16 @@ export class ReadyPool {
       stock.floor = each.count;
     }
     this.#lookSafely();
+  }
+
+  /** Gives up all ready sandboxes, also the minimum, until it is called with false. Returns whether any is left. */
+  giveUp(isGivenUp: boolean): boolean {
+    const wasGivenUp = this.#isGivenUp;
+    this.#isGivenUp = isGivenUp;
+    if (isGivenUp !== wasGivenUp) this.#lookSafely();
+    return (
+      this.#discarding > 0 || [...this.#stocks.values()].some(({ ready, making }) => ready.length + making.size > 0)
+    );
   }
 
   lost(id: string): void {
@@ -204,7 +217,8 @@ export class ReadyPool {
     const stocks = [...this.#stocks.values()];
     const ready = stocks.reduce((sum, stock) => sum + stock.ready.length, 0);
     const held = stocks.reduce((sum, stock) => sum + stock.heldBytes, 0);
-    setTargets(stocks.toReversed(), this.parts.room(ready, held), now);
+    if (this.#isGivenUp) for (const stock of stocks) stock.target = 0;
+    else setTargets(stocks.toReversed(), this.parts.room(ready, held), now);
     for (const [key, stock] of this.#stocks) {
       this.#trim(stock, stock.target);
       if (stock.missing > 0 && stock.retryAt > now) this.#lookIn(stock.retryAt - now);
@@ -291,16 +305,19 @@ export class ReadyPool {
 
   #discard(id: string): void {
     const event = "ready sandbox could not be discarded";
+    this.#discarding++;
     this.#background.run(event, async () => {
       using _place = await this.#discards.enter();
       await this.parts.discard(id).catch((error: unknown) => {
         this.parts.log.write({ level: "error", event, sandbox: id, error: described(error) });
       });
+      this.#discarding--;
     });
   }
 
   #report(): PoolReport {
     const parts = [...this.#stocks.values()].map((stock) => stock.report());
-    return { templates: byTemplate(parts), ...this.#counts };
+    const short = this.#isGivenUp && { isShortOfMemory: true as const };
+    return { templates: byTemplate(parts), ...this.#counts, ...short };
   }
 }

@@ -20,6 +20,8 @@ export interface DoctorOptions {
   /** The server's domain, and the operator's certificate for it, if any. */
   domain?: string;
   certificate?: { cert: string; key: string } | undefined;
+  /** Percent of memory that stays available; 0 or undefined: none. */
+  memoryReserve?: number;
   /** Teams whose sandboxes share memory, as text; undefined: none. */
   sharedMemory?: string | undefined;
   /** Private networks that are open, by the setting and by limits of teams. */

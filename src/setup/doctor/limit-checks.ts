@@ -1,9 +1,11 @@
 /** Checks limits of the host that would cause failures later. */
 import { statfsSync } from "node:fs";
+import { type MemoryLeft, memoryLeft } from "../../system/cgroup/memory-left.ts";
+import { DataFolder } from "../../system/data-folder.ts";
 import { openFilesMax } from "../../system/open-files.ts";
 import { canRaiseUserLimits } from "../../system/user-limits.ts";
 import { readSetting, SETTINGS } from "../host-changes.ts";
-import { broken, type Check, type DoctorOptions, degraded, ok } from "./finding.ts";
+import { broken, type Check, type DoctorOptions, degraded, type Finding, ok } from "./finding.ts";
 
 const DISK_WANTED_BYTES = 20 * 1024 ** 3;
 const DISK_MIN_BYTES = 4 * 1024 ** 3;
@@ -15,6 +17,7 @@ export function limitChecks(options: DoctorOptions): Check[] {
     { name: "processes", run: () => setting("kernel.pid_max") },
     { name: "open files", run: openFiles },
     { name: "user limits", run: userLimits },
+    { name: "memory", run: async () => memory(memoryLeft(cgroupOf(options)), options.memoryReserve) },
     { name: "disk", run: () => disk(options.dataFolder) },
   ];
 }
@@ -42,6 +45,23 @@ async function userLimits() {
     "pending signals, message queues and processes of all sandboxes count together: a sandbox whose root uses many ids " +
       "can use them up",
     "start the server with CAP_SYS_RESOURCE, or from a shell without these limits: ulimit -i -q -u -l unlimited",
+  );
+}
+
+function cgroupOf({ dataFolder }: DoctorOptions): string {
+  return DataFolder.isAt(dataFolder) ? new DataFolder(dataFolder).cgroup : "/";
+}
+
+export function memory({ totalBytes, availableBytes }: MemoryLeft, reservePercent = 0): Finding {
+  const gib = (bytes: number) => `${(bytes / 1024 ** 3).toFixed(1)} GiB`;
+  const text = `${gib(availableBytes)} of ${gib(totalBytes)} are available`;
+  const reserveBytes = (totalBytes * reservePercent) / 100;
+  if (reservePercent === 0) return ok(`${text}; there is no reserve`);
+  if (availableBytes >= reserveBytes) return ok(`${text}; the reserve is ${gib(reserveBytes)}`);
+  return degraded(
+    `${text}, less than the reserve of ${gib(reserveBytes)}`,
+    "no sandbox starts, and idle ones with autoPause are paused",
+    "end programs that use much memory, or set a smaller SANDLOT_MEMORY_RESERVE",
   );
 }
 

@@ -25,7 +25,7 @@ export class Pausing {
   constructor(private readonly core: LifecycleCore) {}
 
   /** False: it no longer runs, so look again. Throws when it cannot be paused; it then keeps running. */
-  async now(sandbox: Sandbox, memory: boolean): Promise<boolean> {
+  async now(sandbox: Sandbox, memory: boolean, reason?: string): Promise<boolean> {
     const { store, host, clock, ids } = this.core;
     const to = { checkpoint: ids.uuid(), memory, now: clock.now() };
     const begin = () => store.sandboxes.beginPause(sandbox, to);
@@ -38,7 +38,8 @@ export class Pausing {
       await this.core.takeBack(begun);
       throw captureFault(cause, begun.id);
     }
-    if (!(await this.#done(begun, memory ? undefined : "memory was not kept, as asked"))) throw notFound(begun.id);
+    const note = memory ? reason : "memory was not kept, as asked";
+    if (!(await this.#done(begun, note))) throw notFound(begun.id);
     return true;
   }
 

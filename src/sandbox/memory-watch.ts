@@ -1,0 +1,82 @@
+/**
+ * Watches the memory that sandboxes can still get. While less than a reserve is available, the ready pool is given up
+ * and control is told at every look: it refuses new runs, and pauses idle sandboxes once the pool holds none.
+ */
+import type { Clock, Timer } from "../base/clock.ts";
+import { described, type Log } from "../base/log.ts";
+import type { HostEvent } from "../contract/internal/host.ts";
+import type { MemoryLeft } from "../system/cgroup/memory-left.ts";
+
+/** How often memory is read, and how often while it is short or nearly so: below this multiple of the reserve. */
+export const MEMORY_LOOK_MS = 1_000;
+export const MEMORY_NEAR_LOOK_MS = 200;
+const MEMORY_NEAR = 2;
+/** Memory is enough again above this multiple of the reserve. */
+const MEMORY_ENOUGH_AGAIN = 1.25;
+
+const MIB = 1024 ** 2;
+
+export interface MemoryReserve {
+  /** Of all memory. */
+  percent: number;
+  /** Other than the memory of this machine; for tests. */
+  read?: () => MemoryLeft;
+}
+
+interface MemoryWatchParts {
+  percent: number;
+  read(): MemoryLeft;
+  /** Gives up all ready sandboxes, or ends that. Returns whether any is left. */
+  giveUpReady(isShort: boolean): boolean;
+  tell(event: HostEvent): void;
+  clock: Clock;
+  log: Log;
+}
+
+export class MemoryWatch {
+  #isShort = false;
+  #timer: Timer | undefined;
+  #isClosed = false;
+
+  constructor(private readonly parts: MemoryWatchParts) {
+    this.#look();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  #look(): void {
+    let delayMs = MEMORY_LOOK_MS;
+    try {
+      const { totalBytes, availableBytes } = this.parts.read();
+      const reserveBytes = Math.floor((totalBytes * this.parts.percent) / 100);
+      this.#act(availableBytes, reserveBytes);
+      if (this.#isShort || availableBytes < reserveBytes * MEMORY_NEAR) delayMs = MEMORY_NEAR_LOOK_MS;
+    } catch (error) {
+      const event = "the available memory could not be read";
+      this.parts.log.write({ level: "error", event, error: described(error) });
+    }
+    if (!this.#isClosed) this.#timer = this.parts.clock.after(delayMs, () => this.#look());
+  }
+
+  #act(availableBytes: number, reserveBytes: number): void {
+    const { giveUpReady, tell, log } = this.parts;
+    const wasShort = this.#isShort;
+    this.#isShort = availableBytes < reserveBytes * (wasShort ? MEMORY_ENOUGH_AGAIN : 1);
+    if (!this.#isShort && !wasShort) return;
+    if (this.#isShort !== wasShort) {
+      const event = this.#isShort ? "the machine is short of memory" : "the machine has enough memory again";
+      const availableMB = Math.floor(availableBytes / MIB);
+      const reserveMB = Math.floor(reserveBytes / MIB);
+      log.write({ level: this.#isShort ? "warn" : "info", event, availableMB, reserveMB });
+    }
+    // Refused first, so that nothing takes what the pool gives up.
+    if (this.#isShort && !wasShort) tell({ kind: "memory", state: "short", availableBytes, reserveBytes });
+    const isReadyLeft = giveUpReady(this.#isShort);
+    if (this.#isShort && !wasShort) return;
+    const state = !this.#isShort ? "enough" : isReadyLeft ? "short" : "exhausted";
+    tell({ kind: "memory", state, availableBytes, reserveBytes });
+  }
+}
