@@ -1,24 +1,27 @@
 /** Workloads: servers, and connections to them that stay within the sandbox. */
 import { expect } from "bun:test";
+import type { Conversation } from "./conversation.ts";
 import type { Stage } from "./stage.ts";
 import type { Workload } from "./workload.ts";
 
-const PORT = 8000;
+const NODE_PORT = 8000;
+const BUN_PORT = 8001;
 
-async function answerFrom(stage: Stage, port = PORT): Promise<string> {
+async function answerFrom(stage: Stage, port: number): Promise<string> {
   return await (await fetch(`http://${stage.address}:${port}/`, { keepalive: false })).text();
 }
 
 /** The server answers with its own word and its number of requests, from inside and outside. */
-async function counts(stage: Stage, program: string, command: string): Promise<void> {
-  await stage.sandbox.files.write("/home/user/server.js", program);
-  const server = await stage.command(command);
+async function counts(stage: Stage, port: number, runtime: string, program: string): Promise<void> {
+  const path = `/home/user/server-${port}.js`;
+  await stage.sandbox.files.write(path, program);
+  const server = await stage.command(`exec ${runtime} ${path}`);
   await server.hear(/listening/);
-  const [word, count] = (await answerFrom(stage)).split(" ");
+  const [word, count] = (await answerFrom(stage, port)).split(" ");
   expect([word, count]).toEqual([expect.stringMatching(/^[0-9a-f-]{36}$/), "1"]);
   await stage.pauseAndResume();
-  expect(await answerFrom(stage)).toBe(`${word} 2`);
-  expect(await stage.run(`curl -s http://localhost:${PORT}/`)).toBe(`${word} 3`);
+  expect(await answerFrom(stage, port)).toBe(`${word} 2`);
+  expect(await stage.run(`curl -s http://localhost:${port}/`)).toBe(`${word} 3`);
 }
 
 const UNIX_SERVER = `
@@ -51,8 +54,8 @@ export const servers: Workload[] = [
       const program = `
         const word = require("crypto").randomUUID(); let count = 0;
         const server = require("http").createServer((request, response) => response.end(word + " " + ++count));
-        server.listen(${PORT}, () => console.log("listening"));`;
-      await counts(stage, program, "exec node server.js");
+        server.listen(${NODE_PORT}, () => console.log("listening"));`;
+      await counts(stage, NODE_PORT, "node", program);
     },
   },
   {
@@ -60,11 +63,12 @@ export const servers: Workload[] = [
     fate: "kept",
     async play(stage) {
       await stage.sandbox.files.write("/home/user/bun", Bun.file(process.execPath).stream());
+      await stage.run("chmod +x bun");
       const program = `
         const word = crypto.randomUUID(); let count = 0;
-        Bun.serve({ port: ${PORT}, fetch: () => new Response(word + " " + ++count) });
+        Bun.serve({ port: ${BUN_PORT}, fetch: () => new Response(word + " " + ++count) });
         console.log("listening");`;
-      await counts(stage, program, "chmod +x bun && exec ./bun server.js");
+      await counts(stage, BUN_PORT, "./bun", program);
     },
   },
   {
@@ -74,12 +78,16 @@ export const servers: Workload[] = [
       const server = await stage.python(UNIX_SERVER);
       await server.hear(/listening/);
       await stage.sandbox.files.write("/tmp/client.py", UNIX_CLIENT);
+      const connect = (name: string) => stage.command(`exec python3 -u /tmp/client.py ${name}`);
+      const clients: [string, Conversation, string][] = [];
       for (const name of ["/tmp/server.sock", "@in-no-folder"]) {
-        const client = await stage.command(`exec python3 -u /tmp/client.py ${name}`);
-        const word = await client.ask("one", /<(\w+) 0 one>/);
-        await stage.pauseAndResume();
+        const client = await connect(name);
+        clients.push([name, client, await client.ask("one", /<(\w+) 0 one>/)]);
+      }
+      await stage.pauseAndResume();
+      for (const [name, client, word] of clients) {
         expect(await client.ask("two", /<(\w+) 1 two>/)).toBe(word);
-        const newcomer = await stage.command(`exec python3 -u /tmp/client.py ${name}`);
+        const newcomer = await connect(name);
         expect(await newcomer.ask("three", /<(\w+) 0 three>/)).toBe(word);
       }
     },

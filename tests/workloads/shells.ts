@@ -55,6 +55,7 @@ export const shells: Workload[] = [
   {
     what: "timers and absolute waits, with the time they had left",
     fate: "kept",
+    isAlone: true,
     async play(stage) {
       const [asleep, paused, before] = [7, 3, 2];
       // The process answers on request, because no client may listen at the moment it wakes.

@@ -7,11 +7,14 @@ import type { Machine } from "../../src/host/machine.ts";
 import { census, settledCensus } from "../support/census.ts";
 import { LONG } from "../support/long.ts";
 import { Conversation } from "./conversation.ts";
+import type { Workload } from "./workload.ts";
 
 const NOTHING_KEPT = { namespaces: 0, cgroups: 0 };
 
 export class Stage {
   readonly #conversations: Conversation[] = [];
+  /** Of a workload that shares its pause with others: resolves after it. */
+  #join: (() => Promise<void>) | undefined;
 
   private constructor(
     readonly machine: Machine,
@@ -64,8 +67,33 @@ export class Stage {
     return await this.command(`exec python3 -u ${path}`);
   }
 
+  /**
+   * Plays all in this sandbox with one pause: one after the other up to its pause, and the rest of all afterwards.
+   * Returns the error of each workload that failed.
+   */
+  async playTogether(workloads: readonly Workload[]): Promise<Map<Workload, unknown>> {
+    const resumed = Promise.withResolvers<void>();
+    const failures = new Map<Workload, unknown>();
+    const plays: Promise<void>[] = [];
+    for (const workload of workloads) {
+      const come = Promise.withResolvers<void>();
+      this.#join = () => {
+        come.resolve();
+        return resumed.promise;
+      };
+      const play = workload.play(this).catch((error: unknown) => void failures.set(workload, error));
+      plays.push(play);
+      await Promise.race([come.promise, play]);
+    }
+    this.#join = undefined;
+    await this.pauseAndResume().then(resumed.resolve, resumed.reject);
+    await Promise.all(plays);
+    return failures;
+  }
+
   /** With SANDLOT_TEST_LONG=1 twice. All conversations go on afterwards. */
   async pauseAndResume(whilePaused?: () => Promise<void>): Promise<void> {
+    if (this.#join !== undefined) return await this.#join();
     await this.#pauseAndResumeOnce(whilePaused);
     if (LONG) await this.#pauseAndResumeOnce();
     await this.#reconnect();

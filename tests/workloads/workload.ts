@@ -11,6 +11,11 @@ export interface Workload {
    * the sandbox runs on.
    */
   fate: "kept" | "closed" | "refused";
-  /** Starts the program, builds up state that only its memory holds, pauses, and checks what is left. */
+  /** Shares its sandbox with no other workload, because its program waits for a limited time. */
+  isAlone?: boolean;
+  /**
+   * Starts the program, builds up state that only its memory holds, pauses, and checks what is left. In short runs it
+   * shares sandbox and pause with others, so it has paths, ports and names of its own.
+   */
   play(stage: Stage): Promise<void>;
 }

@@ -71,16 +71,32 @@ async function play(image: string, workload: Workload): Promise<void> {
   await workload.play(stage);
 }
 
-describe.each(["kept", "closed", "refused"] as const)("%s:", (fate) => {
-  const rows = workloads.filter((workload) => workload.fate === fate);
-  test.each(rows.map((workload) => [titleOf(workload), workload] as const))(
-    "%s",
-    async (_what, workload) => {
-      await play(WORKLOADS_IMAGE, workload);
-    },
-    PLAY_MS,
-  );
-});
+/** With SANDLOT_TEST_LONG=1 each workload has a sandbox of its own. */
+function isPlayedAlone({ isAlone }: Workload): boolean {
+  return LONG || isAlone === true;
+}
+
+describe.each([workloads.filter(({ fate }) => fate !== "refused"), workloads.filter(({ fate }) => fate === "refused")])(
+  "a pause",
+  (...rows) => {
+    let failures = new Map<Workload, unknown>();
+    beforeAll(async () => {
+      const together = rows.filter((workload) => !isPlayedAlone(workload));
+      if (together.length === 0) return;
+      await using stage = await Stage.open(machine, dataFolder, request(WORKLOADS_IMAGE));
+      failures = await stage.playTogether(together);
+    }, PLAY_MS);
+
+    test.each(rows.map((workload) => [workload.fate, titleOf(workload), workload] as const))(
+      "%s: %s",
+      async (_fate, _what, workload) => {
+        if (isPlayedAlone(workload)) await play(WORKLOADS_IMAGE, workload);
+        if (failures.has(workload)) throw failures.get(workload);
+      },
+      PLAY_MS,
+    );
+  },
+);
 
 describe("a process that holds", () => {
   const said = new Map<Holding, { before: string; after: string }>();
