@@ -17,7 +17,7 @@ export function offers(runFolder: string): Offer[] {
   const installed = [rLanguage(runFolder), java()].filter((language) => language !== undefined);
   return [
     { language: pythonLanguage(runFolder), isOpen: true, spares: 1 },
-    { language: javascript("javascript"), isOpen: true, spares: 1 },
+    { language: javascript("javascript"), isOpen: true, spares: 0 },
     { language: javascript("typescript"), isOpen: false, spares: 0 },
     { language: bash(), isOpen: false, spares: 0 },
     ...installed.map((language) => ({ language, isOpen: false, spares: 0 })),

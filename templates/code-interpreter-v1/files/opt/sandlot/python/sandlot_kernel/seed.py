@@ -15,6 +15,7 @@ import builtins
 import ctypes
 import gc
 import json
+import mmap
 import os
 import select
 import signal
@@ -26,18 +27,28 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 #: As ipykernel sets it when a kernel starts; matplotlib looks at it when it is loaded.
 BACKEND = "module://matplotlib_inline.backend_inline"
+#: As jedi sets it when it is loaded, which cells of the original rely on.
+RECURSION_LIMIT = 3000
+#: As Python's allocator takes memory from the system.
+ARENA_BYTES = 1 << 20
 
 
 def main() -> None:
     os.environ["MPLBACKEND"] = BACKEND
     _load()
+    sys.setrecursionlimit(RECURSION_LIMIT)
+    # What loading has freed is not copied into every sandbox.
+    ctypes.CDLL(None).malloc_trim(0)
     # Kernels do not look through what they share when they collect garbage: to mark it would be to copy it.
     gc.freeze()
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake)
-    _serve(woken, wake)
+    # A restore shares only mappings that have the same bounds in all kernels. This one takes the place of the next
+    # arena, which would extend the last one.
+    with mmap.mmap(-1, ARENA_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0):
+        _serve(woken, wake)
 
 
 def _load() -> None:
@@ -50,7 +61,11 @@ def _load() -> None:
 
 
 def _load_packages() -> None:
+    # IPython would load it to complete code, which clients cannot ask for. Cells can still import it.
+    sys.modules["jedi"] = None
     import ipykernel.kernelapp  # noqa: F401
+
+    del sys.modules["jedi"]
 
     from . import images, messages, output, shows, warm  # noqa: F401
 
