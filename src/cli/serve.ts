@@ -89,7 +89,10 @@ export async function serve(config: Config): Promise<number> {
     builtinImages: new TemplateImages(config, config.definitions),
     quotas: config.quotas,
     memoryReserve: config.memoryReserve > 0 ? { percent: config.memoryReserve } : undefined,
-    startMerging: () => startMerging(data, config.sharedMemoryCpu),
+    ksmd: {
+      maxPercent: config.sharedMemoryCpu,
+      start: () => startMerging(data, config.sharedMemoryCpu),
+    },
     fetching: {
       templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },
       local: config.localImages,

@@ -26,6 +26,7 @@ import { IdRanges } from "../system/id-ranges.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { raiseUserLimits } from "../system/user-limits.ts";
+import type { Ksmd } from "./page-merging.ts";
 
 export interface MachineOptions extends BuildOptions {
   data: DataFolder;
@@ -47,10 +48,8 @@ export interface MachineOptions extends BuildOptions {
   memoryReserve?: MemoryReserve | undefined;
   /** How long the end of a sandbox is awaited; absent: the default. */
   endWithinMs?: number;
-  /**
-   * Starts page merging for sandboxes that share memory; false: the operator has tuned it. Absent: nothing merges.
-   */
-  startMerging?: () => boolean;
+  /** Merges pages of sandboxes that share memory. Absent: nothing does. */
+  ksmd?: Ksmd;
   /** The runsc program to use instead of the one in the cache folder. */
   runsc?: string | undefined;
 }

@@ -93,7 +93,7 @@ export class Machine implements Host {
       cgroup: data.cgroup,
       unmake: (leftovers) => this.#unmake(leftovers),
     });
-    this.#merging = new PageMerging({ cgroup: data.cgroup, start: options.startMerging, log: stderrLog });
+    this.#merging = new PageMerging({ cgroup: data.cgroup, ksmd: options.ksmd, log: stderrLog });
     const makers = { ...options, ...parts, running: this.#running, starting: this.#starting };
     this.#pool = openPool({ ...makers, discard: (id) => this.destroy(id) });
     this.#sandboxes = new TemplateSandboxes({
@@ -306,7 +306,7 @@ export class Machine implements Host {
     clearInterval(this.#liveness);
     this.#queues.close();
     this.#memory?.close();
-    this.#merging.close();
+    await this.#merging.close();
     this.#journals.close();
     await this.#builds.close();
     await this.#pool.close();

@@ -3,13 +3,18 @@
  * finds nothing new. Merged pages stay merged while it rests.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { described, type Log } from "../base/log.ts";
 import type { SandboxKind } from "../contract/internal/host.ts";
 import { memoryInUse } from "../system/cgroup/memory-in-use.ts";
-import { MERGING_FOLDER } from "../system/page-merging.ts";
+import { ksmdPid, MERGING_FOLDER } from "../system/page-merging.ts";
+import { processMs } from "../system/thread-times.ts";
+import { KsmdShare } from "./ksmd-share.ts";
 
-const LOOK_MS = 5_000;
+const LOOK_MS = 1_000;
+/** Taken as ksmd's processor time where its own is not visible. */
+const PAGE_MS = 0.02;
 /** Scans without progress before a rest: ksmd leaves pages that it could not merge out of up to eight later scans. */
 const SCANS_MIN = 10;
 /** The part of the merged pages by which a scan must raise them to count as progress. */
@@ -21,9 +26,16 @@ const WAKE_BYTES = 32 * 1024 ** 2;
 interface PageMergingParts {
   /** The parent cgroup of all sandboxes. */
   cgroup: string;
-  /** Sets ksmd up and starts it; false: it runs as the operator has set it up. */
-  start: (() => boolean) | undefined;
+  /** Undefined: nothing is ever merged. */
+  ksmd: Ksmd | undefined;
   log: Log;
+}
+
+export interface Ksmd {
+  /** The part of one processor that it may use. */
+  maxPercent: number;
+  /** Sets it up and starts it; false: it runs as the operator has set it up. */
+  start(): boolean;
 }
 
 export class PageMerging {
@@ -32,17 +44,23 @@ export class PageMerging {
   /** Scans and merged pages at the last look that saw a change; undefined while it rests. */
   #scanning: { scans: number; merged: number } | undefined;
   #restingBytes = 0;
+  #share: KsmdShare | undefined;
+  #pid: number | undefined;
+  /** Changes of `run`, one after another. Each waits in the kernel until ksmd has ended its step. */
+  #changes = Promise.resolve();
 
   constructor(private readonly parts: PageMergingParts) {}
 
   /** To be called when a sandbox of this kind has started. */
   note({ sharesMemory }: SandboxKind): void {
-    const { start } = this.parts;
-    if (!sharesMemory || start === undefined || this.#isForeign) return;
+    const { ksmd } = this.parts;
+    if (!sharesMemory || ksmd === undefined || this.#isForeign) return;
     this.#guarded(() => {
       if (this.#timer !== undefined) return this.#wake();
-      this.#isForeign = !start();
+      this.#isForeign = !ksmd.start();
       if (this.#isForeign) return;
+      this.#share = new KsmdShare(ksmd.maxPercent);
+      this.#pid = ksmdPid();
       this.#scanning = { scans: counter("full_scans"), merged: counter("pages_sharing") };
       this.#timer = setInterval(() => this.#guarded(() => this.#look()), LOOK_MS);
       this.#timer.unref();
@@ -50,10 +68,11 @@ export class PageMerging {
   }
 
   /** ksmd rests from now on; merged pages stay merged. */
-  close(): void {
+  async close(): Promise<void> {
     if (this.#timer === undefined) return;
     clearInterval(this.#timer);
-    this.#guarded(() => this.#run(false));
+    this.#run(false);
+    await this.#changes;
   }
 
   #look(): void {
@@ -63,6 +82,7 @@ export class PageMerging {
       if (changed > Math.max(WAKE_BYTES, this.#restingBytes * WAKE_PART)) this.#wake();
       return;
     }
+    this.#holdShare();
     // Another server may have let it rest.
     if (counter("run") === 0) this.#run(true);
     const merged = counter("pages_sharing");
@@ -82,16 +102,30 @@ export class PageMerging {
     this.#restingBytes = memoryInUse(this.parts.cgroup);
   }
 
+  #holdShare(): void {
+    const pages = counter("pages_scanned");
+    const cpuMs = this.#pid === undefined ? pages * PAGE_MS : processMs(this.#pid);
+    if (cpuMs === undefined) return;
+    const sleepMs = this.#share?.sleepMs({ cpuMs, pages, pagesPerStep: counter("pages_to_scan") });
+    if (sleepMs !== undefined) writeFileSync(join(MERGING_FOLDER, "sleep_millisecs"), String(sleepMs));
+  }
+
   #run(runs: boolean): void {
-    writeFileSync(join(MERGING_FOLDER, "run"), runs ? "1" : "0");
+    this.#changes = this.#changes
+      .then(() => writeFile(join(MERGING_FOLDER, "run"), runs ? "1" : "0"))
+      .catch((error) => this.#complain(error));
   }
 
   #guarded(work: () => void): void {
     try {
       work();
     } catch (error) {
-      this.parts.log.write({ level: "error", event: "page merging could not be controlled", error: described(error) });
+      this.#complain(error);
     }
+  }
+
+  #complain(error: unknown): void {
+    this.parts.log.write({ level: "error", event: "page merging could not be controlled", error: described(error) });
   }
 }
 

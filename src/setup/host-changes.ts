@@ -39,8 +39,11 @@ export const SETTINGS: readonly RaisedSetting[] = [
 
 /** ksmd looks at every page within this time, as far as its share of a processor allows. */
 const SCAN_SECONDS = 60;
-/** Pages per step for one percent of a processor, on kernels where ksmd does not tune itself. */
-const PAGES_PER_PERCENT = 100;
+/** Pages of a step: whoever stops ksmd waits until its step has ended. src/host/page-merging.ts sets its sleep. */
+const STEP_PAGES_MAX = 5_000;
+/** The same on kernels where ksmd does not tune itself. */
+const STEP_PAGES = 1_000;
+const SLEEP_MS = 20;
 const MERGING_RUNS = join(MERGING_FOLDER, "run");
 
 /** Settings of page merging (KSM) with at most this share of a processor. `run` is the last and starts it. */
@@ -50,11 +53,13 @@ function mergingSettings(maxCpuPercent: number): MergingSetting[] {
     ? [
         { name: "advisor_mode", exactly: "scan-time" },
         { name: "advisor_max_cpu", exactly: String(maxCpuPercent) },
+        { name: "advisor_max_pages_to_scan", exactly: String(STEP_PAGES_MAX) },
         { name: "advisor_target_scan_time", exactly: String(SCAN_SECONDS) },
       ]
-    : [{ name: "pages_to_scan", exactly: String(maxCpuPercent * PAGES_PER_PERCENT) }];
+    : [{ name: "pages_to_scan", exactly: String(STEP_PAGES) }];
+  const sleep = { name: "sleep_millisecs", exactly: String(SLEEP_MS) };
   const run = { name: "run", exactly: "1" };
-  return [...tuning, run].map((setting) => ({ ...setting, name: join(MERGING_FOLDER, setting.name) }));
+  return [...tuning, sleep, run].map((setting) => ({ ...setting, name: join(MERGING_FOLDER, setting.name) }));
 }
 
 interface Noted {

@@ -2,7 +2,7 @@
  * Same-page merging of the kernel (KSM): equal pages of marked processes are kept once, and copied again when one of
  * them writes. A marked process passes the mark on to all programs that it starts.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { attempt } from "./command.ts";
@@ -52,4 +52,23 @@ export function mergedMemory(): { sharedBytes: number; savedBytes: number } | un
   if (!existsSync(MERGING_FOLDER)) return undefined;
   const bytes = (name: string) => Number(readFileSync(join(MERGING_FOLDER, name), "utf8")) * pageSize();
   return { sharedBytes: bytes("pages_shared"), savedBytes: bytes("pages_sharing") };
+}
+
+/** The pid of ksmd. Undefined: this pid namespace does not show it. */
+export function ksmdPid(): number | undefined {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  // Kernel threads have the lowest numbers.
+  return pids
+    .map(Number)
+    .toSorted((a, b) => a - b)
+    .find((pid) => nameOf(pid) === "ksmd");
+}
+
+function nameOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
+  } catch {
+    // The process has ended.
+    return "";
+  }
 }
