@@ -29,9 +29,10 @@ async function measure(task: Task): Promise<number> {
     console.error(`  ${inShort(figures)}`);
     report.rows.push(figures);
   }
-  if (task.plots) {
+  if (task.plots.length > 0) {
     console.error("sandlot bench: plots");
-    console.log(`docs/plots: ${(await drawPlots(context, report.machine, report.at)).join(", ")}`);
+    const drawn = await drawPlots(context, report.machine, report.at, task.plots);
+    console.log(`docs/plots: ${drawn.join(", ")}`);
   }
   if (report.rows.length > 0) console.log(table(report));
   if (task.jsonFile !== undefined) writeFileSync(task.jsonFile, `${JSON.stringify(report, null, 2)}\n`);

@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import { parseWords } from "../src/cli/commands.ts";
 import { Fault } from "../src/contract/fault.ts";
+import { PLOT_NAMES, type PlotName } from "./plots/plot-names.ts";
 
 export interface Options {
   /** How often each side of a row is measured. */
@@ -12,8 +13,8 @@ export interface Options {
   quick: boolean;
   /** The full sizes and times of the heavy rows. */
   long: boolean;
-  /** Draws the plots of the docs again; without rows, unless some are named. */
-  plots: boolean;
+  /** Plots of the docs to draw again; without rows, unless some are named. */
+  plots: PlotName[];
   /** Also writes the figures to this file. */
   jsonFile: string | undefined;
 }
@@ -23,6 +24,7 @@ interface BenchValues {
   quick?: boolean;
   long?: boolean;
   plots?: boolean;
+  plot?: string[];
   rounds?: string;
   row?: string[];
   json?: string;
@@ -40,9 +42,10 @@ const ROUNDS_MAX = 10_000;
 /** `rows`: all existing rows. */
 export function parseOptions(words: readonly string[], rows: readonly Choice[]): Options {
   const { values } = parseWords("bench", words);
-  const { quick = false, long = false, plots = false, rounds, row = [], json } = values as BenchValues;
+  const { quick = false, long = false, plots: all = false, plot = [], rounds, row = [], json } = values as BenchValues;
   if (quick && long) throw new Fault(400, "--quick and --long exclude each other");
-  const usual = rows.filter((each) => !plots && (!quick || each.quick)).map(({ name }) => name);
+  const plots = all ? [...PLOT_NAMES] : plot.map(requirePlot);
+  const usual = rows.filter((each) => plots.length === 0 && (!quick || each.quick)).map(({ name }) => name);
   return {
     rounds: rounds === undefined ? (quick ? ROUNDS_QUICK : ROUNDS_DEFAULT) : parseRounds(rounds),
     rows: row.length === 0 ? usual : row.map((name) => requireRow(name, rows)),
@@ -59,6 +62,12 @@ function parseRounds(text: string): number {
     throw new Fault(400, `--rounds must be a whole number from 1 to ${ROUNDS_MAX}, not "${text}"`);
   }
   return rounds;
+}
+
+function requirePlot(name: string): PlotName {
+  const found = PLOT_NAMES.find((known) => known === name);
+  if (found !== undefined) return found;
+  throw new Fault(400, `there is no plot "${name}". Plots: ${PLOT_NAMES.join(", ")}`);
 }
 
 function requireRow(name: string, rows: readonly Choice[]): string {

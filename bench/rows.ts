@@ -19,6 +19,8 @@ import { relayConnections, relayFirstByte, relayThroughput } from "./rows/networ
 import { createBesideDownload, createBesideUpload } from "./rows/scale/beside.ts";
 import { CROWD_ROWS } from "./rows/scale/crowd-rows.ts";
 import { serverMemory } from "./rows/scale/server-memory.ts";
+import { manyInterpreters, sharedBase, sharedInterpreter } from "./rows/sharing/sharing-memory.ts";
+import { SHARING_TIMES, sharedFirstCell } from "./rows/sharing/sharing-times.ts";
 import { fork, forkMany } from "./rows/states/fork.ts";
 import { pauses, resumes } from "./rows/states/many-states.ts";
 import { memory } from "./rows/states/memory.ts";
@@ -71,7 +73,12 @@ export const ROWS: readonly Row[] = [
   networkUpdateMany,
   ...EDGE_ROWS,
   ...RUNSC_ROWS,
+  ...SHARING_TIMES,
+  sharedBase,
+  sharedInterpreter,
+  manyInterpreters,
   // Last, because from then on the server also keeps sandboxes of these templates ready.
   ...INTERPRETER_ROWS,
+  sharedFirstCell,
   desktopFirst,
 ];

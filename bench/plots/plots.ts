@@ -7,11 +7,15 @@ import { summary, timed } from "../figures/samples.ts";
 import { BareCriu } from "../peers/bare-criu.ts";
 import { PlainContainer } from "../peers/plain-container.ts";
 import { creates, endAll, grow, lists } from "../rows/scale/crowd.ts";
+import { untilRoom } from "../rows/sharing/sharing-memory.ts";
+import { memoryOfAll, sharingServer, untilMerged } from "../rows/sharing/sharing-server.ts";
 import { holdMemory } from "../rows/states/pause.ts";
 import { build, removeTemplate, smallCommands } from "../sandboxes/bench-build.ts";
 import { BenchSandbox, memoryOf } from "../sandboxes/bench-sandbox.ts";
 import { createTogether, killAll } from "../sandboxes/creating.ts";
+import { Interpreters } from "../sandboxes/interpreters.ts";
 import { SecondServer } from "../sandboxes/second-server.ts";
+import type { PlotName } from "./plot-names.ts";
 import { type Line, type Plot, svgOf } from "./svg.ts";
 
 /** The folder of the plots in the docs. */
@@ -26,16 +30,36 @@ const RUNS_AT_ONCE = 8;
 const ROUNDS = 3;
 const CREATES = 5;
 
+const INTERPRETERS = [1, 5, 10, 20, 40];
+const INTERPRETERS_LONG = [1, 10, 20, 40, 60, 100, 150, 200];
+/** More need most of the memory of a machine with 24 GiB. */
+const INTERPRETERS_UNSHARED_MAX = 60;
+const MERGED_MS = 120_000;
+const MIB_OF_GIB = 1024;
+
 type Named = Omit<Plot, "note"> & { file: string };
 
-/** Writes the plots and returns their file names. */
-export async function drawPlots(context: Context, machine: MachineFacts, at: string): Promise<string[]> {
+const MEASURES: Record<PlotName, (context: Context) => Promise<Named[]>> = {
+  burst: bursts,
+  pause: pauses,
+  build: builds,
+  growth,
+  interpreters,
+};
+
+/** Writes these plots, or all of them, and returns their file names. */
+export async function drawPlots(
+  context: Context,
+  machine: MachineFacts,
+  at: string,
+  names: readonly PlotName[],
+): Promise<string[]> {
   const { cores, arch, kernel, loadBefore } = machine;
   const note = `${at.slice(0, 10)}, ${arch}, ${cores} cores, Linux ${kernel.split("-")[0]}, load before ${loadBefore}`;
   mkdirSync(FOLDER, { recursive: true });
   const drawn: string[] = [];
-  for (const measure of [bursts, pauses, builds, growth]) {
-    for (const { file, ...plot } of await measure(context)) {
+  for (const name of names) {
+    for (const { file, ...plot } of await MEASURES[name](context)) {
       writeFileSync(join(FOLDER, file), svgOf({ ...plot, note }));
       console.error(`  ${file}: ${plot.lines.map(inWords).join("; ")}`);
       drawn.push(file);
@@ -115,6 +139,33 @@ async function growth(context: Context): Promise<Named[]> {
     { file: "list.svg", title: "List of sandboxes that run", x, y: "ms", lines: [list] },
     { file: "memory.svg", title: "Memory of an idle sandbox", x, y: "MiB", lines: [memory] },
   ];
+}
+
+/** Without sharing first: its interpreters are gone before the others are made. */
+async function interpreters(context: Context): Promise<Named[]> {
+  const [on, off] = [line("with shared memory"), line("without")];
+  for (const each of [off, on]) {
+    const server = await (each === on ? sharingServer(context) : SecondServer.start(context));
+    if ("notMeasured" in server) return notDrawn(server.notMeasured);
+    await using second = server;
+    const made = await Interpreters.on(second.context);
+    if ("notMeasured" in made) return notDrawn(made.notMeasured);
+    await using interpreters = made;
+    for (const count of context.long ? INTERPRETERS_LONG : INTERPRETERS) {
+      if (each === off && count > INTERPRETERS_UNSHARED_MAX) break;
+      await interpreters.grow(count, () => untilRoom(second.context));
+      if (each === on) await untilMerged(MERGED_MS);
+      const all = await memoryOfAll(second.context, interpreters.ids);
+      each.points.push({ x: count, y: all.reduce((sum, mib) => sum + mib, 0) / MIB_OF_GIB });
+    }
+  }
+  const title = "Memory of interpreters that have run pandas";
+  return [{ file: "interpreters.svg", title, x: "interpreters that run", y: "GiB", lines: [on, off] }];
+}
+
+function notDrawn(reason: string): Named[] {
+  console.error(`  interpreters.svg is not drawn: ${reason}`);
+  return [];
 }
 
 function line(name: string): Line {

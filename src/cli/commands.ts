@@ -154,6 +154,7 @@ export const COMMANDS: readonly Command[] = [
       quick: { type: "boolean", about: "few rows, small sizes, two minutes (default: no)" },
       long: { type: "boolean", about: "the full sizes and times of heavy rows (default: no)" },
       plots: { type: "boolean", about: "the plots of the documentation instead of rows (default: no)" },
+      plot: { type: "string", multiple: true, value: "NAME", about: "only this plot; may be repeated (default: none)" },
       json: { type: "string", value: "FILE", about: "file for the figures (default: none)" },
     },
     run: async ({ words }) => (await import("./bench.ts")).bench(config(), words),

@@ -4,6 +4,7 @@ import { EnvelopeCounter } from "../../bench/clients/start-stream.ts";
 import { figuresOf } from "../../bench/figures/report.ts";
 import { interleave, quantile } from "../../bench/figures/samples.ts";
 import { parseOptions } from "../../bench/options.ts";
+import { PLOT_NAMES } from "../../bench/plots/plot-names.ts";
 import { type Beside, type Row, ratioOf, verdictOn } from "../../bench/row.ts";
 import { ROWS } from "../../bench/rows.ts";
 import { tableRows } from "./markdown.ts";
@@ -106,10 +107,10 @@ describe("the command line", () => {
   test("names rounds, rows, the long run and a file", () => {
     const options = given("--rounds", "3", "--row", "create", "--long", "--json", "/tmp/figures.json");
     const jsonFile = "/tmp/figures.json";
-    expect(options).toEqual({ rounds: 3, rows: ["create"], quick: false, long: true, plots: false, jsonFile });
+    expect(options).toEqual({ rounds: 3, rows: ["create"], quick: false, long: true, plots: [], jsonFile });
     expect(given("--row", "runsc-pause", "--row", "create").rows).toEqual(["runsc-pause", "create"]);
     const rows = ROWS.map(({ name }) => name);
-    expect(given()).toEqual({ rounds: 20, rows, quick: false, long: false, plots: false, jsonFile: undefined });
+    expect(given()).toEqual({ rounds: 20, rows, quick: false, long: false, plots: [], jsonFile: undefined });
   });
 
   test("chooses some rows and few rounds for a quick run, unless it names others", () => {
@@ -119,12 +120,21 @@ describe("the command line", () => {
   });
 
   test("has plots drawn in place of rows, unless it names some", () => {
-    expect(given("--plots")).toMatchObject({ plots: true, rows: [] });
-    expect(given("--plots", "--row", "create")).toMatchObject({ plots: true, rows: ["create"] });
+    expect(given("--plots")).toMatchObject({ plots: [...PLOT_NAMES], rows: [] });
+    expect(given("--plot", "pause", "--plot", "burst")).toMatchObject({ plots: ["pause", "burst"], rows: [] });
+    expect(given("--plots", "--row", "create")).toMatchObject({ plots: [...PLOT_NAMES], rows: ["create"] });
   });
 
   test("rejects other arguments", () => {
-    const wrong = [["--fast"], ["--rounds"], ["--rounds", "0"], ["--rounds", "1.5"], ["--row", "none"], ["create"]];
+    const wrong = [
+      ["--fast"],
+      ["--rounds"],
+      ["--rounds", "0"],
+      ["--rounds", "1.5"],
+      ["--row", "none"],
+      ["--plot", "none"],
+      ["create"],
+    ];
     for (const args of [...wrong, ["--quick", "--long"]]) expect(() => given(...args)).toThrow();
   });
 });

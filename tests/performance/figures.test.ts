@@ -44,7 +44,7 @@ async function ratios(rows: readonly string[], rounds: number): Promise<Record<s
     rounds,
     quick: true,
     long: false,
-    plots: false,
+    plots: [],
     jsonFile,
     url,
     apiKey,
