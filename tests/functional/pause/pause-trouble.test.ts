@@ -75,18 +75,29 @@ async function resume(stage: Stage, hero: Hero): Promise<void> {
 }
 
 describe("a full disk", () => {
-  test("when the pause begins, on btrfs: 507, and the sandbox runs on", async () => {
-    await onBtrfs(async (disk, stage) => {
-      const hero = await newHero(stage);
+  describe("on btrfs", () => {
+    const data = newDataFolder("full-btrfs");
+    let disk: SmallFilesystem;
+    let stage: Stage;
+    let hero: Hero;
+    beforeAll(async () => {
+      disk = await SmallFilesystem.make(data, "btrfs", DISK_BYTES);
+      stage = await Stage.open(data);
+      hero = await newHero(stage);
+    });
+    afterAll(async () => {
+      await stage.close();
+      await tearDownServer(data);
+      await disk.remove();
+    });
+
+    test("when the pause begins: 507, and the sandbox runs on", async () => {
       await refusedAtItsBeginning(disk, stage, hero);
       await pauseAndResume(stage, hero);
       expect(await leaks(stage, [hero.id])).toEqual([]);
     });
-  });
 
-  test("while memory is written: 507, no checkpoint, and the sandbox runs on", async () => {
-    await onBtrfs(async (disk, stage) => {
-      const hero = await newHero(stage);
+    test("while memory is written: 507, no checkpoint, and the sandbox runs on", async () => {
       await holdMuch(stage, hero);
       const answer = await disturbedPause(stage, hero, { begin: () => disk.fill(), end: () => disk.empty() });
       expect(answer).toMatchObject({
@@ -124,19 +135,6 @@ describe("a full disk", () => {
       await disk.remove();
     }
   });
-
-  async function onBtrfs(use: (disk: SmallFilesystem, stage: Stage) => Promise<void>): Promise<void> {
-    const data = newDataFolder("full-btrfs");
-    const disk = await SmallFilesystem.make(data, "btrfs", DISK_BYTES);
-    try {
-      const stage = await Stage.open(data);
-      await use(disk, stage);
-      await stage.close();
-    } finally {
-      await tearDownServer(data);
-      await disk.remove();
-    }
-  }
 
   async function refusedAtItsBeginning(disk: SmallFilesystem, stage: Stage, hero: Hero): Promise<void> {
     await disk.fill(TOO_LITTLE_BYTES);

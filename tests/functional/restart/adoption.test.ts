@@ -45,9 +45,9 @@ test("a stop by SIGTERM keeps sandboxes and their processes; the next start serv
 
 test("a server killed during creates leaves only the sandboxes that it had returned", async () => {
   const data = folder("crash");
+  let server = await startServer(data, { SANDLOT_READY: "0" });
   // Different moments of the creation, from the first step to past the last.
   for (const delayMs of LONG ? [0, 15, 40, 80, 160] : [15, 80]) {
-    const server = await startServer(data, { SANDLOT_READY: "0" });
     const before = await listed(server);
     const attempts = Array.from({ length: 6 }, () =>
       Sandbox.create({ ...server.options, timeoutMs: 600_000, retries: 0, allowInternetAccess: false }).catch(
@@ -58,11 +58,11 @@ test("a server killed during creates leaves only the sandboxes that it had retur
     await server.crash();
     const answered = (await Promise.all(attempts)).flatMap((sandbox) => sandbox?.sandboxId ?? []);
 
-    const restarted = await startServer(data, { SANDLOT_READY: "0" });
-    const after = await listed(restarted);
+    server = await startServer(data, { SANDLOT_READY: "0" });
+    const after = await listed(server);
     expect(after).toEqual(expect.arrayContaining([...before, ...answered]));
     for (const id of after) {
-      const sandbox = await Sandbox.connect(id, restarted.options);
+      const sandbox = await Sandbox.connect(id, server.options);
       expect((await sandbox.commands.run("echo alive")).stdout).toBe("alive\n");
     }
     let counted: unknown;
@@ -75,12 +75,10 @@ test("a server killed during creates leaves only the sandboxes that it had retur
         return each.every((count) => count === after.length) && mounts === 0;
       },
     );
-    await restarted.stop();
   }
-  const last = await startServer(data, { SANDLOT_READY: "0" });
-  await Promise.all((await listed(last)).map((id) => Sandbox.kill(id, last.options)));
+  await Promise.all((await listed(server)).map((id) => Sandbox.kill(id, server.options)));
   expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
-  await last.stop();
+  await server.stop();
 });
 
 timed("a killed guest restarts within a second, and processes continue", async () => {

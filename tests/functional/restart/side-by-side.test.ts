@@ -1,7 +1,7 @@
 /**
  * Starting, stopping and teardown: quick the second time, one server per data folder, and no server touches another's.
  */
-import { expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
@@ -10,7 +10,7 @@ import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { SETTINGS } from "../../../src/setup/host-changes.ts";
 import { attempt } from "../../../src/system/command.ts";
 import { census, NOTHING, settledCensus, tagOf } from "../../support/census.ts";
-import { startServer, tearDownServer } from "../../support/server.ts";
+import { startServer, type TestServer, tearDownServer } from "../../support/server.ts";
 import { foldersOfFile } from "../../support/server-of-file.ts";
 
 const MAIN = `${import.meta.dir}/../../../src/cli/main.ts`;
@@ -40,33 +40,36 @@ timed("the second start is ready in under 3 s, has the same key, and prints it i
   await second.stop();
 });
 
-test("a second server on the same data folder or port fails, and the first runs on", async () => {
+describe("beside a running server", () => {
   const data = folder("same");
-  const server = await startServer(data, { SANDLOT_READY: "0" });
-  const sandbox = await Sandbox.create(server.options);
-  const up = (env: Record<string, string>) => attempt([process.execPath, MAIN, "up"], { env });
-  const [sameFolder, samePort] = await Promise.all([
-    up(serverEnv(data, { SANDLOT_LISTEN: "127.0.0.1:19999" })),
-    up(serverEnv(folder("port"), { SANDLOT_LISTEN: server.url.slice("http://".length) })),
-  ]);
-  expect(sameFolder.exitCode).toBe(1);
-  expect(sameFolder.stderr).toContain(`another server is running on the data folder ${data}`);
-  expect(samePort.exitCode).toBe(1);
-  expect(samePort.stderr).toContain("FIX: free the port, or choose one with SANDLOT_LISTEN");
-  expect((await sandbox.commands.run("echo still here")).stdout).toBe("still here\n");
-  await sandbox.kill();
-  await server.stop();
-});
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer(data, { SANDLOT_READY: "0" });
+  });
 
-test("`sandlot down` waits until the data folder is unlocked", async () => {
-  const data = folder("lingering");
-  const server = await startServer(data, { SANDLOT_READY: "0" });
-  await server.crash();
-  // As a thread of it does that the kernel has not let go yet.
-  const lingers = Bun.spawn(["flock", join(data, "lock"), "sh", "-c", "echo held; sleep 2"], { stdout: "pipe" });
-  await lingers.stdout.getReader().read();
-  await tearDownServer(data);
-  expect(await lingers.exited).toBe(0);
+  test("a second server on the same data folder or port fails, and the first runs on", async () => {
+    const sandbox = await Sandbox.create(server.options);
+    const up = (env: Record<string, string>) => attempt([process.execPath, MAIN, "up"], { env });
+    const [sameFolder, samePort] = await Promise.all([
+      up(serverEnv(data, { SANDLOT_LISTEN: "127.0.0.1:19999" })),
+      up(serverEnv(folder("port"), { SANDLOT_LISTEN: server.url.slice("http://".length) })),
+    ]);
+    expect(sameFolder.exitCode).toBe(1);
+    expect(sameFolder.stderr).toContain(`another server is running on the data folder ${data}`);
+    expect(samePort.exitCode).toBe(1);
+    expect(samePort.stderr).toContain("FIX: free the port, or choose one with SANDLOT_LISTEN");
+    expect((await sandbox.commands.run("echo still here")).stdout).toBe("still here\n");
+    await sandbox.kill();
+  });
+
+  test("`sandlot down` waits until the data folder is unlocked", async () => {
+    await server.crash();
+    // As a thread of it does that the kernel has not let go yet.
+    const lingers = Bun.spawn(["flock", join(data, "lock"), "sh", "-c", "echo held; sleep 2"], { stdout: "pipe" });
+    await lingers.stdout.getReader().read();
+    await tearDownServer(data);
+    expect(await lingers.exited).toBe(0);
+  });
 });
 
 test("two servers run side by side, and `sandlot down` of one does not affect the other", async () => {

@@ -13,7 +13,6 @@ import { until } from "../../support/until.ts";
 
 const folder = foldersOfFile();
 const SANDLOT = join(import.meta.dir, "../../../bin/sandlot");
-const START_MS = 60_000;
 const PROCESSES_MAX = 1000;
 /** Helpers have it from the server. */
 const TIME_FACTOR = "2";
@@ -42,7 +41,6 @@ async function started(data: string) {
   await until(
     () => `the server is ready: ${output}`,
     () => output.includes("Sandlot is ready"),
-    START_MS,
   );
   const apiKey = readFileSync(join(data, "api-key"), "utf8").trim();
   return { child, url, options: { apiUrl: url, sandboxUrl: url, apiKey }, output: () => output };
