@@ -21,7 +21,7 @@ import { MachineOfFile } from "../support/machine-of-file.ts";
 const BUILDS = LONG ? Number.POSITIVE_INFINITY : 12;
 const BLOW_MS = LONG ? 180_000 : 30_000;
 const SUCCESSES = ["build ready", "build failed", "create done", "collect done"];
-const LONGER_MS = 90_000;
+const LONGER_MS = 300_000;
 const CLIENTS = 8;
 const SLOTS = 2;
 const CANCELLED = "the storm wants it so";

@@ -29,7 +29,7 @@ const BLOW_MS = LONG ? 300_000 : 6_000;
  * A storm of refusals alone would prove nothing: it goes on until each of these was seen, for so much longer at most.
  */
 const SUCCESSES = ["pause 204", "resume 201", "connect 201", "fork 201", "snapshot 201", "kill 204"];
-const LONGER_MS = 60_000;
+const LONGER_MS = 300_000;
 const CLIENTS = 6;
 const SLOTS = 3;
 

@@ -19,7 +19,7 @@ import { until } from "../support/until.ts";
 const BLOW_MS = LONG ? 300_000 : 4_000;
 /** A storm of refusals alone would prove nothing: it goes on until each of these was seen. */
 const SUCCESSES = ["build", "stacked build", "create", "visit", "snapshot", "copy", "pause", "deletion", "collection"];
-const LONGER_MS = 60_000;
+const LONGER_MS = 300_000;
 const CLIENTS = 5;
 const CALM_MS = 100;
 const SANDBOXES = 5;
