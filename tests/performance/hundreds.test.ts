@@ -2,18 +2,17 @@
  * More sandboxes than the 256 concurrent requests that Bun allows a process by default: the server holds a connection
  * to each. With SANDLOT_TEST_LONG=1 only; the short run has as many streams (many-streams.test.ts).
  */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
 import { LONG } from "../support/long.ts";
 import { serverOfFile } from "../support/server-of-file.ts";
 
-const server = serverOfFile("hundreds");
 const COUNT = 270;
 const AT_ONCE = 6;
 
-test.if(LONG)(
-  "the last of many sandboxes works, pauses and resumes like the first",
-  async () => {
+describe.if(LONG)("beyond the connections that Bun allows by default", () => {
+  const server = serverOfFile("hundreds");
+  test("the last of many sandboxes works, pauses and resumes like the first", async () => {
     const options = { ...server().options, timeoutMs: 600_000 };
     const made: Sandbox[] = [];
     let begun = 0;
@@ -28,6 +27,5 @@ test.if(LONG)(
       await sandbox?.connect();
       expect((await sandbox?.commands.run("echo back"))?.stdout).toBe("back\n");
     }
-  },
-  600_000,
-);
+  }, 600_000);
+});

@@ -139,7 +139,7 @@ test(
     const quiet = await timesOf(SAMPLES * 5, () => call(server, "GET", "/v2/sandboxes?limit=1"));
     const endAt = Date.now() + (LONG ? 4_000 : 1_500) + 25 * COUNT;
     await eachAtOnce(ids, async (id) => {
-      const timeout = Math.ceil((endAt - Date.now()) / 1000);
+      const timeout = Math.max(0, Math.ceil((endAt - Date.now()) / 1000));
       await call(server, "POST", `/sandboxes/${id}/timeout`, { timeout });
     });
     await sleep(Math.max(0, endAt - Date.now() - 500));

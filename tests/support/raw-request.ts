@@ -17,7 +17,7 @@ interface RawAnswer {
   body: string;
 }
 
-const ANSWER_MS = 20_000;
+const ANSWER_MS = 120_000;
 
 export async function rawRequest(serverUrl: string, request: RawRequest): Promise<RawAnswer> {
   const { hostname, port, host } = new URL(serverUrl);

@@ -28,8 +28,8 @@ test("a command continues without followers, and can be followed again", async (
 
 test("the timeout of a follower ends only its stream, not the command", async () => {
   const handle = await sandbox.commands.run("read -r _; echo still here", { background: true, stdin: true });
-  const follower = await sandbox.commands.connect(handle.pid, { timeoutMs: LIMIT_MS });
-  expect(await refusalOf(follower.wait())).toBeInstanceOf(TimeoutError);
+  const following = sandbox.commands.connect(handle.pid, { timeoutMs: LIMIT_MS }).then((follower) => follower.wait());
+  expect(await refusalOf(following)).toBeInstanceOf(TimeoutError);
   expect(await isListed(handle.pid)).toBe(true);
   await handle.sendStdin("\n");
   expect((await handle.wait()).stdout).toBe("still here\n");

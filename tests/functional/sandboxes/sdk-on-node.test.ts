@@ -71,7 +71,8 @@ test("files stream in and out, and an aborted upload leaves nothing", async () =
 test("180 commands are followed at once, and other requests are answered", async () => {
   const seen = await onNode(async ({ Sandbox }) => {
     const sandbox = await Sandbox.create();
-    const start = (n: number) => sandbox.commands.run(`read -r x; echo ${n}-$x`, { background: true, stdin: true });
+    const start = (n: number) =>
+      sandbox.commands.run(`read -r x; echo ${n}-$x`, { background: true, stdin: true, timeoutMs: 0 });
     const handles = await Promise.all(Array.from({ length: 180 }, (_, n) => start(n)));
     const meanwhile = await sandbox.commands.run("echo answered");
     await Promise.all(handles.map((handle, n) => handle.sendStdin(`${n}\n`)));

@@ -2,7 +2,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { until } from "../until.ts";
 
-const READ_MS = 30_000;
+const READ_MS = 120_000;
 
 export class LocalTerminal implements Disposable {
   readonly #decoder = new TextDecoder();
