@@ -42,7 +42,7 @@ export class BareNft implements AsyncDisposable {
   async changeMs(egress: EgressPolicy): Promise<number> {
     const facts = { table: TABLE, net: this.#net, relay: RELAY };
     const before = this.#before;
-    const next = { slot: SLOT, rules: { egress, ways: [] }, version: (before?.version ?? 0) + 1 };
+    const next = { slot: SLOT, rules: { egress, openAddresses: [] }, version: (before?.version ?? 0) + 1 };
     const gone = before === undefined ? "" : removeSets(facts, [before]);
     await writeFile(this.#file, makeSets(facts, next) + fillChains(facts, next) + gone);
     this.#before = next;

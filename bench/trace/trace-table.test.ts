@@ -40,9 +40,9 @@ describe("a table of steps", () => {
   test("shows a request within the edge's step, with its programs", () => {
     const lines = linesOf([
       step(2, null, "POST /fork", 10, 90, { server: 3, helpers: 7 }),
-      step(1, null, "edge: until the answer begins", 5, 95, { server: 4 }),
+      step(1, null, "edge: wait for the response", 5, 95, { server: 4 }),
     ]);
-    expect(lines.slice(3, 5)).toEqual(["  edge: until the answer begins 90.0 4.0 7.0", "    POST /fork 80.0 3.0 7.0"]);
+    expect(lines.slice(3, 5)).toEqual(["  edge: wait for the response 90.0 4.0 7.0", "    POST /fork 80.0 3.0 7.0"]);
     expect(lines).toContain("sum of the steps 90.0 4.0 0.0 0.0 0.0 7.0 0.0");
   });
 

@@ -2,12 +2,12 @@
 export class Counter {
   readonly #counts = new Map<string, number>();
 
-  constructor(readonly most: number) {}
+  constructor(readonly max: number) {}
 
   /** False: this key has reached the maximum. */
   add(who: string): boolean {
     const count = this.#counts.get(who) ?? 0;
-    if (count >= this.most) return false;
+    if (count >= this.max) return false;
     this.#counts.set(who, count + 1);
     return true;
   }

@@ -2,7 +2,7 @@
 
 const AT_ONCE = 4;
 
-export async function eachOf<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
+export async function forEachLimited<Item>(items: readonly Item[], work: (item: Item) => Promise<void>): Promise<void> {
   const line = [...items];
   const worker = async () => {
     for (let next = line.shift(); next !== undefined; next = line.shift()) await work(next);

@@ -14,10 +14,10 @@ function rush() {
   const clock = new ManualClock(0);
   const quietPeriod = new QuietPeriod(clock, MAX_MS);
   let came = 0;
-  const wait = () => void quietPeriod.come().then(() => came++);
+  const wait = () => void quietPeriod.wait().then(() => came++);
   const begin = () => {
     const end = Promise.withResolvers<void>();
-    const done = quietPeriod.during(() => end.promise);
+    const done = quietPeriod.run(() => end.promise);
     return { end, done };
   };
   return { clock, quietPeriod, begin, wait, came: () => came };

@@ -16,7 +16,7 @@ export class QuietPeriod {
   ) {}
 
   /** Foreground work, which a caller waits for. */
-  async during<Result>(work: () => Promise<Result>): Promise<Result> {
+  async run<Result>(work: () => Promise<Result>): Promise<Result> {
     this.#underWay++;
     this.#over ??= Promise.withResolvers<void>();
     try {
@@ -31,7 +31,7 @@ export class QuietPeriod {
   }
 
   /** Resolves when background work may run. Callers that are waiting get their result first. */
-  async come(): Promise<void> {
+  async wait(): Promise<void> {
     const late = Promise.withResolvers<void>();
     let isLate = false;
     const timer = this.clock.after(this.maxMs, () => {

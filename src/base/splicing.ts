@@ -4,7 +4,7 @@
  */
 
 /** Descriptors of two connections. They still belong to the caller, which may close them at any time. */
-export interface Way {
+export interface SpliceRequest {
   from: number;
   to: number;
   bytes: number;
@@ -35,5 +35,5 @@ export interface Splicing {
 
 export interface Splice {
   /** Calls `over` once, later. Undefined: not possible now, and `over` is not called. */
-  begin(way: Way, over: (spliced: Spliced) => void): Splicing | undefined;
+  begin(way: SpliceRequest, over: (spliced: Spliced) => void): Splicing | undefined;
 }

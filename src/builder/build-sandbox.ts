@@ -56,7 +56,7 @@ export class BuildSandbox {
     /** Why the checkpoint could not be used, if so. */
     readonly mismatch?: string,
   ) {
-    this.commands = new GuestCommands(source.running.demand(id).guest.address, token);
+    this.commands = new GuestCommands(source.running.require(id).guest.address, token);
     signal.addEventListener("abort", this.#end);
   }
 
@@ -76,7 +76,7 @@ export class BuildSandbox {
 
   /** Fault 404: the sandbox no longer runs. */
   get record(): SandboxRecord {
-    return this.source.running.demand(this.id).record;
+    return this.source.running.require(this.id).record;
   }
 
   /** Runs a shell line in a login shell of this user. Fault 422: it failed. */
@@ -145,7 +145,7 @@ export class BuildSandbox {
     const { signal, id } = this;
     const { running } = this.source;
     // The new guest accepts no token any more and its memory holds no settings. Started processes continue.
-    await running.demand(id).guest.renew(() => running.isAlive(id));
+    await running.require(id).guest.renew(() => running.isAlive(id));
     signal.throwIfAborted();
     signal.removeEventListener("abort", this.#end);
     const options = { memory: true, signal, ...(owner === undefined ? {} : { owner }) };

@@ -36,7 +36,7 @@ test("without settings the documented defaults apply", () => {
       publicUrl: undefined,
       publicSandboxUrl: undefined,
     },
-    wall: "crun",
+    runtime: "crun",
     runsc: undefined,
     readyPerKind: 2,
     readyMax: 128,

@@ -27,7 +27,7 @@ export interface Config {
   templates: readonly TemplateDefinition[];
   listen: Listen;
   addresses: Addresses;
-  wall: RuntimeName;
+  runtime: RuntimeName;
   runsc: string | undefined;
   readyPerKind: number;
   /** For all kinds together. */
@@ -91,7 +91,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     templates: parseTemplates(given("with") ?? ""),
     listen: parseListen("listen", value("listen")),
     addresses: parseAddresses(given),
-    wall,
+    runtime: wall,
     runsc: parsePath("runsc", given("runsc")),
     readyPerKind,
     readyMax: parseCount("readyMax", given("readyMax") ?? (readyPerKind === 0 ? "0" : "128"), 0, READY_ALL_MAX),

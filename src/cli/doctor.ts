@@ -17,7 +17,7 @@ export async function doctor(config: Config): Promise<number> {
 }
 
 export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }) {
-  const { dataFolder, cacheFolder, wall: runtime, runsc, memoryReserve } = config;
+  const { dataFolder, cacheFolder, runtime, runsc, memoryReserve } = config;
   const { domain, certificate } = config.addresses;
   const guestFolder = currentGuestFolder(config);
   const teams = await teamsOf(config);

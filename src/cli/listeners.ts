@@ -7,7 +7,7 @@ import { systemClock } from "../base/clock.ts";
 import { described, type Log } from "../base/log.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import type { Fronts } from "../edge/front/fronts.ts";
+import type { ClientListeners } from "../edge/front/listeners.ts";
 import { LocalAuthority } from "../tls/local-authority.ts";
 import type { Listen } from "./addresses.ts";
 import type { TlsAddresses } from "./banner.ts";
@@ -25,7 +25,7 @@ const PORT_LOOK_MS = 20;
 const HTTPS_PORT = 443;
 
 interface Served {
-  fronts: Fronts;
+  fronts: ClientListeners;
   /** Idle timeout of a connection, if not the default. Streams to sandboxes may be idle for longer. */
   idleSeconds?: number;
   log: Log;

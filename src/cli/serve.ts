@@ -73,14 +73,14 @@ export async function serve(config: Config): Promise<number> {
   // After the first key is kept: the next start could not show it.
   const teams = await store.people.teams();
   requireTeams(config.sharedMemory, teams);
-  if (config.wall !== "crun") warnOfLimitsWithoutEffect(teams, log);
+  if (config.runtime !== "crun") warnOfLimitsWithoutEffect(teams, log);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
     data,
     cacheFolder: config.cacheFolder,
     guestFolder: currentGuestFolder(config),
     resolver: config.resolver,
-    runtime: config.wall,
+    runtime: config.runtime,
     runsc: config.runsc,
     readyMax: config.readyMax,
     ownImage: BASE_IMAGE,
@@ -144,7 +144,7 @@ export async function serve(config: Config): Promise<number> {
     limits: config.connections,
     log: edgeLog(log),
   });
-  host.parts.network.leave = (address) => edge.leave(address);
+  host.parts.network.leave = (address) => edge.closeConnectionsTo(address);
   const listeners = await Listeners.open(config, { fronts: edge, log });
   await control.start();
   await buildAhead(control, config.templates);

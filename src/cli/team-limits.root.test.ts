@@ -48,7 +48,7 @@ describe("sandlot limits", () => {
 });
 
 test("sharedMemory=on is refused where sandboxes cannot share memory", async () => {
-  const config = { ...loadConfig({}), wall: "runsc" } as const;
+  const config = { ...loadConfig({}), runtime: "runsc" } as const;
   await expect(limitsCommand(config, ["default", "sharedMemory=on"])).rejects.toThrow(
     "sharedMemory=on has no effect with SANDLOT_WALL=runsc",
   );

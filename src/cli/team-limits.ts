@@ -21,7 +21,7 @@ export async function limits(config: Config, args: readonly string[]): Promise<n
   const [slug, ...words] = args;
   const changes = parseLimits(words);
   if (changes.sharedMemory) {
-    requireMergeable("sharedMemory=on", config.wall);
+    requireMergeable("sharedMemory=on", config.runtime);
     await requireMerging(`sharedMemory=on for ${slug}`);
   }
   return await withStore(config, async (store) => {

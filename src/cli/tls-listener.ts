@@ -6,7 +6,7 @@
 import type { Clock, Timer } from "../base/clock.ts";
 import { described, type Log } from "../base/log.ts";
 import { Fault } from "../contract/fault.ts";
-import type { Listening } from "../edge/front/fronts.ts";
+import type { ClientListener } from "../edge/front/listeners.ts";
 import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../tls/certificate.ts";
 
 /** Interval between checks of the certificate files. */
@@ -18,16 +18,16 @@ interface TlsOptions {
   domain: string;
   files: CertificateFiles;
   /** Starts to listen with this certificate, on a shared port. The latest listener gets all new connections. */
-  begin(certificate: Certificate): Promise<Listening>;
+  begin(certificate: Certificate): Promise<ClientListener>;
   clock: Clock;
   log: Log;
 }
 
 export class TlsListener {
-  #current: Listening;
-  #leaving: { server: Listening; timer: Timer } | undefined;
+  #current: ClientListener;
+  #leaving: { server: ClientListener; timer: Timer } | undefined;
   /** Closed listeners that still carry earlier connections. */
-  readonly #left = new Set<Listening>();
+  readonly #left = new Set<ClientListener>();
   #digest: string | undefined;
   /** Digest of the files that were last found and refused. */
   #refused: { digest: string; told: boolean } | undefined;
@@ -36,7 +36,7 @@ export class TlsListener {
 
   private constructor(
     private readonly options: TlsOptions,
-    server: Listening,
+    server: ClientListener,
     digest: string | undefined,
   ) {
     this.#current = server;
@@ -96,7 +96,7 @@ export class TlsListener {
     }
   }
 
-  #leave(server: Listening): void {
+  #leave(server: ClientListener): void {
     this.#leaving = undefined;
     this.#left.add(server);
     void server.stop(false).then(() => this.#left.delete(server));

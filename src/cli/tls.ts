@@ -6,7 +6,7 @@ import { installPackages } from "../setup/packages.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { type CertificateFiles, day, flawOf, namesBelow, readCertificate } from "../tls/certificate.ts";
 import { LocalAuthority } from "../tls/local-authority.ts";
-import { described, fixOf, isFound, lookUp } from "../tls/name-lookup.ts";
+import { fixOf, isFound, lookUp, lookupSummary } from "../tls/name-lookup.ts";
 import { shellWord, UNSET_URLS } from "./banner.ts";
 import type { Config } from "./config.ts";
 import { requireRoot } from "./prepare.ts";
@@ -50,7 +50,7 @@ async function checkNames(domain: string): Promise<boolean> {
   const [, name = ""] = namesBelow(domain);
   const lookups = await lookUp(name);
   const isNamed = isFound(lookups, domain);
-  console.log(`look-up      ${described(lookups)} for ${name}`);
+  console.log(`look-up      ${lookupSummary(lookups)} for ${name}`);
   if (!isNamed) console.log(`             FIX: ${fixOf(domain)}`);
   return isNamed;
 }

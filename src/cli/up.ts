@@ -27,7 +27,7 @@ const PROXIES = /^(?:https?|all|no)_proxy$/i;
 
 export async function up(config: Config): Promise<number> {
   requireRoot();
-  await prepare(config, config.wall === "runsc" ? runscSteps(config) : []);
+  await prepare(config, config.runtime === "runsc" ? runscSteps(config) : []);
   await examineOnce(config);
   const data = new DataFolder(config.dataFolder);
   data.lock();
@@ -66,7 +66,7 @@ function keepRunFolderInMemory({ runFolder }: DataFolder): void {
 /** The doctor's result holds for one kernel with its cgroups, one guest with its tools, and one isolation runtime. */
 async function examineOnce(config: Config): Promise<void> {
   const about = Bun.hash(
-    JSON.stringify([release(), cgroupTrees(), currentGuestFolder(config), config.wall, config.runsc]),
+    JSON.stringify([release(), cgroupTrees(), currentGuestFolder(config), config.runtime, config.runsc]),
   ).toString(36);
   await markExamined(join(EXAMINED_FOLDER, about), () => {
     console.error("sandlot: testing this machine");

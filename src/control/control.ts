@@ -125,9 +125,9 @@ export function createControl(services: ControlServices): Control {
   const volumes = new Volumes(parts, services.volumeBounds);
   const signedLinks = new SignedLinks(services);
   host.events((event) => {
-    lifecycle.heard(event);
-    activity.heard(event);
-    builds.heard(event);
+    lifecycle.onHostEvent(event);
+    activity.onHostEvent(event);
+    builds.onHostEvent(event);
   });
   let ready = false;
   const isReady = () => ready;

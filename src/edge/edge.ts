@@ -12,21 +12,21 @@ import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { ClientRequest } from "./front/client-request.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
-import { type InnerDoor, NO_PROXIES, PEER_HEADER, peerLine } from "./management-server.ts";
+import { type ManagementSocket, NO_PROXIES, PEER_HEADER, peerLine } from "./management-server.ts";
 import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
-import { type Asked, beginCarrying, carry } from "./proxy/exchange.ts";
+import { type OutgoingRequest, proxy, startExchange } from "./proxy/exchange.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./proxy/forwarded-headers.ts";
-import { answerWith } from "./proxy/respond.ts";
-import type { Dialled } from "./proxy/sandbox-socket.ts";
+import { respondWith } from "./proxy/respond.ts";
+import type { ConnectOptions } from "./proxy/sandbox-socket.ts";
 import { upgradeOf } from "./proxy/upgrade.ts";
 import { type Refusal, refuse } from "./refusal.ts";
 import { clientAddress, type TrustedProxies } from "./routing/client-address.ts";
 import { internalPath } from "./routing/control-path.ts";
-import { answerPreflight, headersAskedFor, preflightOf } from "./routing/preflight.ts";
+import { headersAskedFor, preflightOf, preflightResponse } from "./routing/preflight.ts";
 import { targetOf } from "./routing/request-target.ts";
 import type { Destination, RouteTable } from "./routing/route-table.ts";
 import { addressOf, type Misaddressed, type SandboxAddress } from "./routing/sandbox-address.ts";
-import { type EdgeLog, ServiceLookup, type Way } from "./routing/service-lookup.ts";
+import { type EdgeLog, ServiceLookup, type ServiceTarget } from "./routing/service-lookup.ts";
 import { signedLinkOf } from "./routing/signed-link.ts";
 
 export type { EdgeLog } from "./routing/service-lookup.ts";
@@ -41,21 +41,21 @@ interface EdgeServices {
   /** Kept up to date by the directory's events. */
   routes: Pick<RouteTable, "find">;
   /** Where requests that name no sandbox go. */
-  management: InnerDoor;
+  management: ManagementSocket;
   log: EdgeLog;
   /** Proxies whose forwarding headers are trusted. Default: none. */
   trustedProxies?: TrustedProxies;
   /** Limits of concurrent requests. Default: EDGE_CONNECTIONS_DEFAULT. */
-  places?: ConnectionQuota;
+  quota?: ConnectionQuota;
   /** Moves long bodies inside the kernel. Absent: the edge copies all bodies. */
   splice?: Splice;
   /** Limits the kernel's buffers of connections to sandboxes. Absent: the kernel's defaults. */
-  buffers?: Dialled["buffers"];
+  buffers?: ConnectOptions["buffers"];
 }
 
 export function createEdge(services: EdgeServices): Edge {
   const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
-  const places = services.places ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
+  const quota = services.quota ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
   const lookup = new ServiceLookup(directory, routes, log);
 
   function handle(client: ClientRequest): void {
@@ -70,7 +70,7 @@ export function createEdge(services: EdgeServices): Edge {
   function guarded(client: ClientRequest, work: () => Promise<void> | undefined): void {
     const failed = (failure: unknown) => {
       log("a request could not be routed", { failure });
-      void answerWith(client, refuse(badRequest(500, "The request could not be routed"), client.headers));
+      void respondWith(client, refuse(badRequest(500, "The request could not be routed"), client.headers));
     };
     try {
       work()?.catch(failed);
@@ -81,9 +81,9 @@ export function createEdge(services: EdgeServices): Edge {
 
   /** Counts the request for its sandbox and team until it is over. */
   function enter(client: ClientRequest, sandboxId: string, destination: Destination | undefined): Refusal | undefined {
-    if (client.isGone) return undefined;
-    const taken = places.take(sandboxId, destination);
-    if ("full" in taken) return { reason: "too-many-connections", sandboxId, of: taken.full, most: taken.most };
+    if (client.isDisconnected) return undefined;
+    const taken = quota.take(sandboxId, destination);
+    if ("full" in taken) return { reason: "too-many-connections", sandboxId, of: taken.full, most: taken.max };
     client.onOver = taken.leave;
     return undefined;
   }
@@ -93,17 +93,17 @@ export function createEdge(services: EdgeServices): Edge {
     const link = signedLinkOf(asked);
     const preflight = link === undefined ? preflightOf(asked) : undefined;
     if (link !== undefined) await handleSigned(client, target, link);
-    else if (preflight !== undefined) await answerWith(client, answerPreflight(preflight));
-    else await handManagement(client);
+    else if (preflight !== undefined) await respondWith(client, preflightResponse(preflight));
+    else await proxyToManagement(client);
   }
 
-  async function handManagement(client: ClientRequest): Promise<void> {
+  async function proxyToManagement(client: ClientRequest): Promise<void> {
     const { method, target, headers } = client;
     const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(management, client);
     const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
     // The management server closes a request that is idle for too long; the edge then does the same.
     const failed = () => client.cut();
-    await carry(client, asked, { to: management }).catch(failed);
+    await proxy(client, asked, { to: management }).catch(failed);
   }
 
   function handleAddressed(
@@ -112,17 +112,17 @@ export function createEdge(services: EdgeServices): Edge {
     route: SandboxAddress | Misaddressed,
   ): Promise<void> | undefined {
     const { method, headers } = client;
-    if ("problem" in route) return answerWith(client, refuse(badRequest(400, route.problem), headers));
+    if ("problem" in route) return respondWith(client, refuse(badRequest(400, route.problem), headers));
     const refusal = refusalFor(method, route, target);
-    if (refusal !== undefined) return answerWith(client, refuse(refusal, headers));
+    if (refusal !== undefined) return respondWith(client, refuse(refusal, headers));
     const destination = routes.find(route.sandboxId);
     const full = enter(client, route.sandboxId, destination);
-    if (full !== undefined) return answerWith(client, refuse(full, headers));
+    if (full !== undefined) return respondWith(client, refuse(full, headers));
     if (destination === undefined) return whenAwake(client, target, route);
-    return carryTo(client, target, route, destination);
+    return proxyToSandbox(client, target, route, destination);
   }
 
-  function carryTo(
+  function proxyToSandbox(
     client: ClientRequest,
     target: string,
     route: SandboxAddress,
@@ -130,15 +130,15 @@ export function createEdge(services: EdgeServices): Edge {
   ): Promise<void> | undefined {
     const { headers } = client;
     if (upgradeOf(client) !== undefined && client.bodyBytes !== 0) {
-      return answerWith(client, refuse(badRequest(400, "A request to upgrade the connection has no body"), headers));
+      return respondWith(client, refuse(badRequest(400, "A request to upgrade the connection has no body"), headers));
     }
     const way = lookup.atOnce(route, headers, destination);
     if (way === undefined) return toSandbox(client, target, route);
-    beginCarrying(client, askedOf(client, target, route, way), dialledFor(way, services), {
+    startExchange(client, outgoingRequest(client, target, route, way), connectOptions(way, services), {
       failed(failure) {
         const why = lookup.refusalAfter(route, way, failure);
         guarded(client, () =>
-          why === undefined ? toSandbox(client, target, route) : answerWith(client, refuse(why, headers)),
+          why === undefined ? toSandbox(client, target, route) : respondWith(client, refuse(why, headers)),
         );
       },
     });
@@ -149,13 +149,13 @@ export function createEdge(services: EdgeServices): Edge {
   async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
     const found = await lookup.awake(route, { headers: client.headers, mayWake });
-    if ("reason" in found) return await answerWith(client, refused(found, client, route));
-    if (client.isGone) return;
+    if ("reason" in found) return await respondWith(client, refused(found, client, route));
+    if (client.isDisconnected) return;
     client.onOver?.();
     client.onOver = undefined;
     const full = enter(client, route.sandboxId, found);
-    if (full !== undefined) return await answerWith(client, refuse(full, client.headers));
-    await carryTo(client, target, route, found);
+    if (full !== undefined) return await respondWith(client, refuse(full, client.headers));
+    await proxyToSandbox(client, target, route, found);
   }
 
   async function toSandbox(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
@@ -167,9 +167,10 @@ export function createEdge(services: EdgeServices): Edge {
         return client.signal;
       },
     };
-    const attempt = (way: Way) => carry(client, askedOf(client, target, route, way), dialledFor(way, services));
+    const attempt = (way: ServiceTarget) =>
+      proxy(client, outgoingRequest(client, target, route, way), connectOptions(way, services));
     const refusal = await lookup.to(route, asking, attempt);
-    if (refusal !== undefined) await answerWith(client, refused(refusal, client, route));
+    if (refusal !== undefined) await respondWith(client, refused(refusal, client, route));
   }
 
   async function handleSigned(client: ClientRequest, target: string, link: SignedLink): Promise<void> {
@@ -181,22 +182,27 @@ export function createEdge(services: EdgeServices): Edge {
     } catch (thrown) {
       const fault = Fault.from(thrown);
       if (fault.status === 500) throw thrown;
-      await answerWith(client, Response.json(fault.toBody(), { status: fault.status, headers: fault.headers }));
+      await respondWith(client, Response.json(fault.toBody(), { status: fault.status, headers: fault.headers }));
     }
   }
 
   return { handle };
 }
 
-function dialledFor(
-  { host, port, tlsName, run }: Way,
-  { splice, buffers }: Pick<Dialled, "splice" | "buffers">,
-): Dialled {
+function connectOptions(
+  { host, port, tlsName, run }: ServiceTarget,
+  { splice, buffers }: Pick<ConnectOptions, "splice" | "buffers">,
+): ConnectOptions {
   return { to: { host, port }, tlsName, run, splice, buffers };
 }
 
 /** The request as sent to the service. */
-function askedOf(client: ClientRequest, target: string, { port }: SandboxAddress, { maskedHost }: Way): Asked {
+function outgoingRequest(
+  client: ClientRequest,
+  target: string,
+  { port }: SandboxAddress,
+  { maskedHost }: ServiceTarget,
+): OutgoingRequest {
   const { method, headers } = client;
   const isGuest = port === RUNTIME_PORT && method === "GET" && /^\/files(\?|$)/.test(target);
   const upgrade = port === RUNTIME_PORT ? undefined : upgradeOf(client);
@@ -210,7 +216,7 @@ function askedOf(client: ClientRequest, target: string, { port }: SandboxAddress
 function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddress): Response {
   const asked = headersAskedFor(client);
   if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && asked !== undefined) {
-    return answerPreflight(asked);
+    return preflightResponse(asked);
   }
   return refuse(refusal, client.headers);
 }

@@ -34,19 +34,22 @@ export const NO_PROXIES = new TrustedProxies([]);
 export const PEER_HEADER = "x-sandlot-peer";
 
 /** The socket of the server, and the secret that identifies the front. */
-export interface InnerDoor {
+export interface ManagementSocket {
   unix: string;
   secret: string;
 }
 
 /** The header line that tells the inner server the client's address. */
-export function peerLine({ secret }: InnerDoor, { peer, isSecure }: { peer: string; isSecure: boolean }): string {
+export function peerLine(
+  { secret }: ManagementSocket,
+  { peer, isSecure }: { peer: string; isSecure: boolean },
+): string {
   return `${PEER_HEADER}: ${secret} ${isSecure ? "https" : "http"} ${peer}\r\n`;
 }
 
 export function serveManagement(services: ManagementServices) {
   const { management, trustedProxies = NO_PROXIES, idleSeconds = EDGE_IDLE_MS / 1000 } = services;
-  const door: InnerDoor = { unix: `\0sandlot-${crypto.randomUUID()}`, secret: crypto.randomUUID() };
+  const door: ManagementSocket = { unix: `\0sandlot-${crypto.randomUUID()}`, secret: crypto.randomUUID() };
   // Applies to every server of the process; this is the only one.
   Object.assign(http, { maxHeaderSize: Math.max(http.maxHeaderSize, EDGE_INNER_HEAD_MAX_BYTES) });
   // The types allow it for ports only; Bun accepts it for sockets too. Per-request timeouts work for ports only.
@@ -70,7 +73,7 @@ export function serveManagement(services: ManagementServices) {
   return { door, stop: (force: boolean) => server.stop(force) };
 }
 
-function peerOf(told: string | null, door: InnerDoor): { address: string; isSecure: boolean } {
+function peerOf(told: string | null, door: ManagementSocket): { address: string; isSecure: boolean } {
   const [secret = "", scheme, address = ""] = told?.split(" ") ?? [];
   const [given, right] = [Buffer.from(secret), Buffer.from(door.secret)];
   if (given.length !== right.length || !timingSafeEqual(given, right)) return { address: "", isSecure: false };

@@ -17,14 +17,14 @@ export type Refusal =
   | { reason: "bad-request"; status: 400 | 405 | 500; text: string };
 
 /** Status, message for programs, and a page's title and advice for people. */
-interface Said {
+interface RefusalText {
   code: number;
   message: string;
   title: string;
   advice: string;
 }
 
-const SAID: Readonly<Record<Exclude<Refusal["reason"], "bad-request">, Said>> = {
+const REFUSAL_TEXTS: Readonly<Record<Exclude<Refusal["reason"], "bad-request">, RefusalText>> = {
   "sandbox-not-found": {
     code: 502,
     message: "The sandbox was not found",
@@ -98,13 +98,13 @@ export function refuse(refusal: Refusal, asked: ReadHeaders): Response {
     const headers = { "content-type": "text/plain; charset=utf-8" };
     return new Response(refusal.text, { status: refusal.status, headers });
   }
-  const said = SAID[refusal.reason];
+  const said = REFUSAL_TEXTS[refusal.reason];
   const response = answer(bodyOf(refusal, said), said, asked);
   if (refusal.reason === "resume-unavailable") response.headers.set("retry-after", String(EDGE_RETRY_AFTER_SECONDS));
   return response;
 }
 
-function bodyOf(refusal: Exclude<Refusal, { reason: "bad-request" }>, { code, message }: Said): Body {
+function bodyOf(refusal: Exclude<Refusal, { reason: "bad-request" }>, { code, message }: RefusalText): Body {
   if (refusal.reason === "internal-endpoint") return { message, path: refusal.path, code };
   const { sandboxId } = refusal;
   if (refusal.reason === "closed-port") return { sandboxId, message, port: refusal.port, code };
@@ -123,7 +123,7 @@ interface Body {
   connectionLimit?: number;
 }
 
-function answer(body: Body, page: Said, asked: ReadHeaders): Response {
+function answer(body: Body, page: RefusalText, asked: ReadHeaders): Response {
   if (!wantsPage(asked)) {
     return new Response(JSON.stringify(body), {
       status: body.code,
@@ -152,7 +152,7 @@ export function wantsPage(asked: ReadHeaders): boolean {
   return BROWSER.test(asked.get("user-agent") ?? "");
 }
 
-function render(body: Body, page: Said): string {
+function render(body: Body, page: RefusalText): string {
   const facts: string[] = [];
   if (body.sandboxId !== undefined) facts.push(fact("Sandbox", body.sandboxId));
   if (body.port !== undefined) facts.push(fact("Port", String(body.port)));

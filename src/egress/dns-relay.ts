@@ -34,12 +34,12 @@ type JudgeOf = (source: string) => Pick<EgressJudge, "mayAsk"> | undefined;
 /** The resolver's response; undefined: none, or none in time. */
 type Upstream = (query: Buffer, question: Buffer) => Promise<Buffer | undefined>;
 
-interface Asked {
+interface PendingQuery {
   close(): void;
 }
 
 export class DnsRelay {
-  readonly #asked = new Set<Asked>();
+  readonly #pending = new Set<PendingQuery>();
   readonly #questions = new Counter(DNS_QUERIES_PER_SANDBOX_MAX);
   readonly #connections = new Counter(DNS_CONNECTIONS_PER_SANDBOX_MAX);
   readonly #clients = new Set<Socket>();
@@ -119,11 +119,11 @@ export class DnsRelay {
   }
 
   async #askByDatagram(query: Buffer, question: Buffer): Promise<Buffer | undefined> {
-    if (this.#asked.size >= DNS_QUERIES_MAX) this.#asked.values().next().value?.close();
+    if (this.#pending.size >= DNS_QUERIES_MAX) this.#pending.values().next().value?.close();
     const id = randomId();
     const ended = Promise.withResolvers<Buffer | undefined>();
-    const asked: Asked = { close: () => ended.resolve(undefined) };
-    this.#asked.add(asked);
+    const asked: PendingQuery = { close: () => ended.resolve(undefined) };
+    this.#pending.add(asked);
     const timer = setTimeout(asked.close, DNS_ANSWER_MS);
     try {
       const socket = await Bun.udpSocket({
@@ -144,7 +144,7 @@ export class DnsRelay {
       }
     } finally {
       clearTimeout(timer);
-      this.#asked.delete(asked);
+      this.#pending.delete(asked);
     }
   }
 
@@ -202,7 +202,7 @@ export class DnsRelay {
   }
 
   close(): void {
-    for (const asked of this.#asked) asked.close();
+    for (const asked of this.#pending) asked.close();
     for (const client of this.#clients) client.destroy();
     this.#listener?.close();
     this.#tcp?.close();

@@ -55,7 +55,7 @@ interface RelayOptions {
   lookMs?: number;
 }
 
-interface Asked {
+interface PendingRequest {
   request: RelayRequest;
   done: PromiseWithResolvers<void>;
 }
@@ -66,7 +66,7 @@ type Order = RelayRequest extends infer R ? (R extends { id: number } ? Omit<R, 
 export class EgressRelay {
   readonly uid: number;
   readonly #policies = new Map<string, EgressPolicy>();
-  readonly #asked = new Map<number, Asked>();
+  readonly #pending = new Map<number, PendingRequest>();
   #ports: Ports = { http: 0, tls: 0, proxied: 0 };
   #child: Child | undefined;
   #isReady = false;
@@ -112,15 +112,15 @@ export class EgressRelay {
     this.#isClosed = true;
     this.#child?.kill("SIGKILL");
     await this.#child?.exited;
-    for (const { done } of this.#asked.values()) done.resolve();
-    this.#asked.clear();
+    for (const { done } of this.#pending.values()) done.resolve();
+    this.#pending.clear();
   }
 
   async #ask(order: Order): Promise<void> {
     if (this.#isClosed) return;
     const id = ++this.#lastId;
-    const asked: Asked = { request: { id, ...order }, done: Promise.withResolvers() };
-    this.#asked.set(id, asked);
+    const asked: PendingRequest = { request: { id, ...order }, done: Promise.withResolvers() };
+    this.#pending.set(id, asked);
     // A starting relay gets all policies, this one included.
     if (this.#isReady) this.#tell(asked.request);
     await asked.done.promise;
@@ -145,7 +145,7 @@ export class EgressRelay {
     let looks = 0;
     const timer = setInterval(() => {
       // The first key is the oldest. Scanning all is too slow: there may be a request, and a check, for each sandbox.
-      const [oldest = Number.POSITIVE_INFINITY] = this.#asked.keys();
+      const [oldest = Number.POSITIVE_INFINITY] = this.#pending.keys();
       const isAsked = child === this.#child && this.#isReady && oldest <= newest;
       if (isAsked && ++looks < RELAY_ANSWER_LOOKS_MAX) return;
       clearInterval(timer);
@@ -182,13 +182,13 @@ export class EgressRelay {
 
   /** Sends all policies. They include those of waiting requests, which resolve once the relay has acknowledged all. */
   async #tellAll(): Promise<void> {
-    const waiting = [...this.#asked.values()];
+    const waiting = [...this.#pending.values()];
     await Promise.all([
       this.#ask({ do: "close-ranges", ranges: this.options.closed() }),
       ...[...this.#policies].map(([source, policy]) => this.#ask({ do: "set", source, policy })),
     ]);
     for (const { request, done } of waiting) {
-      this.#asked.delete(request.id);
+      this.#pending.delete(request.id);
       done.resolve();
     }
   }
@@ -202,8 +202,8 @@ export class EgressRelay {
           this.options.trouble?.(String(source), String(trouble).slice(0, RELAY_COMPLAINT_MAX_CHARS));
         }
         if (!("done" in answer)) continue;
-        const asked = this.#asked.get(answer.done);
-        this.#asked.delete(answer.done);
+        const asked = this.#pending.get(answer.done);
+        this.#pending.delete(answer.done);
         asked?.done.resolve();
       }
     } catch (thrown) {

@@ -12,7 +12,7 @@ import {
   SETTINGS_LOST_STATUS,
 } from "../contract/runtime/guest-control.ts";
 import type { Journal } from "./journal/journal.ts";
-import type { LaterPart } from "./later-part.ts";
+import type { LazyPart } from "./lazy-part.ts";
 import type { Forwarders } from "./system/forwarder.ts";
 import { collectLater } from "./system/garbage.ts";
 import { logNotice } from "./system/log.ts";
@@ -35,7 +35,7 @@ const POSITION_DIGITS_MAX = 15;
 
 interface Controlled {
   settings: SettingsKeeper;
-  forwarders: LaterPart<Forwarders>;
+  forwarders: LazyPart<Forwarders>;
   journal: Journal;
   meminfoFile: MeminfoFile;
   variablesFolder: string;
@@ -83,7 +83,7 @@ export class ControlChannel {
         Bun.gc(true);
         return new Response(null, { status: 204 });
       case "POST forward":
-        return forward(await controlled.forwarders.take(), await readJson(request));
+        return forward(await controlled.forwarders.load(), await readJson(request));
       default:
         throw new Fault(404, `no control operation ${request.method} ${quote(path)}`);
     }

@@ -2,9 +2,9 @@
 import { CONTROL_SECRET_FILE } from "../contract/runtime/guest-control.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import { ControlChannel } from "./control-channel.ts";
-import { answer, type GuestServices } from "./front-door.ts";
+import { type GuestServices, handleRequest } from "./front-door.ts";
 import { Journal } from "./journal/journal.ts";
-import { LaterPart } from "./later-part.ts";
+import { LazyPart } from "./lazy-part.ts";
 import { logError, mirrorLog } from "./system/log.ts";
 import { renewMachineId } from "./system/machine-id.ts";
 import { MeminfoFile } from "./system/meminfo-file.ts";
@@ -54,11 +54,11 @@ export function runDaemon(): void {
   const meter = new Meter(numeric("SANDLOT_CPU_COUNT"), numeric("SANDLOT_MEMORY_MB"));
   const meminfoFile = new MeminfoFile(variable("SANDLOT_MEMORY_FILE"), () => meter.memory());
   const start = { path: process.env.PATH, setpriv: variable("SANDLOT_SETPRIV") };
-  const rpc = new LaterPart(async () => {
-    const { createCalls } = await import("./calls.ts");
-    return createCalls(settings, accounts, journal, meminfoFile, start);
+  const rpc = new LazyPart(async () => {
+    const { createConnectServices } = await import("./connect-services.ts");
+    return createConnectServices(settings, accounts, journal, meminfoFile, start);
   });
-  const files = new LaterPart(async () => {
+  const files = new LazyPart(async () => {
     const { FileRequests } = await import("./file-requests.ts");
     return new FileRequests({ settings, accounts, journal, meminfoFile });
   });
@@ -67,7 +67,7 @@ export function runDaemon(): void {
     accounts,
     control: new ControlChannel(variable("SANDLOT_CONTROL_SECRET_FILE") ?? CONTROL_SECRET_FILE, {
       settings,
-      forwarders: new LaterPart(async () => {
+      forwarders: new LazyPart(async () => {
         const { Forwarders } = await import("./system/forwarder.ts");
         return new Forwarders();
       }),
@@ -75,7 +75,7 @@ export function runDaemon(): void {
       meminfoFile,
       variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
       // Before the first RPC call there are no processes.
-      letGo: async () => (rpc.isNeeded ? (await rpc.take()).letGo() : undefined),
+      letGo: async () => (rpc.isRequested ? (await rpc.load()).letGo() : undefined),
       end: () => process.exit(0),
     }),
     rpc,
@@ -91,7 +91,7 @@ export function runDaemon(): void {
     fetch(request, server) {
       // Streams may be silent and uploads may stall for longer than any idle timeout.
       server.timeout(request, 0);
-      return answer(request, services);
+      return handleRequest(request, services);
     },
   });
   meminfoFile.touch();

@@ -11,7 +11,7 @@ import type { Account, Accounts } from "./users/accounts.ts";
 import { resolvePath } from "./users/paths.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
-interface Behind {
+interface FileServices {
   settings: SettingsKeeper;
   accounts: Accounts;
   journal: Journal;
@@ -20,7 +20,7 @@ interface Behind {
 
 /** `named` is the user that the request names, if any. */
 export class FileRequests {
-  constructor(private readonly services: Behind) {}
+  constructor(private readonly services: FileServices) {}
 
   async transfer(request: Request, url: URL, named: string | undefined): Promise<Response> {
     const { services } = this;

@@ -3,11 +3,11 @@
  * route. It is a plain function from Request to Response, so tests need no socket.
  */
 import { Fault } from "../contract/fault.ts";
-import type { Calls } from "./calls.ts";
+import type { ConnectServices } from "./connect-services.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightAnswer } from "./cors.ts";
 import type { FileRequests } from "./file-requests.ts";
-import type { LaterPart } from "./later-part.ts";
+import type { LazyPart } from "./lazy-part.ts";
 import { collectLater } from "./system/garbage.ts";
 import { logError } from "./system/log.ts";
 import type { Meter } from "./system/metrics.ts";
@@ -23,8 +23,8 @@ export interface GuestServices {
   settings: SettingsKeeper;
   accounts: Accounts;
   control: ControlChannel;
-  rpc: LaterPart<Calls>;
-  files: LaterPart<FileRequests>;
+  rpc: LazyPart<ConnectServices>;
+  files: LazyPart<FileRequests>;
   meter: Meter;
 }
 
@@ -40,14 +40,14 @@ const PLAIN_METHODS: Record<string, readonly string[]> = {
   "/files/compose": ["POST"],
 };
 
-export async function answer(request: Request, services: GuestServices): Promise<Response> {
+export async function handleRequest(request: Request, services: GuestServices): Promise<Response> {
   try {
     services.control.takeSettings();
     const url = requestUrl(request);
     if (services.control.admits(request, url.pathname)) return await services.control.handle(request, url.pathname);
-    return preflightAnswer(request) ?? allowOrigin(request, await checkedAnswer(request, url, services));
+    return preflightAnswer(request) ?? allowOrigin(request, await handleChecked(request, url, services));
   } catch (thrown) {
-    return allowOrigin(request, faultAnswer(thrown));
+    return allowOrigin(request, faultResponse(thrown));
   }
 }
 
@@ -57,7 +57,7 @@ function requestUrl(request: Request): URL {
   return new URL(`http://guest${target.startsWith("/") ? "" : "/"}${target}`);
 }
 
-async function checkedAnswer(request: Request, url: URL, services: GuestServices): Promise<Response> {
+async function handleChecked(request: Request, url: URL, services: GuestServices): Promise<Response> {
   const openedBy = requireAccess(request, url, services);
   // Only in a configured sandbox: an unassigned one may be frozen before the scheduled garbage collection runs.
   if (services.settings.sandboxId !== "" && url.pathname !== "/health") collectLater();
@@ -68,15 +68,20 @@ async function checkedAnswer(request: Request, url: URL, services: GuestServices
     try {
       lookup();
     } catch (thrown) {
-      return (await services.rpc.take()).refusal(request, thrown);
+      return (await services.rpc.load()).refusal(request, thrown);
     }
   }
-  if (CALL.test(url.pathname)) return callAnswer(request, url, services, lookup);
-  return plainAnswer(request, url, services, named);
+  if (CALL.test(url.pathname)) return callResponse(request, url, services, lookup);
+  return plainResponse(request, url, services, named);
 }
 
-async function callAnswer(request: Request, url: URL, { rpc }: GuestServices, user: () => Account): Promise<Response> {
-  const calls = await rpc.take();
+async function callResponse(
+  request: Request,
+  url: URL,
+  { rpc }: GuestServices,
+  user: () => Account,
+): Promise<Response> {
+  const calls = await rpc.load();
   if (calls.has(url.pathname)) return calls.handle(request, url, user);
   return new Response("404 page not found\n", { status: 404, headers: TEXT });
 }
@@ -97,7 +102,7 @@ function requireAccess(request: Request, url: URL, services: GuestServices): Ope
   }
 }
 
-async function plainAnswer(
+async function plainResponse(
   request: Request,
   url: URL,
   services: GuestServices,
@@ -116,9 +121,9 @@ async function plainAnswer(
     case "/envs":
       return Response.json(sandboxVariables(services.settings.current), { headers: UNCACHED });
     case "/files/compose":
-      return (await services.files.take()).compose(request, named);
+      return (await services.files.load()).compose(request, named);
     default:
-      return (await services.files.take()).transfer(request, url, named);
+      return (await services.files.load()).transfer(request, url, named);
   }
 }
 
@@ -128,7 +133,7 @@ function nowSeconds(): number {
   return Math.floor(Date.now() / 1000);
 }
 
-function faultAnswer(thrown: unknown): Response {
+function faultResponse(thrown: unknown): Response {
   const fault = Fault.from(thrown);
   if (fault.status >= 500 && fault.cause !== undefined && !isAbort(fault.cause)) {
     logError("a request failed", fault.cause, { status: fault.status });

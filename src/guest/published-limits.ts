@@ -9,7 +9,7 @@ import { WATCHER_BUFFER_MAX_BYTES } from "./filesystem/watching/event-buffer.ts"
 import { POLLING_WATCHERS_MAX, WATCHERS_MAX } from "./filesystem/watching/watchers.ts";
 import { PATH_MAX_BYTES } from "./limits.ts";
 import { INPUT_WAITING_MAX_BYTES } from "./process/guest-process.ts";
-import { SANDBOX_PIDS_FOR_ROOT } from "./process/precedence.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "./process/priority.ts";
 import {
   SUBSCRIBER_BUFFER_MAX_BYTES,
   SUBSCRIBER_STALLED_MS,

@@ -30,7 +30,7 @@ test("guests and images are in use by sandboxes of all servers and by this serve
   }
   const [own] = servers as [DataFolder];
   const letGo: string[] = [];
-  const uses = guestUses(own, checkpoints, { letGo: async (guest) => void letGo.push(guest) });
+  const uses = guestUses(own, checkpoints, { unlock: async (guest) => void letGo.push(guest) });
   expect(await uses.own()).toEqual(["/cache/guests/running-0", "/cache/guests/paused"]);
   expect(uses.others()).toContain("/cache/guests/running-1");
   expect(uses.others()).not.toContain("/cache/guests/running-0");

@@ -9,12 +9,12 @@ import type { DataFolder } from "../system/data-folder.ts";
 export function guestUses(
   { sandboxesFolder, tag }: DataFolder,
   checkpoints: Pick<Checkpoints, "guestFolders">,
-  pages: Pick<GuestPages, "letGo">,
+  pages: Pick<GuestPages, "unlock">,
 ): GuestUses {
   return {
     own: async () => [...guestsIn(recordsIn(sandboxesFolder)), ...(await checkpoints.guestFolders())],
     others: () => guestsIn(recordsOfOthers(tag)),
-    letGo: (folder) => pages.letGo(folder),
+    letGo: (folder) => pages.unlock(folder),
   };
 }
 

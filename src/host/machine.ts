@@ -123,7 +123,7 @@ export class Machine implements Host {
   }
 
   async create(request: CreateSandbox): Promise<CreatedSandbox> {
-    this.parts.images.demand(request.kind.image);
+    this.parts.images.require(request.kind.image);
     const began = performance.now();
     try {
       return await this.#make(request);
@@ -142,7 +142,7 @@ export class Machine implements Host {
     const turn = this.#turns.enter(id);
     // Without an await where possible: the sandbox is unreachable from the start of the call.
     held.use(turn instanceof Promise ? await turn : turn);
-    const running = this.#running.demand(id);
+    const running = this.#running.require(id);
     held.use(this.parts.images.hold(running.record.kind.image));
     this.#running.takeOut(id);
     this.#journals.leave(id);
@@ -160,7 +160,7 @@ export class Machine implements Host {
     await this.#endings.endProcesses(id);
     const clearing = held.move();
     this.#endings
-      .end({ ...running.record, comesBack: true })
+      .end({ ...running.record, willResume: true })
       .catch((error) => complain("leftovers of a paused sandbox could not be removed", error, id))
       .finally(() => clearing.dispose());
   }
@@ -168,7 +168,7 @@ export class Machine implements Host {
   async resume(request: ResumeSandbox): Promise<void> {
     const { id } = request;
     await this.#turns.run(id, async () => {
-      this.parts.images.demand(request.kind.image);
+      this.parts.images.require(request.kind.image);
       if (this.#running.has(id)) throw new Fault(409, `sandbox ${id} runs already`);
       if (existsSync(this.#running.folderOf(id))) await this.#endings.endById(id);
       try {
@@ -186,7 +186,7 @@ export class Machine implements Host {
 
   async snapshot(id: string, name: string, options: CheckpointOptions): Promise<void> {
     await this.#turns.run(id, async () => {
-      const { record, guest } = this.#running.demand(id);
+      const { record, guest } = this.#running.require(id);
       using _image = this.parts.images.hold(record.kind.image);
       // A journal connection in the checkpoint would have to be closed in every copy.
       this.#journals.leave(id);
@@ -217,7 +217,7 @@ export class Machine implements Host {
 
   async setEgress(id: string, egress: Egress): Promise<void> {
     await this.#turns.run(id, async () => {
-      const { record } = this.#running.demand(id);
+      const { record } = this.#running.require(id);
       // The record first: if the server is killed in between, the next one applies these rules.
       this.#running.keep({ ...record, egress });
       try {

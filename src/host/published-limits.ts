@@ -14,9 +14,9 @@ import { JOURNAL_BURST_MAX_BYTES, JOURNAL_BYTES_PER_SECOND } from "../sandbox/gu
 import { IMAGE_PER_MEMORY_MAX } from "../sandbox/limits.ts";
 import { CONNECTIONS_PER_SANDBOX_MAX } from "../sandbox/network/ruleset.ts";
 import { QUEUED_PER_SANDBOX_MAX_BYTES, QUEUING_SOCKETS_PER_SANDBOX_MAX } from "../sandbox/queue-watch.ts";
+import { DELETED_FILES_MAX, QUEUED_SIGNALS_MAX } from "../sandbox/runtime/crun/dump-precheck.ts";
 import { RUN_MAX_MB, SHM_MAX_MB } from "../sandbox/runtime/crun/image/lasting-memory.ts";
 import { TERMINALS_PER_SANDBOX_MAX } from "../sandbox/runtime/crun/oci-spec.ts";
-import { DELETED_FILES_MAX, QUEUED_SIGNALS_MAX } from "../sandbox/runtime/crun/slow-to-write.ts";
 import { CONTENT_LIST_MAX_ENTRIES } from "../sandbox/volume/program/entries.ts";
 import { OPEN_FILES_WANTED } from "../system/open-files.ts";
 

@@ -216,7 +216,7 @@ export abstract class HeadReader<First, Head> {
  * The body length given by the headers, "chunked", or "untold". Two statements are refused even if they agree: the next
  * reader might use the other one (RFC 9112, 6.3).
  */
-export function toldLength(headers: HeaderLines, name: "request" | "response"): number | "chunked" | "untold" {
+export function declaredLength(headers: HeaderLines, name: "request" | "response"): number | "chunked" | "untold" {
   const codings = headers.count("transfer-encoding");
   const lengths = headers.count("content-length");
   if (codings + lengths === 0) return "untold";

@@ -1,5 +1,5 @@
 /** Request heads. Lines must end with CR LF, there is one Host, and the body's length is given once. */
-import { BadHead, HeadReader, toldLength } from "./head-reader.ts";
+import { BadHead, declaredLength, HeadReader } from "./head-reader.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 export interface RequestHead {
@@ -37,7 +37,7 @@ export class RequestHeadReader extends HeadReader<RequestLine, RequestHead> {
   protected head({ method, target, minorVersion }: RequestLine, headers: HeaderLines): RequestHead {
     const hosts = headers.count("host");
     if (hosts > 1 || (hosts === 0 && minorVersion === 1)) throw new BadHead(400, "A request must have one Host header");
-    const told = toldLength(headers, "request");
+    const told = declaredLength(headers, "request");
     if (told === "chunked" && minorVersion === 0) throw new BadHead(400, "HTTP/1.0 has no chunked bodies");
     const bodyBytes = told === "chunked" ? undefined : told === "untold" ? 0 : told;
     const connection = headers.get("connection")?.toLowerCase();

@@ -2,7 +2,7 @@
  * Response heads. Lines may end with a bare LF, as small services send them: no reader takes one response for two
  * because of that, and a head forwarded to a client of the edge is written anew.
  */
-import { BadHead, HeadReader, toldLength } from "./head-reader.ts";
+import { BadHead, declaredLength, HeadReader } from "./head-reader.ts";
 import type { HeaderLines } from "./header-lines.ts";
 
 export interface ResponseHead {
@@ -40,6 +40,6 @@ export function isBodiless(method: string, { status }: Pick<ResponseHead, "statu
 
 /** "close": the end of the connection is the end of the body. Throws `BadHead` for two lengths. */
 export function responseLength({ headers }: Pick<ResponseHead, "headers">): number | "chunked" | "close" {
-  const told = toldLength(headers, "response");
+  const told = declaredLength(headers, "response");
   return told === "untold" ? "close" : told;
 }

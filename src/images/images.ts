@@ -114,7 +114,7 @@ export class Images {
   }
 
   /** Throws Fault 404 when the image, or one below it, is not on this machine. */
-  demand(name: string): void {
+  require(name: string): void {
     this.lowersOf(name);
   }
 

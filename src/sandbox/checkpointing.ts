@@ -88,7 +88,7 @@ export class Checkpointing {
     using _place = await this.#gate.enter(options.owner);
     const bytes = await this.#requireSpace(record, options);
     try {
-      const draft = await this.#twice(name, (begun, earlier) =>
+      const draft = await this.#withOneRetry(name, (begun, earlier) =>
         this.#stages({ record, options, after, draft: begun, bounds: this.#bounds(record, options, bytes) }, earlier),
       );
       await checkpoints.commit(name, draft, !options.temporary);
@@ -100,7 +100,7 @@ export class Checkpointing {
   }
 
   /** Starts again, in a new folder, when the runtime asks for a second try. */
-  async #twice(
+  async #withOneRetry(
     name: string,
     write: (draft: CheckpointFolder, earlier?: FailedTry) => Promise<void>,
   ): Promise<CheckpointFolder> {
@@ -122,7 +122,7 @@ export class Checkpointing {
   async #stages(writing: Writing, earlier?: FailedTry): Promise<void> {
     const { record, options, after, draft, bounds } = writing;
     // Nothing of it continues when this returns or throws.
-    await using beside = new Beside();
+    await using beside = new ParallelWork();
     const copying = options.memory && beside.run(copyOwnFiles(this.#folderOf(record), draft.own, keptFiles(record)));
     const stopped = await this.#stop(writing, earlier);
     let finishing: Promise<void>;
@@ -306,7 +306,7 @@ async function frozen(cgroup: string): Promise<StoppedSandbox> {
 }
 
 /** Work beside the stages. Disposal waits until all of it has ended, whether it failed or not. */
-class Beside implements AsyncDisposable {
+class ParallelWork implements AsyncDisposable {
   readonly #begun: Promise<unknown>[] = [];
 
   run<Result>(work: Promise<Result>): Promise<Result> {

@@ -31,7 +31,7 @@ export interface Leftovers {
   disk?: string;
   wall?: RuntimeName;
   /** The sandbox continues in a checkpoint. When it is restored, it closes the connections it had to its peers. */
-  comesBack?: boolean;
+  willResume?: boolean;
 }
 
 /**
@@ -55,7 +55,7 @@ export async function unmake(
     takeAway(parts, leftovers, withinMs).then(onGone),
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
-  if (slot !== undefined) await network.free(slot, leftovers.comesBack === true ? id : undefined);
+  if (slot !== undefined) await network.free(slot, leftovers.willResume === true ? id : undefined);
   if (firstId !== undefined) ranges.free({ first: firstId });
 }
 

@@ -18,8 +18,8 @@ function lostOf(running: RunningSandboxes): string[] {
 test("a running sandbox is found with its address, any other is a 404 with its id", () => {
   const running = table();
   running.add(record("i1", process.pid));
-  expect(running.demand("i1").guest.address).toBe("198.18.0.7");
-  expect(() => running.demand("i2")).toThrow("sandbox i2 does not run on this machine");
+  expect(running.require("i1").guest.address).toBe("198.18.0.7");
+  expect(() => running.require("i2")).toThrow("sandbox i2 does not run on this machine");
   expect(running.takeOut("i1")).toBeDefined();
   expect(running.get("i1")).toBeUndefined();
 });

@@ -54,7 +54,7 @@ export class RunningSandboxes {
 
   /** Makes the sandbox reachable for its owner. */
   announce(id: string): RunningSandbox {
-    const running = this.demand(id);
+    const running = this.require(id);
     running.isTold = true;
     this.tell({ kind: "reachable", ...reachable(id, running) });
     return running;
@@ -77,7 +77,7 @@ export class RunningSandboxes {
   }
 
   /** Throws Fault 404 when the sandbox does not run. */
-  demand(id: string): RunningSandbox {
+  require(id: string): RunningSandbox {
     const running = this.#entries.get(id);
     if (running === undefined) throw new Fault(404, `sandbox ${id} does not run on this machine`);
     return running;

@@ -87,8 +87,8 @@ export class Starting {
       sandbox.ahead = { showsProcesses };
       return id;
     }
-    const nobodys = { envVars: {}, accessTokens: [], egress: "open" as const };
-    await this.#fromCheckpoint({ ...nobodys, id, kind, checkpoint, memory: true }, true, false);
+    const withoutOwner = { envVars: {}, accessTokens: [], egress: "open" as const };
+    await this.#fromCheckpoint({ ...withoutOwner, id, kind, checkpoint, memory: true }, true, false);
     return id;
   }
 

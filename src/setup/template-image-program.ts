@@ -6,9 +6,9 @@ import { writeSync } from "node:fs";
 import { Fault } from "../contract/fault.ts";
 import { makeSteps } from "./setup.ts";
 import { templateImageSteps } from "./template-image.ts";
-import type { ImageTask, ImageWord } from "./template-images.ts";
+import type { ImageTask, ProgramOutput } from "./template-images.ts";
 
-function say(word: ImageWord): void {
+function say(word: ProgramOutput): void {
   writeSync(process.stdout.fd, `${JSON.stringify(word)}\n`);
 }
 

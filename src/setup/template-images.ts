@@ -22,7 +22,7 @@ export interface ImageTask {
 }
 
 /** A line of the program's output in JSON; `failed` is its last. */
-export interface ImageWord {
+export interface ProgramOutput {
   kind: "line" | "failed";
   text: string;
   status?: number;
@@ -79,9 +79,9 @@ async function runProgram(task: ImageTask, signal: AbortSignal, say: (message: s
   const end = () => void child.stdin.end();
   signal.addEventListener("abort", end, { once: true });
   try {
-    let failure: ImageWord | undefined;
+    let failure: ProgramOutput | undefined;
     for await (const line of boundedLines(child.stdout, IMAGE_PROGRAM_LINE_MAX_BYTES)) {
-      const word = JSON.parse(line) as ImageWord;
+      const word = JSON.parse(line) as ProgramOutput;
       if (word.kind === "failed") failure = word;
       else say(word.text.slice(0, IMAGE_PROGRAM_TEXT_MAX_CHARS));
     }

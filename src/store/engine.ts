@@ -72,16 +72,16 @@ export function textOrNull(value: unknown): string | null {
 
 /** Statements by what their callers need of the result. */
 export function resultsOf(sql: Statement) {
-  type Asked = Parameters<Statement>;
+  type Arguments = Parameters<Statement>;
   return {
-    execute: async (...asked: Asked): Promise<void> => void (await sql(...asked)),
+    execute: async (...asked: Arguments): Promise<void> => void (await sql(...asked)),
     /** The number of affected rows. */
-    count: async (...asked: Asked) => (await sql(...asked)).count,
+    count: async (...asked: Arguments) => (await sql(...asked)).count,
     /** Whether a row was affected. */
-    changed: async (...asked: Asked) => (await sql(...asked)).count > 0,
+    changed: async (...asked: Arguments) => (await sql(...asked)).count > 0,
     /** The only value. */
-    number: async (...asked: Asked) => integer(Object.values((await sql(...asked)).rows[0] ?? {})[0]),
+    number: async (...asked: Arguments) => integer(Object.values((await sql(...asked)).rows[0] ?? {})[0]),
     /** The only column. */
-    texts: async (...asked: Asked) => (await sql(...asked)).rows.map((row) => text(Object.values(row)[0])),
+    texts: async (...asked: Arguments) => (await sql(...asked)).rows.map((row) => text(Object.values(row)[0])),
   };
 }

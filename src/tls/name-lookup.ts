@@ -54,7 +54,7 @@ export function isFound(lookups: readonly Lookup[], domain: string): boolean {
   return lookups.every(({ addresses }) => (isLocal(domain) ? addresses.includes("127.0.0.1") : addresses.length > 0));
 }
 
-export function described(lookups: readonly Lookup[]): string {
+export function lookupSummary(lookups: readonly Lookup[]): string {
   if (lookups.length === 0) return "neither Node nor Python is here to ask";
   return lookups.map(({ by, addresses }) => `${by} finds ${addresses.join(" and ") || "nothing"}`).join(", ");
 }

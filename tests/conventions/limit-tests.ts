@@ -97,15 +97,15 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     volumes: "have unique names in the team, and are bounded in number",
     "size of a volume": "sizeMB: 102_401",
   },
-  "src/edge/connection-limits.test.ts": {
+  "src/edge/proxy/connection-limits.test.ts": {
     "concurrent requests, streams and WebSockets to a sandbox":
       "one above the limit of a sandbox is rejected, and one more passes when one ends",
     "concurrent requests, streams and WebSockets of a team": "one above the limit of a team is rejected",
   },
-  "src/edge/http-volume.test.ts": {
+  "src/edge/proxy/large-bodies.test.ts": {
     "response bytes not yet read by a client": "a client that does not read blocks the service",
   },
-  "src/edge/http2-uploads.test.ts": {
+  "src/edge/front/http2-uploads.test.ts": {
     "HTTP/2 request bodies not yet read by services":
       "unread bodies of one connection are not buffered, and arrive complete later",
   },

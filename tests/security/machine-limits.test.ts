@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { SANDBOX_PIDS_MAX } from "../../src/contract/runtime/limits.ts";
-import { SANDBOX_PIDS_FOR_ROOT } from "../../src/guest/process/precedence.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "../../src/guest/process/priority.ts";
 import { TERMINALS_PER_SANDBOX_MAX } from "../../src/sandbox/runtime/crun/oci-spec.ts";
 import { CGROUP_ROOT } from "../../src/system/cgroup/cgroups.ts";
 import { memoryForSandboxes } from "../../src/system/cgroup/machine-share.ts";

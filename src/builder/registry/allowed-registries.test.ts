@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { parseRegistries, waysTo } from "./allowed-registries.ts";
+import { parseRegistries, routesTo } from "./allowed-registries.ts";
 
 test("registries are named as in images, with TLS unless marked otherwise", () => {
   expect(parseRegistries(" registry.example:5000\nhttp://10.0.0.5:5000 https://plain.example ")).toEqual([
@@ -13,10 +13,10 @@ test("registries are named as in images, with TLS unless marked otherwise", () =
 });
 
 test("a registry's route is its addresses with the port of its scheme", async () => {
-  expect(await waysTo({ name: "10.0.0.5:5000", tls: true })).toEqual({
+  expect(await routesTo({ name: "10.0.0.5:5000", tls: true })).toEqual({
     host: "10.0.0.5",
     ways: [{ address: "10.0.0.5", port: 5000 }],
   });
-  expect((await waysTo({ name: "10.0.0.5", tls: true })).ways).toEqual([{ address: "10.0.0.5", port: 443 }]);
-  expect((await waysTo({ name: "localhost", tls: false })).ways).toEqual([{ address: "127.0.0.1", port: 80 }]);
+  expect((await routesTo({ name: "10.0.0.5", tls: true })).ways).toEqual([{ address: "10.0.0.5", port: 443 }]);
+  expect((await routesTo({ name: "localhost", tls: false })).ways).toEqual([{ address: "127.0.0.1", port: 80 }]);
 });

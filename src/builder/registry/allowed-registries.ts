@@ -10,7 +10,7 @@ export interface AllowedRegistry {
 }
 
 /** One address and port opened for one sandbox. */
-export interface Way {
+export interface RegistryRoute {
   address: string;
   port: number;
 }
@@ -33,7 +33,7 @@ export function parseRegistries(text: string): AllowedRegistry[] {
 }
 
 /** Resolves a registry's addresses on this host, to open them for a sandbox. */
-export async function waysTo({ name, tls }: AllowedRegistry): Promise<{ host: string; ways: Way[] }> {
+export async function routesTo({ name, tls }: AllowedRegistry): Promise<{ host: string; ways: RegistryRoute[] }> {
   const [host = "", port] = name.split(":");
   const number = port === undefined ? (tls ? HTTPS_PORT : HTTP_PORT) : Number(port);
   if (isIPv4(host)) return { host, ways: [{ address: host, port: number }] };

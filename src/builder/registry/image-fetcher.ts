@@ -15,7 +15,7 @@ import { Fault } from "../../contract/fault.ts";
 import { fullImageName, type ImageName, parseImageName } from "../../contract/image-name.ts";
 import type { RegistryCredentials } from "../../contract/internal/host.ts";
 import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
-import { type AllowedRegistry, type Way, waysTo } from "./allowed-registries.ts";
+import { type AllowedRegistry, type RegistryRoute, routesTo } from "./allowed-registries.ts";
 import type { BlobCache } from "./blob-cache.ts";
 import { FetchTools, type Source, UNPACKED } from "./fetch-tools.ts";
 import { type LocalImage, LocalImages } from "./local-images.ts";
@@ -42,7 +42,7 @@ export interface FetchedImage {
 export interface FetchSandbox extends AsyncDisposable {
   commands: GuestCommands;
   /** Opens these addresses, which are closed to other sandboxes. */
-  open(ways: readonly Way[]): Promise<void>;
+  open(ways: readonly RegistryRoute[]): Promise<void>;
   /** Bytes sent and received. */
   traffic(): number;
   /** Passes its disk for the duration of `use`. */
@@ -256,7 +256,7 @@ export class ImageFetcher {
   async #openWay(registry: string, sandbox: FetchSandbox, tools: FetchTools): Promise<boolean> {
     const allowed = this.parts.registries.find(({ name }) => name === registry);
     if (allowed === undefined) return true;
-    const { host, ways } = await waysTo(allowed);
+    const { host, ways } = await routesTo(allowed);
     await sandbox.open(ways);
     // Pin the addresses, so that the sandbox does not resolve the registry through another DNS server.
     const lines = ["127.0.0.1 localhost", ...ways.map(({ address }) => `${address} ${host}`)];

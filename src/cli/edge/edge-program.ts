@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { boundedLines } from "../../base/bounded-lines.ts";
 import { EDGE_PROCESS_LINE_MAX_BYTES } from "../../edge/limits.ts";
 import { EdgeProcess } from "../../edge/process/edge-process.ts";
-import { boundReceived, boundUnsent, withoutPacing } from "../../edge/splice/calls.ts";
 import { Splicer } from "../../edge/splice/splicer.ts";
+import { boundReceived, boundUnsent, withoutPacing } from "../../edge/splice/system-calls.ts";
 import { leadToNewest } from "../../tls/shared-port.ts";
 
 const out = Bun.stdout.writer();

@@ -205,14 +205,14 @@ test(
     await using edge = await StartedEdge.open();
     await using service = holding();
     const held = await Promise.all(Array.from({ length: LIMITS.perSandbox }, () => begun(edge, service.port)));
-    await edge.processes.leave("127.0.0.1");
+    await edge.processes.closeConnectionsTo("127.0.0.1");
     for (const reader of held) expect(await ending(reader)).toBe("cut");
     for (let asked = 0; asked < 12; asked++) {
       const refused = await edge.fetch(service.port);
       expect([refused.status, await refused.text()]).toEqual([502, expect.stringContaining("was not found")]);
     }
     // No process has been told of the address since; a second leave still succeeds.
-    await edge.processes.leave("127.0.0.1");
+    await edge.processes.closeConnectionsTo("127.0.0.1");
   },
   TEST_MS,
 );
@@ -223,7 +223,7 @@ test(
     await using edge = await StartedEdge.open({ pingMs: 300 });
     const [first = 0] = edge.pids;
     process.kill(first, "SIGSTOP");
-    await edge.processes.leave("127.0.0.1");
+    await edge.processes.closeConnectionsTo("127.0.0.1");
     expect(existsSync(`/proc/${first}`)).toBe(false);
     await until("it is replaced", () => edge.pids.length === PROCESSES);
   },

@@ -349,7 +349,7 @@ test(
     client.ask("POST", `Content-Length: ${8 * HELD_MAX_BYTES}`);
     client.socket.write(LONG);
     await until("it has come", () => connections.size > 0);
-    await edge.processes.leave("127.0.0.1");
+    await edge.processes.closeConnectionsTo("127.0.0.1");
     for (const socket of connections) socket.resume();
     await allClosed();
     await until("the client is told", () => client.isClosed || client.gotBytes > 0);

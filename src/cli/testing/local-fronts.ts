@@ -2,7 +2,7 @@
 
 import { createEdge } from "../../edge/edge.ts";
 import { Front } from "../../edge/front/front.ts";
-import type { FrontSettings, Fronts, Listening } from "../../edge/front/fronts.ts";
+import type { ClientListener, ClientListeners, ListenerSettings } from "../../edge/front/listeners.ts";
 import { serveManagement } from "../../edge/management-server.ts";
 import { TrustedProxies } from "../../edge/routing/client-address.ts";
 import { unasked } from "../../edge/testing/unasked.ts";
@@ -10,7 +10,7 @@ import { leadToNewest } from "../../tls/shared-port.ts";
 
 type Management = Parameters<typeof serveManagement>[0];
 
-export class OwnFronts implements Fronts {
+export class OwnFronts implements ClientListeners {
   readonly #edge: ReturnType<typeof createEdge>;
 
   constructor(services: Management) {
@@ -18,7 +18,7 @@ export class OwnFronts implements Fronts {
     this.#edge = createEdge({ ...unasked(), management: serveManagement(services).door, trustedProxies });
   }
 
-  async begin(settings: FrontSettings): Promise<Listening> {
+  async begin(settings: ListenerSettings): Promise<ClientListener> {
     const front = new Front({ ...settings, reusePort: true, handle: this.#edge.handle });
     if (settings.tls !== undefined) leadToNewest(settings.port);
     return { stop: (force) => front.stop(force) };

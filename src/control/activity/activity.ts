@@ -73,7 +73,7 @@ export class Activity implements LifecycleListener {
   }
 
   /** Events of the host. Never waits. */
-  heard(event: HostEvent): void {
+  onHostEvent(event: HostEvent): void {
     if (event.kind === "log-waits") {
       this.#background.run("a sandbox's log could not be followed", () => this.#sayWhere(event.id));
     } else if (event.kind === "log") {
@@ -95,8 +95,8 @@ export class Activity implements LifecycleListener {
     const fields = { logger: "sandbox", event_type: `sandbox.lifecycle.${event}`, execution_id: sandbox.executionId };
     this.logs.append(sandbox, "info", words, fields);
     this.events.note(event, sandbox, note, this.teams.tell(event, sandbox));
-    if (event === "created" || event === "resumed") this.metrics.welcome(sandbox);
-    if (event === "killed" || event === "paused") this.metrics.dismiss(sandbox.id);
+    if (event === "created" || event === "resumed") this.metrics.add(sandbox);
+    if (event === "killed" || event === "paused") this.metrics.remove(sandbox.id);
     if (event === "killed") this.logs.noteEnd(sandbox.id);
     this.#listener?.tell(event, sandbox, note);
   }

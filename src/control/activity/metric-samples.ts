@@ -43,7 +43,7 @@ export class MetricSamples {
   readonly #measured = new Map<string, Measured>();
   /** Blocks to write and then forget. */
   #finished: MetricBlock[] = [];
-  #newcomers = new Map<string, Measurable>();
+  #added = new Map<string, Measurable>();
   #timers: Timer[] = [];
   #lastWriteAt = 0;
   /** Sampling and writing await between steps, so they run one at a time. */
@@ -58,22 +58,22 @@ export class MetricSamples {
   }
 
   /** A sandbox has begun to run. Its first sample comes soon, independent of the next pass. Never waits. */
-  welcome(sandbox: { id: string; teamId: string; cpuCount: number; memoryMB: number }): void {
+  add(sandbox: { id: string; teamId: string; cpuCount: number; memoryMB: number }): void {
     const { id, teamId, cpuCount, memoryMB } = sandbox;
-    const isFirst = this.#newcomers.size === 0;
-    this.#newcomers.set(id, { id, teamId, cpuCount, memoryMB });
+    const isFirst = this.#added.size === 0;
+    this.#added.set(id, { id, teamId, cpuCount, memoryMB });
     if (!isFirst) return;
     this.#after(0, async () => {
-      const newcomers = [...this.#newcomers.values()];
-      this.#newcomers = new Map();
+      const newcomers = [...this.#added.values()];
+      this.#added = new Map();
       await this.#begin(newcomers);
       this.#after(METRIC_FIRST_MS, () => this.#sample(newcomers));
     });
   }
 
   /** A sandbox no longer runs. Never waits. */
-  dismiss(sandboxId: string): void {
-    this.#newcomers.delete(sandboxId);
+  remove(sandboxId: string): void {
+    this.#added.delete(sandboxId);
     const measured = this.#measured.get(sandboxId);
     this.#measured.delete(sandboxId);
     if (measured?.block === undefined || measured.isWritten) return;
@@ -146,14 +146,14 @@ export class MetricSamples {
     const running = await store.metricBlocks.measurable();
     onPass(running);
     const ids = new Set(running.map(({ id }) => id));
-    for (const id of [...this.#measured.keys()]) if (!ids.has(id)) this.dismiss(id);
+    for (const id of [...this.#measured.keys()]) if (!ids.has(id)) this.remove(id);
     const isDue = (facts: Measurable) => {
       const last = this.#measured.get(facts.id);
       return last !== undefined && clock.now() - last.at >= METRIC_EVERY_MS / 2;
     };
     await this.#sample(running.filter(isDue));
     // For example sandboxes that ran before the server started.
-    for (const facts of running) if (!this.#measured.has(facts.id)) this.welcome(facts);
+    for (const facts of running) if (!this.#measured.has(facts.id)) this.add(facts);
     if (clock.now() - this.#lastWriteAt >= METRIC_WRITE_MS) await this.#write();
   }
 

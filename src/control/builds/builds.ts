@@ -96,7 +96,7 @@ export class Builds {
     }
   }
 
-  heard(event: HostEvent): void {
+  onHostEvent(event: HostEvent): void {
     if (event.kind !== "build-log") return;
     const job = this.#jobs.get(event.id);
     job?.log.add(event.entries);

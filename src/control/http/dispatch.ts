@@ -21,7 +21,7 @@ import type { BodyShare } from "../access/body-budgets.ts";
 import { type Allowance, kindOf, ownerOf, type RequestBudgets } from "../access/request-rates.ts";
 import type { Parts } from "../parts.ts";
 import { CLIENT_CLOSED_REQUEST, readJson, uploadOf } from "./request-body.ts";
-import type { Answer, Route } from "./route.ts";
+import type { Route, RouteResult } from "./route.ts";
 import { baseOf } from "./server-address.ts";
 
 export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
@@ -145,7 +145,7 @@ function reasonFor(fault: Fault): string | undefined {
 interface Endpoint {
   /** `METHOD /path` */
   name: string;
-  answer(request: Request, exchange: Exchange): Promise<Answer>;
+  answer(request: Request, exchange: Exchange): Promise<RouteResult>;
 }
 
 /** Endpoints in matching order, so that `/templates/tags` is not read as the id of a template. */
@@ -193,14 +193,14 @@ async function serve<S>(
   request: Request,
   options: DispatchOptions<S>,
   exchange: Exchange,
-): Promise<Answer> {
+): Promise<RouteResult> {
   const caller = await callerOrStranger(route, request, options, exchange);
   if (caller && "team" in caller) exchange.team = caller.team.slug;
   const owner = caller && ownerOf(caller);
   if (owner) exchange.allowance = options.budgets.take(owner, kindOf(route.method, route.auth));
   using share = options.budgets.bodies.begin(owner ?? STRANGERS);
   const params = paramsOf(route, request);
-  let answer: Answer;
+  let answer: RouteResult;
   try {
     answer = await route.run(
       {
@@ -298,7 +298,7 @@ function methodsByPath(routes: readonly { method: string; path: string }[]): Map
   return methods;
 }
 
-function write({ status, body, stream, headers }: Answer): Response {
+function write({ status, body, stream, headers }: RouteResult): Response {
   if (stream !== undefined) {
     return new Response(stream, { status, headers: { "Content-Type": "application/octet-stream", ...headers } });
   }

@@ -8,7 +8,7 @@ import type { Authentication, Callers } from "../access/authentication.ts";
 import { readQuery } from "./query.ts";
 import { BODY, parseWith } from "./validation.ts";
 
-export interface Answer {
+export interface RouteResult {
   status: number;
   /** Sent as JSON; absent: no body. */
   body?: unknown;
@@ -41,7 +41,7 @@ export interface RouteFacts {
 /** `S`: the services of its handler. */
 export interface Route<S> extends RouteFacts {
   /** Parses, then acts. */
-  run(request: UnparsedCall, services: S): Promise<Answer>;
+  run(request: UnparsedCall, services: S): Promise<RouteResult>;
   /** Called for every refused call of a known caller, before the response is sent. */
   refused?(call: RefusedCall, services: S): Promise<void>;
 }
@@ -91,7 +91,7 @@ interface RouteDefinition<S, P extends string, A extends Authentication, Q exten
   query?: Q;
   body?: { schema: B; required: boolean; maxBytes?: number };
   /** Without a status in the answer, the first declared one is sent. Undefined: no body either. */
-  handle(call: Call<P, A, Q, B>, services: S): Promise<Partial<Answer> | undefined>;
+  handle(call: Call<P, A, Q, B>, services: S): Promise<Partial<RouteResult> | undefined>;
   refused?(call: Pick<Call<P, A, Q, B>, "params" | "caller"> & { fault: Fault }, services: S): Promise<void>;
 }
 

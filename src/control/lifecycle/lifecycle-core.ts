@@ -91,7 +91,7 @@ export class LifecycleCore {
       clock: this.clock,
       background: this.background,
       work: async (checkpoint) => {
-        await this.quietPeriod.come();
+        await this.quietPeriod.wait();
         await this.host.removeCheckpoint(checkpoint);
       },
       failed: (checkpoint, error) => {

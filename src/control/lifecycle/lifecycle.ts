@@ -84,9 +84,9 @@ export class Lifecycle {
   }
 
   /** Events of the host. Never waits. */
-  heard(event: HostEvent): void {
-    this.#core.reachability.heard(event);
-    if (event.kind === "memory") this.#relief.heard(event);
+  onHostEvent(event: HostEvent): void {
+    this.#core.reachability.onHostEvent(event);
+    if (event.kind === "memory") this.#relief.onHostEvent(event);
     if (event.kind !== "lost") return;
     this.#core.background.run("loss of a sandbox not recorded", () => this.#lost(event.id, event.reason));
   }

@@ -37,7 +37,7 @@ export class MemoryRelief {
   constructor(private readonly parts: MemoryReliefParts) {}
 
   /** Never waits. */
-  heard(event: MemoryEvent): void {
+  onHostEvent(event: MemoryEvent): void {
     this.#short = event.state === "enough" ? undefined : event;
     const { clock, background } = this.parts.core;
     if (event.state !== "exhausted" || this.#isUnderWay || this.#isClosed || clock.now() < this.#nextAt) return;

@@ -31,19 +31,19 @@ function heard(): unknown[] {
 }
 
 function up(): void {
-  reachability.heard({ kind: "reachable", id, endpoint });
+  reachability.onHostEvent({ kind: "reachable", id, endpoint });
   reachability.begin(run);
   heard();
 }
 
 test("a route is published when host and control both report the run, in either order", () => {
-  reachability.heard({ kind: "reachable", id, endpoint });
+  reachability.onHostEvent({ kind: "reachable", id, endpoint });
   expect([heard(), reachability.isUp(id), reachability.isReachable(id)]).toEqual([[[]], true, false]);
   reachability.begin(run);
   expect([heard(), reachability.isReachable(id)]).toEqual([[["r1", "open"]], true]);
   reachability.begin(aSandbox("i2", { executionId: "s1" }));
   expect(heard()).toEqual([]);
-  reachability.heard({ kind: "reachable", id: "i2", endpoint });
+  reachability.onHostEvent({ kind: "reachable", id: "i2", endpoint });
   expect(heard()).toEqual([["s1", "open"]]);
 });
 
@@ -52,7 +52,7 @@ describe("a pause", () => {
     up();
     reachability.hide(id);
     expect([heard(), reachability.isReachable(id)]).toEqual([[["r1", "closed"]], false]);
-    reachability.heard({ kind: "unreachable", id });
+    reachability.onHostEvent({ kind: "unreachable", id });
     expect(heard()).toEqual([]);
     reachability.end(id);
     expect(heard()).toEqual([["r1", "over"]]);
@@ -61,8 +61,8 @@ describe("a pause", () => {
   test("that fails opens the route again, when host and control both report the run", () => {
     up();
     reachability.hide(id);
-    reachability.heard({ kind: "unreachable", id });
-    reachability.heard({ kind: "reachable", id, endpoint });
+    reachability.onHostEvent({ kind: "unreachable", id });
+    reachability.onHostEvent({ kind: "reachable", id, endpoint });
     expect(heard()).toEqual([["r1", "closed"]]);
     reachability.show(id);
     expect(heard()).toEqual([["r1", "open"]]);
@@ -71,8 +71,8 @@ describe("a pause", () => {
 
 test("a sandbox that the host lost has no route at once, before its row changes", () => {
   up();
-  reachability.heard({ kind: "unreachable", id });
-  reachability.heard({ kind: "lost", id, reason: "it ended" });
+  reachability.onHostEvent({ kind: "unreachable", id });
+  reachability.onHostEvent({ kind: "lost", id, reason: "it ended" });
   expect(heard()).toEqual([
     ["r1", "closed"],
     ["r1", "over"],
@@ -84,15 +84,15 @@ test("an ended run stays without a route, even if the host reports it late", () 
   up();
   reachability.end(id);
   heard();
-  reachability.heard({ kind: "reachable", id, endpoint });
+  reachability.onHostEvent({ kind: "reachable", id, endpoint });
   expect([heard(), reachability.isReachable(id)]).toEqual([[], false]);
 });
 
 test("an inventory closes routes that it does not name, and later reports open them again", () => {
   up();
-  reachability.heard({ kind: "inventory", reachable: [] });
+  reachability.onHostEvent({ kind: "inventory", reachable: [] });
   expect([heard(), reachability.isUp(id)]).toEqual([[["r1", "closed"]], false]);
-  reachability.heard({ kind: "inventory", reachable: [{ id, endpoint }] });
+  reachability.onHostEvent({ kind: "inventory", reachable: [{ id, endpoint }] });
   expect(heard()).toEqual([["r1", "open"]]);
 });
 

@@ -28,7 +28,7 @@ export class Reachability {
     listener({ kind: "table", routes: [...this.#routes.values()] });
   }
 
-  heard(event: HostEvent): void {
+  onHostEvent(event: HostEvent): void {
     switch (event.kind) {
       case "inventory": {
         const there = new Set(event.reachable.map(({ id }) => id));

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { ACTIVITY_KEPT_MS } from "../../contract/limits.ts";
 import { listEventsQuery, sandboxEvent } from "../../contract/management/sandbox-event.ts";
-import type { Answer } from "../http/route.ts";
+import type { RouteResult } from "../http/route.ts";
 import { asEvent } from "../webhooks/sandbox-event-view.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route, type Services } from "./services.ts";
@@ -32,7 +32,7 @@ async function list(
   teamId: string,
   sandboxId: string | undefined,
   query: z.infer<typeof listEventsQuery>,
-): Promise<Answer> {
+): Promise<RouteResult> {
   // So that a caller finds every event that it has already seen happen.
   await activity.events.flush();
   const events = await store.sandboxEvents.list({

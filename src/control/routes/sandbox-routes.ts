@@ -25,7 +25,7 @@ import {
   setTimeoutRequest,
 } from "../../contract/management/sandbox-requests.ts";
 import type { Team } from "../../store/people.ts";
-import type { Answer } from "../http/route.ts";
+import type { RouteResult } from "../http/route.ts";
 import { secondsOf } from "../lifecycle/timers/run-length.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { findStartable } from "../templates/template-look-up.ts";
@@ -207,7 +207,7 @@ async function create(
   team: Team,
   body: CreateSandboxV1 | CreateSandboxV2,
   decided: { secure: boolean; timeoutSeconds: number },
-): Promise<Answer> {
+): Promise<RouteResult> {
   refuseUnbuilt(body);
   refuseForgetful(body);
   const sandbox = await lifecycle.create(team, await findStartable(store, team, body.templateID, unbuilt), {
@@ -242,7 +242,7 @@ async function connect(
   team: Team,
   params: { sandboxID: string },
   asked: { timeout?: number | null | undefined; memory?: boolean | null | undefined; onlyExtend: boolean },
-): Promise<Answer> {
+): Promise<RouteResult> {
   const { sandbox, resumed } = await lifecycle.connect(team, idIn(params), {
     seconds: secondsOf(team, asked.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
     memory: asked.memory ?? true,

@@ -15,8 +15,8 @@ export interface ClientRequest {
   readonly bodyBytes: number | undefined;
 
   /** Called once if the client disconnects, or breaks its body off, before it has the whole response. */
-  onGone: (() => void) | undefined;
-  readonly isGone: boolean;
+  onDisconnect: (() => void) | undefined;
+  readonly isDisconnected: boolean;
   /** Called once when the request is over: responded to, aborted, or its tunnel closed. */
   onOver: (() => void) | undefined;
   /** Aborted when `onGone` is called. */
@@ -44,7 +44,7 @@ export interface ClientRequest {
    * Begins the response. The headers go to the client as they are, with the body's length if it is known. `first` is
    * the part of the body that is already available, sent together with the head.
    */
-  answer(head: AnswerLines, body: AnswerBody, first?: Buffer<ArrayBuffer>): void;
+  respond(head: ResponseLines, body: ResponseBody, first?: Buffer<ArrayBuffer>): void;
   /** Takes ownership of the bytes. False: the client does not keep up, and `onDrained` is called once it does. */
   write(bytes: Buffer<ArrayBuffer>): boolean;
   onDrained: (() => void) | undefined;
@@ -52,13 +52,13 @@ export interface ClientRequest {
    * The connection's descriptor if the rest of the response may be written to it directly: its length is known and
    * everything written so far was sent. Undefined or absent otherwise.
    */
-  readonly answerDescriptor?: number | undefined;
+  readonly responseDescriptor?: number | undefined;
   /** Completes the response. */
   end(): void;
   /** Aborts the response so that the client cannot mistake it for complete. */
   cut(): void;
   /** Turns the connection into a tunnel, with this head as response. Absent if the protocol has no tunnels. */
-  tunnel?(head: AnswerLines): ClientTunnel;
+  tunnel?(head: ResponseLines): ClientTunnel;
 }
 
 export interface BodySink {
@@ -73,9 +73,9 @@ export interface BodySink {
  * body is written in pieces and then ended. "chunks": the same, but the pieces contain their own chunk lines, in plain
  * form and up to the last chunk.
  */
-export type AnswerBody = "none" | "whole" | "follows" | "chunks";
+export type ResponseBody = "none" | "whole" | "follows" | "chunks";
 
-export interface AnswerLines {
+export interface ResponseLines {
   status: number;
   statusText: string;
   headers: HeaderLines;

@@ -22,7 +22,7 @@ afterAll(() => front.stop(true));
 
 const HOST = "Host: a.test\r\n";
 const OK = { status: 200, statusText: "OK", headers: new HeaderLines() };
-const ok = (request: ClientRequest, text = request.target) => request.answer(OK, "whole", Buffer.from(text));
+const ok = (request: ClientRequest, text = request.target) => request.respond(OK, "whole", Buffer.from(text));
 /** Responds with the body once it is complete. */
 const echo = (request: ClientRequest) => {
   const pieces: Buffer[] = [];
@@ -131,7 +131,7 @@ describe("a connection", () => {
 
   test("of HTTP/1.0 gets a body of unknown length until the close, others in chunks", async () => {
     handle = (request) => {
-      request.answer(OK, "follows", Buffer.from("one"));
+      request.respond(OK, "follows", Buffer.from("one"));
       request.write(Buffer.from("two"));
       request.end();
     };
@@ -178,7 +178,7 @@ describe("a connection", () => {
     using client = new Client();
     const gone = Promise.withResolvers<void>();
     handle = (request) => {
-      request.onGone = gone.resolve;
+      request.onDisconnect = gone.resolve;
       echo(request);
     };
     client.send(`GET / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\nx\r\n`);

@@ -1,8 +1,8 @@
 /** Writes HTTP/1.1 heads as latin1 text, with one character per byte. */
-import type { AnswerLines } from "./client-request.ts";
+import type { ResponseLines } from "./client-request.ts";
 
 /** Status line and headers, without the final empty line. */
-export function headText({ status, statusText, headers }: AnswerLines): string {
+export function headText({ status, statusText, headers }: ResponseLines): string {
   return `HTTP/1.1 ${status} ${statusText}\r\n${headers.text}`;
 }
 

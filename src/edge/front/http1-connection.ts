@@ -12,7 +12,7 @@ import {
   EDGE_REQUEST_HEAD_MAX_LINES,
   EDGE_REQUEST_HEAD_MS,
 } from "../limits.ts";
-import type { AnswerLines, ClientRequest, ClientTunnel } from "./client-request.ts";
+import type { ClientRequest, ClientTunnel, ResponseLines } from "./client-request.ts";
 import { headText } from "./head-text.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import { Http1Request, type RequestConnection } from "./http1-request.ts";
@@ -169,11 +169,11 @@ export class Http1Connection implements RequestConnection {
     this.#reading.release();
   }
 
-  stopReading(): void {
+  pauseReading(): void {
     if (!this.#closed) this.socket.pause();
   }
 
-  goOnReading(): void {
+  resumeReading(): void {
     if (!this.#closed) this.socket.resume();
   }
 
@@ -216,7 +216,7 @@ export class Http1Connection implements RequestConnection {
     if (early !== undefined) queueMicrotask(() => this.take(early));
   }
 
-  tunnel(head: AnswerLines, closed: () => void): ClientTunnel {
+  tunnel(head: ResponseLines, closed: () => void): ClientTunnel {
     this.send(Buffer.from(`${headText(head)}\r\n`, "latin1"));
     const tunnel = new Tunnel(this, closed);
     this.#request = undefined;

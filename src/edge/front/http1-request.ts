@@ -2,7 +2,7 @@
 import { type Body, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import type { RequestHead } from "../../http1/request-head.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
-import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "./client-request.ts";
+import type { BodySink, ClientRequest, ClientTunnel, ResponseBody, ResponseLines } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
 import type { HeldBytes } from "./held-bytes.ts";
 
@@ -40,7 +40,7 @@ export interface RequestConnection {
   /** The request is over. The connection ends too, unless it is kept and the body was read to its end. */
   requestOver(isKept: boolean, isRead: boolean): void;
   /** `closed` is called when the tunnel closes. */
-  tunnel(head: AnswerLines, closed: () => void): ClientTunnel;
+  tunnel(head: ResponseLines, closed: () => void): ClientTunnel;
 }
 
 export class Http1Request implements ClientRequest {
@@ -62,10 +62,10 @@ export class Http1Request implements ClientRequest {
   /** Bytes of the body read since the response was completed. */
   #unwantedBytes = 0;
   #abort: AbortController | undefined;
-  onGone: (() => void) | undefined;
+  onDisconnect: (() => void) | undefined;
   onDrained: (() => void) | undefined;
   onOver: (() => void) | undefined;
-  isGone = false;
+  isDisconnected = false;
 
   constructor(
     private readonly connection: RequestConnection,
@@ -89,7 +89,7 @@ export class Http1Request implements ClientRequest {
 
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
-    if (this.isGone) this.#abort.abort();
+    if (this.isDisconnected) this.#abort.abort();
     return this.#abort.signal;
   }
 
@@ -111,7 +111,7 @@ export class Http1Request implements ClientRequest {
     if (early !== undefined) this.received(early);
   }
 
-  get answerDescriptor(): number | undefined {
+  get responseDescriptor(): number | undefined {
     const isBare = this.#state === "begun" && !this.#inChunks && this.connection.hasSentAll;
     return isBare ? this.connection.descriptor : undefined;
   }
@@ -130,7 +130,7 @@ export class Http1Request implements ClientRequest {
   bodyDiverted(bytes: number): void {
     this.#isDiverted = false;
     const framing = this.#framing;
-    if (framing === undefined || this.isGone) return;
+    if (framing === undefined || this.isDisconnected) return;
     framing.skip?.(bytes);
     if (framing.ended) this.#framing = undefined;
     if (this.#state === "over") this.#leaveConnection();
@@ -188,8 +188,8 @@ export class Http1Request implements ClientRequest {
     return this.head.minorVersion > 0;
   }
 
-  answer(head: AnswerLines, body: AnswerBody, given?: Bytes): void {
-    if (this.#state !== "awaited" || this.isGone) return;
+  respond(head: ResponseLines, body: ResponseBody, given?: Bytes): void {
+    if (this.#state !== "awaited" || this.isDisconnected) return;
     this.#state = "begun";
     const first = body === "none" || given === undefined ? NOTHING : given;
     let text = headText(head);
@@ -238,7 +238,7 @@ export class Http1Request implements ClientRequest {
     this.connection.cut();
   }
 
-  tunnel(head: AnswerLines): ClientTunnel {
+  tunnel(head: ResponseLines): ClientTunnel {
     this.#state = "over";
     return this.connection.tunnel(head, () => this.onOver?.());
   }
@@ -246,9 +246,9 @@ export class Http1Request implements ClientRequest {
   /** Called when the connection has ended. */
   leave(): void {
     if (this.#state === "over") return;
-    this.isGone = true;
+    this.isDisconnected = true;
     this.onOver?.();
-    this.onGone?.();
+    this.onDisconnect?.();
     this.#abort?.abort();
   }
 

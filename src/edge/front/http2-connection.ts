@@ -70,8 +70,8 @@ export class Http2Connection extends Duplex implements FrameTaker {
   readonly #frames = new Http2Frames(this);
   readonly #reading = new Reading({
     take: (bytes) => this.#take(bytes),
-    stopReading: () => void (this.#isClosed || this.#socket.pause()),
-    goOnReading: () => void (this.#isClosed || this.#socket.resume()),
+    pauseReading: () => void (this.#isClosed || this.#socket.pause()),
+    resumeReading: () => void (this.#isClosed || this.#socket.resume()),
   });
   #isPaused = false;
   #isClosed = false;

@@ -5,7 +5,7 @@ import {
   EDGE_HTTP2_WINDOW_BYTES,
   EDGE_REQUEST_WAITING_MAX_BYTES,
 } from "../limits.ts";
-import type { AnswerBody, AnswerLines, BodySink, ClientRequest } from "./client-request.ts";
+import type { BodySink, ClientRequest, ResponseBody, ResponseLines } from "./client-request.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import type { Http2Carried, Http2Connection } from "./http2-connection.ts";
 import type { Http2Head } from "./http2-head.ts";
@@ -42,10 +42,10 @@ export class Http2Request implements ClientRequest, Http2Carried {
   #isEnding = false;
   #state: "awaited" | "begun" | "over" = "awaited";
   #abort: AbortController | undefined;
-  onGone: (() => void) | undefined;
+  onDisconnect: (() => void) | undefined;
   onDrained: (() => void) | undefined;
   onOver: (() => void) | undefined;
-  isGone = false;
+  isDisconnected = false;
 
   constructor(
     private readonly stream: ServerHttp2Stream,
@@ -82,7 +82,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
-    if (this.isGone) this.#abort.abort();
+    if (this.isDisconnected) this.#abort.abort();
     return this.#abort.signal;
   }
 
@@ -184,8 +184,8 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#held.add(bytes);
   }
 
-  answer({ status, headers }: AnswerLines, body: AnswerBody, first?: Bytes): void {
-    if (this.#state !== "awaited" || this.isGone) return;
+  respond({ status, headers }: ResponseLines, body: ResponseBody, first?: Bytes): void {
+    if (this.#state !== "awaited" || this.isDisconnected) return;
     this.#state = "begun";
     const lines: OutgoingHttpHeaders = { ":status": status };
     headers.forEach((value, name) => {
@@ -213,7 +213,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   }
 
   write(bytes: Bytes): boolean {
-    if (this.#state !== "begun" || this.isGone) return true;
+    if (this.#state !== "begun" || this.isDisconnected) return true;
     return this.#unsent.send(this.#writer, bytes);
   }
 
@@ -227,7 +227,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     if (this.#state !== "begun") return;
     this.#over();
     this.#isEnding = true;
-    if (!this.isGone && this.#unsent.isEmpty) this.stream.end();
+    if (!this.isDisconnected && this.#unsent.isEmpty) this.stream.end();
   }
 
   cut(): void {
@@ -239,10 +239,10 @@ export class Http2Request implements ClientRequest, Http2Carried {
     this.#unsent.drop();
     this.#untaken = [];
     this.#hold(-this.#untakenBytes);
-    if (this.#state === "over" || this.isGone) return;
-    this.isGone = true;
+    if (this.#state === "over" || this.isDisconnected) return;
+    this.isDisconnected = true;
     this.onOver?.();
-    this.onGone?.();
+    this.onDisconnect?.();
     this.#abort?.abort();
   }
 

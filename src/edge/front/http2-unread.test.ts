@@ -22,7 +22,7 @@ test("a client that reads no responses is not served further requests", async ()
     tls: SELF_SIGNED,
     handle(request) {
       answered += 1;
-      request.answer({ status: 200, statusText: "OK", headers }, "none");
+      request.respond({ status: 200, statusText: "OK", headers }, "none");
     },
   });
   using client = await FrameClient.connect(front.port);

@@ -40,7 +40,7 @@ function answerWith(...pieces: Buffer<ArrayBuffer>[]): void {
   handle = (request) => {
     request.chargeTo?.(held);
     const [first, ...others] = pieces.map((piece) => Buffer.from(piece));
-    request.answer({ status: 200, statusText: "OK", headers: new HeaderLines() }, "follows", first);
+    request.respond({ status: 200, statusText: "OK", headers: new HeaderLines() }, "follows", first);
     for (const piece of others) request.write(piece);
     request.end();
   };
@@ -129,7 +129,7 @@ test("an initial window that makes a stream's window too large ends the connecti
 test("a client that respects the connection's window always gets window updates", async () => {
   handle = (request) => {
     if (request.target === "/refused")
-      request.answer({ status: 413, statusText: "", headers: new HeaderLines() }, "none");
+      request.respond({ status: 413, statusText: "", headers: new HeaderLines() }, "none");
   };
   using client = await FrameClient.connect(front.port);
   await until("the window is opened", () => client.windowOf(0) === EDGE_HTTP2_WINDOW_BYTES);

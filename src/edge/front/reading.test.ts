@@ -18,11 +18,11 @@ class Busy {
     this.onTake(bytes);
   }
 
-  stopReading(): void {
+  pauseReading(): void {
     this.isStopped = true;
   }
 
-  goOnReading(): void {
+  resumeReading(): void {
     this.isStopped = false;
   }
 

@@ -15,8 +15,8 @@ interface ReadConnection {
   /** Takes the bytes; the owner may give some back with `later`. */
   take(bytes: Bytes): void;
   /** Pauses the socket itself. */
-  stopReading(): void;
-  goOnReading(): void;
+  pauseReading(): void;
+  resumeReading(): void;
 }
 
 let spentMs = 0;
@@ -109,13 +109,13 @@ export class Reading {
   #stop(): void {
     if (this.#isStopped || this.#over !== undefined) return;
     this.#isStopped = true;
-    this.connection.stopReading();
+    this.connection.pauseReading();
   }
 
   #goOn(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
-    this.connection.goOnReading();
+    this.connection.resumeReading();
   }
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
-import { Channel, toldLine } from "./channel.ts";
+import { Channel, callLine } from "./channel.ts";
 
 interface Calls {
   add(one: number, other: number): number;
@@ -51,7 +51,7 @@ test("one-way messages run in order and get no reply, even if they fail", async 
     if (what === "second") throw new Error("no");
   };
   const theirs = new Channel<object>((line) => answers.push(line), { take });
-  const tell = (what: string) => theirs.received(toldLine<{ take(what: string): void }>("take", what));
+  const tell = (what: string) => theirs.received(callLine<{ take(what: string): void }>("take", what));
   tell("first");
   tell("second");
   theirs.received('{"id":7,"call":"take","args":["third"]}');

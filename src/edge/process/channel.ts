@@ -13,7 +13,7 @@ interface Call {
   args: unknown[];
 }
 
-interface Answer {
+interface Reply {
   id: number;
   value?: unknown;
   fault?: PlainFault;
@@ -26,10 +26,10 @@ interface PlainFault {
   headers: Record<string, string>;
 }
 
-type Asked = PromiseWithResolvers<unknown>;
+type PendingCall = PromiseWithResolvers<unknown>;
 
 /** The line of a call without a result, which can be sent to any number of processes. */
-export function toldLine<Theirs extends Functions<Theirs>, Name extends keyof Theirs & string = keyof Theirs & string>(
+export function callLine<Theirs extends Functions<Theirs>, Name extends keyof Theirs & string = keyof Theirs & string>(
   name: Name,
   ...args: Parameters<Theirs[Name]>
 ): string {
@@ -39,7 +39,7 @@ export function toldLine<Theirs extends Functions<Theirs>, Name extends keyof Th
 export class Channel<Theirs extends Functions<Theirs>> {
   readonly #send: (line: string) => void;
   readonly #own: Readonly<Record<string, unknown>>;
-  readonly #asked = new Map<number, Asked>();
+  readonly #pending = new Map<number, PendingCall>();
   #lastId = 0;
   #isClosed = false;
 
@@ -56,15 +56,15 @@ export class Channel<Theirs extends Functions<Theirs>> {
   ): Promise<Awaited<ReturnType<Theirs[Name]>>> {
     if (this.#isClosed) return Promise.reject(gone());
     const id = ++this.#lastId;
-    const asked: Asked = Promise.withResolvers();
-    this.#asked.set(id, asked);
+    const pending: PendingCall = Promise.withResolvers();
+    this.#pending.set(id, pending);
     this.#send(`${JSON.stringify({ id, call: name, args } satisfies Call)}\n`);
-    return asked.promise as Promise<Awaited<ReturnType<Theirs[Name]>>>;
+    return pending.promise as Promise<Awaited<ReturnType<Theirs[Name]>>>;
   }
 
   /** Throws on a malformed line. */
   received(line: string): void {
-    const message = JSON.parse(line) as Call | Answer;
+    const message = JSON.parse(line) as Call | Reply;
     if ("call" in message) void this.#perform(message);
     else this.#answered(message);
   }
@@ -72,27 +72,27 @@ export class Channel<Theirs extends Functions<Theirs>> {
   /** Call it when the other side is gone. */
   close(): void {
     this.#isClosed = true;
-    for (const { reject } of this.#asked.values()) reject(gone());
-    this.#asked.clear();
+    for (const { reject } of this.#pending.values()) reject(gone());
+    this.#pending.clear();
   }
 
   async #perform({ id, call, args }: Call): Promise<void> {
     const own = Object.hasOwn(this.#own, call) ? this.#own[call] : undefined;
-    let answer: Omit<Answer, "id">;
+    let answer: Omit<Reply, "id">;
     try {
       if (typeof own !== "function") throw new Error(`unknown call ${JSON.stringify(call)}`);
       answer = { value: await own(...args) };
     } catch (thrown) {
       answer = { fault: plain(thrown) };
     }
-    if (id !== undefined && !this.#isClosed) this.#send(`${JSON.stringify({ id, ...answer } satisfies Answer)}\n`);
+    if (id !== undefined && !this.#isClosed) this.#send(`${JSON.stringify({ id, ...answer } satisfies Reply)}\n`);
   }
 
-  #answered({ id, value, fault }: Answer): void {
-    const asked = this.#asked.get(id);
-    this.#asked.delete(id);
-    if (fault === undefined) asked?.resolve(value);
-    else asked?.reject(new Fault(fault.status, fault.message, fault));
+  #answered({ id, value, fault }: Reply): void {
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    if (fault === undefined) pending?.resolve(value);
+    else pending?.reject(new Fault(fault.status, fault.message, fault));
   }
 }
 

@@ -10,13 +10,13 @@ import { EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import type { SocketBuffers } from "../proxy/sandbox-socket.ts";
 import { TrustedProxies } from "../routing/client-address.ts";
 import { RouteTable } from "../routing/route-table.ts";
-import type { ProcessCalls, ProcessSettings, ServerCalls } from "./calls.ts";
 import { Channel } from "./channel.ts";
+import type { ProcessCalls, ProcessSettings, ServerCalls } from "./protocol.ts";
 import { SharedCounts } from "./shared-counts.ts";
 import { SharedQuota } from "./shared-quota.ts";
 
 /** What the program that starts the edge provides. */
-interface Surroundings {
+interface ProcessServices {
   send(line: string): void;
   /** Of several generations of listeners on a port, one per process each, the newest gets new connections. */
   leadToNewest(port: number, processes: number): void;
@@ -36,7 +36,7 @@ export class EdgeProcess {
   #processes = 1;
   #edge: Edge | undefined;
 
-  constructor(private readonly surroundings: Surroundings) {
+  constructor(private readonly surroundings: ProcessServices) {
     this.#channel = new Channel<ServerCalls>(surroundings.send, this.#calls());
   }
 
@@ -50,9 +50,9 @@ export class EdgeProcess {
     return {
       begin: (settings) => this.#begin(settings),
       take: (event) => routes.take(event),
-      leave: (host) => routes.leave(host),
+      leave: (host) => routes.closeConnectionsTo(host),
       listen: (front, { hostname, port, tls, idleMs }) => {
-        const options = { hostname, port, idleMs, reusePort: true, handle: this.#begun.handle };
+        const options = { hostname, port, idleMs, reusePort: true, handle: this.#requireEdge.handle };
         const listening = new Front(tls === undefined ? options : { ...options, tls });
         this.#fronts.set(front, listening);
         const { descriptor } = listening;
@@ -68,7 +68,7 @@ export class EdgeProcess {
     };
   }
 
-  get #begun(): Edge {
+  get #requireEdge(): Edge {
     if (this.#edge === undefined) throw new Error("an edge process got a call before its settings");
     return this.#edge;
   }
@@ -76,7 +76,7 @@ export class EdgeProcess {
   #begin(settings: ProcessSettings): void {
     const { processes, process, countsFile, management, trustedProxies, limits } = settings;
     const channel = this.#channel;
-    if (settings.recordsSteps) tellSteps(channel);
+    if (settings.recordsSteps) reportSteps(channel);
     const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
     this.#processes = processes;
     this.#edge = createEdge({
@@ -88,9 +88,9 @@ export class EdgeProcess {
       },
       routes: this.#routes,
       management,
-      log: (message, context) => void channel.call("log", message, toldOf(context)).catch(() => undefined),
+      log: (message, context) => void channel.call("log", message, withoutErrors(context)).catch(() => undefined),
       trustedProxies: new TrustedProxies(trustedProxies),
-      places: new SharedQuota(counts, process, processes, limits),
+      quota: new SharedQuota(counts, process, processes, limits),
       splice: this.surroundings.splice,
       buffers: this.surroundings.sockets,
     });
@@ -98,7 +98,7 @@ export class EdgeProcess {
 }
 
 /** JSON has no representation of an error. */
-function toldOf(context: Record<string, unknown>): Record<string, unknown> {
+function withoutErrors(context: Record<string, unknown>): Record<string, unknown> {
   const details = Object.entries(context).map(([name, value]) => [
     name,
     value instanceof Error ? String(value) : value,
@@ -106,7 +106,7 @@ function toldOf(context: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(details);
 }
 
-function tellSteps(channel: Channel<ServerCalls>): void {
+function reportSteps(channel: Channel<ServerCalls>): void {
   recordSteps({
     read() {
       const { user, system } = process.cpuUsage();

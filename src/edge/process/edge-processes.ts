@@ -8,14 +8,14 @@
 import { beginStep, isRecording } from "../../base/steps.ts";
 import { scaled } from "../../base/time-factor.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
-import type { FrontSettings, Fronts, Listening } from "../front/fronts.ts";
+import type { ClientListener, ClientListeners, ListenerSettings } from "../front/listeners.ts";
 import { type ConnectionLimits, EDGE_PROCESS_PING_MS } from "../limits.ts";
-import type { InnerDoor } from "../management-server.ts";
+import type { ManagementSocket } from "../management-server.ts";
 import type { EdgeLog } from "../routing/service-lookup.ts";
-import type { ProcessCalls, ServerCalls } from "./calls.ts";
-import { toldLine } from "./channel.ts";
+import { callLine } from "./channel.ts";
 import { NumberedRoutes } from "./numbered-routes.ts";
 import { ProcessHandle, type StartedProcess } from "./process-handle.ts";
+import type { ProcessCalls, ServerCalls } from "./protocol.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 
 /** From its start until it listens and has all routes. */
@@ -28,7 +28,7 @@ export interface EdgeOptions {
   processes: number;
   start(process: number): StartedProcess;
   directory: Directory;
-  management: InnerDoor;
+  management: ManagementSocket;
   trustedProxies: readonly string[];
   limits: ConnectionLimits;
   counts: SharedCounts;
@@ -38,11 +38,11 @@ export interface EdgeOptions {
   pingMs?: number;
 }
 
-export class EdgeProcesses implements Fronts {
+export class EdgeProcesses implements ClientListeners {
   readonly #routes: NumberedRoutes;
   /** By index; undefined while one is being replaced. */
   readonly #handles: (ProcessHandle | undefined)[] = [];
-  readonly #fronts = new Map<number, FrontSettings>();
+  readonly #fronts = new Map<number, ListenerSettings>();
   /** Addresses of all routes sent so far that no sandbox has left since. */
   readonly #addresses = new Set<string>();
   readonly #looking: ReturnType<typeof setInterval>;
@@ -65,7 +65,7 @@ export class EdgeProcesses implements Fronts {
       for (const route of placed.kind === "table" ? placed.routes : placed.kind === "route" ? [placed.route] : []) {
         edge.#addresses.add(route.endpoint.host);
       }
-      const line = toldLine<ProcessCalls>("take", placed);
+      const line = callLine<ProcessCalls>("take", placed);
       for (const handle of edge.#present) handle.tell(line);
     });
     try {
@@ -79,7 +79,7 @@ export class EdgeProcesses implements Fronts {
     return edge;
   }
 
-  async begin(settings: FrontSettings): Promise<Listening> {
+  async begin(settings: ListenerSettings): Promise<ClientListener> {
     const front = ++this.#lastFront;
     this.#fronts.set(front, settings);
     try {
@@ -95,7 +95,7 @@ export class EdgeProcesses implements Fronts {
    * Resolves when no connection to this address is left, and no earlier route leads there. A process that does not
    * confirm that is killed.
    */
-  async leave(host: string): Promise<void> {
+  async closeConnectionsTo(host: string): Promise<void> {
     if (!this.#addresses.delete(host)) return;
     await this.#all((handle) => handle.ask("leave", host));
   }

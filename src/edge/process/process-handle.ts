@@ -1,7 +1,7 @@
 /** The server's handle on one edge process: calls it, serves its calls, and kills it when it stops responding. */
 import { EDGE_PROCESS_PINGS_MISSED_MAX } from "../limits.ts";
-import type { ProcessCalls, ServerCalls } from "./calls.ts";
 import { Channel } from "./channel.ts";
+import type { ProcessCalls, ServerCalls } from "./protocol.ts";
 
 /** A started process: lines in, lines out. */
 export interface StartedProcess {

@@ -38,9 +38,9 @@ test("connections are counted over all processes per sandbox and team, and freed
   if (a === undefined || b === undefined) throw new Error("not told");
   const take = (process: 0 | 1, { sandboxId, destination }: typeof a) => places[process].take(sandboxId, destination);
   const held = [take(0, a), take(1, a), take(1, a)];
-  expect(take(0, a)).toEqual({ full: "sandbox", most: 3 });
+  expect(take(0, a)).toEqual({ full: "sandbox", max: 3 });
   expect(take(0, b)).toHaveProperty("leave");
-  expect(take(1, b)).toEqual({ full: "team", most: 4 });
+  expect(take(1, b)).toEqual({ full: "team", max: 4 });
   const [first] = held;
   if (first === undefined || "full" in first) throw new Error("there was no place");
   first.leave();
@@ -50,7 +50,7 @@ test("connections are counted over all processes per sandbox and team, and freed
 test("requests to unreachable sandboxes are counted by each process, with its share of the limit", () => {
   const { places } = fixture();
   expect(places[0].take("a", undefined)).toHaveProperty("leave");
-  expect(places[0].take("a", undefined)).toEqual({ full: "sandbox", most: 1 });
+  expect(places[0].take("a", undefined)).toEqual({ full: "sandbox", max: 1 });
   expect(places[1].take("a", undefined)).toHaveProperty("leave");
 });
 

@@ -1,6 +1,6 @@
 /** Connection limits that all edge processes enforce together. */
 import type { ConnectionLimits } from "../limits.ts";
-import { type ConnectionQuota, LocalQuota, type Taken } from "../proxy/connection-quota.ts";
+import { type ConnectionQuota, LocalQuota, type QuotaResult } from "../proxy/connection-quota.ts";
 import type { Destination } from "../routing/route-table.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 
@@ -18,15 +18,15 @@ export class SharedQuota implements ConnectionQuota {
     this.#share = new LocalQuota({ perSandbox: shareOf(limits.perSandbox), perTeam: shareOf(limits.perTeam) });
   }
 
-  take(sandboxId: string, destination: Pick<Destination, "access" | "places"> | undefined): Taken {
+  take(sandboxId: string, destination: Pick<Destination, "access" | "places"> | undefined): QuotaResult {
     const numbers = destination?.places;
     if (numbers === undefined) return this.#share.take(sandboxId, destination);
     const { perSandbox, perTeam } = this.limits;
     const [counts, process] = [this.counts, this.process];
-    if (!counts.add(numbers.sandbox, process, perSandbox)) return { full: "sandbox", most: perSandbox };
+    if (!counts.add(numbers.sandbox, process, perSandbox)) return { full: "sandbox", max: perSandbox };
     if (!counts.add(numbers.team, process, perTeam)) {
       counts.remove(numbers.sandbox, process);
-      return { full: "team", most: perTeam };
+      return { full: "team", max: perTeam };
     }
     return {
       leave() {

@@ -4,11 +4,11 @@ import type { ConnectionLimits } from "../limits.ts";
 import type { Destination } from "../routing/route-table.ts";
 
 /** A place, or the limit that is reached. */
-export type Taken = { leave(): void } | { full: "sandbox" | "team"; most: number };
+export type QuotaResult = { leave(): void } | { full: "sandbox" | "team"; max: number };
 
 export interface ConnectionQuota {
   /** While a sandbox cannot be reached its team is unknown, and only the sandbox is counted. */
-  take(sandboxId: string, destination: Pick<Destination, "access" | "places"> | undefined): Taken;
+  take(sandboxId: string, destination: Pick<Destination, "access" | "places"> | undefined): QuotaResult;
 }
 
 /** Limits of a single process. */
@@ -21,13 +21,13 @@ export class LocalQuota implements ConnectionQuota {
     this.#byTeam = new Counter(perTeam);
   }
 
-  take(sandboxId: string, destination: Pick<Destination, "access"> | undefined): Taken {
+  take(sandboxId: string, destination: Pick<Destination, "access"> | undefined): QuotaResult {
     const team = destination?.access.teamId;
     const [bySandbox, byTeam] = [this.#bySandbox, this.#byTeam];
-    if (!bySandbox.add(sandboxId)) return { full: "sandbox", most: bySandbox.most };
+    if (!bySandbox.add(sandboxId)) return { full: "sandbox", max: bySandbox.max };
     if (team !== undefined && !byTeam.add(team)) {
       bySandbox.remove(sandboxId);
-      return { full: "team", most: byTeam.most };
+      return { full: "team", max: byTeam.max };
     }
     return {
       leave() {

@@ -8,17 +8,17 @@ import type { Spliced } from "../../base/splicing.ts";
 import { beginStep } from "../../base/steps.ts";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
 import { isBodiless, type ResponseHead, responseLength } from "../../http1/response-head.ts";
-import type { AnswerBody, AnswerLines, BodySink, ClientRequest, ClientTunnel } from "../front/client-request.ts";
+import type { BodySink, ClientRequest, ClientTunnel, ResponseBody, ResponseLines } from "../front/client-request.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
 import { linesTowardsClient } from "./forwarded-headers.ts";
-import { type AnswerHead, AnswerHeadReader } from "./response-head.ts";
-import { type Dialled, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
+import { type ServiceHead, ServiceHeadReader } from "./response-head.ts";
+import { type ConnectOptions, SandboxSocket, type SandboxSocketListener } from "./sandbox-socket.ts";
 import { agreedUpgrade } from "./upgrade.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
 
 /** The request as sent to the service. */
-export interface Asked {
+export interface OutgoingRequest {
   /** Request line and headers, without Transfer-Encoding and without the final empty line. */
   head: string;
   /** The sandbox's own runtime always gives the length of a response; one that just ends may have been cut short. */
@@ -36,9 +36,9 @@ const NOTHING: Bytes = Buffer.alloc(0);
 const LAST_CHUNK = Buffer.from("0\r\n\r\n");
 
 /** The outcome until the response begins. After that, the exchange runs on its own. */
-interface Outcome {
+interface ExchangeListener {
   /** The response has begun. */
-  answered?(): void;
+  responded?(): void;
   /**
    * There is no response. With code ECONNREFUSED nothing listens there: the request is untouched, and may be sent
    * elsewhere.
@@ -46,19 +46,24 @@ interface Outcome {
   failed(failure: unknown): void;
 }
 
-export function beginCarrying(client: ClientRequest, asked: Asked, dialled: Dialled, outcome: Outcome): void {
-  new Exchange(client, asked, outcome).begin(dialled);
+export function startExchange(
+  client: ClientRequest,
+  request: OutgoingRequest,
+  connect: ConnectOptions,
+  listener: ExchangeListener,
+): void {
+  new Exchange(client, request, listener).begin(connect);
 }
 
 /** Resolves when the response has begun. Rejects when there is none. */
-export function carry(client: ClientRequest, asked: Asked, dialled: Dialled): Promise<void> {
-  return new Promise((answered, failed) => beginCarrying(client, asked, dialled, { answered, failed }));
+export function proxy(client: ClientRequest, request: OutgoingRequest, connect: ConnectOptions): Promise<void> {
+  return new Promise((responded, failed) => startExchange(client, request, connect, { responded, failed }));
 }
 
 class Exchange implements SandboxSocketListener, BodySink {
   #socket!: SandboxSocket;
-  #reader: AnswerHeadReader | undefined;
-  /** Of the answer. */
+  #reader: ServiceHeadReader | undefined;
+  /** Of the response. */
   #framing: Body | undefined;
   #tunnel: ClientTunnel | undefined;
   #isOver = false;
@@ -75,34 +80,34 @@ class Exchange implements SandboxSocketListener, BodySink {
 
   constructor(
     private readonly client: ClientRequest,
-    private readonly asked: Asked,
-    private readonly outcome: Outcome,
+    private readonly request: OutgoingRequest,
+    private readonly listener: ExchangeListener,
   ) {}
 
-  begin(dialled: Dialled): void {
+  begin(connect: ConnectOptions): void {
     const client = this.client;
-    const socket = new SandboxSocket(dialled, this);
+    const socket = new SandboxSocket(connect, this);
     this.#socket = socket;
-    client.onGone = () => socket.cut();
-    if (client.isGone) socket.cut();
+    client.onDisconnect = () => socket.cut();
+    if (client.isDisconnected) socket.cut();
   }
 
   opened(socket: SandboxSocket): void {
     const client = this.client;
     this.#socket = socket;
     client.chargeTo?.(socket.held);
-    this.#nextStep("edge: until the answer begins");
+    this.#nextStep("edge: wait for the response");
     const framing = this.#inChunks ? "transfer-encoding: chunked\r\n" : "";
-    this.#before = Buffer.from(`${this.asked.head}${framing}\r\n`, "latin1");
-    if (client.bodyBytes !== 0 || this.asked.upgrade !== undefined) socket.expectToSendMuch();
+    this.#before = Buffer.from(`${this.request.head}${framing}\r\n`, "latin1");
+    if (client.bodyBytes !== 0 || this.request.upgrade !== undefined) socket.expectToSendMuch();
     if (client.bodyBytes !== 0) client.sendBodyTo(this);
     if (this.#before.length > 0) this.#send(NOTHING);
   }
 
   notOpened(failure: unknown): void {
     this.#isOver = true;
-    this.client.onGone = undefined;
-    this.outcome.failed(failure);
+    this.client.onDisconnect = undefined;
+    this.listener.failed(failure);
   }
 
   get #inChunks(): boolean {
@@ -154,11 +159,11 @@ class Exchange implements SandboxSocketListener, BodySink {
     if (this.#isOver) return;
     try {
       // Bun reads a connection that is reset even while it is paused, so the order of its bytes is unknown.
-      if (this.#isSpliced) throw new Error("the service hung up within its answer");
+      if (this.#isSpliced) throw new Error("the service closed the connection during its response");
       if (this.#tunnel !== undefined) this.#pass(this.#tunnel.write(bytes));
       else if (this.#framing !== undefined) this.#takeBody(this.#framing, bytes);
       else {
-        this.#reader ??= new AnswerHeadReader();
+        this.#reader ??= new ServiceHeadReader();
         const head = this.#reader.take(bytes);
         if (head !== undefined) this.#begin(head);
       }
@@ -187,7 +192,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     }
     // A broken connection is not a regular end: the client must not take a part for the whole.
     if (this.#framing?.endsWithConnection && this.#socket.farEnded) this.#finish();
-    else this.#fail(new Error("the service hung up within its answer"));
+    else this.#fail(new Error("the service closed the connection during its response"));
   }
 
   #nextStep(name: string): void {
@@ -195,38 +200,38 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#endStep = beginStep(name);
   }
 
-  #begin({ status, statusText, headers, rest }: AnswerHead): void {
-    this.#nextStep("edge: carry the answer");
+  #begin({ status, statusText, headers, rest }: ServiceHead): void {
+    this.#nextStep("edge: forward the response");
     const lines = { status, statusText, headers: linesTowardsClient(headers) };
     if (status === SWITCHING_PROTOCOLS) {
-      const agreed = agreedUpgrade(this.asked.upgrade, headers);
+      const agreed = agreedUpgrade(this.request.upgrade, headers);
       if (agreed === undefined) throw new Error("the service changed to a protocol that was not offered");
       lines.headers.append("connection", "Upgrade");
       lines.headers.append("upgrade", agreed);
       this.#becomeTunnel(lines, rest);
       return;
     }
-    if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's answer has no status of HTTP");
-    if (status === NO_CONTENT || status === RESET_CONTENT) this.#answerWithout(withoutLength(lines));
-    else if (isBodiless(this.client.method, { status })) this.#answerWithout(lines);
+    if (status < STATUS_MIN || status > STATUS_MAX) throw new Error("the service's response has no valid status");
+    if (status === NO_CONTENT || status === RESET_CONTENT) this.#respondWithoutBody(withoutLength(lines));
+    else if (isBodiless(this.client.method, { status })) this.#respondWithoutBody(lines);
     else {
       // A chunked body that has probably arrived whole is sent with its length instead.
       const keepsChunks = this.client.readsChunks === true && !endsWithLastChunk(rest);
       const framing = bodyOf({ headers }, keepsChunks);
-      if (this.asked.isGuest && framing.endsWithConnection) throw new Error("the runtime's answer has no length");
+      if (this.request.isGuest && framing.endsWithConnection) throw new Error("the runtime's response has no length");
       this.#framing = framing;
       const first = this.#contentOf(framing, rest);
-      this.outcome.answered?.();
+      this.listener.responded?.();
       if (!framing.ended) this.#socket.keepAlive();
       this.client.onDrained = () => this.#socket.resume();
-      this.client.answer(lines, answerBodyOf(framing), first);
+      this.client.respond(lines, responseBodyOf(framing), first);
       if (framing.ended) this.#finish();
     }
   }
 
-  #answerWithout(lines: AnswerLines): void {
-    this.outcome.answered?.();
-    this.client.answer(lines, "none");
+  #respondWithoutBody(lines: ResponseLines): void {
+    this.listener.responded?.();
+    this.client.respond(lines, "none");
     this.#leave();
   }
 
@@ -234,7 +239,7 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#copiedBytes += bytes.length;
     this.#pass(this.client.write(this.#contentOf(framing, bytes)));
     if (framing.ended) this.#finish();
-    else this.#spliceAnswer(framing);
+    else this.#spliceResponse(framing);
   }
 
   /** A part, if the whole would be too much for one turn: copied then, since the rest of its buffer is still needed. */
@@ -246,13 +251,13 @@ class Exchange implements SandboxSocketListener, BodySink {
     return Buffer.from(content);
   }
 
-  #spliceAnswer(framing: Body): void {
+  #spliceResponse(framing: Body): void {
     const { left = 0, untaken = 0 } = framing;
     const inChunks = framing instanceof ChunkedBody;
     if (left === 0 || untaken > 0 || (inChunks && framing.lines !== "plain")) return;
     // The length of a chunked body is unknown: one that has been long so far is expected to go on.
     if ((inChunks ? this.#copiedBytes : left) < EDGE_SPLICED_MIN_BYTES) return;
-    const descriptor = this.client.answerDescriptor;
+    const descriptor = this.client.responseDescriptor;
     if (descriptor === undefined) return;
     const over = ({ isWhole, couldNot }: Spliced) => {
       this.#isSpliced = false;
@@ -262,7 +267,7 @@ class Exchange implements SandboxSocketListener, BodySink {
       if (isWhole) framing.skip?.(left);
       if (framing.ended) this.#finish();
       else if ((isWhole || couldNot) && !this.#socket.isClosed) this.#socket.resume();
-      else this.#fail(new Error("the service hung up within its answer"));
+      else this.#fail(new Error("the service closed the connection during its response"));
     };
     this.#isSpliced = this.#socket.spliceTo(descriptor, left, inChunks, over);
     if (this.#isSpliced) this.#socket.pause();
@@ -281,7 +286,7 @@ class Exchange implements SandboxSocketListener, BodySink {
   #leave(): void {
     this.#isOver = true;
     this.#endStep();
-    this.client.onGone = undefined;
+    this.client.onDisconnect = undefined;
     this.#socket.finish();
   }
 
@@ -289,10 +294,10 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#isOver = true;
     this.#endStep();
     const wasBegun = this.#framing !== undefined;
-    this.client.onGone = undefined;
+    this.client.onDisconnect = undefined;
     this.#socket.terminate();
     if (wasBegun) this.client.cut();
-    else this.outcome.failed(failure);
+    else this.listener.failed(failure);
   }
 
   #send(bytes: Bytes): void {
@@ -306,12 +311,12 @@ class Exchange implements SandboxSocketListener, BodySink {
     this.#socket.write(bytes);
   }
 
-  #becomeTunnel(head: AnswerLines, rest: Bytes): void {
+  #becomeTunnel(head: ResponseLines, rest: Bytes): void {
     const tunnel = this.client.tunnel?.(head);
     if (tunnel === undefined) throw new Error("the client's protocol has no tunnels");
     this.#tunnel = tunnel;
-    this.outcome.answered?.();
-    this.client.onGone = undefined;
+    this.listener.responded?.();
+    this.client.onDisconnect = undefined;
     this.#socket.keepAlive();
     tunnel.onData = (bytes) => {
       this.#socket.write(bytes);
@@ -336,7 +341,7 @@ function bodyOf(head: Pick<ResponseHead, "headers">, keepsChunks: boolean): Body
   return length === "close" ? new BodyUntilClose() : new CountedBody(length);
 }
 
-function answerBodyOf(framing: Body): AnswerBody {
+function responseBodyOf(framing: Body): ResponseBody {
   if (framing instanceof ChunkedBody && framing.lines === "plain") return "chunks";
   return framing.ended ? "whole" : "follows";
 }
@@ -346,6 +351,6 @@ function endsWithLastChunk(bytes: Bytes): boolean {
 }
 
 /** 204 has no body and no length; the length of 205 is always 0 (RFC 9110, 8.6 and 15.3.6). */
-function withoutLength({ status, statusText, headers }: AnswerLines): AnswerLines {
+function withoutLength({ status, statusText, headers }: ResponseLines): ResponseLines {
   return { status, statusText, headers: headers.without("content-length", status === RESET_CONTENT ? "0" : undefined) };
 }

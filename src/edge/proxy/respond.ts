@@ -3,7 +3,7 @@ import { STATUS_CODES } from "node:http";
 import { HeaderLines } from "../../http1/header-lines.ts";
 import type { ClientRequest } from "../front/client-request.ts";
 
-export async function answerWith(client: ClientRequest, response: Response): Promise<void> {
+export async function respondWith(client: ClientRequest, response: Response): Promise<void> {
   const body = Buffer.from(await response.arrayBuffer());
   const headers = new HeaderLines();
   response.headers.forEach((value, name) => {
@@ -12,7 +12,7 @@ export async function answerWith(client: ClientRequest, response: Response): Pro
   const hasNone = client.method === "HEAD" || response.status === 204;
   if (response.status !== 204 && !headers.has("content-length")) headers.append("content-length", String(body.length));
   const { status, statusText } = response;
-  client.answer(
+  client.respond(
     { status, statusText: statusText || (STATUS_CODES[status] ?? ""), headers },
     hasNone ? "none" : "whole",
     body,

@@ -5,7 +5,7 @@
 import { type ResponseHead, ResponseHeadReader } from "../../http1/response-head.ts";
 import { EDGE_ANSWER_HEAD_MAX_BYTES } from "../limits.ts";
 
-export interface AnswerHead extends ResponseHead {
+export interface ServiceHead extends ResponseHead {
   /** Bytes of the body that came together with the head. */
   rest: Buffer<ArrayBuffer>;
 }
@@ -13,13 +13,13 @@ export interface AnswerHead extends ResponseHead {
 const SWITCHING_PROTOCOLS = 101;
 const OK = 200;
 
-export class AnswerHeadReader {
+export class ServiceHeadReader {
   /** For all heads together. */
   #bytesLeft = EDGE_ANSWER_HEAD_MAX_BYTES;
   #reader = new ResponseHeadReader({ maxBytes: EDGE_ANSWER_HEAD_MAX_BYTES });
 
   /** Undefined: more has to come. Throws `BadHead`. */
-  take(bytes: Buffer<ArrayBuffer>): AnswerHead | undefined {
+  take(bytes: Buffer<ArrayBuffer>): ServiceHead | undefined {
     for (let more = bytes; ; ) {
       const found = this.#reader.take(more);
       if (found === undefined) return undefined;

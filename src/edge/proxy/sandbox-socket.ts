@@ -3,7 +3,7 @@
  * many and pauses its source.
  */
 import type { Socket, SocketHandler } from "bun";
-import type { Splice, Spliced, Splicing, Way } from "../../base/splicing.ts";
+import type { Splice, Spliced, SpliceRequest, Splicing } from "../../base/splicing.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "../front/held-bytes.ts";
 import { Reading } from "../front/reading.ts";
 import { descriptorOf } from "../front/socket-descriptor.ts";
@@ -29,7 +29,7 @@ export interface SandboxSocketListener {
 }
 
 /** Target and options of a connection. */
-export interface Dialled {
+export interface ConnectOptions {
   /** A TCP port, or a Unix socket. */
   to: { host: string; port: number } | { unix: string };
   /** TLS server name. Undefined: no TLS. */
@@ -72,7 +72,7 @@ export class SandboxSocket {
   #splicings: Splicing[] = NO_SPLICINGS;
 
   constructor(
-    { to, tlsName, run, splice, buffers }: Dialled,
+    { to, tlsName, run, splice, buffers }: ConnectOptions,
     private readonly listener: SandboxSocketListener,
   ) {
     this.#run = run;
@@ -102,7 +102,7 @@ export class SandboxSocket {
     error: (socket) => socket.data.#break(),
   };
 
-  #connect(to: Dialled["to"], tlsName: string | undefined): void {
+  #connect(to: ConnectOptions["to"], tlsName: string | undefined): void {
     const failed = (failure: unknown) => this.#notOpened(failure);
     const socket = SandboxSocket.#HANDLER;
     try {
@@ -160,7 +160,7 @@ export class SandboxSocket {
     return this.#spliced((to) => ({ from, to, bytes, cuts: "to" }), over);
   }
 
-  #spliced(way: (own: number) => Way, over: (spliced: Spliced) => void): boolean {
+  #spliced(way: (own: number) => SpliceRequest, over: (spliced: Spliced) => void): boolean {
     const own = descriptorOf(this.#socket);
     if (own === undefined || this.#closed) return false;
     const run = this.#run;
@@ -211,11 +211,11 @@ export class SandboxSocket {
     this.#reading.later(bytes);
   }
 
-  stopReading(): void {
+  pauseReading(): void {
     if (!this.#closed) this.#socket?.pause();
   }
 
-  goOnReading(): void {
+  resumeReading(): void {
     if (!this.#closed) this.#socket?.resume();
   }
 

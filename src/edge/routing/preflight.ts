@@ -24,7 +24,7 @@ export function headersAskedFor({ method, headers }: Asked): string | undefined 
   return headers.get("access-control-request-headers") ?? "";
 }
 
-export function answerPreflight(asked: string): Response {
+export function preflightResponse(asked: string): Response {
   return new Response(null, {
     status: 204,
     headers: {

@@ -77,7 +77,7 @@ export class RouteTable {
    * This address will belong to another sandbox: its connections must end and its routes go, even if no event has said
    * that the run is over.
    */
-  leave(host: string): void {
+  closeConnectionsTo(host: string): void {
     for (const [sandboxId, { endpoint }] of [...this.#entries]) if (endpoint.host === host) this.#remove(sandboxId);
   }
 

@@ -43,7 +43,7 @@ const REASONS = {
 export type EdgeLog = (message: string, context: Record<string, unknown>) => void;
 
 /** Address of a port of a sandbox, and how to talk to its service. */
-export interface Way {
+export interface ServiceTarget {
   host: string;
   port: number;
   /** TLS server name of the service. Undefined: no TLS. */
@@ -54,10 +54,10 @@ export interface Way {
 }
 
 /** One attempt. It must leave the request untouched when the connection is refused, because it may be repeated. */
-type Attempt = (way: Way) => Promise<void>;
+type Attempt = (way: ServiceTarget) => Promise<void>;
 
 /** The request: its headers with tokens, how long its client waits, and whether it may resume a paused sandbox. */
-interface Asking {
+interface WaitingRequest {
   headers: ReadHeaders;
   /** Created on first access, so only read where there is something to wait for. */
   readonly signal: AbortSignal;
@@ -76,7 +76,7 @@ export class ServiceLookup {
   }
 
   /** The destination of a sandbox that the table lacks, once it can be reached again. */
-  async awake(asked: SandboxAddress, asking: Omit<Asking, "signal">): Promise<Destination | Refusal> {
+  async awake(asked: SandboxAddress, asking: Omit<WaitingRequest, "signal">): Promise<Destination | Refusal> {
     for (let wakes = 0; wakes <= TRANSITION_ROUNDS_MAX; wakes++) {
       const refusal = await this.#wake(asked, asking);
       if (refusal !== undefined) return refusal;
@@ -87,17 +87,21 @@ export class ServiceLookup {
   }
 
   /** The way to a port if no call and no wait is needed. Undefined: use `to`. */
-  atOnce(asked: SandboxAddress, headers: ReadHeaders, { endpoint, access, run }: Destination): Way | undefined {
+  atOnce(
+    asked: SandboxAddress,
+    headers: ReadHeaders,
+    { endpoint, access, run }: Destination,
+  ): ServiceTarget | undefined {
     const { host, runtimePort, ownPorts } = endpoint;
     if (trafficRefusal(access, asked.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
     if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, run };
     if (!ownPorts || this.#forwards.known(asked, host) !== undefined) return undefined;
-    const { tlsName, maskedHost } = toldAs(asked, headers, access);
+    const { tlsName, maskedHost } = hostHeaderAndTls(asked, headers, access);
     return { host, port: asked.port, tlsName, maskedHost, run };
   }
 
   /** Tries every way until an attempt succeeds, for as long as that is worthwhile. */
-  async to(asked: SandboxAddress, asking: Asking, attempt: Attempt): Promise<Refusal | undefined> {
+  async to(asked: SandboxAddress, asking: WaitingRequest, attempt: Attempt): Promise<Refusal | undefined> {
     const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
@@ -134,7 +138,7 @@ export class ServiceLookup {
   /** Undefined: it can be reached, or could a moment ago. */
   async #wake(
     { sandboxId, port }: SandboxAddress,
-    { headers, mayWake }: Omit<Asking, "signal">,
+    { headers, mayWake }: Omit<WaitingRequest, "signal">,
   ): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
     const trafficToken = headers.get(TRAFFIC_TOKEN_HEADER);
@@ -145,7 +149,7 @@ export class ServiceLookup {
   /** Throws the error of the last attempt; ECONNREFUSED only if every way was refused. */
   async #once(
     asked: SandboxAddress,
-    { headers }: Asking,
+    { headers }: WaitingRequest,
     { endpoint, access, run }: Destination,
     attempt: Attempt,
   ): Promise<void> {
@@ -153,7 +157,7 @@ export class ServiceLookup {
     if (asked.port === RUNTIME_PORT) {
       return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, run });
     }
-    const { tlsName, maskedHost } = toldAs(asked, headers, access);
+    const { tlsName, maskedHost } = hostHeaderAndTls(asked, headers, access);
     const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, run });
     const tryForward = (port: number) =>
       tryAt(port).catch((failure: unknown) => {
@@ -187,17 +191,17 @@ export class ServiceLookup {
   }
 
   /** The refusal after that way failed. Undefined: the connection was refused, and `to` has more ways to try. */
-  refusalAfter(asked: SandboxAddress, { run }: Way, failure: unknown): Refusal | undefined {
+  refusalAfter(asked: SandboxAddress, { run }: ServiceTarget, failure: unknown): Refusal | undefined {
     if (isRefused(failure)) return undefined;
     return run.isOver ? notFound(asked) : closed(asked);
   }
 }
 
-function toldAs(
+function hostHeaderAndTls(
   { port }: SandboxAddress,
   headers: ReadHeaders,
   { maskRequestHost, httpsPorts }: RouteAccess,
-): Pick<Way, "tlsName" | "maskedHost"> {
+): Pick<ServiceTarget, "tlsName" | "maskedHost"> {
   const maskedHost = maskRequestHost?.replaceAll(MASK_PORT, String(port)) || null;
   const tlsName = httpsPorts.includes(port) ? nameIn(maskedHost ?? headers.get("host")) : undefined;
   return { tlsName, maskedHost };

@@ -16,7 +16,7 @@ export interface Order {
 }
 
 /** How a transfer ended. */
-export interface Outcome {
+export interface TransferResult {
   number: number;
   taken: number;
   given: number;

@@ -5,24 +5,24 @@
  */
 import { closeSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
-import { EAGAIN, Events, pipe } from "./calls.ts";
 import {
   END,
   ORDER_BYTES,
   type Order,
-  type Outcome,
   READY,
   readOrders,
   SPLICE_IDLE_PIPES_MAX,
   SPLICES_MAX,
+  type TransferResult,
 } from "./orders.ts";
+import { EAGAIN, Events, pipe } from "./system-calls.ts";
 import { SPLICE_PIPE_BYTES, Transfer } from "./transfer.ts";
 
 /** A chunked body without a new chunk for this long is returned to its owner: it may be idle for hours. */
 const SPLICE_SILENT_MS = 250;
 const ORDERS = 0;
 
-function tell(told: Outcome | typeof READY): void {
+function tell(told: TransferResult | typeof READY): void {
   parentPort?.postMessage(told);
 }
 

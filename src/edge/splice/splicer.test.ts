@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, openSync, readdirSync } from "node:fs";
 import net from "node:net";
 import type { Socket } from "bun";
-import type { Spliced, Splicing, Way } from "../../base/splicing.ts";
+import type { Spliced, SpliceRequest, Splicing } from "../../base/splicing.ts";
 import { until } from "../../base/testing/until.ts";
-import { duplicate, pipe } from "./calls.ts";
 import { SPLICE_IDLE_PIPES_MAX, SPLICES_MAX } from "./orders.ts";
 import { Splicer } from "./splicer.ts";
+import { duplicate, pipe } from "./system-calls.ts";
 import { SPLICE_PIPE_BYTES, SPLICE_SHORT_CHUNKS_MAX, Transfer } from "./transfer.ts";
 
 const MIB = 1024 * 1024;
@@ -59,7 +59,7 @@ async function connect(): Promise<Connection> {
   };
 }
 
-function begin(way: Omit<Way, "cuts">, by = splicer): { splicing: Splicing; over: Promise<Spliced> } {
+function begin(way: Omit<SpliceRequest, "cuts">, by = splicer): { splicing: Splicing; over: Promise<Spliced> } {
   const over = Promise.withResolvers<Spliced>();
   const splicing = by.begin({ ...way, cuts: "from" }, over.resolve);
   if (splicing === undefined) throw new Error("nothing was begun");

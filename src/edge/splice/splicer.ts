@@ -8,9 +8,9 @@
  */
 import { closeSync, writeSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import type { Splice, Spliced, Splicing, Way } from "../../base/splicing.ts";
-import { disconnect, duplicate, EINVAL, ENOSYS, pipe } from "./calls.ts";
-import { END, ORDER_BYTES, type Order, type Outcome, READY, SPLICES_MAX, writtenOrder } from "./orders.ts";
+import type { Splice, Spliced, SpliceRequest, Splicing } from "../../base/splicing.ts";
+import { END, ORDER_BYTES, type Order, READY, SPLICES_MAX, type TransferResult, writtenOrder } from "./orders.ts";
+import { disconnect, duplicate, EINVAL, ENOSYS, pipe } from "./system-calls.ts";
 
 /** Transfer numbers wrap around above this. */
 const SPLICE_NUMBERS = 1_000_000_000;
@@ -31,7 +31,10 @@ export class Splicer implements Splice {
   /** `program` is the bundled `splice-thread.ts`. */
   constructor(private readonly program: string | URL) {}
 
-  begin({ from, to, bytes, cuts, inChunks = false }: Way, over: (spliced: Spliced) => void): Splicing | undefined {
+  begin(
+    { from, to, bytes, cuts, inChunks = false }: SpliceRequest,
+    over: (spliced: Spliced) => void,
+  ): Splicing | undefined {
     if (!this.#isReady) {
       this.#start();
       return undefined;
@@ -89,7 +92,7 @@ export class Splicer implements Splice {
       const thread = new Worker(this.program, { workerData: read });
       this.#thread = thread;
       thread.unref();
-      thread.on("message", (told: Outcome | typeof READY) => {
+      thread.on("message", (told: TransferResult | typeof READY) => {
         if (told === READY) this.#isReady = true;
         else this.#over(told);
       });
@@ -103,7 +106,7 @@ export class Splicer implements Splice {
     }
   }
 
-  #over({ number, taken, given, isWhole, error }: Outcome): void {
+  #over({ number, taken, given, isWhole, error }: TransferResult): void {
     const held = this.#held.get(number);
     if (held === undefined) return;
     this.#held.delete(number);

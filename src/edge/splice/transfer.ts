@@ -1,7 +1,7 @@
 /** One transfer: bytes from one connection to another, through a pipe. */
 import { CHUNK_LINES_MAX_BYTES, chunkAhead } from "../../http1/body.ts";
-import { EAGAIN, ECONNRESET, isHungUp, peek, splice } from "./calls.ts";
 import type { Order } from "./orders.ts";
+import { EAGAIN, ECONNRESET, isHungUp, peek, splice } from "./system-calls.ts";
 
 /** Pipe size of one splice: pages that the kernel holds. All processes together stay within a user's limit. */
 export const SPLICE_PIPE_BYTES = 512 * 1024;

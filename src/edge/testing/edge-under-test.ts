@@ -50,8 +50,8 @@ export class EdgeUnderTest implements AsyncDisposable {
     const log = (message: string) => this.logged.push(message);
     const management = this.#management.door;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
-    const places = limits && { places: new LocalQuota(limits) };
-    this.#edge = createEdge({ ...services, ...places, ...rest });
+    const quota = limits && { quota: new LocalQuota(limits) };
+    this.#edge = createEdge({ ...services, ...quota, ...rest });
     this.place();
     this.#front = new Front({ hostname: "127.0.0.1", port: 0, handle: this.#edge.handle });
     this.#tlsFront = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: this.#edge.handle });

@@ -12,7 +12,7 @@ import { HttpFlow } from "./http-flow.ts";
 import type { NameServer } from "./name-client.ts";
 import { originalDestination } from "./original-destination.ts";
 import { Peer } from "./peer.ts";
-import { type Commons, Sandbox } from "./sandbox.ts";
+import { Sandbox, type SharedState } from "./sandbox.ts";
 import { carryTls } from "./tls-flow.ts";
 
 const HTTP_PORT = 80;
@@ -31,7 +31,7 @@ interface RelayOptions {
   nameServer: NameServer;
   bounds: Bounds;
   /** Receives the reason why connections of the sandbox with this address fail. */
-  report?: Commons["report"];
+  report?: SharedState["report"];
   /** Destination ports; only tests change them. */
   serverPorts?: { http: number; tls: number };
 }
@@ -39,11 +39,11 @@ interface RelayOptions {
 type Carry = (flow: Flow, fd: number) => void;
 type Acceptor = Bun.TCPSocketListener<Peer | undefined>;
 
-export class ConnectionRelay implements Commons {
+export class ConnectionRelay implements SharedState {
   readonly bounds: Bounds;
   readonly nameServer: NameServer;
   readonly ports: Ports;
-  readonly report: Commons["report"];
+  readonly report: SharedState["report"];
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #serverPorts: { http: number; tls: number };
   readonly #acceptors: Acceptor[];

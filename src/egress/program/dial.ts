@@ -1,7 +1,7 @@
 /** Opens connections to addresses; the caller has checked that the policy allows them. */
 import { Peer, type PeerOwner } from "./peer.ts";
 
-interface Dialled {
+interface DialOptions {
   address: string;
   port: number;
   timeoutMs: number;
@@ -10,7 +10,10 @@ interface Dialled {
 }
 
 /** Undefined: the connection failed or timed out. The returned peer is paused. */
-export async function dial(owner: PeerOwner, { address, port, timeoutMs, failed }: Dialled): Promise<Peer | undefined> {
+export async function dial(
+  owner: PeerOwner,
+  { address, port, timeoutMs, failed }: DialOptions,
+): Promise<Peer | undefined> {
   const opened = Promise.withResolvers<Peer | undefined>();
   let isLate = false;
   const late = setTimeout(() => {

@@ -9,7 +9,7 @@ import type { Bounds } from "./bounds.ts";
 import { NameClient, type NameServer } from "./name-client.ts";
 
 /** State that all sandboxes share. */
-export interface Commons {
+export interface SharedState {
   readonly bounds: Bounds;
   readonly nameServer: NameServer;
   /** Whether an address is currently closed to every sandbox. */
@@ -44,7 +44,7 @@ export class Sandbox {
   #silentUntil = 0;
 
   constructor(
-    readonly commons: Commons,
+    readonly commons: SharedState,
     policy: EgressPolicy,
     readonly source = "",
   ) {

@@ -24,8 +24,8 @@ const NOT_EXECUTED: readonly (number | null)[] = [126, 127];
 const NOT_UNDERSTOOD: readonly (number | null)[] = [2, 126, 127];
 
 /** Runs `spawn` with a sink that holds setpriv's own error line back. `command` is the client's command. */
-export function inOurWords(command: Command, sink: OutputSink, spawn: (sink: OutputSink) => Carrier): Carrier {
-  const words = new HelperWords(command, sink);
+export function withReadableErrors(command: Command, sink: OutputSink, spawn: (sink: OutputSink) => Carrier): Carrier {
+  const words = new SetprivErrorFilter(command, sink);
   const carrier = spawn((kind, chunk) => words.take(kind, chunk));
   const kind = carrier.kind === "terminal" ? "pty" : "stderr";
   const told = Promise.all([carrier.exited, carrier.outputEnded]).then(([exit]) => words.finish(kind, exit));
@@ -33,7 +33,7 @@ export function inOurWords(command: Command, sink: OutputSink, spawn: (sink: Out
 }
 
 /** Holds output back as long as it may be setpriv's line about a program that it could not execute. */
-class HelperWords {
+class SetprivErrorFilter {
   readonly #line: string;
   #held: string | undefined = "";
 

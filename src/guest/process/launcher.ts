@@ -9,10 +9,10 @@ import { resolvePath } from "../users/paths.ts";
 import type { SettingsKeeper } from "../users/settings.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import { type Command, directCommand, findSetpriv, requireDirectory, requireEntry, setprivCommand } from "./command.ts";
-import { inOurWords } from "./failed-start.ts";
+import { withReadableErrors } from "./failed-start.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { spawnOnPipes } from "./pipes.ts";
-import { startBehindTheGuest } from "./precedence.ts";
+import { startBelowGuest } from "./priority.ts";
 import { type ProcessTexts, requirePlainTexts } from "./start-texts.ts";
 import type { Identity } from "./system-calls.ts";
 import { spawnInTerminal, type TerminalSize, terminalSize } from "./terminal.ts";
@@ -111,13 +111,13 @@ function spawnAs(
 ): Carrier {
   const direct = directCommand(command, account, own);
   try {
-    if (direct !== undefined) return startBehindTheGuest(account.uid, () => spawn(direct, sink));
+    if (direct !== undefined) return startBelowGuest(account.uid, () => spawn(direct, sink));
   } catch (thrown) {
     if (!PROGRAM_FAILURES.has(systemCode(thrown))) throw startFault(command, thrown);
   }
   try {
     const helped = setprivCommand(command, account, setpriv);
-    return startBehindTheGuest(account.uid, () => inOurWords(command, sink, (heard) => spawn(helped, heard)));
+    return startBelowGuest(account.uid, () => withReadableErrors(command, sink, (heard) => spawn(helped, heard)));
   } catch (thrown) {
     throw startFault(command, thrown);
   }

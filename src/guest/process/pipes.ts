@@ -13,7 +13,7 @@ import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
 import { readOutput } from "./output-reading.ts";
-import { fallBehindTheGuest } from "./precedence.ts";
+import { lowerBelowGuest } from "./priority.ts";
 import { setBlocking, setNonBlocking, waitingInPipe } from "./system-calls.ts";
 
 /** Maximum outputs handed over when the guest is replaced; each gets its own reader process. */
@@ -33,7 +33,7 @@ export function spawnOnPipes(command: Command, withStdin: boolean, sink: OutputS
       stdout: stdout.theirs,
       stderr: stderr.theirs,
     });
-    fallBehindTheGuest(child.pid);
+    lowerBelowGuest(child.pid);
     ends.closeTheirs();
     const outputs = [new Output(stdout.ours, "stdout", sink), new Output(stderr.ours, "stderr", sink)];
     const stdin = new Stdin(input?.ours);

@@ -78,7 +78,7 @@ export function lowerProcessesMax(count: number): (() => void) | undefined {
 }
 
 /** Children of this thread start at niceness 0 if the thread itself has a higher priority. This cannot be undone. */
-export function keepPriorityToOneself(): boolean {
+export function resetPriorityOnFork(): boolean {
   return library().sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, ptr(new Int32Array(1))) === 0;
 }
 

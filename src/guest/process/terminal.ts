@@ -9,7 +9,7 @@ import { logError, logNotice } from "../system/log.ts";
 import { refuse, systemCode } from "../system/rpc-fault.ts";
 import type { Carrier, OutputSink } from "./carrier.ts";
 import type { Command } from "./command.ts";
-import { fallBehindTheGuest } from "./precedence.ts";
+import { lowerBelowGuest } from "./priority.ts";
 import { setTerminalOutput } from "./system-calls.ts";
 
 export interface TerminalSize {
@@ -41,7 +41,7 @@ export function spawnInTerminal(command: Command, size: TerminalSize, sink: Outp
       exit: () => ended.resolve(),
     },
   });
-  fallBehindTheGuest(child.pid);
+  lowerBelowGuest(child.pid);
   flow.path = openTerminals().find((path) => !known.includes(path));
   handOver(flow.path, command.uid);
   const exited = child.exited.then(() => ({ code: child.exitCode, signal: child.signalCode }));

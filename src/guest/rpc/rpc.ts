@@ -21,7 +21,7 @@ import type { Account } from "../users/accounts.ts";
 import { toConnectError } from "./connect-errors.ts";
 import { endOfStream } from "./envelopes.ts";
 import { Shortcut } from "./shortcut.ts";
-import { knownEnvelopes, retoldErrors, strictJson } from "./strict-messages.ts";
+import { correctedErrors, knownEnvelopes, strictJson } from "./strict-messages.ts";
 
 export const GUEST_RPC_MESSAGE_MAX_BYTES = 64 * 1024 * 1024;
 
@@ -77,13 +77,13 @@ export function createRpcRoutes(
     async handle(request, url, user) {
       const handler = handlers.get(url.pathname);
       if (handler === undefined) throw new ConnectError("there is no such method", Code.Unimplemented);
-      return carry(request, url, handler, user);
+      return invoke(request, url, handler, user);
     },
-    refusal: (request, thrown) => errorAnswer(request, toConnectError(thrown), Fault.from(thrown).status),
+    refusal: (request, thrown) => errorResponse(request, toConnectError(thrown), Fault.from(thrown).status),
   };
 }
 
-async function carry(request: Request, url: URL, handler: UniversalHandler, user: UserLookup): Promise<Response> {
+async function invoke(request: Request, url: URL, handler: UniversalHandler, user: UserLookup): Promise<Response> {
   const type = request.headers.get("content-type") ?? "";
   const gone = new AbortController();
   const { signal } = request;
@@ -101,7 +101,7 @@ async function carry(request: Request, url: URL, handler: UniversalHandler, user
     contextValues: createContextValues().set(userKey, user).set(shortcutKey, shortcut),
   });
   if (answer.header?.get("content-type")?.startsWith(BINARY_STREAM)) shortcut.codec = "proto";
-  return toResponse(await retoldErrors(answer), handler, gone, shortcut);
+  return toResponse(await correctedErrors(answer), handler, gone, shortcut);
 }
 
 /** Timers hold 31 bits: a timeout above 24 days is reduced to that instead of firing at once. */
@@ -193,7 +193,7 @@ function pass(piece: Uint8Array | undefined, controller: ReadableStreamDefaultCo
   else controller.enqueue(piece);
 }
 
-function errorAnswer(request: Request, error: ConnectError, status: number): Response {
+function errorResponse(request: Request, error: ConnectError, status: number): Response {
   const json = Buffer.from(errorToJsonBytes(error, undefined));
   const type = request.headers.get("content-type") ?? "";
   if (!STREAM_TYPE.test(type)) {

@@ -100,11 +100,11 @@ interface WireError {
 }
 
 /** Corrects the library's errors: an unreadable binary message is the client's mistake, and texts are bounded. */
-export async function retoldErrors(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
+export async function correctedErrors(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
   if (answer.body === undefined) return answer;
   if (answer.status === 200) return { ...answer, body: retoldAtEnd(answer.body) };
   const told = Buffer.concat(await Array.fromAsync(answer.body)).toString();
-  if (!needsRetelling(told)) return { ...answer, body: createAsyncIterable([Buffer.from(told)]) };
+  if (!needsCorrection(told)) return { ...answer, body: createAsyncIterable([Buffer.from(told)]) };
   const error = retold(JSON.parse(told));
   const body = Buffer.from(JSON.stringify(error));
   const header = new Headers(answer.header);
@@ -117,7 +117,7 @@ async function* retoldAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerato
   for await (const envelope of envelopes) {
     const ends = envelope[0] === END_OF_STREAM_FLAG;
     const told = ends ? Buffer.from(envelope.subarray(ENVELOPE_HEAD_BYTES)).toString() : "";
-    if (!needsRetelling(told)) {
+    if (!needsCorrection(told)) {
       yield envelope;
       continue;
     }
@@ -127,7 +127,7 @@ async function* retoldAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerato
 }
 
 /** Short texts that are not about a binary message pass unchanged. */
-function needsRetelling(told: string): boolean {
+function needsCorrection(told: string): boolean {
   return told.length > MESSAGE_MAX_CHARS || told.includes('"parse binary: ');
 }
 

@@ -1,7 +1,7 @@
 /** When garbage of requests is collected. */
 import { expect, spyOn, test } from "bun:test";
 import { folderOfTest } from "../../base/testing/test-folder.ts";
-import { answer, type GuestServices } from "../front-door.ts";
+import { type GuestServices, handleRequest } from "../front-door.ts";
 import { SettingsKeeper } from "../users/settings.ts";
 import { GARBAGE_WAITS_MS } from "./garbage.ts";
 
@@ -20,7 +20,7 @@ test("garbage is collected once after a request; not before hand-over, and not f
     settings,
     control: { takeSettings: () => undefined, admits: () => false },
   } as unknown as GuestServices;
-  const ask = async (path: string) => (await answer(new Request(`http://guest${path}`), services)).status;
+  const ask = async (path: string) => (await handleRequest(new Request(`http://guest${path}`), services)).status;
   try {
     expect(await ask("/envs")).toBe(200);
     expect(due).toHaveLength(0);

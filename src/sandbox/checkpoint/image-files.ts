@@ -8,7 +8,7 @@ import { chmodSync, closeSync, fchmodSync, fstatSync, openSync, readFileSync } f
 import { type FileHandle, open, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { eachOf } from "../../base/each-of.ts";
+import { forEachLimited } from "../../base/each-of.ts";
 import { Fault } from "../../contract/fault.ts";
 import { LOOKED_AT_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
@@ -59,7 +59,7 @@ async function seal(folder: CheckpointFolder, files: ImageFiles, syncs: Promise<
     throw cause;
   }
   syncs.push(synced(pack));
-  await eachOf(large, async (name) => {
+  await forEachLimited(large, async (name) => {
     const file = await open(join(folder.memory, name), "r");
     const digested = digestOf(file);
     syncs.push(synced(file, digested));
@@ -118,7 +118,7 @@ function smallContent(path: string): Buffer | undefined {
 
 /** Throws Fault 422 when a file differs from what was written and the pack cannot replace it. */
 export async function requireIntact(folder: CheckpointFolder, files: ImageFiles): Promise<void> {
-  await eachOf(Object.entries(files), async ([name, wanted]) => {
+  await forEachLimited(Object.entries(files), async ([name, wanted]) => {
     const path = join(folder.memory, name);
     const found = await factsOf(path).catch(() => undefined);
     if (found?.bytes === wanted.bytes && found.digest === wanted.digest) return;

@@ -19,10 +19,10 @@ test("a guest stays in memory until it is released, also if its folder is gone",
   expect([isMapped(first), isMapped(second)]).toEqual([true, true]);
 
   rmSync(first, { recursive: true });
-  await pages.letGo(first);
+  await pages.unlock(first);
   expect([isMapped(first), isMapped(second)]).toEqual([false, true]);
 
-  await pages.letGo(second);
+  await pages.unlock(second);
   expect(isMapped(second)).toBe(false);
   await pages.hold(second);
   expect(isMapped(second)).toBe(true);

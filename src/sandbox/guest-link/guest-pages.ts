@@ -48,11 +48,11 @@ export class GuestPages {
       if (locked !== undefined) locked.usedAt = now;
     }
     const unused = [...this.#locked].filter(([, { usedAt }]) => now - usedAt > UNUSED_MS);
-    await Promise.all(unused.map(([folder]) => this.letGo(folder)));
+    await Promise.all(unused.map(([folder]) => this.unlock(folder)));
   }
 
   /** Unlocks a folder that no sandbox uses any more; it may be gone. */
-  async letGo(guestFolder: string): Promise<void> {
+  async unlock(guestFolder: string): Promise<void> {
     this.#locked.delete(guestFolder);
     await this.mounts.do({ kind: "let-go", folder: guestFolder });
   }

@@ -18,11 +18,11 @@ import {
   makeSets,
   needsRelay,
   OPEN,
+  type OpenAddress,
   removeSets,
   type SlotRules,
   type SlotState,
   type TableFacts,
-  type Way,
 } from "./slot-chains.ts";
 
 /** The relay that decides by host name and connects through proxies. */
@@ -74,7 +74,7 @@ export class EgressRules {
 
   /** Takes over the rules of a sandbox that was found running, before the table is made. */
   adopt(slot: number, egress: Egress): void {
-    if (egress !== "open") this.#held.set(slot, this.#stateOf(slot, { egress, ways: [] }));
+    if (egress !== "open") this.#held.set(slot, this.#stateOf(slot, { egress, openAddresses: [] }));
   }
 
   /** Sets the relay that decides by names, and tells it all adopted rules. */
@@ -92,11 +92,11 @@ export class EgressRules {
 
   /** When it throws, the previous rules apply, or the error says that either may apply. */
   async set(slot: number, egress: Egress): Promise<void> {
-    await this.#inTurn(slot, ({ ways }) => ({ egress, ways }));
+    await this.#inTurn(slot, ({ openAddresses }) => ({ egress, openAddresses }));
   }
 
-  async grant(slot: number, ways: readonly Way[]): Promise<void> {
-    await this.#inTurn(slot, ({ egress }) => ({ egress, ways }));
+  async grant(slot: number, openAddresses: readonly OpenAddress[]): Promise<void> {
+    await this.#inTurn(slot, ({ egress }) => ({ egress, openAddresses }));
   }
 
   /** Resets a slot to no rules. Resolves when nothing of the old ones is left. */

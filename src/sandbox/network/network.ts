@@ -29,7 +29,7 @@ import { OnLinkSet } from "./on-link-set.ts";
 import { INNER_INTERFACE, type OuterEnd, shaping } from "./plugging.ts";
 import { addressBefore, HOLD_COMMAND, hangUpScript, type SocketsBefore } from "./restored-plug.ts";
 import { admitAll, ruleset } from "./ruleset.ts";
-import { ANY_INTERFACE, type Way } from "./slot-chains.ts";
+import { ANY_INTERFACE, type OpenAddress } from "./slot-chains.ts";
 import { Slots, serverNet } from "./slots.ts";
 
 const MTU_DEFAULT = 1500;
@@ -278,8 +278,8 @@ export class Network {
   }
 
   /** Opens addresses that are closed to all other sandboxes, until the slot is freed or its egress is set. */
-  async grant(slot: number, ways: readonly Way[]): Promise<void> {
-    await this.#egress.grant(slot, ways);
+  async grant(slot: number, openAddresses: readonly OpenAddress[]): Promise<void> {
+    await this.#egress.grant(slot, openAddresses);
   }
 
   /** Quiets the network of a sandbox before its checkpoint. */

@@ -121,7 +121,11 @@ describe("the table of a server", () => {
   });
 
   test("starts with the rules of its sandboxes and the machine's networks", () => {
-    const slots = [9, 12].map((slot) => ({ slot, version: 1, rules: { egress: "closed" as const, ways: [] } }));
+    const slots = [9, 12].map((slot) => ({
+      slot,
+      version: 1,
+      rules: { egress: "closed" as const, openAddresses: [] },
+    }));
     const text = ruleset({ ...facts, slots, onLink: ["192.0.2.0/24"] });
     expect(text).toContain("set onlink { type ipv4_addr; flags interval; auto-merge; elements = { 192.0.2.0/24 } }");
     for (const slot of [9, 12]) expect(text).toContain(`chain slot_${slot}_out {\n    jump refuse`);

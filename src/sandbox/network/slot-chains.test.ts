@@ -11,8 +11,8 @@ const ALL = ["0.0.0.0/0"];
 const state = (rules: SlotRules) => ({ slot: 7, version: 3, rules });
 
 /** The rules of each chain that has some. */
-function chains(egress: Egress, { of = facts as TableFacts, ways = [] as SlotRules["ways"] } = {}) {
-  const text = fillChains(of, state({ egress, ways }));
+function chains(egress: Egress, { of = facts as TableFacts, openAddresses = [] as SlotRules["openAddresses"] } = {}) {
+  const text = fillChains(of, state({ egress, openAddresses }));
   const found = [...text.matchAll(/chain slot_7_(\w+) \{\n([^}]*(?:\{[^}]*\}[^}]*)*)\n {2}\}/g)].map(
     ([, way, body = ""]) => [way, body.split("\n").map((line) => line.trim())] as const,
   );
@@ -22,7 +22,7 @@ function chains(egress: Egress, { of = facts as TableFacts, ways = [] as SlotRul
 describe("the chains of a sandbox", () => {
   test("are empty for an open sandbox, except for routes opened to it alone", () => {
     expect(chains("open")).toEqual({});
-    expect(chains("open", { ways: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
+    expect(chains("open", { openAddresses: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
       out: ['oifname != "slot*" ip daddr 10.0.0.5 tcp dport 5000 accept'],
       in: ["ct original ip daddr 10.0.0.5 ct state established,related accept"],
       here: ["ip daddr 10.0.0.5 tcp dport 5000 accept"],
@@ -30,7 +30,7 @@ describe("the chains of a sandbox", () => {
   });
 
   test("reject all packets of a closed sandbox, also on routes opened before", () => {
-    expect(chains("closed", { ways: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
+    expect(chains("closed", { openAddresses: [{ address: "10.0.0.5", port: 5000 }] })).toEqual({
       out: ["jump refuse"],
       in: ["drop"],
     });
@@ -113,11 +113,11 @@ describe("the chains of a sandbox", () => {
       in: ["drop"],
       near: ["ip daddr @slot_7_near_3 jump slot_7_led"],
     });
-    expect(makeSets(facts, state({ egress: near, ways: [] }))).toContain("10.0.0.0-10.255.255.255");
+    expect(makeSets(facts, state({ egress: near, openAddresses: [] }))).toContain("10.0.0.0-10.255.255.255");
   });
 
   test("are replaced in one transaction, and found by the address of the slot", () => {
-    const text = fillChains(facts, state({ egress: "closed", ways: [] }));
+    const text = fillChains(facts, state({ egress: "closed", openAddresses: [] }));
     expect(text.indexOf("flush chain inet t slot_7_out")).toBeLessThan(text.indexOf("jump refuse"));
     expect(text).toContain("map slots_out { type ipv4_addr : verdict; elements = { 198.18.0.7 : jump slot_7_out } }");
     // nft would read all sets of the machine for these.
@@ -128,7 +128,7 @@ describe("the chains of a sandbox", () => {
 describe("the sets of a sandbox", () => {
   const ruled = state({
     egress: { ...nothing, allowRanges: ["1.1.1.1/32", "1.1.1.0/24", "2.0.0.0/8"], denyRanges: ["9.9.9.9/32"] },
-    ways: [],
+    openAddresses: [],
   });
 
   test("hold merged ranges", () => {
@@ -140,8 +140,8 @@ describe("the sets of a sandbox", () => {
 
   test("are absent for no ranges or all addresses", () => {
     for (const egress of ["open", "closed", { ...nothing, denyRanges: ALL, allowNames: ["*"] }] as const) {
-      expect(makeSets(facts, state({ egress, ways: [] }))).toBe("");
-      expect(removeSets(facts, [state({ egress, ways: [] })])).toBe("");
+      expect(makeSets(facts, state({ egress, openAddresses: [] }))).toBe("");
+      expect(removeSets(facts, [state({ egress, openAddresses: [] })])).toBe("");
     }
   });
 

@@ -20,7 +20,7 @@ import { Ipv4Ranges } from "../../contract/ip-range.ts";
 /** Prefix of the interface names of all sandboxes of all servers. */
 export const ANY_INTERFACE = "slot";
 
-export interface Way {
+export interface OpenAddress {
   address: string;
   port: number;
 }
@@ -28,10 +28,10 @@ export interface Way {
 export interface SlotRules {
   egress: Egress;
   /** Addresses open to this slot although closed to all others; only while egress is open. */
-  ways: readonly Way[];
+  openAddresses: readonly OpenAddress[];
 }
 
-export const OPEN: SlotRules = { egress: "open", ways: [] };
+export const OPEN: SlotRules = { egress: "open", openAddresses: [] };
 
 /** The connection relay, on the server's own address. */
 interface RelayFacts {
@@ -57,14 +57,14 @@ export interface SlotState {
  * Paths of packets. `out`: to the outside. `in`: from there. `near`: whether a new connection to a private network is
  * redirected like one to the outside. `led`: where it is redirected. `here`: to this machine. `relay`: from the relay.
  */
-const WAYS = ["out", "in", "near", "led", "here", "relay"] as const;
-type Chains = Record<(typeof WAYS)[number], string[]>;
+const PATHS = ["out", "in", "near", "led", "here", "relay"] as const;
+type Chains = Record<(typeof PATHS)[number], string[]>;
 
 export function verdictMaps(): string {
-  return WAYS.map((way) => `  map ${mapOf(way)} { type ipv4_addr : verdict; }`).join("\n");
+  return PATHS.map((way) => `  map ${mapOf(way)} { type ipv4_addr : verdict; }`).join("\n");
 }
 
-export function mapOf(way: (typeof WAYS)[number]): string {
+export function mapOf(way: (typeof PATHS)[number]): string {
   return `slots_${way}`;
 }
 
@@ -80,9 +80,9 @@ export function fillChains(facts: TableFacts, state: SlotState): string {
   const { slot } = state;
   const chains = chainsOf(facts, state);
   const address = slotAddress(net, slot);
-  const flush = WAYS.map((way) => `flush chain inet ${table} ${chainOf(slot, way)}\n`).join("");
-  const empty = WAYS.map((way) => `chain ${chainOf(slot, way)} { }`);
-  const filled = WAYS.flatMap((way) => {
+  const flush = PATHS.map((way) => `flush chain inet ${table} ${chainOf(slot, way)}\n`).join("");
+  const empty = PATHS.map((way) => `chain ${chainOf(slot, way)} { }`);
+  const filled = PATHS.flatMap((way) => {
     const elements = `elements = { ${address} : jump ${chainOf(slot, way)} }`;
     return [
       `chain ${chainOf(slot, way)} {\n${chains[way].map((rule) => `    ${rule}\n`).join("")}  }`,
@@ -113,10 +113,10 @@ export function needsRelay(egress: Egress): egress is EgressPolicy {
 const COMES_BACK = "ct state established,related accept";
 
 function chainsOf({ net, relay }: TableFacts, state: SlotState): Chains {
-  const { egress, ways } = state.rules;
+  const { egress, openAddresses } = state.rules;
   const chains: Chains = { out: [], in: [], near: [], led: [], here: [], relay: [] };
   if (egress === "open") {
-    for (const { address, port } of ways) {
+    for (const { address, port } of openAddresses) {
       chains.out.push(`oifname != "${ANY_INTERFACE}*" ip daddr ${address} tcp dport ${port} accept`);
       chains.in.push(`ct original ip daddr ${address} ${COMES_BACK}`);
       chains.here.push(`ip daddr ${address} tcp dport ${port} accept`);

@@ -44,7 +44,7 @@ export function openPool(options: PoolOptions): ReadyPool {
   return new ReadyPool({
     startAhead: ({ kind, checkpoint }) => starting.startAhead(kind, checkpoint),
     async stop(id) {
-      const { record, guest, ahead } = running.demand(id);
+      const { record, guest, ahead } = running.require(id);
       const { image, defaultUser } = record.kind;
       // A booted sandbox runs only its guest, which is idle: the kernel needs a millisecond of a create to thaw it.
       if (!ahead?.showsProcesses) return await freeze(record.cgroup);
@@ -54,7 +54,7 @@ export function openPool(options: PoolOptions): ReadyPool {
     letGo(id) {
       if (!running.isAlive(id)) return false;
       try {
-        const { cgroup } = running.demand(id).record;
+        const { cgroup } = running.require(id).record;
         if (isFrozen(cgroup)) thaw(cgroup);
         return true;
       } catch {
@@ -63,7 +63,7 @@ export function openPool(options: PoolOptions): ReadyPool {
       }
     },
     discard,
-    bytesOf: (id) => memoryInUse(running.demand(id).record.cgroup),
+    bytesOf: (id) => memoryInUse(running.require(id).record.cgroup),
     followsDemand: readyMax > 0,
     room,
     isBusyNow: () => runnable() > READY_RUNNABLE_MAX * processors,

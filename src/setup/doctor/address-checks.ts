@@ -1,7 +1,7 @@
 /** Checks whether clients can use the domain: its certificate, and DNS names that resolve to the server. */
 import { day, flawOf, namesBelow, readCertificate } from "../../tls/certificate.ts";
 import { LocalAuthority } from "../../tls/local-authority.ts";
-import { described, fixOf, isFound, lookUp } from "../../tls/name-lookup.ts";
+import { fixOf, isFound, lookUp, lookupSummary } from "../../tls/name-lookup.ts";
 import { broken, type Check, type DoctorOptions, degraded, type Finding, ok } from "./finding.ts";
 
 export function addressChecks(options: DoctorOptions): Check[] {
@@ -22,7 +22,7 @@ async function tls({ dataFolder, domain, certificate }: DoctorOptions): Promise<
   if (flaw !== undefined) return degraded(`${files.cert}: ${flaw}`, `clients refuse https://*.${domain}`, renew);
   const [, name = ""] = namesBelow(domain);
   const lookups = await lookUp(name);
-  const detail = `*.${domain} until ${day(served.validUntilMs)}; ${described(lookups)}`;
+  const detail = `*.${domain} until ${day(served.validUntilMs)}; ${lookupSummary(lookups)}`;
   if (isFound(lookups, domain)) return ok(detail);
   return degraded(detail, `clients on this machine do not find *.${domain}`, fixOf(domain));
 }

@@ -12,7 +12,7 @@ import { run } from "../command.ts";
 const NFT_MS = scaled(180_000);
 export const NFT_BATCH_MAX_CHARS = 4 * 1024 * 1024;
 
-interface Asked {
+interface QueuedScript {
   script: string;
   done: PromiseWithResolvers<void>;
 }
@@ -21,7 +21,7 @@ type Load = (script: string) => Promise<void>;
 
 export class Firewall {
   /** At most one entry per slot, and one for the machine's networks. */
-  #waiting: Asked[] = [];
+  #waiting: QueuedScript[] = [];
   #isBusy = false;
 
   constructor(private readonly load: Load = nft) {}
@@ -41,7 +41,7 @@ export class Firewall {
   }
 
   /** Takes the longest waiting requests, at least one. */
-  #next(): Asked[] {
+  #next(): QueuedScript[] {
     let chars = 0;
     const fits = this.#waiting.findIndex(({ script }, index) => {
       chars += script.length;
@@ -50,7 +50,7 @@ export class Firewall {
     return this.#waiting.splice(0, fits < 0 ? this.#waiting.length : fits);
   }
 
-  async #together(asked: readonly Asked[]): Promise<void> {
+  async #together(asked: readonly QueuedScript[]): Promise<void> {
     try {
       await this.load(asked.map(({ script }) => script).join(""));
       for (const { done } of asked) done.resolve();

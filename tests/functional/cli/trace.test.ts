@@ -40,7 +40,7 @@ describe("the steps of", () => {
       "mount worker: reflink, disk, overlay, tmpfs",
       "guest: until it has its settings",
     ],
-    exec: ["edge: connect", "edge: until the answer begins", "edge: carry the answer"],
+    exec: ["edge: connect", "edge: wait for the response", "edge: forward the response"],
     fork: ["host: snapshot", "CRIU dump", "host: create", "CRIU restore"],
     pause: ["host: pause", "CRIU dump", "fsync of the checkpoint", "clear away"],
     resume: ["host: resume", "disk: a copy", "CRIU restore", "guest: until it has its settings"],

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { SANDBOX_PIDS_MAX } from "../../../src/contract/runtime/limits.ts";
-import { SANDBOX_PIDS_FOR_ROOT } from "../../../src/guest/process/precedence.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "../../../src/guest/process/priority.ts";
 import { guestFolder } from "../../../src/setup/guest-folder.ts";
 import { Toolbox } from "../../../src/system/toolbox.ts";
 import { LONG } from "../../support/long.ts";

@@ -143,8 +143,8 @@ const NET: Attack[] = [
     either: true,
     name: "The edge as an entry: hosts, ports, absolute targets, CONNECT, smuggled requests, control paths",
     tests: [
-      ["src/edge/raw-requests.test.ts", "a request whose length is ambiguous is refused and not forwarded"],
-      ["src/edge/raw-requests.test.ts", "an absolute target reaches only the sandbox of the Host"],
+      ["src/edge/front/raw-requests.test.ts", "a request whose length is ambiguous is refused and not forwarded"],
+      ["src/edge/front/raw-requests.test.ts", "an absolute target reaches only the sandbox of the Host"],
       ["src/edge/routing/sandbox-address.test.ts", "a sandbox address is invalid"],
       [
         "tests/functional/sandboxes/sandbox-url-refusals.test.ts",
@@ -358,7 +358,7 @@ const RELIABILITY: Attack[] = [
     number: 47,
     name: "Slow clients: uploads and downloads that stall, streams half closed, a command followed again",
     tests: [
-      ["src/edge/silence.test.ts", "a late response, a pausing response and a pausing upload arrive complete"],
+      ["src/edge/front/silence.test.ts", "a late response, a pausing response and a pausing upload arrive complete"],
       [
         "tests/functional/sandboxes/impatient-clients.test.ts",
         "a command runs on when its client disconnects, and clients can follow it again",
@@ -385,7 +385,10 @@ const RELIABILITY: Attack[] = [
     name: "Floods of the edge: tiny chunks and frames, endless messages, slow readers, hostile JSON",
     tests: [
       ["tests/security/alone/floods.test.ts", " neither delay other clients nor fill memory"],
-      ["src/edge/http2-uploads.test.ts", "unread bodies of one connection are not buffered, and arrive complete later"],
+      [
+        "src/edge/front/http2-uploads.test.ts",
+        "unread bodies of one connection are not buffered, and arrive complete later",
+      ],
     ],
   },
 ];

@@ -95,7 +95,7 @@ export class Resuming {
         egress: egressOf(begun, await this.core.privateRangesOf(begun.teamId)),
         volumes: hostMounts(begun.volumeMounts),
       };
-      await quietPeriod.during(() => host.resume(request));
+      await quietPeriod.run(() => host.resume(request));
     } catch (cause) {
       await this.core.takeBack(begun);
       throw placementFault(cause, "it could not be resumed and stays paused");

@@ -35,6 +35,7 @@ import { CompiledFilter } from "./compiled-filter.ts";
 import { Criu } from "./criu.ts";
 import { removeRestoreFolders } from "./criu-leftovers.ts";
 import { Crun } from "./crun.ts";
+import { requireCheckpointable } from "./dump-precheck.ts";
 import { adaptImage } from "./image/adapted-image.ts";
 import { type CriuFacts, criuFacts, mismatch } from "./image/image-facts.ts";
 import { openFilesIn } from "./image/image-open-files.ts";
@@ -44,7 +45,6 @@ import { wipeForCopies } from "./image/image-wiping.ts";
 import { areIpcBoundsOwn, boundIpc } from "./image/lasting-memory.ts";
 import { mountedFromOutside, ociSpec, specText } from "./oci-spec.ts";
 import { limitRestored, makeCgroupForRestore } from "./restored-limits.ts";
-import { requireSoonWritten } from "./slow-to-write.ts";
 
 /** CRIU stores each TCP connection in a file with this name. */
 const CONNECTION_FILE = /^tcp-stream-/;
@@ -107,7 +107,7 @@ export class CrunRuntime implements Runtime {
   }
 
   requireSoonWritten(cgroup: string): Promise<void> {
-    return requireSoonWritten(cgroup);
+    return requireCheckpointable(cgroup);
   }
 
   /** CRIU writes the memory of each process separately, including pages shared since a fork. */

@@ -14,7 +14,7 @@ import { entryFault } from "./entry-fault.ts";
 import { removeLeftovers } from "./removal.ts";
 import { readFile, writeFile } from "./transfer.ts";
 
-interface Asked {
+interface ContentRequest {
   /** Absent for `/sizes`. */
   path: string;
   depth: number;
@@ -23,7 +23,7 @@ interface Asked {
 }
 
 const operations: Readonly<
-  Record<string, (asked: Asked, body: ReadableStream<Uint8Array> | null) => Promise<unknown>>
+  Record<string, (asked: ContentRequest, body: ReadableStream<Uint8Array> | null) => Promise<unknown>>
 > = {
   "/stat": ({ path }) => statEntry(path),
   "/list": ({ path, depth }) => listFolder(path, depth),
@@ -39,7 +39,7 @@ const MAKING: ReadonlySet<string> = new Set(["/make-folder", "/write"]);
 
 async function answer(request: Request): Promise<Response> {
   const { pathname, search } = new URL(request.url);
-  const asked = JSON.parse(decodeURIComponent(search.slice(1))) as Asked;
+  const asked = JSON.parse(decodeURIComponent(search.slice(1))) as ContentRequest;
   try {
     if (pathname === "/read") {
       const { bytes, content } = await readFile(asked.path);

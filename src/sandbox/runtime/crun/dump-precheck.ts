@@ -30,7 +30,7 @@ interface Process {
   files: number;
 }
 
-export async function requireSoonWritten(cgroup: string): Promise<void> {
+export async function requireCheckpointable(cgroup: string): Promise<void> {
   const processes: Process[] = [];
   const waiting: string[] = [];
   for (const pid of await processesBelow(freezerOf(cgroup))) {

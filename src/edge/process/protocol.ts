@@ -2,9 +2,9 @@
 
 import type { Step } from "../../base/steps.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
-import type { FrontSettings } from "../front/fronts.ts";
+import type { ListenerSettings } from "../front/listeners.ts";
 import type { ConnectionLimits } from "../limits.ts";
-import type { InnerDoor } from "../management-server.ts";
+import type { ManagementSocket } from "../management-server.ts";
 import type { PlacedEvent } from "../routing/route-table.ts";
 
 /** Calls from the server to the process. */
@@ -14,7 +14,7 @@ export interface ProcessCalls {
   take(event: PlacedEvent): void;
   /** When it returns, no connection to this address is left. */
   leave(host: string): void;
-  listen(front: number, settings: FrontSettings): void;
+  listen(front: number, settings: ListenerSettings): void;
   /** As `stop` of a front. */
   stopListening(front: number, force: boolean): Promise<void>;
   /** Health check. */
@@ -35,7 +35,7 @@ export interface ProcessSettings {
   process: number;
   /** Shared memory for the counters of all processes. */
   countsFile: string;
-  management: InnerDoor;
+  management: ManagementSocket;
   trustedProxies: readonly string[];
   limits: ConnectionLimits;
   /** Whether steps are recorded. */

@@ -1,8 +1,8 @@
 /** Large bodies through the edge: complete, in little memory, and at the pace of the slower side. */
 import { afterAll, expect, test } from "bun:test";
-import { untilStill, untilTrue } from "../base/testing/until.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { EdgeProcess, hostOf, RawService } from "./testing/edge-under-test.ts";
+import { untilStill, untilTrue } from "../../base/testing/until.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { EdgeProcess, hostOf, RawService } from "../testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
 const VOLUME_BYTES = 256 * MIB;

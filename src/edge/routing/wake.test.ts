@@ -1,11 +1,11 @@
 /** Requests to a temporarily unreachable sandbox: they wait, and are then served, refused or cut off. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { untilTrue } from "../base/testing/until.ts";
-import type { Wake, WakeRefusal, WakeRequest } from "../contract/internal/directory.ts";
-import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { SandboxRun } from "./routing/route-table.ts";
-import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "./testing/edge-under-test.ts";
-import { serve, upgrading } from "./testing/service.ts";
+import { untilTrue } from "../../base/testing/until.ts";
+import type { Wake, WakeRefusal, WakeRequest } from "../../contract/internal/directory.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { closedPort, closing, EdgeUnderTest, next, RawService, SANDBOX } from "../testing/edge-under-test.ts";
+import { serve, upgrading } from "../testing/service.ts";
+import { SandboxRun } from "./route-table.ts";
 
 let edge: EdgeUnderTest;
 let asked: WakeRequest[];

@@ -2,13 +2,13 @@
 import { afterAll, expect, test } from "bun:test";
 import net from "node:net";
 import type { Socket } from "bun";
-import type { Splice, Spliced, Way } from "../base/splicing.ts";
-import { until } from "../base/testing/until.ts";
-import { EDGE_SPLICED_MIN_BYTES } from "./limits.ts";
-import { EDGE_SPLICED_AT_ONCE_MAX, SandboxSocket } from "./proxy/sandbox-socket.ts";
-import { SandboxRun } from "./routing/route-table.ts";
-import { EdgeUnderTest, hostOf } from "./testing/edge-under-test.ts";
-import { SELF_SIGNED } from "./testing/self-signed.ts";
+import type { Splice, Spliced, SpliceRequest } from "../../base/splicing.ts";
+import { until } from "../../base/testing/until.ts";
+import { EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
+import { SandboxRun } from "../routing/route-table.ts";
+import { EdgeUnderTest, hostOf } from "../testing/edge-under-test.ts";
+import { SELF_SIGNED } from "../testing/self-signed.ts";
+import { EDGE_SPLICED_AT_ONCE_MAX, SandboxSocket } from "./sandbox-socket.ts";
 
 const accepted: Socket<unknown>[] = [];
 const service = Bun.listen({
@@ -111,7 +111,7 @@ test("a spliced response reaches the client only through the splicer, also if it
 
 test("a long response in chunks is handed over within a chunk, and is whole if it cannot be spliced", async () => {
   const chunk = Buffer.alloc(300_000, "chunk ");
-  const asked: Way[] = [];
+  const asked: SpliceRequest[] = [];
   const begin: Splice["begin"] = (way, over) => {
     asked.push(way);
     setImmediate(() => over({ taken: 0, given: 0, isWhole: false, couldNot: true }));

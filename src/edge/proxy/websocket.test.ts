@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import net from "node:net";
-import { until } from "../base/testing/until.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { closedPort, closing, hostOf, next, RawService, UPGRADE } from "./testing/edge-under-test.ts";
+import { until } from "../../base/testing/until.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { closedPort, closing, hostOf, next, RawService, UPGRADE } from "../testing/edge-under-test.ts";
 
 /** The events at the service, in order; the tests await them. */
 class Diary {

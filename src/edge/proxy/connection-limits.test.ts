@@ -1,8 +1,8 @@
 /** Limits of concurrent requests, streams and WebSockets per sandbox and per team; an ended one makes room. */
 import { describe, expect, test } from "bun:test";
-import { untilTrue } from "../base/testing/until.ts";
-import { EdgeUnderTest, hostOf, RawService, SANDBOX, UPGRADE } from "./testing/edge-under-test.ts";
-import { serve } from "./testing/service.ts";
+import { untilTrue } from "../../base/testing/until.ts";
+import { EdgeUnderTest, hostOf, RawService, SANDBOX, UPGRADE } from "../testing/edge-under-test.ts";
+import { serve } from "../testing/service.ts";
 
 const under = (limits: { perSandbox: number; perTeam: number }) => new EdgeUnderTest({ limits });
 const PLAIN = "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";

@@ -1,8 +1,8 @@
 /** HTTP/2 requests that would mean something else, or two requests, when written as HTTP/1.1 for a service. */
 import { afterAll, afterEach, expect, test } from "bun:test";
 import { connect } from "node:http2";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { hostOf, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf, RawService } from "../testing/edge-under-test.ts";
 
 const HIDDEN = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n";
 

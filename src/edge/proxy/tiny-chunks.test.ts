@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { once } from "node:events";
 import net from "node:net";
-import { until } from "../base/testing/until.ts";
-import { EDGE_CHUNKS_AT_ONCE_MAX } from "./limits.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { hostOf } from "./testing/edge-under-test.ts";
-import { serve } from "./testing/service.ts";
+import { until } from "../../base/testing/until.ts";
+import { EDGE_CHUNKS_AT_ONCE_MAX } from "../limits.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf } from "../testing/edge-under-test.ts";
+import { serve } from "../testing/service.ts";
 
 const COUNT = 20 * EDGE_CHUNKS_AT_ONCE_MAX + 7;
 const CONTENT = Buffer.from(Array.from({ length: COUNT }, (_, at) => 0x61 + (at % 26)));

@@ -8,7 +8,7 @@ import { getPriority } from "node:os";
 import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
 import { logError, logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
-import { keepPriorityToOneself, lowerProcessesMax, setNiceness } from "./system-calls.ts";
+import { lowerProcessesMax, resetPriorityOnFork, setNiceness } from "./system-calls.ts";
 
 /** Part of SANDBOX_PIDS_MAX that ordinary users cannot use: root needs it to end a fork bomb. */
 export const SANDBOX_PIDS_FOR_ROOT = 256;
@@ -31,16 +31,16 @@ const USER_NICENESS = 15;
  * Runs `spawn` so that the new process is below the guest from its start: it inherits these values, and the guest then
  * restores its own. Lowering a process after its start could miss children that it has already started.
  */
-export function startBehindTheGuest<T>(uid: number, spawn: () => T): T {
+export function startBelowGuest<T>(uid: number, spawn: () => T): T {
   using _score = raisedOomScore();
   using _places = uid === 0 ? undefined : fewerProcesses();
   // Set on every start, because a restored guest may have lost it.
-  if (!keepPriorityToOneself()) logNotice("a process may have the guest's priority");
+  if (!resetPriorityOnFork()) logNotice("a process may have the guest's priority");
   return spawn();
 }
 
 /** Sets what a process cannot inherit, because the guest must not have it itself. Call it right after the spawn. */
-export function fallBehindTheGuest(pid: number): void {
+export function lowerBelowGuest(pid: number): void {
   if (getPriority() >= 0 && !setNiceness(pid, USER_NICENESS) && !hasEnded(pid)) {
     logNotice("a process kept the guest's priority", { pid });
   }

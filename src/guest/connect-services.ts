@@ -9,18 +9,18 @@ import type { MeminfoFile } from "./system/meminfo-file.ts";
 import type { Accounts } from "./users/accounts.ts";
 import type { SettingsKeeper } from "./users/settings.ts";
 
-export interface Calls extends RpcRoutes {
+export interface ConnectServices extends RpcRoutes {
   /** Hands the output of running processes to other readers, so that they survive the end of this guest. */
   letGo(): void;
 }
 
-export function createCalls(
+export function createConnectServices(
   settings: SettingsKeeper,
   accounts: Accounts,
   journal: Journal,
   meminfoFile: MeminfoFile,
   { path, setpriv }: { path: string | undefined; setpriv: string | undefined },
-): Calls {
+): ConnectServices {
   const routes = createRpcRoutes(
     processService(createLaunch(settings, path, setpriv), journal, meminfoFile),
     filesystemService(settings, accounts, journal),

@@ -1,8 +1,8 @@
 /** Streams may be silent for longer than the server's idle timeout, on either side, and before the first byte. */
 import { expect, test } from "bun:test";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { hostOf, RawService } from "./testing/edge-under-test.ts";
-import { serve } from "./testing/service.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf, RawService } from "../testing/edge-under-test.ts";
+import { serve } from "../testing/service.ts";
 
 /** The server under test has Bun's own idle limit, ten seconds, looked after every four. */
 const SILENCE_MS = 14_500;

@@ -1,7 +1,7 @@
 /** Requests on a raw socket: ones that parsers disagree about, and attempts to use the edge as an open proxy. */
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { hostOf, RawService, SANDBOX, UPGRADE } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf, RawService, SANDBOX, UPGRADE } from "../testing/edge-under-test.ts";
 
 const edge = edgeOfFile();
 const service = await RawService.start((socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));

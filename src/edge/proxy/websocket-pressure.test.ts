@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
-import { untilStill, untilTrue } from "../base/testing/until.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { next, RawService } from "./testing/edge-under-test.ts";
+import { untilStill, untilTrue } from "../../base/testing/until.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { next, RawService } from "../testing/edge-under-test.ts";
 
 /** Upper bound for unread data of one side that the edge and the kernel's buffers may hold. */
 const HELD_MAX_BYTES = 32 * 1024 * 1024;

@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { constants } from "node:http2";
 import type net from "node:net";
-import { until } from "../base/testing/until.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { hostOf, RawService } from "./testing/edge-under-test.ts";
+import { until } from "../../base/testing/until.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf, RawService } from "../testing/edge-under-test.ts";
 import {
   DATA,
   END_STREAM,
@@ -15,7 +15,7 @@ import {
   HEADERS,
   RST_STREAM,
   WINDOW_UPDATE,
-} from "./testing/http2-frames.ts";
+} from "../testing/http2-frames.ts";
 
 const { NGHTTP2_CANCEL, NGHTTP2_INTERNAL_ERROR, NGHTTP2_NO_ERROR, NGHTTP2_PROTOCOL_ERROR } = constants;
 /** More than a client takes that opens no window. */

@@ -6,8 +6,8 @@ import { describe, expect, test } from "bun:test";
 import { connect as connectHttp2, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";
 import net from "node:net";
 import tls from "node:tls";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { hostOf, RawService } from "./testing/edge-under-test.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { hostOf, RawService } from "../testing/edge-under-test.ts";
 
 const MIB = 1024 * 1024;
 const PIECE = Buffer.alloc(64 * 1024, "a body of GET ");

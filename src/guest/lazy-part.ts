@@ -1,16 +1,16 @@
 /** A part of the guest that is loaded on first use, so that a boot pays neither time nor memory for it. */
-export class LaterPart<T> {
+export class LazyPart<T> {
   #loading: Promise<T> | undefined;
 
-  constructor(private readonly load: () => Promise<T>) {}
+  constructor(private readonly loadPart: () => Promise<T>) {}
 
   /** Whether the load has been requested. */
-  get isNeeded(): boolean {
+  get isRequested(): boolean {
     return this.#loading !== undefined;
   }
 
-  async take(): Promise<T> {
-    this.#loading ??= this.load();
+  async load(): Promise<T> {
+    this.#loading ??= this.loadPart();
     const loading = this.#loading;
     try {
       return await loading;

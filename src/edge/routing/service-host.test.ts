@@ -2,10 +2,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import net from "node:net";
 import tls from "node:tls";
-import type { RouteAccess } from "../contract/internal/directory.ts";
-import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import { closedPort, EdgeUnderTest, hostOf, next, RawService, SANDBOX, UPGRADE } from "./testing/edge-under-test.ts";
-import { SELF_SIGNED } from "./testing/self-signed.ts";
+import type { RouteAccess } from "../../contract/internal/directory.ts";
+import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
+import { closedPort, EdgeUnderTest, hostOf, next, RawService, SANDBOX, UPGRADE } from "../testing/edge-under-test.ts";
+import { SELF_SIGNED } from "../testing/self-signed.ts";
 
 let edge: EdgeUnderTest;
 beforeEach(() => {

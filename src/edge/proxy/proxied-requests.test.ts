@@ -1,9 +1,9 @@
 /** Proxied requests and responses: what each side receives, and that the end of one side reaches the other. */
 import { describe, expect, test } from "bun:test";
 import type { Socket } from "node:net";
-import { untilTrue } from "../base/testing/until.ts";
-import { edgeOfFile } from "./testing/edge-of-file.ts";
-import { EdgeProcess, hostOf, RawService, SANDBOX } from "./testing/edge-under-test.ts";
+import { untilTrue } from "../../base/testing/until.ts";
+import { edgeOfFile } from "../testing/edge-of-file.ts";
+import { EdgeProcess, hostOf, RawService, SANDBOX } from "../testing/edge-under-test.ts";
 
 const edge = edgeOfFile();
 

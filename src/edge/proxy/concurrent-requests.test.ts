@@ -1,9 +1,9 @@
 /** Many concurrent exchanges, and connections whose client or sandbox leaves before they are established. */
 import { describe, expect, test } from "bun:test";
-import { until } from "../base/testing/until.ts";
-import { SandboxSocket } from "./proxy/sandbox-socket.ts";
-import { SandboxRun } from "./routing/route-table.ts";
-import { EdgeUnderTest, hostOf, RawService } from "./testing/edge-under-test.ts";
+import { until } from "../../base/testing/until.ts";
+import { SandboxRun } from "../routing/route-table.ts";
+import { EdgeUnderTest, hostOf, RawService } from "../testing/edge-under-test.ts";
+import { SandboxSocket } from "./sandbox-socket.ts";
 
 /** Notes whether the connection was made; all else would be wrong. */
 const noting = (failures: unknown[]) => ({

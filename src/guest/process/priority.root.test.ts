@@ -9,7 +9,7 @@ import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
 import { ProcessCalls, shell } from "../testing/process-calls.ts";
 import { basic, RunningGuest } from "../testing/running-guest.ts";
-import { SANDBOX_PIDS_FOR_ROOT } from "./precedence.ts";
+import { SANDBOX_PIDS_FOR_ROOT } from "./priority.ts";
 
 const guest = await guestOfFile();
 const processes = new ProcessCalls(guest);
