@@ -110,7 +110,7 @@ describe.skipIf(postgresPrograms === undefined)(title, () => {
       expect(statuses.filter((status) => ![202, 400].includes(status))).toEqual([]);
       await f.until(async () => (await f.store.builds.unfinished("building")).length === 0);
       expect((await f.store.templates.byId(builds[0]?.templateID ?? ""))?.buildCount).toBe(7);
-      // This also ends waiting builds, of which a team may have only a few.
+      // This also ends waiting builds: a team may have only a few.
       expect((await f.call("DELETE", `/templates/${name}`)).status).toBe(204);
     }
   });

@@ -11,15 +11,15 @@ export const EDGE_JOINED_PIECE_MAX_BYTES = 16 * 1024;
 export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
 /** Buffered bytes of one request, from the client to the sandbox. Above this the edge stops reading from the client. */
 export const EDGE_REQUEST_WAITING_MAX_BYTES = 1024 * 1024;
-/** Of one connection whose sandbox has used up its share of that: above this the side that sends is held back. */
+/** Buffered bytes of a connection whose sandbox has used up its share. Above this the edge stops reading its sender. */
 export const EDGE_HELD_MIN_BYTES = 64 * 1024;
-/** What the kernel keeps for a client without having sent it. What is on its way does not count. */
+/** Unsent bytes in the kernel's send buffer for a client; bytes in flight do not count. */
 export const EDGE_UNSENT_MAX_BYTES = 512 * 1024;
 /** Added to the size of each buffered chunk, so that many tiny chunks are limited too. */
 export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
 /** Minimum rest of a body of known length for splicing. */
 export const EDGE_SPLICED_MIN_BYTES = 1024 * 1024;
-/** Of one connection, in one turn of the event loop; what is behind them waits for another turn. */
+/** Chunks of one connection that one turn of the event loop parses; the rest waits for a later turn. */
 export const EDGE_CHUNKS_AT_ONCE_MAX = 2048;
 /** A path that still changes after so many percent-decodings hides something, and is refused on the runtime port. */
 export const EDGE_PATH_DECODINGS_MAX = 8;
@@ -36,8 +36,7 @@ export const EDGE_REQUEST_HEAD_MS = 12_000;
 /** How long a client's connection may be idle between two requests. */
 export const EDGE_IDLE_MS = 255_000;
 /**
- * What a client may send before it is asked for more, of one request and of all on its connection. With 2 MiB, uploads
- * wait for processors that are busy.
+ * HTTP/2 flow control window of a request and of a connection. With 2 MiB, uploads wait for busy processors.
  */
 export const EDGE_HTTP2_WINDOW_BYTES = 8 * 1024 * 1024;
 /**
@@ -45,12 +44,12 @@ export const EDGE_HTTP2_WINDOW_BYTES = 8 * 1024 * 1024;
  * services read, so that one slow service does not delay the others.
  */
 export const EDGE_HTTP2_UNTAKEN_MAX_BYTES = 16 * 1024 * 1024;
-/** After this time without progress the largest unread bodies are reset: what services wait for may be behind them. */
+/** After this time without progress the largest unread bodies are reset: they may hold up bytes that services need. */
 export const EDGE_HTTP2_UNTAKEN_MS = 30_000;
 /** Interval of health checks of a process, and the missed replies after which it is killed. */
 export const EDGE_PROCESS_PING_MS = scaled(5_000);
 export const EDGE_PROCESS_PINGS_MISSED_MAX = 2;
-/** Maximum line between the server and a process; the longest are tables of all routes. */
+/** Maximum length of a line between the server and a process; the longest are tables of all routes. */
 export const EDGE_PROCESS_LINE_MAX_BYTES = 32 * 1024 * 1024;
 /** Sandboxes and teams that all processes count together. */
 export const EDGE_COUNTS_MAX = 16_384;

@@ -74,15 +74,16 @@ const REFUSAL_TEXTS: Readonly<Record<Exclude<Refusal["reason"], "bad-request">, 
   },
   "too-many-connections": {
     code: 429,
-    message: "requests and streams open, and may have no more; close some of them",
+    message: "open requests and streams, its limit; close some of them",
     title: "Too Many Connections",
-    advice: "As many requests as may be are being answered. Close other pages or streams of it, then reload this page.",
+    advice:
+      "The limit of concurrent requests is reached. Close other pages or streams of this sandbox, then reload this page.",
   },
   "resume-unavailable": {
     code: 503,
     message: "The sandbox is paused and cannot be resumed just now; try again in a moment",
     title: "Unable to Resume Sandbox Now",
-    advice: "The sandbox is paused, and the machine has no room or no time to resume it. Reload this page in a moment.",
+    advice: "The sandbox is paused, and the server cannot resume it now. Reload this page in a moment.",
   },
   "internal-endpoint": {
     code: 404,

@@ -54,9 +54,9 @@ function nameSteps(): void {
     commit: "name the checkpoint",
     requireIntact: "check that the image is whole",
     remove: "remove a checkpoint",
-    keepOnly: "remove checkpoints that are nobody's",
+    keepOnly: "remove unowned checkpoints",
   });
-  stepsOf(Endings.prototype, { end: "clear away", endById: "end", reap: "clear away what is nobody's" });
+  stepsOf(Endings.prototype, { end: "remove", endById: "end", reap: "remove unowned sandboxes" });
   stepsOf(VolumeMounts.prototype, { mapTo: "volumes" });
   stepsOf(Disks.prototype, {
     attach: "disk",
@@ -81,7 +81,7 @@ function nameSteps(): void {
     unplug: "network: unplug",
     free: "network: free the slot",
     open: "network: open",
-    admitAll: "network: let all send",
+    admitAll: "network: admit all",
     removeInterfaces: "network: remove interfaces",
   });
   stepsOf(Firewall.prototype, { run: "network: firewall" });

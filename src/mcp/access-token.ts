@@ -16,7 +16,7 @@ export type AccessToken = { readonly digest: Buffer };
 
 export function checkToken(token: string | undefined): string {
   if (token === undefined || token === "") {
-    throw new Fault(400, `${TOKEN_VARIABLE} is not set; set it to the token that clients shall send`);
+    throw new Fault(400, `${TOKEN_VARIABLE} is not set; set it to the token that clients send`);
   }
   if (!VISIBLE.test(token) || token.length > TOKEN_MAX_BYTES) {
     throw new Fault(400, `${TOKEN_VARIABLE} has to be ${TOKEN_MAX_BYTES} visible ASCII characters at most, no spaces`);

@@ -74,7 +74,7 @@ export class QueueWatch {
 
   async look(): Promise<void> {
     let looked = 0;
-    // `#sandboxes` omits a sandbox that is being paused. If the pause fails, the next round examines it.
+    // `sandboxes` omits a sandbox that is being paused. If the pause fails, the next round examines it.
     for (const { id, pid } of this.sandboxes()) {
       const reason = offenceOf(this.queued(pid));
       if (reason !== undefined) this.end(id, reason);
@@ -85,11 +85,11 @@ export class QueueWatch {
 
 export function offenceOf({ sockets, bytes }: Queued): string | undefined {
   if (bytes > QUEUED_PER_SANDBOX_MAX_BYTES) {
-    const most = `at most ${QUEUED_PER_SANDBOX_MAX_BYTES / MIB} MiB may wait there`;
-    return `its netlink, ping and UDP sockets held ${Math.round(bytes / MIB)} MiB that count for nobody; ${most}`;
+    const limit = `the limit is ${QUEUED_PER_SANDBOX_MAX_BYTES / MIB} MiB`;
+    return `its netlink, ping and UDP sockets held ${Math.round(bytes / MIB)} MiB of uncounted kernel memory; ${limit}`;
   }
   if (sockets > QUEUING_SOCKETS_PER_SANDBOX_MAX) {
-    return `it had ${sockets} netlink and ping sockets open; there may be ${QUEUING_SOCKETS_PER_SANDBOX_MAX}`;
+    return `it had ${sockets} netlink and ping sockets open; the limit is ${QUEUING_SOCKETS_PER_SANDBOX_MAX}`;
   }
   return undefined;
 }

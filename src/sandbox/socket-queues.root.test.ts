@@ -77,8 +77,8 @@ test("the kernel's own memory is read", () => {
 test.each([
   [0, 0, undefined],
   [QUEUING_SOCKETS_PER_SANDBOX_MAX, QUEUED_PER_SANDBOX_MAX_BYTES, undefined],
-  [8, QUEUED_PER_SANDBOX_MAX_BYTES + 8 * 1024 * 1024, "held 40 MiB that count for nobody; at most 32 MiB"],
-  [5000, 0, "had 5000 netlink and ping sockets open; there may be 4096"],
+  [8, QUEUED_PER_SANDBOX_MAX_BYTES + 8 * 1024 * 1024, "held 40 MiB of uncounted kernel memory; the limit is 32 MiB"],
+  [5000, 0, "had 5000 netlink and ping sockets open; the limit is 4096"],
 ])("%p sockets with %p bytes", (sockets, bytes, words) => {
   const reason = offenceOf({ sockets, bytes });
   if (words === undefined) expect(reason).toBeUndefined();

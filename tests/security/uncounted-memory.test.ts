@@ -105,7 +105,9 @@ test.each([
     (await said(`/events/sandboxes/${sandboxId}`)).includes("sandbox.lifecycle.killed"),
   );
   await until("its log says why", async () =>
-    /netlink, ping and UDP sockets held \d+ MiB that count for nobody/.test(await said(`/sandboxes/${sandboxId}/logs`)),
+    /netlink, ping and UDP sockets held \d+ MiB of uncounted kernel memory/.test(
+      await said(`/sandboxes/${sandboxId}/logs`),
+    ),
   );
   // Other sandboxes are not affected.
   const other = await Sandbox.create({ ...server().options, ...LIFE });

@@ -189,7 +189,7 @@ export interface CreateSandbox {
   egress: Egress;
   /**
    * The owner of the request. Kinds requested by several owners, or repeatedly by one, are kept in the ready pool as
-   * far as there is room, of which each owner has a share. Absent: the request does not count as demand.
+   * far as there is room; each owner has a share of it. Absent: the request does not count as demand.
    */
   owner?: string;
   /** Absent: none. A checkpoint with memory has the volumes it was written with, and takes no others: Fault 422. */

@@ -244,7 +244,7 @@ function pageOf(sandboxId: string, known: Known, lastAt: number, now: number): {
   const taken = known.waiting.length;
   const waiting = [...known.waiting];
   if (known.dropped > 0) {
-    const message = `${known.dropped} lines were dropped: more came than can be written`;
+    const message = `${known.dropped} lines were dropped: they arrived faster than the store accepts`;
     waiting.push({ at: now, level: "warn", message, fields: { logger: "sandbox", dropped: String(known.dropped) } });
     known.dropped = 0;
   }

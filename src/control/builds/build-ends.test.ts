@@ -166,7 +166,7 @@ describe("build slots", () => {
     await calls.request("b");
     expect(await calls.status(abandoned)).toMatchObject({
       status: "error",
-      reason: { message: "nobody uploaded a file for it or started it within 15 minutes; request a new build" },
+      reason: { message: "no file was uploaded for it and it was not started within 15 minutes; request a new build" },
     });
   });
 

@@ -38,8 +38,8 @@ export class UnstartedBuilds {
       const activeAt = Math.max(createdAt, this.#startedAt, uploads.lastActiveAt(templateId));
       const message =
         createdAt + BUILD_START_WITHIN_MS <= now
-          ? `nobody started it within ${BUILD_START_WITHIN_MS / 3_600_000} hours`
-          : `nobody uploaded a file for it or started it within ${BUILD_WITHOUT_UPLOAD_MS / 60_000} minutes`;
+          ? `it was not started within ${BUILD_START_WITHIN_MS / 3_600_000} hours`
+          : `no file was uploaded for it and it was not started within ${BUILD_WITHOUT_UPLOAD_MS / 60_000} minutes`;
       if (createdAt + BUILD_START_WITHIN_MS > now && activeAt + BUILD_WITHOUT_UPLOAD_MS > now) continue;
       await store.builds.failUnstarted(id, { message: `${message}; request a new build`, step: null }, now);
     }

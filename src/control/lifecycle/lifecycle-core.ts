@@ -228,7 +228,7 @@ export class LifecycleCore {
     } catch (error) {
       // The store refused this change, so the row is unchanged.
       if (error instanceof Fault) throw error;
-      this.background.run("a change that failed could not be looked into", async () => {
+      this.background.run("a failed state change could not be checked", async () => {
         await this.#pause();
         const row = await this.untilRecorded("a change that failed", () => this.store.sandboxes.byId(id));
         if (row === undefined || this.captured.has(id)) return;

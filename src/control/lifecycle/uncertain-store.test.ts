@@ -26,7 +26,7 @@ type Change =
   | "beginSnapshot";
 
 /** The next change of this kind is made, but its reply is lost. */
-function loseAnswer({ store: { sandboxes } }: ControlFixture, change: Change): void {
+function loseReply({ store: { sandboxes } }: ControlFixture, change: Change): void {
   const real = sandboxes[change] as (...args: unknown[]) => Promise<unknown>;
   let isLost = false;
   const lost = async (...args: unknown[]) => {
@@ -60,11 +60,11 @@ for (const { title, missing, fresh } of bothEngines()) {
     const opened = async () => ControlFixture.open(new FakeHost(), await fresh());
 
     // Seen to fail: 500, it never ended, and its checkpoint stayed.
-    test("a resume", async () => {
+    test("a resume completes once and removes its checkpoint", async () => {
       await using f = await opened();
       const id = await f.create();
       await f.call("POST", `/sandboxes/${id}/pause`);
-      loseAnswer(f, "finishResume");
+      loseReply(f, "finishResume");
       expect((await done(f, f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 }))).status).toBe(201);
       await f.control.settled();
       expect([f.eventsOf(id), f.host.checkpoints]).toEqual([["created", "paused", "resumed"], []]);
@@ -73,29 +73,32 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: callers waiting for the resume waited on, and the requested kill did not happen.
-    test.each([true, false])("a failed resume, with a kill request: %p", async (isKilled) => {
-      await using f = await opened();
-      const id = await f.create();
-      await f.call("POST", `/sandboxes/${id}/pause`);
-      loseAnswer(f, "abandonResume");
-      const { begun, finish } = f.hold("beforeResume", new Fault(503, "no room"));
-      const resuming = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 });
-      await begun;
-      const killing = isKilled ? f.call("DELETE", `/sandboxes/${id}`) : undefined;
-      if (isKilled) await f.killWanted(id);
-      finish();
-      expect((await done(f, resuming)).status).toBe(503);
-      if (killing !== undefined) expect((await done(f, killing)).status).toBe(204);
-      await f.control.settled();
-      expect((await f.store.sandboxes.byId(id))?.state).toBe(isKilled ? undefined : "paused");
-      expect(f.eventsOf(id)).toEqual(["created", "paused", ...(isKilled ? ["killed"] : [])]);
-    });
+    test.each([true, false])(
+      "a failed resume leaves the sandbox paused, or killed if that was requested: %p",
+      async (isKilled) => {
+        await using f = await opened();
+        const id = await f.create();
+        await f.call("POST", `/sandboxes/${id}/pause`);
+        loseReply(f, "abandonResume");
+        const { begun, finish } = f.hold("beforeResume", new Fault(503, "no room"));
+        const resuming = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 });
+        await begun;
+        const killing = isKilled ? f.call("DELETE", `/sandboxes/${id}`) : undefined;
+        if (isKilled) await f.killWanted(id);
+        finish();
+        expect((await done(f, resuming)).status).toBe(503);
+        if (killing !== undefined) expect((await done(f, killing)).status).toBe(204);
+        await f.control.settled();
+        expect((await f.store.sandboxes.byId(id))?.state).toBe(isKilled ? undefined : "paused");
+        expect(f.eventsOf(id)).toEqual(["created", "paused", ...(isKilled ? ["killed"] : [])]);
+      },
+    );
 
     // Seen to fail: 500, and neither told nor ended.
-    test.each([true, false])("a pause with a kill request: %p", async (isKilled) => {
+    test.each([true, false])("a pause completes, or ends in the requested kill: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
-      loseAnswer(f, "finishPause");
+      loseReply(f, "finishPause");
       const { begun, finish } = f.hold("beforePause");
       const pausing = f.call("POST", `/sandboxes/${id}/pause`);
       await begun;
@@ -110,35 +113,38 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: 500.
-    test.each(["resumes", "kills"])("a pause of a sandbox that another call %s meanwhile", async (what) => {
-      await using f = await opened();
-      const id = await f.create();
-      loseAnswer(f, "finishPause");
-      const pausing = f.call("POST", `/sandboxes/${id}/pause`);
-      await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "paused");
-      const isKilled = what === "kills";
-      if (isKilled) await f.call("DELETE", `/sandboxes/${id}`);
-      else await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
-      expect((await done(f, pausing)).status).toBe(isKilled ? 404 : 204);
-      expect(f.find(id)?.isOpen).toBe(isKilled ? undefined : true);
-    });
+    test.each(["resumes", "kills"])(
+      "a pause gets its result from the sandbox, which another call %s meanwhile",
+      async (what) => {
+        await using f = await opened();
+        const id = await f.create();
+        loseReply(f, "finishPause");
+        const pausing = f.call("POST", `/sandboxes/${id}/pause`);
+        await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "paused");
+        const isKilled = what === "kills";
+        if (isKilled) await f.call("DELETE", `/sandboxes/${id}`);
+        else await f.call("POST", `/sandboxes/${id}/connect`, { timeout: 60 });
+        expect((await done(f, pausing)).status).toBe(isKilled ? 404 : 204);
+        expect(f.find(id)?.isOpen).toBe(isKilled ? undefined : true);
+      },
+    );
 
     // Seen to fail: the sandbox could not be reached or paused until the next start.
-    test("a pause that fails", async () => {
+    test("a failed pause leaves the sandbox reachable", async () => {
       await using f = await opened();
       const id = await f.create();
       f.host.beforePause = cannot;
-      loseAnswer(f, "abandonPause");
+      loseReply(f, "abandonPause");
       expect((await done(f, f.call("POST", `/sandboxes/${id}/pause`))).status).toBe(422);
       expect(f.find(id)?.isOpen).toBe(true);
     });
 
     // Seen to fail: likewise.
-    test("a pause that fails at the end of a timeout", async () => {
+    test("a failed pause at the end of a timeout leaves the sandbox reachable, and is counted", async () => {
       await using f = await opened();
       const id = await f.create({ timeout: 1, autoPause: true });
       f.host.beforePause = cannot;
-      loseAnswer(f, "putOffPause");
+      loseReply(f, "putOffPause");
       await f.clock.advance(1_000, async () => undefined);
       await done(f, f.control.settled());
       expect([f.find(id)?.isOpen, f.eventsOf(id)]).toEqual([true, ["created", "warn", "updated"]]);
@@ -146,10 +152,10 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the requested kill did not happen.
-    test.each([true, false])("a snapshot with a kill request: %p", async (isKilled) => {
+    test.each([true, false])("a snapshot completes, or ends in the requested kill: %p", async (isKilled) => {
       await using f = await opened();
       const id = await f.create();
-      loseAnswer(f, "finishSnapshot");
+      loseReply(f, "finishSnapshot");
       const { begun, finish } = f.hold("beforeSnapshot");
       const snapshot = f.call("POST", `/sandboxes/${id}/snapshots`, {});
       await begun;
@@ -165,7 +171,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     test("a sandbox that another call ended meanwhile is ended once", async () => {
       await using f = await opened();
       const id = await f.create();
-      loseAnswer(f, "finishSnapshot");
+      loseReply(f, "finishSnapshot");
       const held = Promise.withResolvers<void>();
       f.host.beforeDestroy = () => held.promise;
       const snapshot = f.call("POST", `/sandboxes/${id}/snapshots`, {});
@@ -182,11 +188,11 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: it ran on, or its checkpoint stayed, until the next start, and another kill said that it was gone.
-    test.each([true, false])("a kill of a paused sandbox: %p", async (isPaused) => {
+    test.each([true, false])("a kill of a sandbox, paused (%p), removes it once", async (isPaused) => {
       await using f = await opened();
       const id = await f.create();
       if (isPaused) await f.call("POST", `/sandboxes/${id}/pause`);
-      loseAnswer(f, isPaused ? "kill" : "killRunning");
+      loseReply(f, isPaused ? "kill" : "killRunning");
       expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(500);
       await done(f, f.control.settled());
       expect([f.host.running, f.host.checkpoints]).toEqual([[], []]);
@@ -194,10 +200,10 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: its row stayed until the next start.
-    test("a loss by the host", async () => {
+    test("a sandbox that the host lost is removed", async () => {
       await using f = await opened();
       const id = await f.create();
-      loseAnswer(f, "endRunning");
+      loseReply(f, "endRunning");
       f.host.lose(id);
       await done(f, f.control.settled());
       expect([await f.store.sandboxes.byId(id), f.eventsOf(id).at(-1)]).toEqual([undefined, "killed"]);
@@ -208,11 +214,11 @@ for (const { title, missing, fresh } of bothEngines()) {
       ["beginPause", "pause", "running"],
       ["beginSnapshot", "snapshots", "running"],
       ["beginResume", "connect", "paused"],
-    ] as const)("a transition that is about to begin: %s", async (change, path, state) => {
+    ] as const)("a transition that was refused as it began can begin again: %s", async (change, path, state) => {
       await using f = await opened();
       const id = await f.create();
       if (state === "paused") await f.call("POST", `/sandboxes/${id}/pause`);
-      loseAnswer(f, change);
+      loseReply(f, change);
       const call = () => f.call("POST", `/sandboxes/${id}/${path}`, path === "connect" ? { timeout: 60 } : {});
       expect((await call()).status).toBe(500);
       await done(f, f.control.settled());
@@ -221,7 +227,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: it was listed as running, though it was not there.
-    test("a create", async () => {
+    test("a create whose reply is lost leaves no sandbox", async () => {
       await using f = await opened();
       const { transaction } = f.store;
       f.store.transaction = async (...args) => {
@@ -262,32 +268,35 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the checkpoint that it was resumed from stayed until the next start.
-    test.each([true, false])("a resume that another call ends meanwhile, completely: %p", async (isGone) => {
-      await using f = await opened();
-      const id = await f.create();
-      await f.call("POST", `/sandboxes/${id}/pause`);
-      loseAnswer(f, "finishResume");
-      const destroyed = Promise.withResolvers<void>();
-      if (!isGone) f.host.beforeDestroy = () => destroyed.promise;
-      const resuming = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 });
-      await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "running");
-      const killing = f.call("DELETE", `/sandboxes/${id}`);
-      if (isGone) await killing;
-      else await f.until(() => f.host.destroyed.length > 0);
-      expect((await done(f, resuming)).status).toBe(409);
-      destroyed.resolve();
-      expect((await killing).status).toBe(204);
-      await f.control.settled();
-      expect([f.host.checkpoints, f.eventsOf(id)]).toEqual([[], ["created", "paused", "killed"]]);
-    });
+    test.each([true, false])(
+      "a resume gets its result from the sandbox, which another call ends meanwhile, completely: %p",
+      async (isGone) => {
+        await using f = await opened();
+        const id = await f.create();
+        await f.call("POST", `/sandboxes/${id}/pause`);
+        loseReply(f, "finishResume");
+        const destroyed = Promise.withResolvers<void>();
+        if (!isGone) f.host.beforeDestroy = () => destroyed.promise;
+        const resuming = f.call("POST", `/sandboxes/${id}/connect`, { timeout: 10 });
+        await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "running");
+        const killing = f.call("DELETE", `/sandboxes/${id}`);
+        if (isGone) await killing;
+        else await f.until(() => f.host.destroyed.length > 0);
+        expect((await done(f, resuming)).status).toBe(409);
+        destroyed.resolve();
+        expect((await killing).status).toBe(204);
+        await f.control.settled();
+        expect([f.host.checkpoints, f.eventsOf(id)]).toEqual([[], ["created", "paused", "killed"]]);
+      },
+    );
 
     // Seen to fail: the pause that had begun since was given up, and the sandbox lost.
-    test("a pause that fails at the moment of expiry", async () => {
+    test("a pause that fails at the moment of expiry is repeated", async () => {
       await using f = await opened();
       const id = await f.create({ timeout: 1, autoPause: true });
       await f.advance(900);
       f.host.beforePause = cannot;
-      loseAnswer(f, "abandonPause");
+      loseReply(f, "abandonPause");
       const pausing = f.call("POST", `/sandboxes/${id}/pause`);
       await f.until(async () => (await f.store.sandboxes.byId(id))?.state === "running" && f.clock.timers > 1);
       const { begun, finish } = f.hold("beforePause");
@@ -300,7 +309,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the sandbox that was being paused was paused once more at the same time, and lost.
-    test("expiries with some of their replies lost", async () => {
+    test("each sandbox is paused once when some replies to expiries are lost", async () => {
       await using f = await opened();
       const [first, second] = [await f.create({ timeout: 1, autoPause: true }), await f.create({ autoPause: true })];
       const [begun, held] = [new Set<string>(), Promise.withResolvers<void>()];
@@ -310,7 +319,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       };
       await f.clock.advance(1_000, async () => undefined);
       await f.until(() => begun.has(first));
-      loseAnswer(f, "takeDue");
+      loseReply(f, "takeDue");
       await f.call("POST", `/sandboxes/${second}/timeout`, { timeout: 0 });
       await f.clock.advance(0, async () => undefined);
       await f.until(() => f.logLines.some((line) => line.includes("expiry could not reach the store")));
@@ -324,10 +333,10 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     // Seen to fail: the one ran on, the other was neither paused nor could it be resumed, until the next start.
-    test("expiries", async () => {
+    test("expiries end or pause each sandbox once", async () => {
       await using f = await opened();
       const [ended, paused] = [await f.create({ timeout: 1 }), await f.create({ timeout: 1, autoPause: true })];
-      loseAnswer(f, "takeDue");
+      loseReply(f, "takeDue");
       await f.advance(1_000);
       await f.advance(EXPIRY_RETRY_MS);
       expect([f.host.destroyed, f.eventsOf(ended)]).toEqual([[ended], ["created", "killed"]]);

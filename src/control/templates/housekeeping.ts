@@ -39,7 +39,7 @@ export class Housekeeping {
     this.#isUnderWay = true;
     this.#next?.cancel();
     const { background, idleClock } = this.services;
-    background.run("what templates have left behind could not be removed", async () => {
+    background.run("leftovers of templates could not be removed", async () => {
       try {
         while (this.#isWanted && !this.#isClosed) {
           this.#isWanted = false;

@@ -44,7 +44,7 @@ export class Http2Frames {
   #isLast = false;
   /** A header block has begun, and its last frame has not come. */
   #isInHeaders = false;
-  /** The beginning of a frame of which too little has come to know what it is. */
+  /** The beginning of a frame that is too short so far to identify. */
   #begun: Bytes | undefined;
 
   constructor(private readonly taker: FrameTaker) {}

@@ -169,7 +169,7 @@ export class EdgeProcesses implements ClientListeners {
       const how = await handle?.over;
       if (this.#isClosed) return;
       if (how !== undefined) {
-        this.options.log("an edge process ended, with what it carried, and is started again", { process, how });
+        this.options.log("an edge process ended with its connections; it is being restarted", { process, how });
       }
       handle = await this.#start(process).catch((failure: unknown) => {
         this.options.log("an edge process could not be started", { process, failure });

@@ -37,7 +37,7 @@ test("no connection is made to a sandbox that has ended", () => {
   expect(failures).toEqual([expect.any(Error)]);
 });
 
-describe("many at once", () => {
+describe("64 concurrent requests", () => {
   const AT_ONCE = 64;
   const answerTo = (head: string) => {
     const path = head.split(" ")[1] ?? "";
@@ -60,7 +60,7 @@ describe("many at once", () => {
     }
   });
 
-  test("each get an error when their sandbox ends", async () => {
+  test("each get a 502 when their sandbox ends", async () => {
     await using edge = new EdgeUnderTest();
     edge.place();
     await using service = await RawService.start(() => {

@@ -53,7 +53,7 @@ describe.each(Object.entries(WAYS))("%s", (_, open) => {
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, null]);
     expect(await refused.json()).toEqual({
       sandboxId: SANDBOX,
-      message: "The sandbox has 3 requests and streams open, and may have no more; close some of them",
+      message: "The sandbox has 3 open requests and streams, its limit; close some of them",
       code: 429,
       connectionLimit: 3,
     });
@@ -71,7 +71,7 @@ test("one above the limit of a team is rejected", async () => {
   const refused = await edge.fetch(service.port, "/");
   expect([refused.status, (await refused.json()).message]).toEqual([
     429,
-    "The sandbox's team has 1 requests and streams open, and may have no more; close some of them",
+    "The sandbox's team has 1 open requests and streams, its limit; close some of them",
   ]);
   expect(refused.headers.has("retry-after")).toBe(false);
   held?.();

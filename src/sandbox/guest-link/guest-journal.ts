@@ -248,6 +248,6 @@ class Follower {
 }
 
 function lineOfGap(dropped: number, now: number): LogLine {
-  const message = `${dropped} lines were dropped: more happened than is kept while nobody reads`;
+  const message = `${dropped} lines were dropped: the log buffer was full`;
   return { at: now, level: "warn", message, fields: { logger: "sandbox", dropped: String(dropped) } };
 }

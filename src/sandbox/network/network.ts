@@ -59,7 +59,7 @@ export class Network {
   readonly table: string;
   readonly #interfacePrefix: string;
   readonly #slots = new Slots();
-  /** By free slot: the sandbox whose connections conntrack may know, or "nobody" for none. Absent: any sandbox. */
+  /** By free slot: the sandbox whose connections conntrack may know, or "none" for none. Absent: any sandbox. */
   readonly #flows = new Map<number, string>();
   /** Taken slots that are not plugged in yet and for which conntrack may know connections of earlier sandboxes. */
   readonly #withFlows = new Set<number>();
@@ -192,7 +192,7 @@ export class Network {
 
   #taken(slot: number, id?: string): number {
     const whose = this.#flows.get(slot);
-    if (whose !== "nobody" && (whose === undefined || whose !== id)) this.#withFlows.add(slot);
+    if (whose !== "none" && (whose === undefined || whose !== id)) this.#withFlows.add(slot);
     this.#flows.delete(slot);
     return slot;
   }
@@ -328,7 +328,7 @@ export class Network {
     await this.#links.disconnect(this.address(slot));
     this.#withFlows.delete(slot);
     this.#flows.delete(slot);
-    if (comesBack === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "nobody");
+    if (comesBack === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "none");
     if (comesBack !== undefined) this.#flows.set(slot, comesBack);
     this.#slots.free(slot);
   }

@@ -45,7 +45,7 @@ export interface ReadyPoolParts {
   bytesOf(id: string): number;
   /** False: the pool keeps only the operator's minimum. */
   followsDemand: boolean;
-  /** For all ready ones, of which there are so many, with so much memory. */
+  /** For all ready sandboxes: their number and their memory. */
   room(ready: number, heldBytes: number): Room;
   /** Whether more tasks are runnable than the processors can run soon. */
   isBusyNow(): boolean;

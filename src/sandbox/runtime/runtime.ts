@@ -176,7 +176,7 @@ export interface CheckpointRequest {
   bounds: ImageBounds;
 }
 
-/** A sandbox of which no process runs. The caller does its own work between these steps, which run in this order. */
+/** A sandbox without a running process. The caller does its own work between these steps, which run in this order. */
 export interface StoppedSandbox {
   /** Aborts when the runtime gives the checkpoint up. Its reason is the error for the client. */
   readonly givenUp: AbortSignal;

@@ -68,7 +68,7 @@ function causesOf(error: unknown): unknown[] {
 
 /** Includes a restore without progress, which might have succeeded later. */
 function isTimeout(reason: unknown): boolean {
-  return reason instanceof Fault && (reason.status === 503 || reason.message.includes("stood still"));
+  return reason instanceof Fault && (reason.status === 503 || reason.message.includes("made no progress"));
 }
 
 async function trial(): Promise<TrialResult> {

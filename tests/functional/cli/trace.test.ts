@@ -42,7 +42,7 @@ describe("the steps of", () => {
     ],
     exec: ["edge: connect", "edge: wait for the response", "edge: forward the response"],
     fork: ["host: snapshot", "CRIU dump", "host: create", "CRIU restore"],
-    pause: ["host: pause", "CRIU dump", "fsync of the checkpoint", "clear away"],
+    pause: ["host: pause", "CRIU dump", "fsync of the checkpoint", "remove"],
     resume: ["host: resume", "disk: a copy", "CRIU restore", "guest: until it has its settings"],
   };
   // A sandbox booted for a caller receives its settings with the first request.

@@ -174,7 +174,7 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
         return sandbox;
       }, "server");
     const { id, executionId } = sandbox;
-    await core.begin(id, add, { state: "running", executionId }, "it was destroyed, for the store has failed");
+    await core.begin(id, add, { state: "running", executionId }, "destroyed because the store failed");
   } catch (error) {
     reachability.end(sandbox.id);
     await host.destroy(sandbox.id).catch((second: unknown) => {

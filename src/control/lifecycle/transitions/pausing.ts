@@ -93,7 +93,7 @@ export class Pausing {
       return await this.#putOff(sandbox, cause);
     }
     const givenUp = sandbox.autoPauseMemory && !memory;
-    await this.#done(sandbox, givenUp ? "memory was not kept: it could not be written down, several times" : undefined);
+    await this.#done(sandbox, givenUp ? "memory was not kept: writing it failed several times" : undefined);
   }
 
   async #putOff(sandbox: Sandbox, cause: unknown): Promise<void> {
@@ -106,7 +106,7 @@ export class Pausing {
     if (back === undefined) return;
     if (back.state === "running" && reachability.isUp(back.id)) {
       const { message } = captureFault(cause, sandbox.id);
-      const note = `the pause at the end of its timeout was put off by ${AUTO_PAUSE_PUT_OFF_MS / 60_000} minutes: ${message}`;
+      const note = `the pause at the end of its timeout was postponed by ${AUTO_PAUSE_PUT_OFF_MS / 60_000} minutes: ${message}`;
       listener.warn(back, note);
       listener.tell("updated", back, note);
     }

@@ -80,7 +80,7 @@ async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Foun
 
 function removeIfEnded(core: LifecycleCore, row: Sandbox | undefined): void {
   if (row?.state !== "killing") return;
-  core.listener.tell("killed", row, "it was gone, or wanted gone, when the server started");
+  core.listener.tell("killed", row, "it had ended, or its kill was requested, before the server started");
   core.removal.enqueue([row]);
 }
 

@@ -202,11 +202,11 @@ export class CriuDump implements StoppedSandbox {
     if (!wasKilled && !gone.some((each) => this.#guests.includes(each))) return undefined;
     const lost = wasKilled ? gone.length : gone.filter((each) => !this.#guests.includes(each)).length;
     if (lost === 0) return undefined;
-    const these = lost === 1 ? "one of its processes has" : `${lost} of its processes have`;
+    const these = lost === 1 ? "one process of the sandbox has" : `${lost} processes of the sandbox have`;
     const what = wasKilled
-      ? "the tool that wrote this sandbox down"
-      : "the guest of this sandbox, while it was written down,";
-    return new Fault(503, `${what} was killed, and ${these} ended with it; the others go on`);
+      ? "CRIU was killed while it wrote the checkpoint"
+      : "the guest was killed during the checkpoint";
+    return new Fault(503, `${what}, and ${these} ended; the others are still running`);
   }
 }
 

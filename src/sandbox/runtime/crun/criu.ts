@@ -175,7 +175,7 @@ export class Criu {
       // If the preparation failed, its error is the reason.
       await restore.prepared;
       if (isStalled && restore.shared && existsSync(join(images, LOCKS_IMAGE))) throw lockedByAnother();
-      if (isStalled) throw new Fault(500, `CRIU stood still for ${RESTORE_STALLED_MS} ms while it restored ${id}`);
+      if (isStalled) throw new Fault(500, `CRIU made no progress for ${RESTORE_STALLED_MS} ms while it restored ${id}`);
       const log = (await readToolLog(join(folder, RESTORE_LOG))).trim().slice(-2000);
       throw new Fault(500, `CRIU could not restore ${id}: ${log}`, { cause });
     } finally {

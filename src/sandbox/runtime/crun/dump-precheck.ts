@@ -1,5 +1,5 @@
 /**
- * Rejects dumps that CRIU would take long for or wait for in vain, as far as that is visible in advance. The client
+ * Rejects checkpoints that CRIU would write very slowly or never finish, if that can be seen beforehand. The client
  * gets the error at once, and no other checkpoint waits. For a usual sandbox the check takes less than a millisecond.
  */
 import { readdirSync, readlinkSync, statSync } from "node:fs";
@@ -58,7 +58,7 @@ function requireFewSignals(processes: readonly Process[]): void {
   const queued = [...ofUser.values()].reduce((sum, process) => sum + process.queued, 0);
   if (queued <= QUEUED_SIGNALS_MAX) return;
   const [most] = [...ofUser.values()].sort((a, b) => b.queued - a.queued);
-  const reason = `${queued} signals and timers wait in this sandbox, of which it has some; ${QUEUED_SIGNALS_MAX} can be kept`;
+  const reason = `${queued} signals and timers are pending in this sandbox; a checkpoint can keep ${QUEUED_SIGNALS_MAX}`;
   throw cannotBeKept(most?.pid ?? 0, reason);
 }
 
