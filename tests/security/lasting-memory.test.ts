@@ -87,7 +87,7 @@ const SMALL_ONES = `
 import os, time
 for _ in range(500):
   if os.fork() == 0:
-    open("/proc/self/oom_score_adj", "w").write("0")
+    open("/proc/self/oom_score_adj", "w").write("100")
     x = bytearray(4 << 20)
     time.sleep(600)
 print("all", flush=True)

@@ -1,6 +1,6 @@
 /** The parts of the OCI spec that all isolation runtimes share: the first process of a sandbox, its limits, mounts. */
 import { GUEST_MOUNT } from "../../contract/runtime/guest-programs.ts";
-import { USUAL_SCORE } from "../../system/oom-score.ts";
+import { SANDBOX_SCORE } from "../../system/oom-score.ts";
 import type { NewSandbox } from "./runtime.ts";
 
 /**
@@ -51,7 +51,7 @@ export function firstProcess({ openFilesMax }: Pick<NewSandbox, "openFilesMax">,
     env,
     // sudo must work inside; the user namespace makes that safe.
     noNewPrivileges: false,
-    oomScoreAdj: USUAL_SCORE,
+    oomScoreAdj: SANDBOX_SCORE,
     capabilities: { bounding: CAPABILITIES, effective: CAPABILITIES, permitted: CAPABILITIES },
     rlimits: [
       { type: "RLIMIT_NOFILE", hard: openFilesMax, soft: openFilesMax },

@@ -263,7 +263,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       writeFileSync(score("self"), "300");
       try {
         const { pid } = await runtime.create(sandbox("scored"));
-        expect(readFileSync(score(pid), "utf8").trim()).toBe("0");
+        expect(readFileSync(score(pid), "utf8").trim()).toBe("100");
       } finally {
         writeFileSync(score("self"), own);
       }

@@ -7,7 +7,7 @@ import { Fault } from "../../../contract/fault.ts";
 import { freezerOf } from "../../../system/cgroup/freezer.ts";
 import { attempt } from "../../../system/command.ts";
 import type { DataFolder } from "../../../system/data-folder.ts";
-import { TAKE_USUAL_SCORE } from "../../../system/oom-score.ts";
+import { TAKE_SANDBOX_SCORE } from "../../../system/oom-score.ts";
 import { RESTORE_MS } from "../../limits.ts";
 import { readToolLog } from "../tool-log.ts";
 import { type ToolAction, toolCgroup } from "../tool-work.ts";
@@ -30,11 +30,11 @@ const FLAGS = [
 ];
 
 /**
- * Runs runsc in the given cgroup with the usual OOM score, because the server's may be lower. runsc takes a namespace
- * for the host's own, and refuses to use it, when it finds a setting in /proc/sys/net that newer kernels show in all
- * namespaces; so that folder is hidden.
+ * Runs runsc in the given cgroup with the OOM score of sandboxes, because its kernel holds their memory. runsc takes a
+ * namespace for the host's own, and refuses to use it, when it finds a setting in /proc/sys/net that newer kernels show
+ * in all namespaces; so that folder is hidden.
  */
-const ENTER = `${TAKE_USUAL_SCORE}echo 0 > "$1" && shift && exec unshare --mount --propagation=slave /bin/sh -ec '
+const ENTER = `${TAKE_SANDBOX_SCORE}echo 0 > "$1" && shift && exec unshare --mount --propagation=slave /bin/sh -ec '
   mount -t tmpfs -o ro,size=4k none /proc/sys/net
   exec "$@"' sh "$@"`;
 
