@@ -91,7 +91,7 @@ export async function serve(config: Config): Promise<number> {
     memoryReserve: config.memoryReserve > 0 ? { percent: config.memoryReserve } : undefined,
     ksmd: {
       maxPercent: config.sharedMemoryCpu,
-      start: () => startMerging(data, config.sharedMemoryCpu),
+      start: () => startMerging(data),
     },
     fetching: {
       templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE },

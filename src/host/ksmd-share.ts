@@ -1,7 +1,6 @@
 /**
- * Holds ksmd below its share of a processor. The kernel's own bound (`advisor_max_cpu`) counts whole scans, so a scan
- * of memory that has just grown may take a whole processor for minutes. ksmd works in steps of some pages and sleeps
- * between them; this class sets the sleep by the processor time that a step takes.
+ * Holds ksmd below its share of a processor. ksmd works in steps of some pages and sleeps between them; this class sets
+ * the sleep by the processor time that a step takes.
  */
 
 const SLEEP_MIN_MS = 20;

@@ -37,30 +37,22 @@ export const SETTINGS: readonly RaisedSetting[] = [
   { name: "kernel.pty.max", atLeast: 1_048_576 },
 ];
 
-/** ksmd looks at every page within this time, as far as its share of a processor allows. */
-const SCAN_SECONDS = 60;
-/** Pages of a step: whoever stops ksmd waits until its step has ended. src/host/page-merging.ts sets its sleep. */
-const STEP_PAGES_MAX = 5_000;
-/** The same on kernels where ksmd does not tune itself. */
-const STEP_PAGES = 1_000;
+/**
+ * Pages of a step: whoever stops ksmd waits until its step has ended. src/host/page-merging.ts sets the sleep between
+ * steps. ksmd's own advisor would make steps of ten pages: it takes all processor time of ksmd since boot for that of
+ * the first scan.
+ */
+const STEP_PAGES = 2_000;
 const SLEEP_MS = 20;
 const MERGING_RUNS = join(MERGING_FOLDER, "run");
 
-/** Settings of page merging (KSM) with at most this share of a processor. `run` is the last and starts it. */
-function mergingSettings(maxCpuPercent: number): MergingSetting[] {
-  const tunesItself = existsSync(join(MERGING_FOLDER, "advisor_mode"));
-  const tuning = tunesItself
-    ? [
-        { name: "advisor_mode", exactly: "scan-time" },
-        { name: "advisor_max_cpu", exactly: String(maxCpuPercent) },
-        { name: "advisor_max_pages_to_scan", exactly: String(STEP_PAGES_MAX) },
-        { name: "advisor_target_scan_time", exactly: String(SCAN_SECONDS) },
-      ]
-    : [{ name: "pages_to_scan", exactly: String(STEP_PAGES) }];
-  const sleep = { name: "sleep_millisecs", exactly: String(SLEEP_MS) };
-  const run = { name: "run", exactly: "1" };
-  return [...tuning, sleep, run].map((setting) => ({ ...setting, name: join(MERGING_FOLDER, setting.name) }));
-}
+/** Settings of page merging (KSM). `run` is the last and starts it. */
+const MERGING_SETTINGS: readonly MergingSetting[] = [
+  { name: join(MERGING_FOLDER, "advisor_mode"), exactly: "none" },
+  { name: join(MERGING_FOLDER, "pages_to_scan"), exactly: String(STEP_PAGES) },
+  { name: join(MERGING_FOLDER, "sleep_millisecs"), exactly: String(SLEEP_MS) },
+  { name: MERGING_RUNS, exactly: "1" },
+];
 
 interface Noted {
   network: number;
@@ -74,17 +66,14 @@ export function applySettings(data: DataFolder): void {
   apply(data, SETTINGS);
 }
 
-/**
- * Starts page merging with at most this share of a processor. False: the operator runs ksmd for other purposes, so its
- * settings stay.
- */
-export function startMerging(data: DataFolder, maxCpuPercent: number): boolean {
+/** Starts page merging. False: the operator runs ksmd for other purposes, so its settings stay. */
+export function startMerging(data: DataFolder): boolean {
   const before =
     readNote(data.runFolder)?.before[MERGING_RUNS] ??
     notedByOthers(data, { name: MERGING_RUNS }) ??
     readSetting(MERGING_RUNS);
   if (before === "1") return false;
-  apply(data, mergingSettings(maxCpuPercent));
+  apply(data, MERGING_SETTINGS);
   return true;
 }
 
@@ -114,7 +103,7 @@ export function undoSettings(data: Pick<DataFolder, "runFolder" | "tag">): void 
   const noted = readNote(data.runFolder);
   if (noted === undefined) return;
   // `run` of page merging before its other settings.
-  for (const setting of [...SETTINGS, ...mergingSettings(0).toReversed()]) {
+  for (const setting of [...SETTINGS, ...MERGING_SETTINGS.toReversed()]) {
     const before = noted.before[setting.name];
     if (before === undefined || notedByOthers(data, setting) !== undefined) continue;
     if (!existsSync(settingFile(setting.name))) continue;

@@ -74,7 +74,7 @@ export class RealServer implements AsyncDisposable {
       files: blobs,
       builtinImages: new TemplateImages({ cacheFolder: CACHE, debianMirror: undefined }, listeners.definitions ?? []),
       runtime,
-      ksmd: { maxPercent: MERGING_MAX_PERCENT, start: () => startMerging(data, MERGING_MAX_PERCENT) },
+      ksmd: { maxPercent: MERGING_MAX_PERCENT, start: () => startMerging(data) },
       fetching: { templates: { [BASE_TEMPLATE.alias]: BASE_IMAGE } },
     });
     const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
