@@ -76,6 +76,14 @@ interface Restore extends Omit<RestoreRequest, "ids" | "size" | "grown" | "image
   plug(pid: number): Promise<void>;
 }
 
+interface StartedToRestore {
+  criu: CriuProcess;
+  /** The shell that is its parent. */
+  shell: number;
+  /** Awaits `work` when that shell has ended. */
+  atExit(work: (exitCode: number) => Promise<void>): void;
+}
+
 export class Criu {
   readonly #config: string;
   readonly #folder: string;
@@ -83,6 +91,8 @@ export class Criu {
   /** CRIU processes that have not ended, by the cgroup they work in. */
   readonly #ending = new Map<string, Promise<unknown>>();
   readonly #ready = new ReadyCriu((ahead) => this.#startToDump(ahead));
+  /** For sandboxes that share memory: one more program starts before CRIU. */
+  readonly #readyToShare = new ReadyCriu(() => this.#startToRestore(MERGEABLE));
 
   private constructor(
     readonly toolbox: Toolbox,
@@ -107,8 +117,8 @@ export class Criu {
     return CriuDump.stop(request, { ready: this.#ready, noteFile: this.#noteOf(request.id) }, earlier);
   }
 
-  close(): Promise<void> {
-    return this.#ready.close();
+  async close(): Promise<void> {
+    await Promise.all([this.#ready.close(), this.#readyToShare.close()]);
   }
 
   /** Resolves when no dump of this sandbox by a killed server is running. */
@@ -131,17 +141,13 @@ export class Criu {
     for (const home of homes) mkdirSync(home, { recursive: true });
     const strays = [toolCgroup(this.data, id, "restore"), cgroup];
     const end = () => Promise.all(strays.map((each) => removeCgroups(each)));
-    let shell = 0;
-    const onStart = (pid: number) => {
-      shell = pid;
-    };
-    const onExit = async (exitCode: number) => {
+    const started = await (restore.sharesMemory ? this.#readyToShare.take() : this.#startToRestore([]));
+    const { shell } = started;
+    started.atExit(async (exitCode) => {
       if (exitCode !== 0) await end();
       await removeEmpty(place);
-    };
-    const options = { name: "CRIU restore", env: this.#env, onStart, onExit };
-    const prefix = restore.sharesMemory ? MERGEABLE : [];
-    await using criu = await CriuProcess.start([...prefix, ...RESTORE_SHELL, ...this.toolbox.criu], options);
+    });
+    await using criu = started.criu;
     this.#noteEnd(place, criu);
     const images = await restore.images;
     let isStalled = false;
@@ -180,7 +186,23 @@ export class Criu {
       throw new Fault(500, `CRIU could not restore ${id}: ${log}`, { cause });
     } finally {
       closeSync(workFd);
+      if (restore.sharesMemory) this.#readyToShare.renewSoon();
     }
+  }
+
+  /** Starts a CRIU that restores nothing yet. `prefix` is a command that becomes the one after it. */
+  async #startToRestore(prefix: readonly string[]): Promise<StartedToRestore> {
+    let onExit: (exitCode: number) => Promise<void> = async () => undefined;
+    let shell = 0;
+    const onStart = (pid: number) => {
+      shell = pid;
+    };
+    const options = { name: "CRIU restore", env: this.#env, onStart, onExit: (exitCode: number) => onExit(exitCode) };
+    const criu = await CriuProcess.start([...prefix, ...RESTORE_SHELL, ...this.toolbox.criu], options);
+    const atExit: StartedToRestore["atExit"] = (work) => {
+      onExit = work;
+    };
+    return { criu, shell, atExit };
   }
 
   /**

@@ -1,11 +1,11 @@
 /**
- * Keeps one CRIU started in its own cgroup before there is something to dump. Starting one takes some milliseconds,
- * moving it into its cgroup some more, and afterwards the kernel delays the first process that CRIU releases for about
- * as long again. A client that pauses sandboxes one at a time waits for none of that.
+ * Keeps one CRIU started before there is something to dump, or to restore. Starting one takes some milliseconds, moving
+ * it into its cgroup some more, and afterwards the kernel delays the first process that CRIU releases for about as long
+ * again. A client that pauses sandboxes one at a time waits for none of that.
  */
 import type { CriuProcess } from "./criu-process.ts";
 
-/** The next one starts after this long without a dump, so that it does not compete with running dumps. */
+/** The next one starts after this long without a call, so that it does not compete with running dumps or restores. */
 const RENEW_MS = 100;
 
 export interface StartedCriu {
@@ -18,15 +18,15 @@ export interface StartedCriu {
   ahead: boolean;
 }
 
-export class ReadyCriu {
-  #ready: Promise<StartedCriu> | undefined;
+export class ReadyCriu<Started extends { criu: CriuProcess } = StartedCriu> {
+  #ready: Promise<Started> | undefined;
   #renewal: Timer | undefined;
   #isClosed = false;
 
-  constructor(private readonly start: (ahead: boolean) => Promise<StartedCriu>) {}
+  constructor(private readonly start: (ahead: boolean) => Promise<Started>) {}
 
   /** Returns the ready CRIU, or starts one now. The caller owns it. */
-  async take(): Promise<StartedCriu> {
+  async take(): Promise<Started> {
     clearTimeout(this.#renewal);
     const ready = this.#ready;
     this.#ready = undefined;
@@ -34,7 +34,7 @@ export class ReadyCriu {
     return (await ready?.catch(() => undefined)) ?? (await this.start(false));
   }
 
-  /** To be called when the dump is done. */
+  /** To be called when the dump or restore is done. */
   renewSoon(): void {
     clearTimeout(this.#renewal);
     this.#renewal = setTimeout(() => this.#renew(), RENEW_MS);
