@@ -7,7 +7,7 @@ import { summary, timed } from "../figures/samples.ts";
 import { BareCriu } from "../peers/bare-criu.ts";
 import { PlainContainer } from "../peers/plain-container.ts";
 import { creates, endAll, grow, lists } from "../rows/scale/crowd.ts";
-import { untilRoom } from "../rows/sharing/sharing-memory.ts";
+import { MANY_CPU, untilRoom } from "../rows/sharing/sharing-memory.ts";
 import { memoryOfAll, sharingServer, untilMerged } from "../rows/sharing/sharing-server.ts";
 import { holdMemory } from "../rows/states/pause.ts";
 import { build, removeTemplate, smallCommands } from "../sandboxes/bench-build.ts";
@@ -145,7 +145,7 @@ async function growth(context: Context): Promise<Named[]> {
 async function interpreters(context: Context): Promise<Named[]> {
   const [on, off] = [line("with shared memory"), line("without")];
   for (const each of [off, on]) {
-    const server = await (each === on ? sharingServer(context) : SecondServer.start(context));
+    const server = await (each === on ? sharingServer(context, { settings: MANY_CPU }) : SecondServer.start(context));
     if ("notMeasured" in server) return notDrawn(server.notMeasured);
     await using second = server;
     const made = await Interpreters.on(second.context);

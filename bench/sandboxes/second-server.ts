@@ -3,7 +3,7 @@ import { freePort } from "../../src/base/testing/free-port.ts";
 import { BenchServer } from "../bench-server.ts";
 import { Context } from "../context.ts";
 
-interface SecondServerOptions {
+export interface SecondServerOptions {
   /** Its minimum number of ready sandboxes. */
   ready?: number;
   settings?: Record<string, string>;

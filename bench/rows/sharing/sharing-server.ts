@@ -7,20 +7,25 @@ import { ksmdPid, MERGING_FOLDER, mergingFault } from "../../../src/system/page-
 import { processMs } from "../../../src/system/thread-times.ts";
 import type { Context } from "../../context.ts";
 import { memoryOf } from "../../sandboxes/bench-sandbox.ts";
-import { SecondServer } from "../../sandboxes/second-server.ts";
+import { SecondServer, type SecondServerOptions } from "../../sandboxes/second-server.ts";
 
 const MIB = 1024 ** 2;
 /** Size of the kernel's note about one page of a process that shares memory. No cgroup counts it. */
 const NOTE_BYTES = 64;
-const LOOK_MS = 5_000;
-/** The part of the merged pages by which they grow during a look, if ksmd still finds something. */
+const LOOK_MS = 1_000;
+/** Scans without progress, after which little is left to merge. */
+const SCANS = 3;
+/** The part of the merged pages by which they grow if ksmd still finds something. */
 const PROGRESS_PART = 0.01;
 
-/** Not measured on a kernel that cannot merge pages. `ready` sandboxes are kept ready. */
-export async function sharingServer(context: Context, ready = 0): Promise<SecondServer | { notMeasured: string }> {
+/** Not measured on a kernel that cannot merge pages. */
+export async function sharingServer(
+  context: Context,
+  { ready = 0, settings = {} }: SecondServerOptions = {},
+): Promise<SecondServer | { notMeasured: string }> {
   const fault = await mergingFault();
   if (fault !== undefined) return { notMeasured: fault };
-  return await SecondServer.start(context, { ready, settings: { SANDLOT_SHARED_MEMORY: "all" } });
+  return await SecondServer.start(context, { ready, settings: { ...settings, SANDLOT_SHARED_MEMORY: "all" } });
 }
 
 /** Processor time of ksmd so far. NaN: this process cannot see it. */
@@ -29,14 +34,14 @@ export function ksmdMs(): number {
   return pid === undefined ? Number.NaN : (processMs(pid) ?? Number.NaN);
 }
 
-/** Returns early when ksmd rests or merges hardly anything more. */
+/** Returns early when ksmd rests, or has looked at everything again and merged hardly anything more. */
 export async function untilMerged(withinMs: number): Promise<void> {
   const deadline = performance.now() + withinMs;
-  for (let before = 0; performance.now() < deadline; ) {
-    await Bun.sleep(Math.min(LOOK_MS, Math.max(0, deadline - performance.now())));
+  let last = { scans: counter("full_scans"), merged: counter("pages_sharing") };
+  while (performance.now() < deadline && counter("run") !== 0 && counter("full_scans") < last.scans + SCANS) {
+    await Bun.sleep(LOOK_MS);
     const merged = counter("pages_sharing");
-    if (counter("run") === 0 || (before > 0 && merged < before * (1 + PROGRESS_PART))) return;
-    before = merged;
+    if (merged > last.merged * (1 + PROGRESS_PART)) last = { scans: counter("full_scans"), merged };
   }
 }
 

@@ -51,7 +51,7 @@ export const sharedFirstCell: Row = {
   async run(given) {
     const off = await builtTemplate(given, codeInterpreter);
     if ("notMeasured" in off) return off;
-    const server = await sharingServer(given, READY);
+    const server = await sharingServer(given, { ready: READY });
     if ("notMeasured" in server) return server;
     await using second = server;
     await builtTemplate(second.context, codeInterpreter);
@@ -66,7 +66,7 @@ function timesRow(name: string, what: string, measure: (context: Context) => Pro
     what,
     beside: { peer: PEER, ratio: "cost", bounds: BOUNDS },
     async run(given) {
-      const server = await sharingServer(given, READY);
+      const server = await sharingServer(given, { ready: READY });
       if ("notMeasured" in server) return server;
       await using second = server;
       const [ours, peer] = [() => measure(second.context), () => measure(given)];
@@ -80,7 +80,7 @@ function ofSandbox(name: string, what: string, measure: (sandbox: BenchSandbox) 
   return {
     ...timesRow(name, what, createMs),
     async run(given) {
-      const server = await sharingServer(given, READY);
+      const server = await sharingServer(given, { ready: READY });
       if ("notMeasured" in server) return server;
       await using second = server;
       await using on = await BenchSandbox.make(second.context);
