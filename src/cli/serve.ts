@@ -11,7 +11,7 @@ import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
 import { createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
-import { requireTeams } from "../control/templates/shared-memory.ts";
+import { requireTeams, warnOfLimits } from "../control/templates/shared-memory.ts";
 import { traceControl } from "../control/tracing.ts";
 import { serveManagement } from "../edge/management-server.ts";
 import { TrustedProxies } from "../edge/routing/client-address.ts";
@@ -21,7 +21,6 @@ import { prepareStoreFiles } from "../images/disk/store-files.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
 import { applySettings, startMerging } from "../setup/host-changes.ts";
 import { TemplateImages } from "../setup/template-images.ts";
-import type { Team } from "../store/people.ts";
 import { openStore } from "../store/store.ts";
 import { removeEdgeCgroups } from "../system/cgroup/edge-memory.ts";
 import { memoryLeft } from "../system/cgroup/memory-left.ts";
@@ -73,7 +72,7 @@ export async function serve(config: Config): Promise<number> {
   // After the first key is kept: the next start could not show it.
   const teams = await store.people.teams();
   requireTeams(config.sharedMemory, teams);
-  if (config.runtime !== "crun") warnOfLimitsWithoutEffect(teams, log);
+  if (config.runtime !== "crun") warnOfLimits(teams, log);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
   const host = await Machine.open({
     data,
@@ -175,11 +174,6 @@ function linkSecret(data: DataFolder): Uint8Array {
   const secret = readFileSync(data.linkSecretFile);
   if (secret.length === LINK_SECRET_BYTES) return secret;
   throw new Fault(500, `${data.linkSecretFile} is damaged. FIX: remove it; links to uploads of this hour end with it`);
-}
-
-function warnOfLimitsWithoutEffect(teams: readonly Team[], log: Log): void {
-  const event = "sharedMemory=on has no effect: the isolation runtime of sandboxes is not crun";
-  for (const { slug, limits } of teams) if (limits.sharedMemory) log.write({ level: "warn", event, team: slug });
 }
 
 function edgeLog(log: Log) {

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
+import type { LogEntry } from "../../base/log.ts";
 import { BASE_TEMPLATE } from "../../contract/management/base-template.ts";
 import type { Team } from "../../store/people.ts";
-import { kindForTeam, kindsKeptReady, requireTeams } from "./shared-memory.ts";
+import { kindForTeam, kindsKeptReady, requireTeams, warnOfLimits } from "./shared-memory.ts";
 
 const kind = { ...BASE_TEMPLATE, templateId: "base", image: "base" };
 const team = (slug: string, sharedMemory?: boolean): Team => ({
@@ -36,4 +37,11 @@ test("a setting with the name of no team is refused, and names it", () => {
   const teams = [team("one"), team("two")];
   expect(() => requireTeams(["two", "tow"], teams)).toThrow('sharedMemory names "tow", which is not a team');
   for (const setting of ["off", "all", ["one"]] as const) expect(() => requireTeams(setting, teams)).not.toThrow();
+});
+
+test("limits that have no effect are logged with their teams", () => {
+  const teams: unknown[] = [];
+  const log = { write: ({ team: of }: LogEntry) => void teams.push(of) };
+  warnOfLimits([team("one"), team("two", true), team("three", false)], log);
+  expect(teams).toEqual(["two"]);
 });

@@ -2,6 +2,7 @@
  * Which sandboxes share memory: those of teams that the operator names, which form one group. The host lets the kernel
  * merge equal pages within this group. Sandboxes of the group can find out, by timing, which pages others in it hold.
  */
+import type { Log } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { SandboxKind } from "../../contract/internal/host.ts";
 import { shown } from "../../contract/shown.ts";
@@ -16,6 +17,12 @@ export function requireTeams(setting: SharedMemory, teams: readonly Team[]): voi
   const unknown = named.find((name) => !teams.some(({ slug }) => slug === name));
   if (unknown === undefined) return;
   throw new Fault(400, `sharedMemory names ${shown(unknown)}, which is not a team; \`sandlot limits\` shows all teams`);
+}
+
+/** For a server whose isolation runtime cannot share memory: reports limits of teams that have no effect. */
+export function warnOfLimits(teams: readonly Team[], log: Log): void {
+  const event = "sharedMemory=on has no effect: the isolation runtime of sandboxes is not crun";
+  for (const { slug, limits } of teams) if (limits.sharedMemory) log.write({ level: "warn", event, team: slug });
 }
 
 /** The kind for a sandbox of this team. */
