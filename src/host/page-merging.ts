@@ -41,6 +41,8 @@ export interface Ksmd {
 export class PageMerging {
   #timer: Timer | undefined;
   #isForeign = false;
+  /** A sandbox has started since the last look. ksmd would slow the request that started it. */
+  #hasNews = false;
   /** Scans and merged pages at the last look that saw a change; undefined while it rests. */
   #scanning: { scans: number; merged: number } | undefined;
   #restingBytes = 0;
@@ -55,8 +57,9 @@ export class PageMerging {
   note({ sharesMemory }: SandboxKind): void {
     const { ksmd } = this.parts;
     if (!sharesMemory || ksmd === undefined || this.#isForeign) return;
+    this.#hasNews = true;
+    if (this.#timer !== undefined) return;
     this.#guarded(() => {
-      if (this.#timer !== undefined) return this.#wake();
       this.#isForeign = !ksmd.start();
       if (this.#isForeign) return;
       this.#share = new KsmdShare(ksmd.maxPercent);
@@ -76,6 +79,10 @@ export class PageMerging {
   }
 
   #look(): void {
+    if (this.#hasNews) {
+      this.#hasNews = false;
+      this.#wake();
+    }
     if (this.#scanning === undefined) {
       const bytes = memoryInUse(this.parts.cgroup);
       const changed = Math.abs(bytes - this.#restingBytes);
