@@ -18,16 +18,17 @@ beforeAll(async () => {
   tables = said.trim().split("\n\n");
 });
 
-/** The figures of the first line with this name, by their column. */
-function figuresOf(table: string, name: string): Record<string, number> {
+/** The figures of all lines of this kind, added up by their column. */
+function figuresOf(table: string, kind: RegExp): Record<string, number> {
   const lines = table.split("\n");
   const head = lines[1] ?? "";
-  const line = lines.find((each) => each.trim().startsWith(name)) ?? "";
-  const cell = (title: string) => {
+  const cell = (line: string, title: string) => {
     const end = head.indexOf(title) + title.length;
     return Number(line.slice(end - "wall ms".length - 1, end));
   };
-  return Object.fromEntries(["wall ms", ...HEAD].map((title) => [title, cell(title)]));
+  const chosen = lines.filter((line) => kind.test(line));
+  const sum = (title: string) => chosen.reduce((total, line) => total + cell(line, title), 0);
+  return Object.fromEntries(["wall ms", ...HEAD].map((title) => [title, sum(title)]));
 }
 
 describe("the steps of", () => {
@@ -55,14 +56,16 @@ describe("the steps of", () => {
       const table = tables[at] ?? "";
       const found = steps[kind].filter((name) => table.includes(`  ${name} `));
       expect(found).toEqual(steps[kind]);
-      const whole = figuresOf(table, "the client");
-      const sum = figuresOf(table, "sum of the steps");
+      const whole = figuresOf(table, /^the client/);
+      const sum = figuresOf(table, /^sum of the steps/);
+      // The edge may notice the end of its step only after the client, which is not in that sum then.
+      const used = figuresOf(table, /^ {2}\S/);
       expect(sum["wall ms"]).toBeGreaterThan(0);
       expect(sum["wall ms"]).toBeLessThanOrEqual((whole["wall ms"] ?? 0) + 5);
-      expect(sum.server).toBeGreaterThan(0);
+      expect(used.server).toBeGreaterThan(0);
       // Bash, or a guest that boots or is copied.
-      if (kind !== "pause") expect(sum.sandboxes).toBeGreaterThan(1);
-      if (kind !== "exec") expect(sum.helpers).toBeGreaterThan(1);
+      if (kind !== "pause") expect(used.sandboxes).toBeGreaterThan(1);
+      if (kind !== "exec") expect(used.helpers).toBeGreaterThan(1);
       expect(table).toMatch(/processor time: [\d.]+ ms in steps, [\d.]+ ms of the client; [\d.]+ ms elsewhere/);
     });
   }

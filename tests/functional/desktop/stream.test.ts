@@ -1,6 +1,6 @@
 /** The stream of a desktop as people see it: in a browser, through the server, over a WebSocket. */
 import { afterEach, beforeAll, expect, test } from "bun:test";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { browserOfFile } from "../../support/screen/browser.ts";
 import { desktopOfFile, desktopServer, isWindowIn, openColouredWindow } from "../../support/screen/desktop.ts";
 import { refusalOf, until } from "../../support/until.ts";
@@ -45,11 +45,11 @@ test("the stream requires its key", async () => {
   await desktop().stream.start({ requireAuth: true });
   const authKey = desktop().stream.getAuthKey();
   const stranger = await open(desktop().stream.getUrl());
-  await stranger.locator("#noVNC_credentials_dlg.noVNC_open").waitFor();
+  await appears(stranger, stranger.locator("#noVNC_credentials_dlg.noVNC_open"));
   expect(await hasWindow(stranger)).toBe(false);
   await stranger.close();
   const wrong = await open(desktop().stream.getUrl({ authKey: "another1" }));
-  await wrong.locator("#noVNC_status.noVNC_open", { hasText: /failed/ }).waitFor();
+  await appears(wrong, wrong.locator("#noVNC_status.noVNC_open", { hasText: /failed/ }));
   expect(await hasWindow(wrong)).toBe(false);
   await wrong.close();
 
@@ -107,12 +107,20 @@ async function anewIfInterrupted(page: Page): Promise<void> {
 }
 
 function shown(page: Page): Promise<void> {
+  return eventually(page, "the window is in the stream", () => hasWindow(page));
+}
+
+function appears(page: Page, part: Locator): Promise<void> {
+  return eventually(page, `${part} is visible`, () => part.isVisible());
+}
+
+function eventually(page: Page, what: string, isSo: () => Promise<boolean>): Promise<void> {
   const told = () => toldBy.get(page)?.join("; ");
   return until(
-    () => `the window is in the stream; the page has told: ${told()}`,
+    () => `${what}; the page has told: ${told()}`,
     async () => {
       await anewIfInterrupted(page);
-      return await hasWindow(page);
+      return await isSo();
     },
   );
 }
