@@ -95,7 +95,7 @@ export function openBuilds(parts: MachineParts): { layers: Layers; builds: Build
       results,
       files: parts.files ?? NO_FILES,
     },
-    (id, entries) => running.tell({ kind: "build-log", id, entries }),
+    (id, entries) => running.emit({ kind: "build-log", id, entries }),
   );
   return { layers, builds };
 }

@@ -143,7 +143,7 @@ export async function serve(config: Config): Promise<number> {
     limits: config.connections,
     log: edgeLog(log),
   });
-  host.parts.network.leave = (address) => edge.closeConnectionsTo(address);
+  host.parts.network.beforeReuse = (address) => edge.closeConnectionsTo(address);
   const listeners = await Listeners.open(config, { fronts: edge, log });
   await control.start();
   await buildAhead(control, config.templates);

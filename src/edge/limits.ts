@@ -8,7 +8,7 @@ export const EDGE_JOINED_PIECE_MAX_BYTES = 16 * 1024;
 /**
  * Buffered bytes of one response, from the sandbox to the client. Above this the edge stops reading from the sandbox.
  */
-export const EDGE_ANSWER_WAITING_MAX_BYTES = 2 * 1024 * 1024;
+export const EDGE_RESPONSE_WAITING_MAX_BYTES = 2 * 1024 * 1024;
 /** Buffered bytes of one request, from the client to the sandbox. Above this the edge stops reading from the client. */
 export const EDGE_REQUEST_WAITING_MAX_BYTES = 1024 * 1024;
 /** Buffered bytes of a connection whose sandbox has used up its share. Above this the edge stops reading its sender. */
@@ -16,14 +16,14 @@ export const EDGE_HELD_MIN_BYTES = 64 * 1024;
 /** Unsent bytes in the kernel's send buffer for a client; bytes in flight do not count. */
 export const EDGE_UNSENT_MAX_BYTES = 512 * 1024;
 /** Added to the size of each buffered chunk, so that many tiny chunks are limited too. */
-export const EDGE_ANSWER_PIECE_OVERHEAD_BYTES = 128;
+export const EDGE_RESPONSE_PIECE_OVERHEAD_BYTES = 128;
 /** Minimum rest of a body of known length for splicing. */
 export const EDGE_SPLICED_MIN_BYTES = 1024 * 1024;
 /** Chunks of one connection that one turn of the event loop parses; the rest waits for a later turn. */
 export const EDGE_CHUNKS_AT_ONCE_MAX = 2048;
 /** A path that still changes after so many percent-decodings hides something, and is refused on the runtime port. */
 export const EDGE_PATH_DECODINGS_MAX = 8;
-export const EDGE_ANSWER_HEAD_MAX_BYTES = 64 * 1024;
+export const EDGE_RESPONSE_HEAD_MAX_BYTES = 64 * 1024;
 /** How long a sandbox may take to read the rest when a connection closes. */
 export const EDGE_CLOSE_MS = 5000;
 /** TCP keepalive interval of idle connections to sandboxes. */
@@ -78,7 +78,7 @@ export const EDGE_LIMITS: readonly Limit[] = limitRows([
   [
     "connection",
     "response bytes not yet read by a client",
-    inBytes(EDGE_ANSWER_WAITING_MAX_BYTES),
+    inBytes(EDGE_RESPONSE_WAITING_MAX_BYTES),
     "the service blocks; no data is lost",
   ],
   [
@@ -87,5 +87,5 @@ export const EDGE_LIMITS: readonly Limit[] = limitRows([
     inBytes(EDGE_HTTP2_UNTAKEN_MAX_BYTES),
     `the client waits; after ${EDGE_HTTP2_UNTAKEN_MS / 1000} s without progress the largest are reset`,
   ],
-  ["request", "response head of a service", inBytes(EDGE_ANSWER_HEAD_MAX_BYTES), "502; the port counts as closed"],
+  ["request", "response head of a service", inBytes(EDGE_RESPONSE_HEAD_MAX_BYTES), "502; the port counts as closed"],
 ]);

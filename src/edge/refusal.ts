@@ -11,7 +11,7 @@ export type Refusal =
   | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }
   | { reason: "traffic-token-missing" | "traffic-token-wrong"; sandboxId: string }
   | { reason: "limit-reached" | "resume-unavailable"; sandboxId: string }
-  | { reason: "too-many-connections"; sandboxId: string; of: "sandbox" | "team"; most: number }
+  | { reason: "too-many-connections"; sandboxId: string; of: "sandbox" | "team"; max: number }
   | { reason: "closed-port"; sandboxId: string; port: number }
   | { reason: "internal-endpoint"; path: string }
   | { reason: "bad-request"; status: 400 | 405 | 500; text: string };
@@ -110,9 +110,9 @@ function bodyOf(refusal: Exclude<Refusal, { reason: "bad-request" }>, { code, me
   const { sandboxId } = refusal;
   if (refusal.reason === "closed-port") return { sandboxId, message, port: refusal.port, code };
   if (refusal.reason !== "too-many-connections") return { sandboxId, message, code };
-  const { of, most } = refusal;
-  const whose = of === "sandbox" ? "The sandbox" : "The sandbox's team";
-  return { sandboxId, message: `${whose} has ${most} ${message}`, code, connectionLimit: most };
+  const { of: scope, max } = refusal;
+  const whose = scope === "sandbox" ? "The sandbox" : "The sandbox's team";
+  return { sandboxId, message: `${whose} has ${max} ${message}`, code, connectionLimit: max };
 }
 
 interface Body {

@@ -11,7 +11,7 @@ import type { SettingsKeeper } from "./users/settings.ts";
 
 export interface ConnectServices extends RpcRoutes {
   /** Hands the output of running processes to other readers, so that they survive the end of this guest. */
-  letGo(): void;
+  handOverOutputs(): void;
 }
 
 export function createConnectServices(
@@ -25,5 +25,5 @@ export function createConnectServices(
     processService(createLaunch(settings, path, setpriv), journal, meminfoFile),
     filesystemService(settings, accounts, journal),
   );
-  return { ...routes, letGo: handOutputsOver };
+  return { ...routes, handOverOutputs: handOutputsOver };
 }

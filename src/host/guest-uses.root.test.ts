@@ -38,7 +38,7 @@ test("guests and images are in use by sandboxes of all servers and by this serve
   expect(await images.own()).toEqual(["running-0", "base"]);
   expect(images.others()).toEqual(expect.arrayContaining(["running-1", "current"]));
   expect(images.others()).not.toContain("running-0");
-  await uses.letGo("/cache/guests/old");
+  await uses.release("/cache/guests/old");
   expect(letGo).toEqual(["/cache/guests/old"]);
 });
 

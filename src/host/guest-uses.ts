@@ -14,7 +14,7 @@ export function guestUses(
   return {
     own: async () => [...guestsIn(recordsIn(sandboxesFolder)), ...(await checkpoints.guestFolders())],
     others: () => guestsIn(recordsOfOthers(tag)),
-    letGo: (folder) => pages.unlock(folder),
+    release: (folder) => pages.unlock(folder),
   };
 }
 

@@ -80,7 +80,7 @@ export class Machine implements Host {
     const { data, guestFolder } = options;
     const { network, mounts } = parts;
     this.#running = new RunningSandboxes(data.sandboxesFolder, network);
-    network.trouble = (address, message) => this.#running.tellTrouble(address, message);
+    network.onTrouble = (address, message) => this.#running.emitTrouble(address, message);
     this.#pages = new GuestPages(mounts);
     this.#endings = new Endings({ ...parts, data }, options.endWithinMs);
     this.#checkpointing = new Checkpointing({ ...parts, data });
@@ -161,7 +161,7 @@ export class Machine implements Host {
     const clearing = held.move();
     this.#endings
       .end({ ...running.record, willResume: true })
-      .catch((error) => complain("leftovers of a paused sandbox could not be removed", error, id))
+      .catch((error) => logFailure("leftovers of a paused sandbox could not be removed", error, id))
       .finally(() => clearing.dispose());
   }
 
@@ -249,7 +249,7 @@ export class Machine implements Host {
       if (!wanted.has(record.id) || !isAlive(record) || this.#isInCheckpoint(record)) continue;
       await this.#checkpointing
         .recover(record)
-        .catch((error) => complain("a sandbox may be frozen: its pause was interrupted", error, record.id));
+        .catch((error) => logFailure("a sandbox may be frozen: its pause was interrupted", error, record.id));
       kept.set(record.id, record);
       this.#running.add(record);
       this.#journals.followSoon(record.id, this.#running.announce(record.id).guest);
@@ -257,7 +257,7 @@ export class Machine implements Host {
       this.#pages
         .hold(record.guestFolder)
         .then((start) => start[Symbol.dispose]())
-        .catch((error) => complain("an earlier guest could not be locked in memory", error, record.id));
+        .catch((error) => logFailure("an earlier guest could not be locked in memory", error, record.id));
     }
     this.#running.keepOnly(kept);
     await this.#endings.reap(kept);
@@ -336,14 +336,14 @@ export class Machine implements Host {
   /** Removes a sandbox without an owner. Never throws. */
   async #discard(id: string): Promise<void> {
     await this.destroy(id).catch((error) =>
-      complain("a sandbox that was not handed out could not be removed", error, id),
+      logFailure("a sandbox that was not handed out could not be removed", error, id),
     );
   }
 
   async #unmake(leftovers: Leftovers): Promise<void> {
     await this.#endings
       .end(leftovers)
-      .catch((error) => complain("a sandbox that did not start could not be removed", error, leftovers.id));
+      .catch((error) => logFailure("a sandbox that did not start could not be removed", error, leftovers.id));
   }
 
   #watchMemory({ percent, read = () => memoryLeft(this.options.data.cgroup) }: MemoryReserve): MemoryWatch {
@@ -351,7 +351,7 @@ export class Machine implements Host {
       percent,
       read,
       giveUpReady: (isShort) => this.#pool.giveUp(isShort),
-      tell: (event) => this.#running.tell(event),
+      tell: (event) => this.#running.emit(event),
       clock: systemClock,
       log: stderrLog,
     });
@@ -367,11 +367,11 @@ export class Machine implements Host {
   }
 
   #lose(id: string, reason: string): void {
-    const isTold = this.#running.get(id)?.isTold;
+    const isTold = this.#running.get(id)?.isAnnounced;
     stderrLog.write({ level: "warn", event: "a sandbox ended by itself", sandbox: id, reason });
     this.#pool.lost(id);
-    this.destroy(id).catch((error) => complain("a lost sandbox could not be removed", error, id));
-    if (isTold) this.#running.tell({ kind: "lost", id, reason });
+    this.destroy(id).catch((error) => logFailure("a lost sandbox could not be removed", error, id));
+    if (isTold) this.#running.emit({ kind: "lost", id, reason });
   }
 
   #isInCheckpoint({ pausingInto }: SandboxRecord): boolean {
@@ -379,6 +379,6 @@ export class Machine implements Host {
   }
 }
 
-function complain(event: string, error: unknown, sandbox: string): void {
+function logFailure(event: string, error: unknown, sandbox: string): void {
   stderrLog.write({ level: "error", event, sandbox, error: described(error) });
 }

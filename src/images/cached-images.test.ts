@@ -148,7 +148,7 @@ test("a server killed during a removal leaves no incomplete image", async () => 
     await images.collect({
       own: async () => [],
       others: () => ["debian-1", "debian-2", "desktop-2"],
-      letGo: () => process.kill(process.pid, "SIGKILL"),
+      release: () => process.kill(process.pid, "SIGKILL"),
     });`,
   );
   age("desktop-1");
@@ -180,7 +180,7 @@ function uses(needed: string, some: Partial<FolderUses> = {}): FolderUses {
   const others = some.others ?? (() => []);
   return {
     own: async () => cachedStack(cache, needed),
-    letGo: () => Promise.resolve(),
+    release: () => Promise.resolve(),
     ...some,
     others: () => [...stackedOn(cache), ...others()],
   };

@@ -41,7 +41,7 @@ describe("an unused guest", () => {
     const letGo: [string, number][] = [];
     await server.collect(
       uses({
-        letGo: async (guest) => {
+        release: async (guest) => {
           letGo.push([guest, readdirSync(guests()).filter((name) => name.startsWith(named("a"))).length]);
         },
       }),
@@ -202,7 +202,7 @@ function open(guest: string, data: DataFolder): GuestFolders {
 
 /** By default no guest folder is in use. */
 function uses(some: Partial<GuestUses> = {}): GuestUses {
-  return { own: async () => [], others: () => [], letGo: () => Promise.resolve(), ...some };
+  return { own: async () => [], others: () => [], release: () => Promise.resolve(), ...some };
 }
 
 function made(name: string): string {

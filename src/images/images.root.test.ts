@@ -141,7 +141,7 @@ test("cached images below a build's image are marked before use, and stay while 
   writeFileSync(belowFile(shared, "desktop-1"), "debian-1");
   const own = await Images.open(shared, disks, clock, cachedImages(shared, data, clock));
   const marks = () => readdirSync(join(shared, "images/.in-use")).sort();
-  const othersCollect = () => other.collect({ own: async () => [], others: () => [], letGo: async () => undefined });
+  const othersCollect = () => other.collect({ own: async () => [], others: () => [], release: async () => undefined });
   await own.add("one", { parent: "desktop-1", disk: small });
   expect(marks()).toEqual([`debian-1.${data.tag}`, `desktop-1.${data.tag}`]);
   clock.jump(CACHE_KEPT_MS + 1);

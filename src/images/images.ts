@@ -228,7 +228,7 @@ export class Images {
     await this.cached?.collectNowAndThen({
       own: async () => this.cachedUnder([...keep, ...used, ...held.seen, ...this.names()]),
       others: () => [...stackedOn(this.cacheFolder), ...this.cachedUnder(elsewhere())],
-      letGo: async () => this.#marked.clear(),
+      release: async () => this.#marked.clear(),
     });
   }
 

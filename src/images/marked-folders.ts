@@ -63,7 +63,7 @@ export interface FolderUses {
   /** Called only when something could be removed: running sandboxes can outlive a data folder with its marks. */
   others(): readonly string[];
   /** This server no longer needs the folder, and must not hold files of it. */
-  letGo(folder: string): Promise<void>;
+  release(folder: string): Promise<void>;
 }
 
 export class MarkedFolders {
@@ -111,7 +111,7 @@ export class MarkedFolders {
     const named = (await uses.own()).map((folder) => basename(folder));
     // No other code runs in this process from here until the choice is made.
     const { dropped, leaving } = this.#choose(new Set([...named, ...watch.seen]), uses);
-    for (const name of dropped) await uses.letGo(join(this.#places.folder, name));
+    for (const name of dropped) await uses.release(join(this.#places.folder, name));
     for (const path of leaving) {
       await run(["rm", "--recursive", "--force", "--one-file-system", "--", path], { timeoutMs: this.kind.removeMs });
     }

@@ -84,7 +84,7 @@ export class Checkpointing {
   async write(record: SandboxRecord, name: string, options: WriteOptions, after: After): Promise<void> {
     const { checkpoints, runtimes } = this.parts;
     // Before queueing, so that a rejected checkpoint holds no place.
-    if (options.memory) await runtimes.of(record.wall).requireSoonWritten?.(record.cgroup);
+    if (options.memory) await runtimes.of(record.wall).requireCheckpointable?.(record.cgroup);
     using _place = await this.#gate.enter(options.owner);
     const bytes = await this.#requireSpace(record, options);
     try {
@@ -94,7 +94,7 @@ export class Checkpointing {
       await checkpoints.commit(name, draft, !options.temporary);
     } catch (cause) {
       // Remove first: while a checkpoint with this name exists, the sandbox counts as paused in it.
-      await checkpoints.remove(name).finally(() => this.#letGo(record));
+      await checkpoints.remove(name).finally(() => this.#unfreeze(record));
       throw withStatus(cause);
     }
   }
@@ -142,7 +142,7 @@ export class Checkpointing {
       stopped.givenUp.throwIfAborted();
       throw cause;
     }
-    if (after === "goes on") await this.#letGo(record);
+    if (after === "goes on") await this.#unfreeze(record);
     options.signal?.throwIfAborted();
     await finishing;
   }
@@ -261,13 +261,13 @@ export class Checkpointing {
   /** After a server restart: waits for a checkpoint that a killed server was writing, then lets the sandbox run on. */
   async recover(record: SandboxRecord): Promise<void> {
     await this.parts.runtimes.of(record.wall).untilWritten(record.id);
-    await this.#letGo(record);
+    await this.#unfreeze(record);
   }
 
-  async #letGo(record: SandboxRecord): Promise<void> {
+  async #unfreeze(record: SandboxRecord): Promise<void> {
     const { runtimes, network } = this.parts;
     const runtime = runtimes.of(record.wall);
-    await runtime.letGo(record.id, record.cgroup);
+    await runtime.unfreeze(record.id, record.cgroup);
     if (!runtime.keepsConnections) await network.quiesce(record.slot).end();
   }
 

@@ -14,7 +14,7 @@ import { isAlive, type SandboxRecord, writeRecord } from "./sandbox-record.ts";
 export interface RunningSandbox {
   record: SandboxRecord;
   guest: GuestClient;
-  isTold: boolean;
+  isAnnounced: boolean;
   /** Set while a booted sandbox waits in the ready pool: its guest watches for settings in a file. */
   ahead?: { showsProcesses: boolean };
 }
@@ -31,23 +31,23 @@ export class RunningSandboxes {
 
   listen(listener: (event: HostEvent) => void): void {
     this.#listener = listener;
-    const told = [...this.#entries].filter(([, { isTold }]) => isTold);
+    const told = [...this.#entries].filter(([, { isAnnounced }]) => isAnnounced);
     listener({ kind: "inventory", reachable: told.map(([id, running]) => reachable(id, running)) });
   }
 
-  tell(event: HostEvent): void {
+  emit(event: HostEvent): void {
     this.#listener?.(event);
   }
 
   /** Reports trouble of the sandbox with this address, if there is one. */
-  tellTrouble(address: string, message: string): void {
+  emitTrouble(address: string, message: string): void {
     for (const { id, slot } of this.records()) {
-      if (this.network.address(slot) === address) this.tell({ kind: "trouble", id, message });
+      if (this.network.address(slot) === address) this.emit({ kind: "trouble", id, message });
     }
   }
 
   add(record: SandboxRecord): RunningSandbox {
-    const running = { record, guest: this.guestOf(record), isTold: false };
+    const running = { record, guest: this.guestOf(record), isAnnounced: false };
     this.#entries.set(record.id, running);
     return running;
   }
@@ -55,8 +55,8 @@ export class RunningSandboxes {
   /** Makes the sandbox reachable for its owner. */
   announce(id: string): RunningSandbox {
     const running = this.require(id);
-    running.isTold = true;
-    this.tell({ kind: "reachable", ...reachable(id, running) });
+    running.isAnnounced = true;
+    this.emit({ kind: "reachable", ...reachable(id, running) });
     return running;
   }
 
@@ -64,7 +64,7 @@ export class RunningSandboxes {
   takeOut(id: string): RunningSandbox | undefined {
     const running = this.#entries.get(id);
     this.#entries.delete(id);
-    if (running?.isTold) this.tell({ kind: "unreachable", id });
+    if (running?.isAnnounced) this.emit({ kind: "unreachable", id });
     return running;
   }
 

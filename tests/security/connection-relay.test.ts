@@ -31,7 +31,7 @@ beforeAll(async () => {
   namespaces.data.makeRunFolder();
   const network = new Network(namespaces.data);
   namespaces.network = network;
-  network.trouble = (address, message) => void troubles.push(`${address} ${message}`);
+  network.onTrouble = (address, message) => void troubles.push(`${address} ${message}`);
   await network.open(async (about) => {
     relay = await EgressRelay.open(Object.assign({}, about, { folder: namespaces.data.runFolder, log: stderrLog }));
     return relay;

@@ -28,9 +28,9 @@ const egressProxy = z
     tls: z.looseObject({ enabled: z.boolean().nullish() }).nullish(),
   })
   .superRefine(({ username, password, tls }, context) => {
-    if (password && !username) complain(context, ["password"], "has no effect without username");
+    if (password && !username) addIssue(context, ["password"], "has no effect without username");
     const asksForTls = tls && tls.enabled !== false && Object.keys(tls).length > 0;
-    if (asksForTls) complain(context, ["tls"], "is not supported by this server yet; leave it out");
+    if (asksForTls) addIssue(context, ["tls"], "is not supported by this server yet; leave it out");
   });
 
 const egress = {
@@ -52,9 +52,9 @@ const ingress = {
     .array(z.int().min(1).max(PORT_MAX))
     .max(HTTPS_PORTS_MAX)
     .superRefine((ports, context) => {
-      if (new Set(ports).size < ports.length) complain(context, [], "must name each port once");
+      if (new Set(ports).size < ports.length) addIssue(context, [], "must name each port once");
       const at = ports.indexOf(RUNTIME_PORT);
-      if (at >= 0) complain(context, [at], `must not be ${RUNTIME_PORT}, the port of the runtime`);
+      if (at >= 0) addIssue(context, [at], `must not be ${RUNTIME_PORT}, the port of the runtime`);
     })
     .nullish()
     .describe("Ports whose services use TLS; certificates are not verified"),
@@ -87,7 +87,7 @@ export type NetworkRequest = z.infer<typeof network>;
 export type NetworkUpdate = z.infer<typeof networkUpdate>;
 export type ShownNetwork = z.infer<typeof shownNetwork>;
 
-function complain(context: z.RefinementCtx, path: PropertyKey[], message: string): void {
+function addIssue(context: z.RefinementCtx, path: PropertyKey[], message: string): void {
   context.addIssue({ code: "custom", path, message });
 }
 
@@ -95,7 +95,7 @@ function complain(context: z.RefinementCtx, path: PropertyKey[], message: string
 function judged(problemOf: (text: string) => string | undefined): z.ZodString {
   return z.string().superRefine((text, context) => {
     const problem = problemOf(text);
-    if (problem !== undefined) complain(context, [], problem);
+    if (problem !== undefined) addIssue(context, [], problem);
   });
 }
 
@@ -106,12 +106,12 @@ function entries(problemOf: (entry: string) => string | undefined) {
       if (list.length > EGRESS_ENTRIES_MAX) {
         const first = shown(list[EGRESS_ENTRIES_MAX] ?? "");
         const message = `must have at most ${EGRESS_ENTRIES_MAX} entries, got ${list.length}; ${first} is too many`;
-        complain(context, [], message);
+        addIssue(context, [], message);
         return;
       }
       for (const [at, entry] of list.entries()) {
         const problem = problemOf(entry);
-        if (problem !== undefined) complain(context, [at], `${shown(entry)} ${problem}`);
+        if (problem !== undefined) addIssue(context, [at], `${shown(entry)} ${problem}`);
       }
     })
     .meta({ maxItems: EGRESS_ENTRIES_MAX });
@@ -125,7 +125,7 @@ function requireDenial(
   if (denyOut?.includes(ALL_ADDRESSES)) return;
   const name = allowOut?.find((entry) => !isAddressEntry(entry) && domainPattern(entry) !== undefined);
   if (name === undefined) return;
-  complain(context, ["allowOut"], `has a name, ${shown(name)}, which needs "${ALL_ADDRESSES}" in denyOut`);
+  addIssue(context, ["allowOut"], `has a name, ${shown(name)}, which needs "${ALL_ADDRESSES}" in denyOut`);
 }
 
 function credentialProblem(text: string): string | undefined {

@@ -281,7 +281,7 @@ export class Lifecycle {
       if (killed?.state === "killing") return this.#core.end(killed, "killed");
       if (killed !== undefined) {
         reachability.end(id);
-        this.#pausing.hurry(id);
+        this.#pausing.prioritise(id);
         return this.#gone(killed);
       }
       // Another kill was first, or a resume began a new run in between.
@@ -329,7 +329,7 @@ export class Lifecycle {
   }
 
   #bringUp(id: string, how: BringUp): Promise<BroughtUp> {
-    const hurry = (each: string) => this.#pausing.hurry(each);
+    const hurry = (each: string) => this.#pausing.prioritise(each);
     return bringUp(this.#core, { resuming: this.#resuming, hurry }, id, how);
   }
 
@@ -355,7 +355,7 @@ export class Lifecycle {
     return untilSettled(this.#core, {
       id,
       look: () => this.#row(team, id),
-      hurry: (each) => this.#pausing.hurry(each),
+      hurry: (each) => this.#pausing.prioritise(each),
       attempt,
       rounds: AT_REST_ROUNDS_MAX,
       busy: how.busy,

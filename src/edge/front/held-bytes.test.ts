@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HELD_MIN_BYTES } from "../limits.ts";
+import { EDGE_HELD_MIN_BYTES, EDGE_RESPONSE_WAITING_MAX_BYTES } from "../limits.ts";
 import { EDGE_HELD_MAX_BYTES, HeldBytes } from "./held-bytes.ts";
 
-const MOST = EDGE_ANSWER_WAITING_MAX_BYTES;
+const MOST = EDGE_RESPONSE_WAITING_MAX_BYTES;
 
 /** Holds as much as it may, a piece at a time. */
 function fill(held: HeldBytes): void {

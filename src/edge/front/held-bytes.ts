@@ -30,8 +30,8 @@ export class HeldBytes {
   }
 
   /** How much each of its connections may hold now, at most `most`. */
-  limit(most: number): number {
-    return this.isSpent ? EDGE_HELD_MIN_BYTES : most;
+  limit(max: number): number {
+    return this.isSpent ? EDGE_HELD_MIN_BYTES : max;
   }
 }
 

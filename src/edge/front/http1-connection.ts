@@ -102,7 +102,7 @@ export class Http1Connection implements RequestConnection {
 
   /** Accepts no more requests; a request in progress is finished. */
   finish(): void {
-    if (this.#ending !== undefined) this.hurry();
+    if (this.#ending !== undefined) this.shortenDeadline();
     else if (!this.isBusy) this.#close("end");
   }
 
@@ -188,7 +188,7 @@ export class Http1Connection implements RequestConnection {
     this.#keepEarly(Buffer.from(bytes));
   }
 
-  hurry(): void {
+  shortenDeadline(): void {
     this.#deadlineMs = performance.now() + EDGE_CLOSE_MS;
     this.resume();
   }

@@ -36,7 +36,7 @@ export interface RequestConnection {
   /** Keeps bytes that arrived after the body. */
   keepBehind(bytes: Bytes): void;
   /** Shortens the deadline: the rest of the body is unwanted. */
-  hurry(): void;
+  shortenDeadline(): void;
   /** The request is over. The connection ends too, unless it is kept and the body was read to its end. */
   requestOver(isKept: boolean, isRead: boolean): void;
   /** `closed` is called when the tunnel closes. */
@@ -227,7 +227,7 @@ export class Http1Request implements ClientRequest {
       this.connection.requestOver(this.#mayKeep(), this.#framing === undefined);
       return;
     }
-    this.connection.hurry();
+    this.connection.shortenDeadline();
     this.sendBodyTo({
       piece: () => undefined,
       ended: () => this.connection.requestOver(this.#mayKeep(), true),

@@ -5,13 +5,13 @@
 import { Duplex } from "node:stream";
 import type { Socket } from "bun";
 import {
-  EDGE_ANSWER_WAITING_MAX_BYTES,
   EDGE_HELD_MIN_BYTES,
   EDGE_HTTP2_UNTAKEN_MAX_BYTES,
   EDGE_HTTP2_UNTAKEN_MS,
   EDGE_HTTP2_WINDOW_BYTES,
   EDGE_JOINED_PIECE_MAX_BYTES,
   EDGE_KEEPALIVE_MS,
+  EDGE_RESPONSE_WAITING_MAX_BYTES,
 } from "../limits.ts";
 import {
   DATA,
@@ -278,7 +278,7 @@ export class Http2Connection extends Duplex implements FrameTaker {
 
   /** Response heads are not flow-controlled: a client that reads none gets no further requests served. */
   get #isFull(): boolean {
-    return this.writableLength >= EDGE_ANSWER_WAITING_MAX_BYTES || this.#untakenBytes >= this.#untakenMaxBytes;
+    return this.writableLength >= EDGE_RESPONSE_WAITING_MAX_BYTES || this.#untakenBytes >= this.#untakenMaxBytes;
   }
 
   socketClosed(): void {

@@ -1,9 +1,9 @@
 /** One HTTP/2 request (a stream) and its response. Bodies bypass the library that owns the stream. */
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import {
-  EDGE_ANSWER_PIECE_OVERHEAD_BYTES,
   EDGE_HTTP2_WINDOW_BYTES,
   EDGE_REQUEST_WAITING_MAX_BYTES,
+  EDGE_RESPONSE_PIECE_OVERHEAD_BYTES,
 } from "../limits.ts";
 import type { BodySink, ClientRequest, ResponseBody, ResponseLines } from "./client-request.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
@@ -116,7 +116,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
       return;
     }
     this.#untaken.push(content);
-    this.#hold(content.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
+    this.#hold(content.length + EDGE_RESPONSE_PIECE_OVERHEAD_BYTES);
     this.#handOn();
   }
 
@@ -143,7 +143,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
     while (!this.#isHeld) {
       const piece = this.#untaken.shift();
       if (piece === undefined) break;
-      this.#hold(-piece.length - EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
+      this.#hold(-piece.length - EDGE_RESPONSE_PIECE_OVERHEAD_BYTES);
       sink.piece(piece);
       isTaken = true;
     }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { constants } from "node:http2";
 import { until, untilStill } from "../../base/testing/until.ts";
 import { HeaderLines } from "../../http1/header-lines.ts";
-import { EDGE_ANSWER_WAITING_MAX_BYTES, EDGE_HTTP2_WINDOW_BYTES } from "../limits.ts";
+import { EDGE_HTTP2_WINDOW_BYTES, EDGE_RESPONSE_WAITING_MAX_BYTES } from "../limits.ts";
 import {
   DATA,
   END_STREAM,
@@ -95,7 +95,7 @@ test("responses share the connection's window, and a blocked one does not delay 
 });
 
 test("nothing is held for a disconnected client", async () => {
-  answerWith(content(EDGE_ANSWER_WAITING_MAX_BYTES));
+  answerWith(content(EDGE_RESPONSE_WAITING_MAX_BYTES));
   using client = await FrameClient.connect(front.port);
   client.request(1, REQUEST);
   await until("it is held", () => held.bytes > 0);

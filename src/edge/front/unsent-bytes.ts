@@ -1,5 +1,5 @@
 /** Bytes that a slow peer has not taken yet. Reports when they are too many and when there is room again. */
-import { EDGE_ANSWER_PIECE_OVERHEAD_BYTES, EDGE_ANSWER_WAITING_MAX_BYTES } from "../limits.ts";
+import { EDGE_RESPONSE_PIECE_OVERHEAD_BYTES, EDGE_RESPONSE_WAITING_MAX_BYTES } from "../limits.ts";
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 
 /** Smaller pieces are not worth freeing explicitly. */
@@ -16,7 +16,7 @@ export class UnsentBytes {
   #cost = 0;
   #isFull = false;
 
-  constructor(readonly maxBytes = EDGE_ANSWER_WAITING_MAX_BYTES) {}
+  constructor(readonly maxBytes = EDGE_RESPONSE_WAITING_MAX_BYTES) {}
 
   get isEmpty(): boolean {
     return this.#pieces.length === 0;
@@ -60,7 +60,7 @@ export class UnsentBytes {
         break;
       }
       this.#pieces.shift();
-      this.#costs(-next.length - EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
+      this.#costs(-next.length - EDGE_RESPONSE_PIECE_OVERHEAD_BYTES);
       releaseBufferOf(next);
     }
     if (!this.#isFull || this.#cost > this.#limit / 2) return false;
@@ -80,7 +80,7 @@ export class UnsentBytes {
 
   #keep(bytes: Buffer<ArrayBuffer>): void {
     this.#pieces.push(bytes);
-    this.#costs(bytes.length + EDGE_ANSWER_PIECE_OVERHEAD_BYTES);
+    this.#costs(bytes.length + EDGE_RESPONSE_PIECE_OVERHEAD_BYTES);
     if (this.#cost >= this.#limit) this.#isFull = true;
   }
 

@@ -45,16 +45,16 @@ export class EdgeProcesses implements ClientListeners {
   readonly #fronts = new Map<number, ListenerSettings>();
   /** Addresses of all routes sent so far that no sandbox has left since. */
   readonly #addresses = new Set<string>();
-  readonly #looking: ReturnType<typeof setInterval>;
+  readonly #pingTimer: ReturnType<typeof setInterval>;
   #lastFront = 0;
   #isClosed = false;
 
   private constructor(private readonly options: EdgeOptions) {
     this.#routes = new NumberedRoutes(options.counts);
-    this.#looking = setInterval(() => {
+    this.#pingTimer = setInterval(() => {
       for (const handle of this.#present) handle.ping();
     }, options.pingMs ?? EDGE_PROCESS_PING_MS);
-    this.#looking.unref();
+    this.#pingTimer.unref();
   }
 
   /** Resolves when all processes are ready. */
@@ -103,7 +103,7 @@ export class EdgeProcesses implements ClientListeners {
   /** Ends all processes with their connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    clearInterval(this.#looking);
+    clearInterval(this.#pingTimer);
     await Promise.all(this.#present.map((handle) => handle.end()));
   }
 

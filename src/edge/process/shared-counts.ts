@@ -19,9 +19,9 @@ export class SharedCounts {
   }
 
   /** False: the maximum is reached. Two concurrent calls for the last place may both fail. */
-  add(number: number, process: number, most: number): boolean {
+  add(number: number, process: number, max: number): boolean {
     Atomics.add(this.#words, number * this.processes + process, 1);
-    if (this.sum(number) <= most) return true;
+    if (this.sum(number) <= max) return true;
     this.remove(number, process);
     return false;
   }

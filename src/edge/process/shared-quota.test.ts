@@ -39,19 +39,19 @@ test("connections are counted over all processes per sandbox and team, and freed
   const take = (process: 0 | 1, { sandboxId, destination }: typeof a) => places[process].take(sandboxId, destination);
   const held = [take(0, a), take(1, a), take(1, a)];
   expect(take(0, a)).toEqual({ full: "sandbox", max: 3 });
-  expect(take(0, b)).toHaveProperty("leave");
+  expect(take(0, b)).toHaveProperty("release");
   expect(take(1, b)).toEqual({ full: "team", max: 4 });
   const [first] = held;
   if (first === undefined || "full" in first) throw new Error("there was no place");
-  first.leave();
-  expect(take(1, b)).toHaveProperty("leave");
+  first.release();
+  expect(take(1, b)).toHaveProperty("release");
 });
 
 test("requests to unreachable sandboxes are counted by each process, with its share of the limit", () => {
   const { places } = fixture();
-  expect(places[0].take("a", undefined)).toHaveProperty("leave");
+  expect(places[0].take("a", undefined)).toHaveProperty("release");
   expect(places[0].take("a", undefined)).toEqual({ full: "sandbox", max: 1 });
-  expect(places[1].take("a", undefined)).toHaveProperty("leave");
+  expect(places[1].take("a", undefined)).toHaveProperty("release");
 });
 
 test("connections of a dead process no longer count", () => {

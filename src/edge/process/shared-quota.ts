@@ -29,7 +29,7 @@ export class SharedQuota implements ConnectionQuota {
       return { full: "team", max: perTeam };
     }
     return {
-      leave() {
+      release() {
         counts.remove(numbers.sandbox, process);
         counts.remove(numbers.team, process);
       },

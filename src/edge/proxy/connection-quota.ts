@@ -4,7 +4,7 @@ import type { ConnectionLimits } from "../limits.ts";
 import type { Destination } from "../routing/route-table.ts";
 
 /** A place, or the limit that is reached. */
-export type QuotaResult = { leave(): void } | { full: "sandbox" | "team"; max: number };
+export type QuotaResult = { release(): void } | { full: "sandbox" | "team"; max: number };
 
 export interface ConnectionQuota {
   /** While a sandbox cannot be reached its team is unknown, and only the sandbox is counted. */
@@ -30,7 +30,7 @@ export class LocalQuota implements ConnectionQuota {
       return { full: "team", max: byTeam.max };
     }
     return {
-      leave() {
+      release() {
         bySandbox.remove(sandboxId);
         if (team !== undefined) byTeam.remove(team);
       },

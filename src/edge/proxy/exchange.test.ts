@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { unchunked } from "../../base/testing/unchunked.ts";
 import { untilTrue } from "../../base/testing/until.ts";
 import { RUNTIME_PORT } from "../../contract/runtime/version.ts";
-import { EDGE_ANSWER_HEAD_MAX_BYTES } from "../limits.ts";
+import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "../limits.ts";
 import { edgeOfFile } from "../testing/edge-of-file.ts";
 import { hostOf, RawService } from "../testing/edge-under-test.ts";
 
@@ -111,8 +111,8 @@ describe("the client gets a closed port", () => {
     ["a folded header", "HTTP/1.1 200 OK\r\nX-A: 1\r\n  2\r\nContent-Length: 0\r\n\r\n"],
     ["a status out of range", "HTTP/1.1 700 Odd\r\nContent-Length: 0\r\n\r\n"],
     ["chunks and a length", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"],
-    ["an endless head", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(EDGE_ANSWER_HEAD_MAX_BYTES)}`],
-    ["endless interim answers", "HTTP/1.1 100 Continue\r\n\r\n".repeat(EDGE_ANSWER_HEAD_MAX_BYTES / 20)],
+    ["an endless head", `HTTP/1.1 200 OK\r\nX: ${"x".repeat(EDGE_RESPONSE_HEAD_MAX_BYTES)}`],
+    ["endless interim answers", "HTTP/1.1 100 Continue\r\n\r\n".repeat(EDGE_RESPONSE_HEAD_MAX_BYTES / 20)],
     ["a switch of protocols unasked", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
   ])("if the service sends %s", async (_name, answer) => {
     await using service = await answering(answer);

@@ -3,7 +3,7 @@
  * told the client to continue already, and early hints are only hints.
  */
 import { type ResponseHead, ResponseHeadReader } from "../../http1/response-head.ts";
-import { EDGE_ANSWER_HEAD_MAX_BYTES } from "../limits.ts";
+import { EDGE_RESPONSE_HEAD_MAX_BYTES } from "../limits.ts";
 
 export interface ServiceHead extends ResponseHead {
   /** Bytes of the body that came together with the head. */
@@ -15,8 +15,8 @@ const OK = 200;
 
 export class ServiceHeadReader {
   /** For all heads together. */
-  #bytesLeft = EDGE_ANSWER_HEAD_MAX_BYTES;
-  #reader = new ResponseHeadReader({ maxBytes: EDGE_ANSWER_HEAD_MAX_BYTES });
+  #bytesLeft = EDGE_RESPONSE_HEAD_MAX_BYTES;
+  #reader = new ResponseHeadReader({ maxBytes: EDGE_RESPONSE_HEAD_MAX_BYTES });
 
   /** Undefined: more has to come. Throws `BadHead`. */
   take(bytes: Buffer<ArrayBuffer>): ServiceHead | undefined {

@@ -24,35 +24,35 @@ export class LoopbackForwards {
   constructor(readonly directory: Pick<Directory, "forward">) {}
 
   /** The remembered port at the sandbox's host. */
-  known(asked: SandboxAddress, host: string): Promise<number | undefined> | undefined {
-    const forward = this.#known.get(keyOf(asked));
+  known(address: SandboxAddress, host: string): Promise<number | undefined> | undefined {
+    const forward = this.#known.get(keyOf(address));
     return forward?.host === host && forward.untilMs > performance.now() ? forward.port : undefined;
   }
 
   /** The remembered forward, or one that the guest opens now. */
-  async ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
-    const known = this.known(asked, host);
+  async ask(address: SandboxAddress, host: string): Promise<number | undefined> {
+    const known = this.known(address, host);
     if (known !== undefined) return await known;
     // A Map iterates in insertion order: the first is the oldest.
     const [oldest = ""] = this.#known.keys();
     if (this.#known.size >= EDGE_FORWARDS_KEPT) this.#known.delete(oldest);
-    const port = this.directory.forward(asked.sandboxId, asked.port);
-    this.#known.delete(keyOf(asked));
-    this.#known.set(keyOf(asked), { host, port, untilMs: performance.now() + EDGE_FORWARD_KEPT_MS });
+    const port = this.directory.forward(address.sandboxId, address.port);
+    this.#known.delete(keyOf(address));
+    this.#known.set(keyOf(address), { host, port, untilMs: performance.now() + EDGE_FORWARD_KEPT_MS });
     let found: number | undefined;
     try {
       found = await port;
       return found;
     } finally {
-      if (found === undefined) this.forget(asked);
+      if (found === undefined) this.forget(address);
     }
   }
 
-  forget(asked: SandboxAddress): void {
-    this.#known.delete(keyOf(asked));
+  forget(address: SandboxAddress): void {
+    this.#known.delete(keyOf(address));
   }
 }
 
-function keyOf(asked: SandboxAddress): string {
-  return `${asked.sandboxId}:${asked.port}`;
+function keyOf(address: SandboxAddress): string {
+  return `${address.sandboxId}:${address.port}`;
 }

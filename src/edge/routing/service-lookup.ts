@@ -76,62 +76,62 @@ export class ServiceLookup {
   }
 
   /** The destination of a sandbox that the table lacks, once it can be reached again. */
-  async awake(asked: SandboxAddress, asking: Omit<WaitingRequest, "signal">): Promise<Destination | Refusal> {
+  async awake(address: SandboxAddress, request: Omit<WaitingRequest, "signal">): Promise<Destination | Refusal> {
     for (let wakes = 0; wakes <= TRANSITION_ROUNDS_MAX; wakes++) {
-      const refusal = await this.#wake(asked, asking);
+      const refusal = await this.#wake(address, request);
       if (refusal !== undefined) return refusal;
-      const reached = this.routes.find(asked.sandboxId);
+      const reached = this.routes.find(address.sandboxId);
       if (reached !== undefined) return reached;
     }
-    return inTransition(asked);
+    return inTransition(address);
   }
 
   /** The way to a port if no call and no wait is needed. Undefined: use `to`. */
   atOnce(
-    asked: SandboxAddress,
+    address: SandboxAddress,
     headers: ReadHeaders,
     { endpoint, access, run }: Destination,
   ): ServiceTarget | undefined {
     const { host, runtimePort, ownPorts } = endpoint;
-    if (trafficRefusal(access, asked.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
-    if (asked.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, run };
-    if (!ownPorts || this.#forwards.known(asked, host) !== undefined) return undefined;
-    const { tlsName, maskedHost } = hostHeaderAndTls(asked, headers, access);
-    return { host, port: asked.port, tlsName, maskedHost, run };
+    if (trafficRefusal(access, address.port, headers.get(TRAFFIC_TOKEN_HEADER)) !== undefined) return undefined;
+    if (address.port === RUNTIME_PORT) return { host, port: runtimePort, tlsName: undefined, maskedHost: null, run };
+    if (!ownPorts || this.#forwards.known(address, host) !== undefined) return undefined;
+    const { tlsName, maskedHost } = hostHeaderAndTls(address, headers, access);
+    return { host, port: address.port, tlsName, maskedHost, run };
   }
 
   /** Tries every way until an attempt succeeds, for as long as that is worthwhile. */
-  async to(asked: SandboxAddress, asking: WaitingRequest, attempt: Attempt): Promise<Refusal | undefined> {
-    const budgetMs = asked.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
+  async to(address: SandboxAddress, request: WaitingRequest, attempt: Attempt): Promise<Refusal | undefined> {
+    const budgetMs = address.port === RUNTIME_PORT ? EDGE_RUNTIME_CONNECT_BUDGET_MS : EDGE_CONNECT_BUDGET_MS;
     let startedMs = performance.now();
     let wakes = 0;
     for (let tries = 1; ; tries += 1) {
       // Looked up for each attempt: the sandbox may have ended or moved since the last one.
-      const destination = this.routes.find(asked.sandboxId);
+      const destination = this.routes.find(address.sandboxId);
       if (destination === undefined) {
-        const refusal = await this.#wake(asked, asking);
+        const refusal = await this.#wake(address, request);
         if (refusal !== undefined) return refusal;
-        if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(asked);
+        if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(address);
         // Its services were away too: they get the full time again.
         startedMs = performance.now();
         tries = 0;
         continue;
       }
-      const reason = trafficRefusal(destination.access, asked.port, asking.headers.get(TRAFFIC_TOKEN_HEADER));
-      if (reason !== undefined) return { reason, sandboxId: asked.sandboxId };
+      const reason = trafficRefusal(destination.access, address.port, request.headers.get(TRAFFIC_TOKEN_HEADER));
+      if (reason !== undefined) return { reason, sandboxId: address.sandboxId };
       const triedMs = performance.now();
       try {
-        await this.#once(asked, asking, destination, attempt);
+        await this.#once(address, request, destination, attempt);
         return undefined;
       } catch (failure) {
-        if (!isRefused(failure)) return destination.run.isOver ? notFound(asked) : closed(asked);
+        if (!isRefused(failure)) return destination.run.isOver ? notFound(address) : closed(address);
       }
       // Measured from the start of the attempt: it may have been slow, and the service may have started meanwhile.
       const endMs = startedMs + budgetMs;
-      if (triedMs >= endMs) return closed(asked);
+      if (triedMs >= endMs) return closed(address);
       const leftMs = Math.max(0, endMs - performance.now());
       const pauseMs = Math.min(tries * EDGE_CONNECT_PAUSE_STEP_MS, EDGE_CONNECT_PAUSE_MAX_MS, leftMs);
-      if (!(await paused(pauseMs, asking.signal))) return closed(asked);
+      if (!(await paused(pauseMs, request.signal))) return closed(address);
     }
   }
 
@@ -148,23 +148,23 @@ export class ServiceLookup {
 
   /** Throws the error of the last attempt; ECONNREFUSED only if every way was refused. */
   async #once(
-    asked: SandboxAddress,
+    address: SandboxAddress,
     { headers }: WaitingRequest,
     { endpoint, access, run }: Destination,
     attempt: Attempt,
   ): Promise<void> {
     const { host, runtimePort, ownPorts } = endpoint;
-    if (asked.port === RUNTIME_PORT) {
+    if (address.port === RUNTIME_PORT) {
       return await attempt({ host, port: runtimePort, tlsName: undefined, maskedHost: null, run });
     }
-    const { tlsName, maskedHost } = hostHeaderAndTls(asked, headers, access);
+    const { tlsName, maskedHost } = hostHeaderAndTls(address, headers, access);
     const tryAt = (port: number) => attempt({ host, port, tlsName, maskedHost, run });
     const tryForward = (port: number) =>
       tryAt(port).catch((failure: unknown) => {
-        this.#forwards.forget(asked);
+        this.#forwards.forget(address);
         throw failure;
       });
-    const known = await this.#forwards.known(asked, host)?.catch(() => undefined);
+    const known = await this.#forwards.known(address, host)?.catch(() => undefined);
     try {
       if (known !== undefined) return await tryForward(known);
     } catch (failure) {
@@ -172,28 +172,28 @@ export class ServiceLookup {
     }
     try {
       if (!ownPorts) throw portOfAnother();
-      return await tryAt(asked.port);
+      return await tryAt(address.port);
     } catch (failure) {
       if (!isRefused(failure)) throw failure;
-      const port = await this.#ask(asked, host);
+      const port = await this.#ask(address, host);
       if (port === undefined) throw failure;
       return await tryForward(port);
     }
   }
 
-  async #ask(asked: SandboxAddress, host: string): Promise<number | undefined> {
+  async #ask(address: SandboxAddress, host: string): Promise<number | undefined> {
     try {
-      return await this.#forwards.ask(asked, host);
+      return await this.#forwards.ask(address, host);
     } catch (failure) {
-      this.log("asking a sandbox for the way to a loopback service failed", { ...asked, failure });
+      this.log("asking a sandbox for the way to a loopback service failed", { ...address, failure });
       return undefined;
     }
   }
 
   /** The refusal after that way failed. Undefined: the connection was refused, and `to` has more ways to try. */
-  refusalAfter(asked: SandboxAddress, { run }: ServiceTarget, failure: unknown): Refusal | undefined {
+  refusalAfter(address: SandboxAddress, { run }: ServiceTarget, failure: unknown): Refusal | undefined {
     if (isRefused(failure)) return undefined;
-    return run.isOver ? notFound(asked) : closed(asked);
+    return run.isOver ? notFound(address) : closed(address);
   }
 }
 

@@ -128,7 +128,7 @@ export class Flow implements PeerOwner, Carried {
 
   /** Reports a failing proxy to the sandbox's log, because programs inside only see their connections end. */
   #complain({ host }: { host: string }, why: string): void {
-    if (!this.isOver) this.sandbox.complain(`egress proxy ${host}: ${why}`);
+    if (!this.isOver) this.sandbox.reportFailure(`egress proxy ${host}: ${why}`);
   }
 
   async #dial(address: string, port: number, deadline: number): Promise<Peer | undefined> {

@@ -26,10 +26,10 @@ export interface PeerOwner {
 
 type PeerSocket = Bun.Socket<Peer | undefined>;
 
-const NOBODY: PeerEvents = { data: () => undefined, end: () => undefined, room: () => undefined };
+const IGNORE_EVENTS: PeerEvents = { data: () => undefined, end: () => undefined, room: () => undefined };
 
 export class Peer {
-  events: PeerEvents = NOBODY;
+  events: PeerEvents = IGNORE_EVENTS;
   /** Bytes that the kernel has not accepted yet. */
   #outgoing: Buffer[] = [];
   /** Came while nobody wanted it. */
@@ -91,7 +91,7 @@ export class Peer {
 
   /** Closes the peer and drops its further events. */
   close(): void {
-    this.events = NOBODY;
+    this.events = IGNORE_EVENTS;
     if (!this.#isClosed) this.socket.end();
   }
 

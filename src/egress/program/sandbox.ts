@@ -55,7 +55,7 @@ export class Sandbox {
   }
 
   /** Reports why connections fail: at once, then at intervals with the number of failures since. */
-  complain(why: string): void {
+  reportFailure(why: string): void {
     const now = performance.now();
     this.#failed += 1;
     if (now < this.#silentUntil) return;

@@ -29,7 +29,7 @@ export class GuestProcess {
   readonly ended: Promise<EndEvent>;
   readonly #carrier: Carrier;
   readonly #audience: Audience;
-  readonly #letGo = Promise.withResolvers<void>();
+  readonly #signalled = Promise.withResolvers<void>();
   #hasExited = false;
   readonly #input = new OneAtATime();
   #inputWaitingBytes = 0;
@@ -95,14 +95,14 @@ export class GuestProcess {
   /** Signals this process only. Its end is then reported even if a descendant keeps its output open. */
   signal(signal: "SIGKILL" | "SIGTERM"): void {
     if (!this.#hasExited) this.#carrier.kill(signal);
-    this.#letGo.resolve();
+    this.#signalled.resolve();
   }
 
   async #watchToTheEnd(lifetimeMs: number | undefined): Promise<EndEvent> {
     const lifetime = lifetimeMs === undefined ? undefined : setTimeout(() => this.signal("SIGKILL"), lifetimeMs);
     const exit = await this.#carrier.exited;
     this.#hasExited = true;
-    const givenUp = this.#letGo.promise.then(() => this.#outputSoFar());
+    const givenUp = this.#signalled.promise.then(() => this.#outputSoFar());
     await Promise.race([this.#carrier.outputEnded, givenUp]);
     clearTimeout(lifetime);
     // Queued behind pending input, which a descendant may still be reading.

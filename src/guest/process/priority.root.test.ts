@@ -60,7 +60,7 @@ describe.each([
 // Seen to fail without hasEnded(): EACCES, because the sandbox's root is not the machine's.
 test("a process that ended before its priority was set logs no error", () => {
   const script = `
-    import { fallBehindTheGuest } from ${JSON.stringify(`${import.meta.dir}/precedence.ts`)};
+    import { lowerBelowGuest } from ${JSON.stringify(`${import.meta.dir}/priority.ts`)};
     import { readFileSync } from "node:fs";
     // The shell becomes a program that does not wait for its children, and only then the child ends.
     const child = "(until read -r name < /proc/$$/comm && [ $name = sleep ]; do :; done) &";
@@ -69,7 +69,7 @@ test("a process that ended before its priority was set logs no error", () => {
     const { value } = await shell.stdout.getReader().read();
     const pid = Number(new TextDecoder().decode(value));
     while (!/ Z /.test(readFileSync("/proc/" + pid + "/stat", "utf8"))) await Bun.sleep(5);
-    fallBehindTheGuest(pid);
+    lowerBelowGuest(pid);
     console.log("called");
     process.exit();`;
   const asRootOfNamespace = ["setpriv", "--reuid=4321", "--regid=4321", "--clear-groups", "unshare", "-Ur"];
@@ -77,7 +77,7 @@ test("a process that ended before its priority was set logs no error", () => {
   expect([stdout.toString(), stderr.toString()]).toEqual(["called\n", ""]);
 });
 
-// Seen to fail with users at 15 whatever the guest has, and without keepPriorityToOneself().
+// Seen to fail with users at 15 whatever the guest has, and without resetPriorityOnFork().
 describe("a guest with raised priority", () => {
   const setOwn = (niceness: number) => setPriority(guest.pid, niceness);
   beforeAll(() => setOwn(-15));

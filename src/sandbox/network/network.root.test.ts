@@ -72,8 +72,8 @@ test("a slot is not reused before its rules are removed", async () => {
 test("a slot is not reused before the edge has left its address", async () => {
   const slot = network.take();
   const [left, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
-  const { leave } = network;
-  network.leave = (address) => {
+  const { beforeReuse } = network;
+  network.beforeReuse = (address) => {
     asked.resolve(address);
     return left.promise;
   };
@@ -85,7 +85,7 @@ test("a slot is not reused before the edge has left its address", async () => {
   expect(other).not.toBe(slot);
   left.resolve();
   await freed;
-  network.leave = leave;
+  network.beforeReuse = beforeReuse;
   expect(network.takeFor(network.address(slot), "a third")).toBe(slot);
 });
 
@@ -112,9 +112,9 @@ test("a slot whose rules were removed at the second attempt is not reused before
   const [slot, free] = [network.take(), network.freeSlots];
   await network.grant(slot, [way]);
   const left = Promise.withResolvers<void>();
-  const { leave } = network;
+  const { beforeReuse } = network;
   let asked = 0;
-  network.leave = async () => {
+  network.beforeReuse = async () => {
     if (++asked === 1) await left.promise;
   };
   isIll = true;
@@ -126,7 +126,7 @@ test("a slot whose rules were removed at the second attempt is not reused before
   left.resolve();
   await freed;
   await until("it is given back", () => network.freeSlots === free + 1);
-  network.leave = leave;
+  network.beforeReuse = beforeReuse;
 });
 
 /** A slot with a connection that the kernel knows of. */

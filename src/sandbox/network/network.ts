@@ -85,9 +85,9 @@ export class Network {
    * Called before an address may go to another sandbox. Resolves when no process on this machine sends data there that
    * was meant for the previous sandbox. Must not reject.
    */
-  leave: (address: string) => Promise<void> = async () => undefined;
+  beforeReuse: (address: string) => Promise<void> = async () => undefined;
   /** Called with the address of a sandbox whose connections fail, and the reason. */
-  trouble: (address: string, message: string) => void = () => undefined;
+  onTrouble: (address: string, message: string) => void = () => undefined;
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
@@ -141,7 +141,7 @@ export class Network {
     const relay = await openRelay?.({
       gateway,
       closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges],
-      trouble: (address, message) => this.trouble(address, message),
+      trouble: (address, message) => this.onTrouble(address, message),
     });
     // The relay must know the rules before connections are redirected to it.
     await this.#egress.use(relay);
@@ -322,7 +322,7 @@ export class Network {
   async #free({ slot, comesBack }: Freed): Promise<void> {
     // `forget` also waits for changes in progress: a cancelled build frees its slot while it opens an address. Both run
     // to their end, because a retry of `leave` would report success while the first call still waits.
-    const done = await Promise.allSettled([this.#egress.forget(slot), this.leave(this.address(slot))]);
+    const done = await Promise.allSettled([this.#egress.forget(slot), this.beforeReuse(this.address(slot))]);
     for (const each of done) if (each.status === "rejected") throw each.reason;
     // The edge has responded to its clients by now, and no other sandbox has the address yet.
     await this.#links.disconnect(this.address(slot));

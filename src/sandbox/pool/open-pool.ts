@@ -51,7 +51,7 @@ export function openPool(options: PoolOptions): ReadyPool {
       // Programs of any other image could leave processes behind.
       if (image === ownImage) await guest.warmUp(defaultUser).catch(() => undefined);
     },
-    letGo(id) {
+    thaw(id) {
       if (!running.isAlive(id)) return false;
       try {
         const { cgroup } = running.require(id).record;

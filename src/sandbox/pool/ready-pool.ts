@@ -40,7 +40,7 @@ export interface ReadyPoolParts {
   /** Nothing in it goes on until it is let go. */
   stop(id: string): Promise<void>;
   /** False: the sandbox has ended. */
-  letGo(id: string): boolean;
+  thaw(id: string): boolean;
   discard(id: string): Promise<void>;
   bytesOf(id: string): number;
   /** False: the pool keeps only the operator's minimum. */
@@ -184,7 +184,7 @@ export class ReadyPool {
   #takeReady(stock: Stock): string | undefined {
     for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
       this.#lookIn(READY_REFILL_DELAY_MS);
-      if (this.parts.letGo(ready.id)) return ready.id;
+      if (this.parts.thaw(ready.id)) return ready.id;
     }
     return undefined;
   }
@@ -290,7 +290,7 @@ export class ReadyPool {
       throw error;
     }
     if (making.isClaimed) {
-      this.parts.letGo(id);
+      this.parts.thaw(id);
       making.give(id);
     } else if (isWanted()) stock.put({ id, bytes });
     else this.#discard(id);

@@ -43,7 +43,7 @@ export interface Runtime {
    * Throws Fault 422 when a checkpoint of this sandbox would clearly take long or fail; the message names the process
    * and the reason. Absent: the runtime has no such check.
    */
-  requireSoonWritten?(cgroup: string): Promise<void>;
+  requireCheckpointable?(cgroup: string): Promise<void>;
 
   /**
    * Stops all processes of a running sandbox, to write it. When this or a step of the stopped sandbox throws, the
@@ -54,7 +54,7 @@ export interface Runtime {
   checkpoint(request: CheckpointRequest, earlier?: FailedTry): Promise<StoppedSandbox>;
 
   /** Lets a sandbox run on after `checkpoint`, or after its cgroup was frozen. No-op for a running or ended one. */
-  letGo(id: string, cgroup: string): Promise<void>;
+  unfreeze(id: string, cgroup: string): Promise<void>;
 
   /**
    * Prepares a memory image for copies, before it has its digests: wipes memory that programs marked to be wiped on
@@ -181,7 +181,7 @@ export interface StoppedSandbox {
   /** Aborts when the runtime gives the checkpoint up. Its reason is the error for the client. */
   readonly givenUp: AbortSignal;
   write(): Promise<void>;
-  /** Leaves the sandbox to its cgroup: frozen until `letGo`. */
+  /** Leaves the sandbox to its cgroup: frozen until `unfreeze`. */
   release(): Promise<void>;
   /** Lets the sandbox run on, after any of these steps. Idempotent. */
   undo(): Promise<void>;

@@ -150,12 +150,12 @@ function end(folders: readonly (readonly string[])[]): number[] {
   const all = folders.flat();
   const running = new Set(all.flatMap(processesOf));
   for (const pid of running) kill(pid);
-  if (running.size > 0) for (const folder of all) letGo(folder);
+  if (running.size > 0) for (const folder of all) thaw(folder);
   return [...running];
 }
 
 /** With cgroup v1, a frozen process does not even die. */
-function letGo(folder: string): void {
+function thaw(folder: string): void {
   const state = join(folder, "freezer.state");
   try {
     if (existsSync(state)) writeFileSync(state, "THAWED");

@@ -316,7 +316,7 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
       expect(readFileSync(processes, "utf8").trim().split("\n")).toContain(String(pid));
       await stopped.release();
       expect(isFrozen(cgroup)).toBe(true);
-      await runtime.letGo("snapshot", cgroup);
+      await runtime.unfreeze("snapshot", cgroup);
       expect(await goesOn(cgroup)).toBe(true);
       expect(startTicks(pid)).toBe(ticks);
       await runtime.remove("snapshot");

@@ -55,7 +55,7 @@ export class Pausing {
   }
 
   /** Moves this sandbox to the front of the queue, because a caller waits for it. */
-  hurry(id: string): void {
+  prioritise(id: string): void {
     const at = this.#line.findIndex((sandbox) => sandbox.id === id);
     if (at > 0) this.#line.unshift(...this.#line.splice(at, 1));
   }

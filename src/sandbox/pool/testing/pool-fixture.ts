@@ -36,7 +36,7 @@ export class PoolFixture {
         return done.promise;
       },
       stop: async (id) => void machine.set(id, "stands still"),
-      letGo(id) {
+      thaw(id) {
         if (!machine.has(id)) return false;
         machine.set(id, "runs");
         return true;

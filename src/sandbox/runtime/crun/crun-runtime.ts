@@ -106,7 +106,7 @@ export class CrunRuntime implements Runtime {
     return [...new Set([...(await this.crun.list()), ...(await sandboxCgroups(this.data))])];
   }
 
-  requireSoonWritten(cgroup: string): Promise<void> {
+  requireCheckpointable(cgroup: string): Promise<void> {
     return requireCheckpointable(cgroup);
   }
 
@@ -126,7 +126,7 @@ export class CrunRuntime implements Runtime {
     return await this.criu.stop(request, earlier);
   }
 
-  async letGo(_id: string, cgroup: string): Promise<void> {
+  async unfreeze(_id: string, cgroup: string): Promise<void> {
     thaw(cgroup);
   }
 

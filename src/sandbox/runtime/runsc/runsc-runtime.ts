@@ -106,7 +106,7 @@ export class RunscRuntime implements Runtime {
   async checkpoint(request: CheckpointRequest): Promise<StoppedSandbox> {
     await this.#requireTool();
     const { id, pid, cgroup, folder, images, bounds } = request;
-    const undo = () => this.letGo(id, cgroup);
+    const undo = () => this.unfreeze(id, cgroup);
     const orUndo = async (step: () => Promise<void>) => {
       try {
         await step();
@@ -134,7 +134,7 @@ export class RunscRuntime implements Runtime {
     };
   }
 
-  async letGo(id: string, cgroup: string): Promise<void> {
+  async unfreeze(id: string, cgroup: string): Promise<void> {
     thaw(cgroup);
     if (this.#runsc.stateOf(id)?.status === "paused") await this.#runsc.resume(id);
   }
