@@ -3,7 +3,7 @@
  * the sleep by the processor time that a step takes.
  */
 
-const SLEEP_MIN_MS = 20;
+const SLEEP_MIN_MS = 2;
 const SLEEP_MAX_MS = 5_000;
 
 interface KsmdCounts {

@@ -61,7 +61,8 @@ describe.if(unsupported === undefined)("with two teams, of which one shares memo
   afterAll(async () => {
     for (const sandbox of [first, second, outsider]) await sandbox.kill();
     await server[Symbol.asyncDispose]();
-    expect(valuesOf(MERGING_FOLDER)).toEqual(before);
+    // Another server that merges needs its own values.
+    if (before.run === "0") expect(valuesOf(MERGING_FOLDER)).toEqual(before);
   });
 
   const processesOf = async ({ sandboxId }: Sandbox): Promise<number[]> => {
