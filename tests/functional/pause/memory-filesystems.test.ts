@@ -1,6 +1,7 @@
 /** A sandbox's in-memory filesystems keep their content through a pause, and in copies. */
 import { afterAll, expect, test } from "bun:test";
 import { Sandbox } from "e2b";
+import { LONG } from "../../support/long.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
@@ -48,33 +49,41 @@ touch -d @1500000003 .`;
 
 const ROOTS = "chmod 700 /dev/shm; chown 1000:1000 /dev/shm; chmod 711 /run";
 
-test.each([
+const FILLINGS = [
   ["nothing", "true"],
-  ["ordinary files", SIMPLE],
-  ["pipes, second names, holes and long names", ODD],
   ["a link of somebody else", `${SIMPLE}\nchown -h 7:8 dangling`],
   ["a link in a folder whose group is given on", `${SIMPLE}\nchown 0:33 .; chmod 2770 .`],
+  ["all of it, in folders with other modes and owners", `${SIMPLE}\n${ODD}\n${ROOTS}`],
+] as const;
+/** With SANDLOT_TEST_LONG=1 only: parts of the last one above. */
+const PARTS = [
+  ["ordinary files", SIMPLE],
+  ["pipes, second names, holes and long names", ODD],
   ["both", `${SIMPLE}\n${ODD}`],
   ["nothing, in folders with other modes and owners", ROOTS],
-  ["all of it, in folders with other modes and owners", `${SIMPLE}\n${ODD}\n${ROOTS}`],
-])("an in-memory filesystem with %s is unchanged after two pauses and in a copy", async (_what, fill) => {
-  const sandbox = await Sandbox.create(server().options);
-  made.push(sandbox);
-  await root(sandbox, fill);
-  const [before, mounts] = [await root(sandbox, LOOK), await root(sandbox, WHERE)];
-  expect(before).toContain("/dev/shm|d|");
-  await pausedAndBack(sandbox);
-  expect(socketless(await root(sandbox, LOOK))).toBe(socketless(before));
-  await pausedAndBack(sandbox);
-  expect(socketless(await root(sandbox, LOOK))).toBe(socketless(before));
-  expect(ofAnyRange(await root(sandbox, WHERE))).toBe(ofAnyRange(mounts));
+] as const;
 
-  const snapshot = await sandbox.createSnapshot();
-  const copy = await Sandbox.create(snapshot.snapshotId, server().options);
-  made.push(copy);
-  expect(socketless(await root(copy, LOOK))).toBe(socketless(before));
-  expect(await root(copy, "echo new > /dev/shm/new && cat /dev/shm/new")).toBe("new\n");
-});
+test.each(LONG ? [FILLINGS, PARTS].flat() : FILLINGS)(
+  "an in-memory filesystem with %s is unchanged after two pauses and in a copy",
+  async (_what, fill) => {
+    const sandbox = await Sandbox.create(server().options);
+    made.push(sandbox);
+    await root(sandbox, fill);
+    const [before, mounts] = [await root(sandbox, LOOK), await root(sandbox, WHERE)];
+    expect(before).toContain("/dev/shm|d|");
+    await pausedAndBack(sandbox);
+    expect(socketless(await root(sandbox, LOOK))).toBe(socketless(before));
+    await pausedAndBack(sandbox);
+    expect(socketless(await root(sandbox, LOOK))).toBe(socketless(before));
+    expect(ofAnyRange(await root(sandbox, WHERE))).toBe(ofAnyRange(mounts));
+
+    const snapshot = await sandbox.createSnapshot();
+    const copy = await Sandbox.create(snapshot.snapshotId, server().options);
+    made.push(copy);
+    expect(socketless(await root(copy, LOOK))).toBe(socketless(before));
+    expect(await root(copy, "echo new > /dev/shm/new && cat /dev/shm/new")).toBe("new\n");
+  },
+);
 
 /** A socket without a listener, left out because tar keeps no sockets. */
 const socketless = (text: string) => text.replace(/^\/run\/left\.sock.*\n/m, "");
