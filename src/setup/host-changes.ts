@@ -108,7 +108,7 @@ export function undoSettings(data: Pick<DataFolder, "runFolder" | "tag">): void 
     if (before === undefined || notedByOthers(data, setting) !== undefined) continue;
     if (!existsSync(settingFile(setting.name))) continue;
     if (setting.perNetwork && noted.network !== networkNamespace()) continue;
-    if (readSetting(setting.name) !== before) writeSetting(setting.name, before);
+    if (readSetting(setting.name) !== before) restoreSetting(setting.name, before);
   }
   rmSync(join(data.runFolder, NOTE));
 }
@@ -143,6 +143,15 @@ export function readSetting(name: string): string {
   const text = readFileSync(settingFile(name), "utf8").trim();
   // A choice is shown with all its values and the current one in brackets.
   return /\[(.+)\]/.exec(text)?.[1] ?? text;
+}
+
+/** The kernel refuses a value that its own advisor sets. The operator may have started that since, so it stays. */
+function restoreSetting(name: string, value: string): void {
+  try {
+    writeSetting(name, value);
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EINVAL")) throw error;
+  }
 }
 
 function writeSetting(name: string, value: string): void {
