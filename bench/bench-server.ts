@@ -14,7 +14,9 @@ import { layoutIn, SMALL_IMAGE, writeSmallImage } from "./sandboxes/small-image.
 
 /** Not a tmpfs: it holds the disks of sandboxes. */
 const ROOT = "/var/tmp";
-const FOLDER = /^sandlot-bench-(\d+)$/;
+const FOLDER = /^sandlot-bench-(\d+)-\d+$/;
+/** Servers of this process so far. */
+let servers = 0;
 const COMMAND = [process.execPath, join(import.meta.dir, "../src/cli/main.ts")];
 /** The network is private, so any port is free. */
 const LISTEN = "127.0.0.1:3000";
@@ -33,7 +35,7 @@ export interface Address {
 }
 
 export class BenchServer {
-  readonly folder = join(ROOT, `sandlot-bench-${process.pid}`);
+  readonly folder = join(ROOT, `sandlot-bench-${process.pid}-${++servers}`);
   #child: Bun.Subprocess<"ignore", "pipe", Bun.BunFile> | undefined;
 
   constructor(

@@ -1,4 +1,4 @@
-/** Operations on sandboxes that share memory, beside the same on a server whose sandboxes do not. */
+/** Operations on sandboxes that share memory, beside the same on an equally new server whose sandboxes do not. */
 import { Sandbox } from "@e2b/code-interpreter";
 import { codeInterpreter } from "../../../templates/code-interpreter-v1/definition.ts";
 import type { Context } from "../../context.ts";
@@ -8,6 +8,7 @@ import { BenchForks } from "../../sandboxes/bench-forks.ts";
 import { BenchSandbox } from "../../sandboxes/bench-sandbox.ts";
 import { builtTemplate } from "../../sandboxes/built-in-template.ts";
 import { createMs } from "../../sandboxes/creating.ts";
+import { SecondServer } from "../../sandboxes/second-server.ts";
 import { sharingServer } from "./sharing-server.ts";
 
 const READY = 2;
@@ -49,13 +50,15 @@ export const SHARING_TIMES: readonly Row[] = [
 export const sharedFirstCell: Row = {
   ...timesRow("shared-first-cell", "create → first cell of the code interpreter with shared memory", firstCellMs),
   async run(given) {
-    const off = await builtTemplate(given, codeInterpreter);
-    if ("notMeasured" in off) return off;
     const server = await sharingServer(given, { ready: READY });
     if ("notMeasured" in server) return server;
-    await using second = server;
-    await builtTemplate(second.context, codeInterpreter);
-    const [ours, peer] = [() => firstCellMs(second.context), () => firstCellMs(given)];
+    await using on = server;
+    await using off = await SecondServer.start(given, { ready: READY });
+    for (const { context } of [on, off]) {
+      const template = await builtTemplate(context, codeInterpreter);
+      if ("notMeasured" in template) return template;
+    }
+    const [ours, peer] = [() => firstCellMs(on.context), () => firstCellMs(off.context)];
     return { pairs: await interleave(given.rounds, ours, peer) };
   },
 };
@@ -68,8 +71,9 @@ function timesRow(name: string, what: string, measure: (context: Context) => Pro
     async run(given) {
       const server = await sharingServer(given, { ready: READY });
       if ("notMeasured" in server) return server;
-      await using second = server;
-      const [ours, peer] = [() => measure(second.context), () => measure(given)];
+      await using on = server;
+      await using off = await SecondServer.start(given, { ready: READY });
+      const [ours, peer] = [() => measure(on.context), () => measure(off.context)];
       return { pairs: await interleave(given.rounds, ours, peer) };
     },
   };
@@ -82,9 +86,10 @@ function ofSandbox(name: string, what: string, measure: (sandbox: BenchSandbox) 
     async run(given) {
       const server = await sharingServer(given, { ready: READY });
       if ("notMeasured" in server) return server;
-      await using second = server;
-      await using on = await BenchSandbox.make(second.context);
-      await using off = await BenchSandbox.make(given);
+      await using onServer = server;
+      await using offServer = await SecondServer.start(given, { ready: READY });
+      await using on = await BenchSandbox.make(onServer.context);
+      await using off = await BenchSandbox.make(offServer.context);
       const ours = async () => {
         await Bun.sleep(MERGING_MS);
         return await measure(on);
