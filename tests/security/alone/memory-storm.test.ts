@@ -25,6 +25,8 @@ const FILLED_MIB = LONG ? 60 : 40;
 const SPACE_MIB = LONG ? 8_192 : 1_024;
 /** Memory that is left when the storm begins; it needs almost SANDBOXES * FILLED_MIB. */
 const STORM_MIB = LONG ? 600 : 40;
+/** Then memory is enough again, and the rest of the programs go on. */
+const STORM_MAX_MS = 60_000;
 /** ksmd works for all of the machine. */
 const MERGED_WITHIN_MS = 300_000;
 const PAGES = (FILLED_MIB * MIB) / 4096;
@@ -216,8 +218,12 @@ test.if(unsupported === undefined)(
     })();
     for (const pid of running) writeFileSync(`/proc/${pid}/root/tmp/go`, "");
     const isUnderWay = (pid: number) => existsSync(`/proc/${pid}`) && !existsSync(`/proc/${pid}/root/tmp/written`);
-    await until("each program has written all of its memory, or was ended", async () => !running.some(isUnderWay));
+    // The kernel reclaims for seconds before it ends the next program, so many of them take long.
+    const endBy = performance.now() + STORM_MAX_MS;
+    const isSettled = () => !running.some(isUnderWay);
+    await until("the storm is over", () => isSettled() || performance.now() > endBy);
     const survivors = (await programs()).length;
+    const hadRoomForAll = isSettled() && survivors === SANDBOXES;
     isOver = true;
     const acknowledged = await Promise.all(writers);
     await reader;
@@ -225,7 +231,7 @@ test.if(unsupported === undefined)(
 
     expect(new Set(statuses)).toEqual(new Set([200]));
     expect(serverProcesses()).toEqual(before);
-    if (/^SwapTotal: +0 kB$/m.test(readFileSync("/proc/meminfo", "utf8"))) expect(survivors).toBeLessThan(SANDBOXES);
+    if (/^SwapTotal: +0 kB$/m.test(readFileSync("/proc/meminfo", "utf8"))) expect(hadRoomForAll).toBe(false);
     let ended = 0;
     for (const [nth, sandbox] of sandboxes.entries()) {
       if ((await isThere(sandbox)).status === 404) ended++;
