@@ -1,13 +1,12 @@
 /**
  * How long each test file took in the last whole run on this machine. Lanes that run files side by side start the
- * longest first, because a long file that starts last runs on alone. Without a record, the order is arbitrary.
+ * longest first, because a long file that starts last runs on alone. Without a record, a file with more text is
+ * expected to take longer: on a new machine that is nearly as good.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-
-/** For a file without a record: longer than most, so that a new file does not start last. */
-const UNKNOWN_MS = 5_000;
+import { PROJECT } from "./conventions/source-files.ts";
 
 function recordFile(): string {
   return join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "sandlot/test-timings.json");
@@ -15,7 +14,7 @@ function recordFile(): string {
 
 export function expectedMs(files: readonly string[], record = recordFile()): Record<string, number> {
   const known = recorded(record);
-  return Object.fromEntries(files.map((file) => [file, known[file] ?? UNKNOWN_MS]));
+  return Object.fromEntries(files.map((file) => [file, known[file] ?? statSync(join(PROJECT, file)).size]));
 }
 
 export function recordMs(took: Readonly<Record<string, number>>, record = recordFile()): void {
