@@ -189,7 +189,7 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "duration of a run": "no run longer than allowed",
   },
   "tests/security/hostile-pause.test.ts": {
-    "pending signals and timers during a pause": "signals and timers wait in this sandbox",
+    "pending signals and timers during a pause": "signals and timers are pending in this sandbox",
     "open deleted files during a pause":
       "a pause of memory that is slow or impossible to write fails at once, and the sandbox runs on",
     "memory image of a pause": "memory that many processes share is not written over and over until the disk is full",

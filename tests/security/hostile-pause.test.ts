@@ -67,7 +67,7 @@ test("a pause of memory that is slow or impossible to write fails at once, and t
         "        os.write(writer, b'x'); time.sleep(900)",
         "for _ in range(12): os.read(reader, 1)",
       ],
-      /process \d+ "python3": \d{5} signals and timers wait in this sandbox/,
+      /process \d+ "python3": \d{5} signals and timers are pending in this sandbox/,
     ],
     [
       [

@@ -150,12 +150,13 @@ describe("a connection", () => {
     expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
   });
 
-  test("with a long unread body is closed after its response", async () => {
+  // Seen to fail without the header: clients sent their next request on the closing connection.
+  test("with a long unread body is closed after its response, which says so", async () => {
     using client = new Client();
     handle = (request) => ok(request, "no");
     const head = `GET /1 HTTP/1.1\r\n${HOST}Content-Length: ${EDGE_UNWANTED_BODY_MAX_BYTES + 1}\r\n\r\n`;
     client.send(`${head}${"x".repeat(EDGE_EARLY_MAX_BYTES / 2)}`);
-    expect(await client.until(/no$/)).toStartWith("HTTP/1.1 200 OK\r\n");
+    expect(await client.until(/no$/)).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*\r\nconnection: close\r\n/);
     client[Symbol.dispose]();
   });
 

@@ -59,6 +59,8 @@ export class Http1Request implements ClientRequest {
   /** Whether the end of the connection ends the response. */
   #untilClose = false;
   #isDiverted = false;
+  /** The client was told that the connection closes after this response. */
+  #isLast = false;
   /** Bytes of the body read since the response was completed. */
   #unwantedBytes = 0;
   #abort: AbortController | undefined;
@@ -200,7 +202,8 @@ export class Http1Request implements ClientRequest {
       this.#untilClose = !this.readsChunks;
     }
     if (this.#inChunks || body === "chunks") text += "transfer-encoding: chunked\r\n";
-    if (!this.#mayKeep()) text += "connection: close\r\n";
+    this.#isLast = !this.#mayKeep() || ((body === "none" || body === "whole") && this.#isLongUnread());
+    if (this.#isLast) text += "connection: close\r\n";
     text += "\r\n";
     if (this.#inChunks && first.length > 0) text += this.#chunkStart(first.length);
     this.#sendBoth(text, first);
@@ -257,7 +260,12 @@ export class Http1Request implements ClientRequest {
    */
   #mayKeep(): boolean {
     const isUnasked = this.head.awaitsContinue && this.#sink === undefined;
-    return this.head.isKept && !this.#untilClose && !isUnasked;
+    return this.head.isKept && !this.#untilClose && !isUnasked && !this.#isLast;
+  }
+
+  /** The rest of such a body is not read: the connection closes after the response. */
+  #isLongUnread(): boolean {
+    return this.#framing !== undefined && (this.bodyBytes ?? 0) > EDGE_UNWANTED_BODY_MAX_BYTES;
   }
 
   /** The rest of an unwanted body is read if it is short; a chunked one until it exceeds the limit. */
