@@ -185,6 +185,22 @@ test(
 );
 
 test(
+  "a connection whose long body was refused closes, and the response says so",
+  async () => {
+    using client = new Client();
+    serve = (socket) => void socket.write("HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
+    client.ask("POST", `Content-Length: ${LONG_BYTES}`);
+    client.socket.write(LONG);
+    expect((await client.answer()).head).toMatch(/^HTTP\/1\.1 413 .*\r\nconnection: close\r\n/s);
+    await until("it is closed", () => client.isClosed);
+    // The service has not read the body, so it does not see the end of its connection.
+    for (const each of connections) each.destroy();
+    await allClosed();
+  },
+  TEST_MS,
+);
+
+test(
   "requests sent behind a long body and during a long response are served next",
   async () => {
     using client = new Client();

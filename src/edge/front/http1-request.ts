@@ -14,6 +14,7 @@ type Bytes = Buffer<ArrayBuffer>;
 const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";
 const LAST_CHUNK = "0\r\n\r\n";
 const NOTHING: Bytes = Buffer.alloc(0);
+const REFUSED_STATUS_MIN = 400;
 
 /** The part of a connection that a request uses. */
 export interface RequestConnection {
@@ -202,7 +203,7 @@ export class Http1Request implements ClientRequest {
       this.#untilClose = !this.readsChunks;
     }
     if (this.#inChunks || body === "chunks") text += "transfer-encoding: chunked\r\n";
-    this.#isLast = !this.#mayKeep() || ((body === "none" || body === "whole") && this.#isLongUnread());
+    this.#isLast = !this.#mayKeep() || ((body === "none" || body === "whole") && this.#isLongUnread(head.status));
     if (this.#isLast) text += "connection: close\r\n";
     text += "\r\n";
     if (this.#inChunks && first.length > 0) text += this.#chunkStart(first.length);
@@ -263,9 +264,13 @@ export class Http1Request implements ClientRequest {
     return this.head.isKept && !this.#untilClose && !isUnasked && !this.#isLast;
   }
 
-  /** The rest of such a body is not read: the connection closes after the response. */
-  #isLongUnread(): boolean {
-    return this.#framing !== undefined && (this.bodyBytes ?? 0) > EDGE_UNWANTED_BODY_MAX_BYTES;
+  /**
+   * The rest of such a body is not read: the connection closes after the response. How much of a diverted body the
+   * service has read is not known yet: a service that refuses the request has probably left some.
+   */
+  #isLongUnread(status: number): boolean {
+    if (this.#framing === undefined || (this.bodyBytes ?? 0) <= EDGE_UNWANTED_BODY_MAX_BYTES) return false;
+    return !this.#isDiverted || status >= REFUSED_STATUS_MIN;
   }
 
   /** The rest of an unwanted body is read if it is short; a chunked one until it exceeds the limit. */
