@@ -149,6 +149,16 @@ describe("a paused sandbox", () => {
     expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
   });
 
+  test("an unexpected failure is logged, and the resume is repeated once", async () => {
+    f.host.beforeResume = async () => {
+      f.host.beforeResume = async () => undefined;
+      throw new Error("criu: dump.c:12");
+    };
+    expect((await connect()).status).toBe(201);
+    expect(f.host.contentsOf(id)).toEqual({ boot: 1, disk: 1 });
+    expect(f.logLines.some((line) => /resume repeated after a failure.*dump\.c:12/.test(line))).toBe(true);
+  });
+
   test("two concurrent resumes share one start, and each gets at least its timeout", async () => {
     let starts = 0;
     const begun = Promise.withResolvers<void>();

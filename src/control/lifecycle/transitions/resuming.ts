@@ -2,6 +2,7 @@
  * Resumes sandboxes. Callers that want the same resume of the same paused sandbox share one start and its result. The
  * checkpoint is kept until the row says `running`, so a failure at any step leaves the sandbox paused as it was.
  */
+import { described } from "../../../base/log.ts";
 import { Fault } from "../../../contract/fault.ts";
 import type { ResumeSandbox } from "../../../contract/internal/host.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
@@ -73,7 +74,7 @@ export class Resuming {
   }
 
   async #start(paused: Sandbox, executionId: string, options: ResumeOptions): Promise<Sandbox | undefined> {
-    const { store, host, ids, reachability, clock, quota, quietPeriod, checkpointRemoval } = this.core;
+    const { store, ids, reachability, clock, quota, quietPeriod, checkpointRemoval } = this.core;
     const team = await store.people.team(paused.teamId);
     if (team === undefined) throw new Fault(500, `the team of sandbox "${paused.id}" is not in the store`);
     const kind = kindForTeam(await kindOfSandbox(store, paused), team, this.core.sharedMemory);
@@ -95,7 +96,7 @@ export class Resuming {
         egress: egressOf(begun, await this.core.privateRangesOf(begun.teamId)),
         volumes: hostMounts(begun.volumeMounts),
       };
-      await quietPeriod.run(() => host.resume(request));
+      await quietPeriod.run(() => this.#resumeOnHost(request));
     } catch (cause) {
       await this.core.takeBack(begun);
       throw placementFault(cause, "it could not be resumed and stays paused");
@@ -117,6 +118,23 @@ export class Resuming {
     if (row === undefined) throw beingEnded(begun.id);
     if (running === undefined) throw new Fault(500, `sandbox "${begun.id}" left "resuming" while it was resumed`);
     return this.#recorded(running, options);
+  }
+
+  /** Repeats an unexpected failure once: its reason may have passed, and the checkpoint is unchanged. */
+  async #resumeOnHost(request: ResumeSandbox): Promise<void> {
+    const { host, log } = this.core;
+    try {
+      await host.resume(request);
+    } catch (cause) {
+      if (Fault.from(cause).status !== 500) throw cause;
+      log.write({
+        level: "warn",
+        event: "resume repeated after a failure",
+        sandbox: request.id,
+        error: described(cause),
+      });
+      await host.resume(request);
+    }
   }
 
   async #recorded(running: Sandbox, options: ResumeOptions): Promise<Sandbox> {
