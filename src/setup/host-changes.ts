@@ -44,11 +44,12 @@ export const SETTINGS: readonly RaisedSetting[] = [
  */
 const STEP_PAGES = 2_000;
 const SLEEP_MS = 20;
+const ADVISOR = join(MERGING_FOLDER, "advisor_mode");
 const MERGING_RUNS = join(MERGING_FOLDER, "run");
 
 /** Settings of page merging (KSM). `run` is the last and starts it. */
 const MERGING_SETTINGS: readonly MergingSetting[] = [
-  { name: join(MERGING_FOLDER, "advisor_mode"), exactly: "none" },
+  { name: ADVISOR, exactly: "none" },
   { name: join(MERGING_FOLDER, "pages_to_scan"), exactly: String(STEP_PAGES) },
   { name: join(MERGING_FOLDER, "sleep_millisecs"), exactly: String(SLEEP_MS) },
   { name: MERGING_RUNS, exactly: "1" },
@@ -102,13 +103,16 @@ export function undoSettings(data: Pick<DataFolder, "runFolder" | "tag">): void 
   using _lock = lockOfAllServers(LOCK);
   const noted = readNote(data.runFolder);
   if (noted === undefined) return;
+  const isMerging = noted.before[ADVISOR] !== undefined && notedByOthers(data, { name: ADVISOR }) === undefined;
+  // With its advisor, which another program may have started, the kernel refuses other values.
+  if (isMerging) writeSetting(ADVISOR, "none");
   // `run` of page merging before its other settings.
   for (const setting of [...SETTINGS, ...MERGING_SETTINGS.toReversed()]) {
     const before = noted.before[setting.name];
     if (before === undefined || notedByOthers(data, setting) !== undefined) continue;
     if (!existsSync(settingFile(setting.name))) continue;
     if (setting.perNetwork && noted.network !== networkNamespace()) continue;
-    if (readSetting(setting.name) !== before) restoreSetting(setting.name, before);
+    if (readSetting(setting.name) !== before) writeSetting(setting.name, before);
   }
   rmSync(join(data.runFolder, NOTE));
 }
@@ -143,15 +147,6 @@ export function readSetting(name: string): string {
   const text = readFileSync(settingFile(name), "utf8").trim();
   // A choice is shown with all its values and the current one in brackets.
   return /\[(.+)\]/.exec(text)?.[1] ?? text;
-}
-
-/** The kernel refuses a value that its own advisor sets. The operator may have started that since, so it stays. */
-function restoreSetting(name: string, value: string): void {
-  try {
-    writeSetting(name, value);
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "EINVAL")) throw error;
-  }
 }
 
 function writeSetting(name: string, value: string): void {

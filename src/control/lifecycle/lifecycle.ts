@@ -329,8 +329,8 @@ export class Lifecycle {
   }
 
   #bringUp(id: string, how: BringUp): Promise<BroughtUp> {
-    const hurry = (each: string) => this.#pausing.prioritise(each);
-    return bringUp(this.#core, { resuming: this.#resuming, hurry }, id, how);
+    const prioritise = (each: string) => this.#pausing.prioritise(each);
+    return bringUp(this.#core, { resuming: this.#resuming, prioritise }, id, how);
   }
 
   /** Calls `running` once the sandbox runs and is not in transition. */
@@ -355,7 +355,7 @@ export class Lifecycle {
     return untilSettled(this.#core, {
       id,
       look: () => this.#row(team, id),
-      hurry: (each) => this.#pausing.prioritise(each),
+      prioritise: (each) => this.#pausing.prioritise(each),
       attempt,
       rounds: AT_REST_ROUNDS_MAX,
       busy: how.busy,

@@ -18,7 +18,7 @@ interface TransitionWait<T> {
   look(): Promise<Sandbox>;
   attempt(sandbox: Sandbox, status: SandboxStatus, now: number): Promise<Attempt<T>>;
   /** Called for each sandbox that a caller waits for. */
-  hurry(id: string): void;
+  prioritise(id: string): void;
   rounds?: number;
   /** The fault when the time or the rounds run out. */
   busy?: (() => Fault) | undefined;
@@ -39,7 +39,7 @@ export async function untilSettled<T>(core: LifecycleCore, wait: TransitionWait<
     const outcome = await wait.attempt(sandbox, isHidden ? "between" : status, now);
     if (typeof outcome === "object") return outcome.done;
     if (outcome === "again") continue;
-    wait.hurry(id);
+    wait.prioritise(id);
     if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
   }
   throw busy();

@@ -21,10 +21,10 @@ export interface BroughtUp {
   resumed: boolean;
 }
 
-/** `hurry` is called for each sandbox that a caller waits for. */
+/** `prioritise` is called for each sandbox that a caller waits for. */
 export function bringUp(
   core: LifecycleCore,
-  { resuming, hurry }: { resuming: Resuming; hurry(id: string): void },
+  { resuming, prioritise }: { resuming: Resuming; prioritise(id: string): void },
   id: string,
   how: BringUp,
 ): Promise<BroughtUp> {
@@ -32,7 +32,7 @@ export function bringUp(
   return untilSettled<BroughtUp>(core, {
     id,
     look: how.look,
-    hurry,
+    prioritise: prioritise,
     attempt: async (sandbox, status, now) => {
       if (status === "over") throw beingEnded(id);
       if (status === "running") {
