@@ -4,6 +4,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { TIMED_MARK } from "../src/base/testing/timed.ts";
 import { PROJECT } from "./conventions/source-files.ts";
+import { SERVER_LOGS, serverLinesOf } from "./support/server-log.ts";
 import { expectedMs, recordMs } from "./timings.ts";
 
 /** Several times the duration of the longest test without its own timeout, on a slow machine with cold caches. */
@@ -39,6 +40,8 @@ export interface Outcome {
   failed: number;
   /** In the order in which they were reported. */
   failures: readonly Failure[];
+  /** What the servers of each file with a failure reported last. */
+  serverLines?: Readonly<Record<string, readonly string[]>>;
   /** How long each file took. */
   fileMs: Readonly<Record<string, number>>;
 }
@@ -66,6 +69,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
   try {
     const drop = way.asNobody === true ? commandOfNobody(home) : [];
     const timings = join(home, "timings.json");
+    const logs = join(home, "server-logs");
     const options = ["--timeout", String(TEST_MS), `--timings=${timings}`, "--update-timings", ...(way.options ?? [])];
     if (way.timed === "only") options.push("--test-name-pattern", `${RegExp.escape(TIMED_MARK)}$`);
     if (way.workers !== undefined) {
@@ -80,6 +84,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
         ...process.env,
         ...(drop.length === 0 ? {} : { HOME: home }),
         ...(way.timed === "apart" ? { SANDLOT_TEST_TIMED: "apart" } : {}),
+        [SERVER_LOGS]: logs,
         ...way.env,
       },
       stdio: ["ignore", "inherit", "pipe"],
@@ -95,6 +100,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
       passed: count("pass"),
       failed: exitCode === 0 ? failed : Math.max(failed, 1),
       failures: reader.failures,
+      serverLines: Object.fromEntries([...reader.failedFiles].map((file) => [file, serverLinesOf(file, logs)])),
       fileMs,
     };
   } finally {
@@ -105,6 +111,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
 /** Finds failures in the lines of a report. */
 export class FailureReader {
   readonly failures: Failure[] = [];
+  readonly failedFiles = new Set<string>();
   #file = "";
   #reason: string[] = [];
   #rulesToCome = 0;
@@ -136,6 +143,7 @@ export class FailureReader {
   }
 
   #fail(test: string): void {
+    this.failedFiles.add(this.#file);
     this.failures.push({ name: `${this.#file}: ${test}`, reason: this.#reason });
     this.#reason = [];
   }

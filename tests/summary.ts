@@ -14,6 +14,10 @@ export function printSummary(outcomes: readonly Outcome[], tookMs: number): void
     console.log(`  ${name}`);
     for (const line of reason) console.log(`    ${line}`);
   }
+  for (const [file, lines] of outcomes.flatMap(({ serverLines }) => Object.entries(serverLines ?? {}))) {
+    if (lines.length > 0) console.log(`warnings and errors of the servers of ${file}:`);
+    for (const line of lines) console.log(`    ${line}`);
+  }
   console.log("slowest files:");
   for (const [path, ms] of files.slice(0, SLOWEST_SHOWN)) console.log(`${seconds(ms).padStart(8)}  ${path}`);
   console.log(`${files.length} files in ${seconds(tookMs)}`);

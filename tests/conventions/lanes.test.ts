@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FailureReader, hasPassed } from "../bun-test.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, laneOf, selectOfLane, selectTests } from "../lanes.ts";
+import { keepServerLine, SERVER_LOGS, serverLinesOf } from "../support/server-log.ts";
 import { expectedMs, recordMs } from "../timings.ts";
 import { PROJECT } from "./source-files.ts";
 
@@ -151,4 +152,21 @@ test("a long report keeps its end", () => {
   reader.take("(fail) talks a lot");
   const { reason } = reader.failures[0] ?? { reason: [] };
   expect([reason.length < 100, reason.at(-1)]).toEqual([true, "line 1000"]);
+});
+
+test("warnings and errors of a server are kept under the file that runs, and the last ones are shown", () => {
+  const [folder, before] = [mkdtempSync(join(tmpdir(), "server-logs-")), process.env[SERVER_LOGS]];
+  process.env[SERVER_LOGS] = folder;
+  try {
+    for (let line = 1; line <= 500; line++) keepServerLine(`{"level":"warn","event":"late ${line}"}`);
+    keepServerLine('{"level":"info","event":"request"}');
+    keepServerLine("error: a trace");
+    const lines = serverLinesOf("tests/conventions/lanes.test.ts", folder);
+    expect([lines.length, ...lines.slice(-2)]).toEqual([100, '{"level":"warn","event":"late 500"}', "error: a trace"]);
+    expect(serverLinesOf("tests/chaos/storm.test.ts", folder)).toEqual([]);
+  } finally {
+    if (before === undefined) delete process.env[SERVER_LOGS];
+    else process.env[SERVER_LOGS] = before;
+    rmSync(folder, { recursive: true });
+  }
 });

@@ -33,6 +33,7 @@ import { attempt } from "../../src/system/command.ts";
 import { DataFolder } from "../../src/system/data-folder.ts";
 import { Toolbox } from "../../src/system/toolbox.ts";
 import { askManagement } from "./server.ts";
+import { keepServerLine } from "./server-log.ts";
 
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
 const CALL_MS = 90_000;
@@ -83,7 +84,10 @@ export class RealServer implements AsyncDisposable {
     const { firstApiKey = "" } = await ensureFirstRun({ store, ids, clock: systemClock }, [base], definitions);
     listeners.store?.(store);
     const lines: string[] = [];
-    const log = jsonLog((line) => lines.push(line));
+    const log = jsonLog((line) => {
+      lines.push(line);
+      keepServerLine(line);
+    });
     // As on another machine: only JSON passes between control and host.
     const host = serialised(listeners.host?.(machine) ?? machine);
     const control = createControl({

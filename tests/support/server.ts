@@ -10,6 +10,7 @@ import { dropGuestMarks } from "../../src/images/guest-folders.ts";
 import { teardown } from "../../src/setup/teardown.ts";
 import { run } from "../../src/system/command.ts";
 import { DataFolder, dataFolderOf, otherServers } from "../../src/system/data-folder.ts";
+import { keepServerLine } from "./server-log.ts";
 
 /** Not in memory: disks of sandboxes lie here. */
 const CACHE = process.env.SANDLOT_CACHE ?? "/var/cache/sandlot";
@@ -56,15 +57,24 @@ export async function startServer(
   });
   let output = "";
   const ready = Promise.withResolvers<void>();
-  const read = async (stream: ReadableStream<Uint8Array>) => {
+  const read = async (stream: ReadableStream<Uint8Array>, onLine: (line: string) => void = () => undefined) => {
     const decoder = new TextDecoder();
+    let line = "";
     for await (const chunk of stream) {
-      output += decoder.decode(chunk, { stream: true });
+      const text = decoder.decode(chunk, { stream: true });
+      output += text;
+      const lines = (line + text).split("\n");
+      line = lines.pop() ?? "";
+      for (const whole of lines) onLine(whole);
       if (/Sandlot is ready.*export E2B_API_KEY=.*\n/s.test(output)) ready.resolve();
     }
+    onLine(line);
   };
   void read(child.stdout);
-  void read(child.stderr);
+  void read(child.stderr, keepServerLine);
+  void child.exited.then((code) => {
+    if (code !== 0) keepServerLine(`the server on ${dataFolder} ended with ${code}`);
+  });
   const failed = child.exited.then((code) => {
     throw new Error(`the server ended with ${code} before it was ready:\n${output}`);
   });
