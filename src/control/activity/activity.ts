@@ -90,15 +90,15 @@ export class Activity implements LifecycleListener {
     }
   }
 
-  tell(event: LifecycleEvent, sandbox: Sandbox, note?: string): void {
+  onEvent(event: LifecycleEvent, sandbox: Sandbox, note?: string): void {
     const words = note === undefined ? WORDS[event] : `${WORDS[event]}: ${note}`;
     const fields = { logger: "sandbox", event_type: `sandbox.lifecycle.${event}`, execution_id: sandbox.executionId };
     this.logs.append(sandbox, "info", words, fields);
-    this.events.note(event, sandbox, note, this.teams.tell(event, sandbox));
+    this.events.note(event, sandbox, note, this.teams.countEvent(event, sandbox));
     if (event === "created" || event === "resumed") this.metrics.add(sandbox);
     if (event === "killed" || event === "paused") this.metrics.remove(sandbox.id);
     if (event === "killed") this.logs.noteEnd(sandbox.id);
-    this.#listener?.tell(event, sandbox, note);
+    this.#listener?.onEvent(event, sandbox, note);
   }
 
   warn(sandbox: Sandbox, message: string): void {

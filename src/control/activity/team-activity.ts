@@ -57,7 +57,7 @@ export class TeamActivities {
   }
 
   /** Never waits. Undefined when the event changes nothing, or before the start. */
-  tell(event: LifecycleEvent, { id, teamId }: Named): ActivityChange | undefined {
+  countEvent(event: LifecycleEvent, { id, teamId }: Named): ActivityChange | undefined {
     const runs = RUNS_AFTER[event];
     if (runs === undefined) return undefined;
     const sandbox = { id, teamId };

@@ -7,6 +7,7 @@ import { QuietPeriod } from "../../base/quiet-period.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { Host } from "../../contract/internal/host.ts";
+import type { Team } from "../../store/people.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import type { Ids } from "../access/ids.ts";
@@ -19,6 +20,7 @@ import type { LifecycleListener } from "./lifecycle-listener.ts";
 import type { MemoryBound } from "./promised-memory.ts";
 import { Quota } from "./quota.ts";
 import { Reachability } from "./reachability.ts";
+import { notFound } from "./sandbox-status.ts";
 import { Expiry } from "./timers/expiry.ts";
 import { SandboxRemoval } from "./transitions/sandbox-removal.ts";
 import { StartRepair } from "./transitions/start-repair.ts";
@@ -113,6 +115,14 @@ export class LifecycleCore {
       onDue(due);
       for (const sandbox of taken) if (sandbox.state === "killing") this.endSoon(sandbox, "its timeout ended");
     });
+  }
+
+  /** The team's sandbox, or a Fault 404. */
+  async sandboxOf(team: Team, id: string): Promise<Sandbox> {
+    const sandbox = await this.store.sandboxes.byId(id);
+    // Another team's sandbox gets the same response as an unknown id.
+    if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
+    return sandbox;
   }
 
   /** Removes those of these checkpoints that no build starts from, in the background. */
@@ -295,6 +305,6 @@ export class LifecycleCore {
   #over(sandbox: Sandbox, note: string): void {
     this.reachability.end(sandbox.id);
     this.changes.note(sandbox.id);
-    this.listener.tell("killed", sandbox, note);
+    this.listener.onEvent("killed", sandbox, note);
   }
 }

@@ -31,26 +31,22 @@ import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
+import { newEnd } from "./lifecycle-listener.ts";
 import { MemoryRelief } from "./memory-relief.ts";
-import {
-  beingEnded,
-  inTransition,
-  notFound,
-  notGoneYet,
-  type SandboxStatus,
-  shownState,
-  statusOf,
-} from "./sandbox-status.ts";
+import { requireForkWithinLimit } from "./quota.ts";
+import { beingEnded, inTransition, notFound, notGoneYet, type SandboxStatus, shownState } from "./sandbox-status.ts";
 import { endWithin, lastEnd, ranTooLong } from "./timers/run-length.ts";
 import { type Attempt, untilSettled, waitLeft } from "./transition-wait.ts";
-import { type BringUp, type BroughtUp, bringUp } from "./transitions/bring-up.ts";
+import { type BringUpOptions, type BroughtUp, bringUp } from "./transitions/bring-up.ts";
 import { capture } from "./transitions/capture.ts";
-import { createFromSandbox, createFromTemplate, type SandboxOptions } from "./transitions/creation.ts";
+import { type ConnectOptions, connectOptions, resumeOptions, wakeOptions } from "./transitions/connect-resume-wake.ts";
+import { createFromTemplate, type SandboxOptions } from "./transitions/creation.ts";
 import { type EgressChange, EgressChanges } from "./transitions/egress-changes.ts";
+import { fork } from "./transitions/fork.ts";
 import { Pausing } from "./transitions/pausing.ts";
 import { recover } from "./transitions/recovery.ts";
 import { type ResumeOptions, Resuming } from "./transitions/resuming.ts";
-import { admit, wakeRefusal } from "./transitions/wake.ts";
+import { wakeRefusal } from "./transitions/wake.ts";
 
 /** How long a kill waits for a sandbox that is between two states. The sandbox ends after that in any case. */
 export const KILL_WAIT_MS = scaled(45_000);
@@ -58,8 +54,6 @@ export const KILL_WAIT_MS = scaled(45_000);
 const AT_REST_ROUNDS_MAX = 32;
 /** Attempts of a kill when new runs begin meanwhile. */
 const KILL_ROUNDS_MAX = 16;
-/** Minimum run after a wake by traffic. */
-const WAKE_MIN_SECONDS = 300;
 
 export class Lifecycle {
   readonly #core: LifecycleCore;
@@ -111,7 +105,7 @@ export class Lifecycle {
 
   /** The team's sandbox while it is running or paused, or a Fault 404. */
   async read(team: Team, id: string): Promise<Sandbox> {
-    const sandbox = await this.#row(team, id);
+    const sandbox = await this.#core.sandboxOf(team, id);
     if (shownState(sandbox, this.#core.clock.now()) === undefined) throw notFound(id);
     return sandbox;
   }
@@ -131,8 +125,8 @@ export class Lifecycle {
     let isTried = false;
     try {
       await this.#whenAtRest(team, id, {
-        paused: () => new Fault(409, `sandbox "${id}" is paused; resume it first`),
-        running: (sandbox) => {
+        whenPaused: () => new Fault(409, `sandbox "${id}" is paused; resume it first`),
+        whenRunning: (sandbox) => {
           isTried = true;
           return this.#egressChanges.apply(sandbox, change);
         },
@@ -144,58 +138,22 @@ export class Lifecycle {
   }
 
   /** Running: sets or extends the end. Paused: resumes with that end. `resumed` says which. */
-  connect(
-    team: Team,
-    id: string,
-    options: { seconds: number; memory: boolean; onlyExtend: boolean },
-  ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
-    const { listener, store } = this.#core;
-    const { sandboxes } = store;
-    return this.#bringUp(id, {
-      look: () => this.#row(team, id),
-      resume: ({ autoPause }) => {
-        if (options.seconds === 0 && !autoPause) throw overAtOnce(id);
-        return { seconds: options.seconds, memory: options.memory, mintToken: false };
-      },
-      running: async (run, now) => {
-        // A connect never ends a sandbox that has already run for the team's maximum.
-        const change = options.onlyExtend || lastEnd(team, run) <= now ? sandboxes.extendEnd : sandboxes.setEnd;
-        const changed = await change(run, endWithin(team, run, options.seconds, now), now);
-        if (changed !== undefined && changed.endAt !== run.endAt) listener.tell("updated", changed, newEnd(changed));
-        return changed;
-      },
-      joins: ({ memory }) => memory === options.memory,
-      joined: (run, now) => sandboxes.extendEnd(run, endWithin(team, run, options.seconds, now), now),
-    });
+  connect(team: Team, id: string, options: ConnectOptions): Promise<BroughtUp> {
+    return this.#bringUp(id, connectOptions(this.#core, team, id, options));
   }
 
   /** Fault 409 when it is running already. */
   async resume(team: Team, id: string, options: Omit<ResumeOptions, "mintToken">): Promise<Sandbox> {
-    const running = async () => {
-      throw new Fault(409, `sandbox "${id}" is running already`);
-    };
-    const { sandbox } = await this.#bringUp(id, {
-      look: async () => {
-        const row = await this.#row(team, id);
-        if (statusOf(row, this.#core.clock.now()) === "over") throw notFound(id);
-        return row.state === "snapshotting" ? running() : row;
-      },
-      resume: { ...options, mintToken: true },
-      running,
-      joins: ({ mintToken, memory, autoPause }) =>
-        mintToken && memory === options.memory && autoPause === options.autoPause,
-      joined: (run, now) => this.#core.store.sandboxes.extendEnd(run, endWithin(team, run, options.seconds, now), now),
-    });
-    return sandbox;
+    return (await this.#bringUp(id, resumeOptions(this.#core, team, id, options))).sandbox;
   }
 
   /** Fault 409 only when it is already paused: clients treat that as success. */
   async pause(team: Team, id: string, memory: boolean): Promise<void> {
     await this.#whenAtRest(team, id, {
-      paused: () => new Fault(409, `sandbox "${id}" is paused already`),
-      busy: () =>
+      whenPaused: () => new Fault(409, `sandbox "${id}" is paused already`),
+      whenBusy: () =>
         new Fault(503, `sandbox "${id}" is being resumed or copied and was not paused; try again in a moment`),
-      running: async (sandbox) => (await this.#pausing.now(sandbox, memory)) || undefined,
+      whenRunning: async (sandbox) => (await this.#pausing.now(sandbox, memory)) || undefined,
     });
   }
 
@@ -207,8 +165,8 @@ export class Lifecycle {
     use: (sandbox: Sandbox, checkpoint: string) => Promise<T>,
   ): Promise<T> {
     return this.#whenAtRest(team, id, {
-      paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
-      running: async (sandbox) => {
+      whenPaused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
+      whenRunning: async (sandbox) => {
         const captured = await capture(this.#core, sandbox, { memory });
         if (captured === undefined) return undefined;
         try {
@@ -223,37 +181,11 @@ export class Lifecycle {
 
   /** Copies of a running sandbox, each with its own id and tokens; a Fault in place of each copy that failed. */
   async fork(team: Team, id: string, count: number, seconds: number): Promise<(Sandbox | Fault)[]> {
-    const { sandboxes: limit } = team.limits;
-    if (limit !== undefined && count >= limit) {
-      const most = limit === 1 ? "1 sandbox" : `${limit} sandboxes`;
-      throw new Fault(
-        400,
-        `this team may run ${most} at once, including the original; count must be less, got ${count}`,
-      );
-    }
+    requireForkWithinLimit(team, count);
     return this.#whenAtRest(team, id, {
-      paused: () => new Fault(409, `sandbox "${id}" is paused; resume it first`),
-      running: (sandbox) => this.#fork(team, sandbox, count, seconds),
+      whenPaused: () => new Fault(409, `sandbox "${id}" is paused; resume it first`),
+      whenRunning: (sandbox) => fork(this.#core, team, sandbox, count, seconds),
     });
-  }
-
-  /** Undefined: it no longer runs, so look again. */
-  async #fork(team: Team, sandbox: Sandbox, count: number, seconds: number): Promise<(Sandbox | Fault)[] | undefined> {
-    using held = new DisposableStack();
-    const { leases, refusal } = await this.#core.quota.takeUpTo(team, count, { memoryMB: sandbox.memoryMB });
-    for (const lease of leases) held.use(lease);
-    const refused = Array.from({ length: count - leases.length }, refusal);
-    // Without a lease, do not freeze the sandbox for a checkpoint.
-    if (leases.length === 0) return refused;
-    const captured = await capture(this.#core, sandbox, { memory: true, temporary: true });
-    if (captured === undefined) return undefined;
-    const { checkpoint, source } = captured;
-    try {
-      this.#core.listener.tell("checkpointed", source, `forked, ${leases.length} times`);
-      return [...(await createFromSandbox(this.#core, team, source, checkpoint, leases, seconds)), ...refused];
-    } finally {
-      this.#core.checkpointRemoval.enqueue([checkpoint]);
-    }
   }
 
   /** Removes those of these checkpoints that no build starts from, in the background. */
@@ -263,7 +195,7 @@ export class Lifecycle {
 
   /** Reports a snapshot after its caller has recorded the checkpoint. */
   noteSnapshot(sandbox: Sandbox, note: string): void {
-    this.#core.listener.tell("checkpointed", sandbox, note);
+    this.#core.listener.onEvent("checkpointed", sandbox, note);
   }
 
   /**
@@ -272,7 +204,7 @@ export class Lifecycle {
    */
   async kill(team: Team, id: string): Promise<void> {
     const { store, reachability, removal } = this.#core;
-    let sandbox: Sandbox | undefined = await this.#row(team, id);
+    let sandbox: Sandbox | undefined = await this.#core.sandboxOf(team, id);
     for (let round = 0; round < KILL_ROUNDS_MAX; round++) {
       if (sandbox === undefined) return;
       if (sandbox.state === "killing" && removal.hasFailed(id)) throw notGoneYet(id);
@@ -281,7 +213,7 @@ export class Lifecycle {
       if (killed?.state === "killing") return this.#core.end(killed, "killed");
       if (killed !== undefined) {
         reachability.end(id);
-        this.#pausing.prioritise(id);
+        this.#prioritise(id);
         return this.#gone(killed);
       }
       // Another kill was first, or a resume began a new run in between.
@@ -293,19 +225,7 @@ export class Lifecycle {
   /** Makes a sandbox without an open route reachable: waits for it, or wakes it if that is allowed. */
   async wake(id: string, request: WakeRequest): Promise<Wake> {
     try {
-      await this.#bringUp(id, {
-        look: async () => admit(await this.#core.store.sandboxes.byId(id), id, request, this.#core.clock.now()),
-        resume: (sandbox) => ({
-          seconds: Math.max(WAKE_MIN_SECONDS, sandbox.timeoutSeconds),
-          memory: true,
-          mintToken: false,
-          note: `woken by a request to port ${request.port}`,
-        }),
-        running: async (sandbox) => sandbox,
-        // A request that may not wake a sandbox does not share the failure of another caller's start.
-        joins: () => request.mayWake,
-        joined: async (sandbox) => sandbox,
-      });
+      await this.#bringUp(id, wakeOptions(this.#core, id, request));
     } catch (error) {
       return { refused: wakeRefusal(error) };
     }
@@ -328,37 +248,38 @@ export class Lifecycle {
     await this.#core.close();
   }
 
-  #bringUp(id: string, how: BringUp): Promise<BroughtUp> {
-    const prioritise = (each: string) => this.#pausing.prioritise(each);
-    return bringUp(this.#core, { resuming: this.#resuming, prioritise }, id, how);
+  readonly #prioritise = (id: string) => this.#pausing.prioritise(id);
+
+  #bringUp(id: string, how: BringUpOptions): Promise<BroughtUp> {
+    return bringUp(this.#core, { resuming: this.#resuming, prioritise: this.#prioritise }, id, how);
   }
 
-  /** Calls `running` once the sandbox runs and is not in transition. */
+  /** Calls `whenRunning` once the sandbox runs and is not in transition. */
   #whenAtRest<T>(
     team: Team,
     id: string,
     how: {
       /** Undefined: it no longer runs, so look again. */
-      running(sandbox: Sandbox): Promise<T | undefined>;
-      paused(): Fault;
-      over?(): Fault;
-      busy?(): Fault;
+      whenRunning(sandbox: Sandbox): Promise<T | undefined>;
+      whenPaused(): Fault;
+      whenOver?(): Fault;
+      whenBusy?(): Fault;
     },
   ): Promise<T> {
     const attempt = async (sandbox: Sandbox, status: SandboxStatus): Promise<Attempt<T>> => {
-      if (status === "over") throw how.over?.() ?? notFound(id);
-      if (status === "paused") throw how.paused();
-      if (status === "between") return "wait";
-      const done = await how.running(sandbox);
+      if (status === "over") throw how.whenOver?.() ?? notFound(id);
+      if (status === "paused") throw how.whenPaused();
+      if (status === "in-transition") return "wait";
+      const done = await how.whenRunning(sandbox);
       return done === undefined ? "again" : { done };
     };
     return untilSettled(this.#core, {
       id,
-      look: () => this.#row(team, id),
-      prioritise: (each) => this.#pausing.prioritise(each),
+      read: () => this.#core.sandboxOf(team, id),
+      prioritise: this.#prioritise,
       attempt,
       rounds: AT_REST_ROUNDS_MAX,
-      busy: how.busy,
+      whenBusy: how.whenBusy,
     });
   }
 
@@ -370,15 +291,15 @@ export class Lifecycle {
   ): Promise<Sandbox> {
     const { clock, expiry, listener } = this.#core;
     return this.#whenAtRest(team, id, {
-      paused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
-      over: () => beingEnded(id),
-      running: async (sandbox) => {
+      whenPaused: () => new Fault(404, `sandbox "${id}" is paused; resume it first`),
+      whenOver: () => beingEnded(id),
+      whenRunning: async (sandbox) => {
         const now = clock.now();
         if (seconds > 0 && lastEnd(team, sandbox) <= now) throw ranTooLong(team, id);
         const changed = await change(sandbox, endWithin(team, sandbox, seconds, now), now);
         if (changed === undefined) return undefined;
         expiry.noteEnd(changed.endAt);
-        if (changed.endAt !== sandbox.endAt) listener.tell("updated", changed, newEnd(changed));
+        if (changed.endAt !== sandbox.endAt) listener.onEvent("updated", changed, newEnd(changed));
         return changed;
       },
     });
@@ -400,24 +321,4 @@ export class Lifecycle {
     const sandbox = await this.#core.store.sandboxes.byId(id);
     if (sandbox?.state === "running") await this.#core.lost(sandbox, reason);
   }
-
-  async #row(team: Team, id: string): Promise<Sandbox> {
-    const sandbox = await this.#core.store.sandboxes.byId(id);
-    // Another team's sandbox gets the same response as an unknown id.
-    if (sandbox === undefined || sandbox.teamId !== team.id) throw notFound(id);
-    return sandbox;
-  }
-}
-
-/** A connect asks for a sandbox to work with; it must not delete one. */
-function overAtOnce(id: string): Fault {
-  return new Fault(
-    400,
-    `sandbox "${id}" is paused and has no autoPause: with timeout 0 it would be deleted as soon as it is resumed; ` +
-      "send a timeout of at least 1, or delete it",
-  );
-}
-
-function newEnd({ endAt }: Sandbox): string {
-  return `its timeout ends at ${new Date(endAt).toISOString()}`;
 }

@@ -98,12 +98,24 @@ export class Quota {
   }
 }
 
+/** Fault 400 when the copies would never fit beside the original. */
+export function requireForkWithinLimit({ limits }: Team, count: number): void {
+  if (limits.sandboxes === undefined || count < limits.sandboxes) return;
+  throw new Fault(
+    400,
+    `this team may run ${sandboxes(limits)} at once, including the original; count must be less, got ${count}`,
+  );
+}
+
 function limitReached({ limits }: Team): Fault {
-  const most = limits.sandboxes === 1 ? "1 sandbox" : `${limits.sandboxes} sandboxes`;
   return new Fault(
     429,
-    `this team already runs ${most}, its limit; kill or pause one, or ask the operator of this server to allow more`,
+    `this team already runs ${sandboxes(limits)}, its limit; kill or pause one, or ask the operator of this server to allow more`,
   );
+}
+
+function sandboxes({ sandboxes: max }: Team["limits"]): string {
+  return max === 1 ? "1 sandbox" : `${max} sandboxes`;
 }
 
 function blocked(): Fault {

@@ -77,7 +77,7 @@ export class Reachability {
     const runId = this.#runs.get(id)?.id;
     this.#runs.delete(id);
     this.#routes.delete(id);
-    if (runId !== undefined) this.#tell({ kind: "over", sandboxId: id, runId });
+    if (runId !== undefined) this.#emit({ kind: "over", sandboxId: id, runId });
   }
 
   isReachable(id: string): boolean {
@@ -108,10 +108,10 @@ export class Reachability {
     if (isKnown && before.isOpen === isOpen) return;
     const route = { sandboxId, runId: run.id, endpoint, access: run.access, isOpen };
     this.#routes.set(sandboxId, route);
-    this.#tell({ kind: "route", route });
+    this.#emit({ kind: "route", route });
   }
 
-  #tell(event: RouteEvent): void {
+  #emit(event: RouteEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
 }

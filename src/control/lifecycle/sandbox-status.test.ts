@@ -68,7 +68,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     test("running and transitional sandboxes count against the team's limit", async () => {
-      const expected = idsOf((row) => ["running", "between"].includes(statusOf(row, NOW)));
+      const expected = idsOf((row) => ["running", "in-transition"].includes(statusOf(row, NOW)));
       expect((await store.sandboxes.holdingQuota("team-1", NOW)).toSorted()).toEqual(expected.toSorted());
     });
   });

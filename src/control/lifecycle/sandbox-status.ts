@@ -5,21 +5,21 @@
 import { Fault } from "../../contract/fault.ts";
 import type { Sandbox } from "../../store/sandboxes.ts";
 
-/** `between`: in transition, at rest soon. `over`: it is being ended, or about to be. */
-export type SandboxStatus = "running" | "paused" | "between" | "over";
+/** `in-transition`: at rest soon. `over`: it is being ended, or about to be. */
+export type SandboxStatus = "running" | "paused" | "in-transition" | "over";
 
 export function statusOf(sandbox: Sandbox, now: number): SandboxStatus {
   if (sandbox.killWanted) return "over";
   switch (sandbox.state) {
     case "running":
       if (sandbox.endAt > now) return "running";
-      return sandbox.autoPause ? "between" : "over";
+      return sandbox.autoPause ? "in-transition" : "over";
     case "paused":
       return "paused";
     case "killing":
       return "over";
     default:
-      return "between";
+      return "in-transition";
   }
 }
 

@@ -15,34 +15,34 @@ export type Attempt<T> = { done: T } | "again" | "wait";
 
 interface TransitionWait<T> {
   id: string;
-  look(): Promise<Sandbox>;
+  read(): Promise<Sandbox>;
   attempt(sandbox: Sandbox, status: SandboxStatus, now: number): Promise<Attempt<T>>;
   /** Called for each sandbox that a caller waits for. */
   prioritise(id: string): void;
   rounds?: number;
   /** The fault when the time or the rounds run out. */
-  busy?: (() => Fault) | undefined;
+  whenBusy?: (() => Fault) | undefined;
 }
 
 /** Reads the sandbox and attempts the work, until it is done or the limits are reached. */
 export async function untilSettled<T>(core: LifecycleCore, wait: TransitionWait<T>): Promise<T> {
   const { clock, changes, reachability } = core;
-  const { id, rounds = TRANSITION_ROUNDS_MAX, busy = () => inTransition(id) } = wait;
+  const { id, rounds = TRANSITION_ROUNDS_MAX, whenBusy = () => inTransition(id) } = wait;
   const deadline = clock.now() + TRANSITION_WAIT_MS;
   for (let round = 0; round <= rounds; round++) {
     using watch = changes.watch(id);
-    const sandbox = await wait.look();
+    const sandbox = await wait.read();
     const now = clock.now();
     const status = statusOf(sandbox, now);
     // Hidden while its row says `running`: the call that gave up a pause is about to show it again.
     const isHidden = status === "running" && reachability.isHidden(id);
-    const outcome = await wait.attempt(sandbox, isHidden ? "between" : status, now);
+    const outcome = await wait.attempt(sandbox, isHidden ? "in-transition" : status, now);
     if (typeof outcome === "object") return outcome.done;
     if (outcome === "again") continue;
     wait.prioritise(id);
     if (!(await watch.within(waitLeft(deadline, clock.now())))) break;
   }
-  throw busy();
+  throw whenBusy();
 }
 
 /** Never longer than the whole wait, even when the wall clock has been set back. */

@@ -162,7 +162,7 @@ export class ControlFixture implements AsyncDisposable {
   }
 
   readonly listener: LifecycleListener = {
-    tell: (event, sandbox, note) => void this.told.push({ event, sandbox, note }),
+    onEvent: (event, sandbox, note) => void this.told.push({ event, sandbox, note }),
     warn: (sandbox, note) => void this.told.push({ event: "warn", sandbox, note }),
   };
 

@@ -7,7 +7,7 @@ import type { Sandbox, SandboxState } from "../../store/sandboxes.ts";
 import type { Store, Tables } from "../../store/store.ts";
 
 /** The states that a call may find, in the words of the docs. */
-type Found = "running" | "paused" | "between" | "over" | "gone";
+type Found = "running" | "paused" | "in-transition" | "over" | "gone";
 
 interface Moment {
   seq: number;
@@ -60,21 +60,21 @@ const ACTS: Readonly<Record<string, SandboxState>> = {
 
 /** Statuses that the docs allow for each state found. */
 const ALLOWED: Readonly<Record<string, Readonly<Record<Found, readonly number[]>>>> = {
-  read: { running: [200], paused: [200], between: [200], over: [404], gone: [404] },
-  kill: { running: [204], paused: [204], between: [204], over: [204], gone: [404] },
-  pause: { running: [204], paused: [409], between: [503], over: [404], gone: [404] },
+  read: { running: [200], paused: [200], "in-transition": [200], over: [404], gone: [404] },
+  kill: { running: [204], paused: [204], "in-transition": [204], over: [204], gone: [404] },
+  pause: { running: [204], paused: [409], "in-transition": [503], over: [404], gone: [404] },
   // 201 in transition: the call joined a start in progress, which is checked separately.
-  resume: { running: [409], paused: [201], between: [201, 409], over: [404, 409], gone: [404] },
-  connect: { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
+  resume: { running: [409], paused: [201], "in-transition": [201, 409], over: [404, 409], gone: [404] },
+  connect: { running: [200], paused: [201], "in-transition": [201, 409], over: [409], gone: [404] },
   // With timeout 0. It must not resume a sandbox that it would delete; that is checked separately.
-  "brief connect": { running: [200], paused: [201], between: [201, 409], over: [409], gone: [404] },
-  timeout: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
-  refresh: { running: [204], paused: [404], between: [409], over: [409], gone: [404] },
-  network: { running: [204], paused: [409], between: [409], over: [404], gone: [404] },
-  fork: { running: [201], paused: [409], between: [409], over: [404], gone: [404] },
-  snapshot: { running: [201], paused: [404], between: [409], over: [404], gone: [404] },
+  "brief connect": { running: [200], paused: [201], "in-transition": [201, 409], over: [409], gone: [404] },
+  timeout: { running: [204], paused: [404], "in-transition": [409], over: [409], gone: [404] },
+  refresh: { running: [204], paused: [404], "in-transition": [409], over: [409], gone: [404] },
+  network: { running: [204], paused: [409], "in-transition": [409], over: [404], gone: [404] },
+  fork: { running: [201], paused: [409], "in-transition": [409], over: [404], gone: [404] },
+  snapshot: { running: [201], paused: [404], "in-transition": [409], over: [404], gone: [404] },
   // 200: reachable; 502, 409: as the edge would respond.
-  wake: { running: [200], paused: [200, 502], between: [409, 502], over: [409, 502], gone: [502] },
+  wake: { running: [200], paused: [200, 502], "in-transition": [409, 502], over: [409, 502], gone: [502] },
 };
 
 /** Also allowed when the host failed. */
@@ -202,7 +202,7 @@ export class StormModel {
     ) {
       this.faults.push(`read of ${id} showed running, but it was ${found.join(", ")}`);
     }
-    if (shown === "paused" && !found.includes("paused") && !found.includes("between")) {
+    if (shown === "paused" && !found.includes("paused") && !found.includes("in-transition")) {
       this.faults.push(`read of ${id} showed paused, but it was ${found.join(", ")}`);
     }
   }
@@ -262,9 +262,9 @@ function foundIn(row: Sandbox | undefined, { from, to }: CallRecord): Found[] {
   if (row.killWanted || row.state === "killing") return ["over"];
   const found: Found[] = [];
   if (row.state === "running" || row.state === "snapshotting") {
-    if (row.endAt <= to.at) found.push(row.autoPause ? "between" : "over");
-    if (row.endAt > from.at) found.push(row.state === "running" ? "running" : "between");
+    if (row.endAt <= to.at) found.push(row.autoPause ? "in-transition" : "over");
+    if (row.endAt > from.at) found.push(row.state === "running" ? "running" : "in-transition");
     return found;
   }
-  return [row.state === "paused" ? "paused" : "between"];
+  return [row.state === "paused" ? "paused" : "in-transition"];
 }

@@ -4,13 +4,13 @@ import type { Team } from "../../../store/people.ts";
 import type { Sandbox } from "../../../store/sandboxes.ts";
 
 /** The length of a new run, or a Fault 400 if the request exceeds the maximum. A default is cut to the maximum. */
-export function secondsOf(team: Team, asked: number | null | undefined, otherwise: number): number {
-  const most = secondsMax(team);
-  if (asked === null || asked === undefined) return Math.min(otherwise, most);
-  if (asked <= most) return asked;
+export function secondsOf(team: Team, requested: number | null | undefined, fallback: number): number {
+  const max = secondsMax(team);
+  if (requested === null || requested === undefined) return Math.min(fallback, max);
+  if (requested <= max) return requested;
   throw new Fault(
     400,
-    `timeout must be at most ${most}, the maximum seconds of a sandbox of this team, got ${asked}; ` +
+    `timeout must be at most ${max}, the maximum seconds of a sandbox of this team, got ${requested}; ` +
       "ask for less, or ask the operator of this server to allow more",
   );
 }
@@ -33,6 +33,6 @@ export function endWithin(team: Team, run: Sandbox, seconds: number, now: number
 }
 
 export function ranTooLong(team: Team, id: string): Fault {
-  const most = secondsMax(team);
-  return new Fault(400, `sandbox "${id}" has run for the ${most} seconds that this team may; start another one`);
+  const max = secondsMax(team);
+  return new Fault(400, `sandbox "${id}" has run for the ${max} seconds that this team may; start another one`);
 }

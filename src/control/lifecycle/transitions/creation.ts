@@ -145,7 +145,7 @@ async function make(
     throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
   }
   log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
-  listener.tell("created", sandbox, copyOf && `forked from ${copyOf}`);
+  listener.onEvent("created", sandbox, copyOf && `forked from ${copyOf}`);
   return sandbox;
 }
 

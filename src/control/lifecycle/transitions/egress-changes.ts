@@ -106,7 +106,7 @@ export class EgressChanges {
     );
     if (changed === undefined) return undefined;
     log.write({ level: "info", event: "network rules changed", sandbox: begun.id });
-    listener.tell("updated", changed, "its network rules were changed");
+    listener.onEvent("updated", changed, "its network rules were changed");
     return changed;
   }
 

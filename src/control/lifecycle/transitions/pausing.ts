@@ -108,7 +108,7 @@ export class Pausing {
       const { message } = captureFault(cause, sandbox.id);
       const note = `the pause at the end of its timeout was postponed by ${AUTO_PAUSE_PUT_OFF_MS / 60_000} minutes: ${message}`;
       listener.warn(back, note);
-      listener.tell("updated", back, note);
+      listener.onEvent("updated", back, note);
     }
     await this.core.backInRunning(back);
   }
@@ -125,7 +125,7 @@ export class Pausing {
     reachability.end(paused.id);
     changes.note(paused.id);
     log.write({ level: "info", event: "sandbox paused", sandbox: paused.id, memory: paused.checkpointMemory });
-    listener.tell("paused", paused, note);
+    listener.onEvent("paused", paused, note);
     return true;
   }
 

@@ -66,7 +66,7 @@ async function settlePausing(core: LifecycleCore, row: Sandbox, there: Found): P
   }
   if (!hasCheckpoint) await sandboxes.kill(row);
   const done = await sandboxes.finishPause(row);
-  if (done?.state === "paused") core.listener.tell("paused", done, "the server was restarted meanwhile");
+  if (done?.state === "paused") core.listener.onEvent("paused", done, "the server was restarted meanwhile");
   removeIfEnded(core, done);
 }
 
@@ -80,7 +80,7 @@ async function settleSnapshotting(core: LifecycleCore, row: Sandbox, there: Foun
 
 function removeIfEnded(core: LifecycleCore, row: Sandbox | undefined): void {
   if (row?.state !== "killing") return;
-  core.listener.tell("killed", row, "it had ended, or its kill was requested, before the server started");
+  core.listener.onEvent("killed", row, "it had ended, or its kill was requested, before the server started");
   core.removal.enqueue([row]);
 }
 

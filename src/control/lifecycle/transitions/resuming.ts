@@ -144,7 +144,7 @@ export class Resuming {
       throw beingEnded(running.id);
     }
     log.write({ level: "info", event: "sandbox resumed", sandbox: running.id, memory: options.memory });
-    listener.tell("resumed", running, options.note);
+    listener.onEvent("resumed", running, options.note);
     await this.core.backInRunning(running);
     if (!reachability.isUp(running.id)) throw beingEnded(running.id);
     return running;
