@@ -1,12 +1,15 @@
-// What a fresh clone needs before TypeScript can run: npm packages, and the Bun binary inside them.
+// What Sandlot needs before TypeScript can run: npm packages, and the Bun binary inside them. npm has installed them
+// beside an installed package; a fresh clone has none yet.
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { accessSync, existsSync, constants as fileModes, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const project = dirname(dirname(fileURLToPath(import.meta.url)));
+const lockFile = join(project, "package-lock.json");
 const stamp = join(project, "node_modules/.sandlot-installed");
 const BUN_MIN_BYTES = 10_000_000;
 
@@ -14,8 +17,10 @@ const BUN_MIN_BYTES = 10_000_000;
 export async function runOnBun(program, args, { development }) {
   if (process.platform !== "linux") fail(`Sandlot runs on Linux; this is ${process.platform}`);
   if (Number(process.versions.node.split(".")[0]) < 20) fail(`Node 20 or later is needed; this is ${process.version}`);
-  installPackages(development);
-  const child = spawn(findBun(), [join(project, program), ...args], { stdio: "inherit" });
+  if (isClone()) installPackages(development);
+  // Bun runs what files of its folder say (bunfig.toml, tsconfig.json, .env). The caller's folder may belong to others.
+  const env = { ...process.env, INIT_CWD: process.cwd() };
+  const child = spawn(findBun(), [join(project, program), ...args], { stdio: "inherit", cwd: project, env });
   // A terminal and systemd signal both processes, so the child may get a signal twice. It decides when to end.
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => child.kill(signal));
   const { code, signal } = await new Promise((resolve, reject) => {
@@ -25,11 +30,14 @@ export async function runOnBun(program, args, { development }) {
   process.exitCode = code ?? (signal === null ? 1 : 128 + constants.signals[signal]);
 }
 
+/** npm never packs the lock file of a project. */
+function isClone() {
+  return existsSync(lockFile);
+}
+
 /** `npm ci` once for each state of the lock file. No package here needs its install script. */
 function installPackages(development) {
-  const lock = createHash("sha256")
-    .update(readFileSync(join(project, "package-lock.json")))
-    .digest("hex");
+  const lock = createHash("sha256").update(readFileSync(lockFile)).digest("hex");
   const installed = existsSync(stamp) ? readFileSync(stamp, "utf8") : "";
   if (installed === `${lock} all` || (!development && installed === `${lock} some`)) return;
   console.error("sandlot: installing npm packages");
@@ -48,16 +56,18 @@ function installPackages(development) {
 /** In its own package, or where an install script that ran before us has moved it. */
 function findBun() {
   const name = process.arch === "arm64" ? "bun-linux-aarch64" : "bun-linux-x64";
-  const places = [join(project, "node_modules/@oven", name, "bin/bun"), join(project, "node_modules/bun/bin/bun.exe")];
-  for (const path of places) {
+  const { resolve } = createRequire(import.meta.url);
+  for (const file of [`@oven/${name}/bin/bun`, "bun/bin/bun.exe"]) {
     try {
+      const path = resolve(file);
       accessSync(path, fileModes.X_OK);
       if (statSync(path).size > BUN_MIN_BYTES) return path;
     } catch {
       // Not in this place.
     }
   }
-  return fail(`no Bun binary in ${places.join(" or ")}. FIX: remove node_modules and start again`);
+  const fix = isClone() ? "remove node_modules and start again" : "install the package sandlot again";
+  return fail(`the npm package @oven/${name} is not installed for ${project}. FIX: ${fix}`);
 }
 
 function fail(message) {

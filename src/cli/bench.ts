@@ -1,5 +1,7 @@
 /** `sandlot bench` and `sandlot trace`: complete the setup, then run a program that measures on a separate server. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { Fault } from "../contract/fault.ts";
 import type { Config } from "./config.ts";
 import { prepare, requireRoot } from "./prepare.ts";
 
@@ -14,6 +16,9 @@ export async function trace(config: Config, args: readonly string[]): Promise<nu
 }
 
 async function handOver(config: Config, program: string, args: readonly string[]): Promise<number> {
+  if (!existsSync(PROGRAMS)) {
+    throw new Fault(404, "the npm package has no measuring programs. FIX: use a clone of Sandlot's repository");
+  }
   requireRoot();
   await prepare(config);
   const child = Bun.spawn([process.execPath, join(PROGRAMS, program), ...args], {

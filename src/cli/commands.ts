@@ -44,7 +44,7 @@ const config = () => loadConfig(process.env);
 export const COMMANDS: readonly Command[] = [
   {
     usage: "up",
-    about: "Set up the machine if needed, then start the server (same as npm start)",
+    about: "Set up the machine if needed, then start the server",
     options: {
       with: {
         type: "string",

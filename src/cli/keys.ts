@@ -52,7 +52,7 @@ function withOwner(config: Config, work: (store: Store, owner: Owner) => Promise
   return withStore(config, async (store) => {
     const team = await store.people.teamBySlug(DEFAULT_TEAM_SLUG);
     const user = await store.people.userByEmail(OPERATOR_EMAIL);
-    if (team === undefined || user === undefined) throw new Fault(404, "the store has no team yet. FIX: npm start");
+    if (team === undefined || user === undefined) throw new Fault(404, "the store has no team yet. FIX: sandlot up");
     for (const line of await work(store, { teamId: team.id, userId: user.id })) console.log(line);
     return 0;
   });

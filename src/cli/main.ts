@@ -6,6 +6,7 @@ import { TIME_FACTOR } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { settingValues } from "./settings.ts";
 
+enterFolderOfCaller();
 applyTimeFactor();
 const { runCommand } = await import("./commands.ts");
 
@@ -25,6 +26,13 @@ function causes(fault: Fault): string {
   const parts = [fault.message];
   for (let cause = fault.cause; cause instanceof Error; cause = cause.cause) parts.push(cause.message);
   return parts.join("\n  because: ");
+}
+
+/** Paths in arguments are relative to it. Bun itself starts in the project's folder (`bin/bootstrap.mjs`). */
+function enterFolderOfCaller(): void {
+  const { INIT_CWD: folder } = process.env;
+  delete process.env.INIT_CWD;
+  if (folder !== undefined) process.chdir(folder);
 }
 
 /** Timeouts read the factor from the environment when their modules load. `loadConfig` reports an invalid setting. */

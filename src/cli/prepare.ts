@@ -9,7 +9,7 @@ import type { Config } from "./config.ts";
 import { Progress } from "./progress.ts";
 
 export function requireRoot(): void {
-  if (process.getuid?.() !== 0) throw new Fault(403, "this needs root. FIX: sudo npm start");
+  if (process.getuid?.() !== 0) throw new Fault(403, "this needs root. FIX: run it with sudo");
 }
 
 /** Installs runsc, unless the operator names a program. */

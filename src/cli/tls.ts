@@ -72,7 +72,7 @@ function howToUse(config: Config, data: DataFolder, local: LocalAuthority | unde
     );
   }
   const where = `https://api.${shown}, on ${tlsListen.hostname}:${tlsListen.port}`;
-  const when = restart ? "After a restart, the server that runs now" : "The server (npm start)";
+  const when = restart ? "After a restart, the server that runs now" : "The server (sandlot up)";
   const browsers =
     local === undefined
       ? ""

@@ -11,7 +11,7 @@ export async function withStore<T>(config: Config, work: (store: Store) => Promi
   requireRoot();
   const data = new DataFolder(config.dataFolder);
   if (!existsSync(data.storeFile)) {
-    throw new Fault(404, `no server has run on ${config.dataFolder} yet. FIX: npm start`);
+    throw new Fault(404, `no server has run on ${config.dataFolder} yet. FIX: sandlot up`);
   }
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   try {

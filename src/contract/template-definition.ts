@@ -15,6 +15,8 @@ export interface TemplateDefinition {
   finish: readonly string[];
   /** Another template whose files this one includes. At the same path, this template's file wins. */
   filesAlsoOf?: string;
+  /** Targets of symbolic links, by their path from the root of the filesystem. npm would drop links among the files. */
+  links?: Readonly<Record<string, string>>;
   /** npm packages of `package.json` and `package-lock.json` in this folder of the definition. */
   npm?: NpmPackages;
   /**

@@ -101,7 +101,7 @@ export function guestFolderStep(toolbox: Toolbox): SetupStep {
 
         progress("compiling");
         const compiler = [process.execPath, COMPILER, join(bin, "guest"), `${GUEST_MOUNT}/lib/${LOADER}`];
-        await run(compiler, { timeoutMs: COMPILE_MS, cwd: PROJECT });
+        await run(compiler, { timeoutMs: COMPILE_MS, cwd: folder });
         for (const name of await readdir(bin)) await chmod(join(bin, name), 0o755);
       }),
   };

@@ -1,5 +1,5 @@
 /** Lists what a program consists of: its file, all files that it imports, directly or not, and their packages. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 
@@ -30,24 +30,19 @@ export function sourcesOf(project: string, program: string): Sources {
       else if (!/^(?:node|bun)(?::|$)/.test(path)) packages.add(packageName(path));
     }
   }
-  const versions = lockedVersions(project);
   return {
     files: [...files].sort(),
-    packages: [...packages].sort().map((name) => `${name}@${versionOf(name, versions)}`),
+    packages: [...packages].sort().map((name) => `${name}@${installedVersion(project, name)}`),
   };
 }
 
-function lockedVersions(project: string): Record<string, { version?: string }> {
-  const lock = JSON.parse(readFileSync(join(project, "package-lock.json"), "utf8")) as {
-    packages: Record<string, { version?: string }>;
-  };
-  return lock.packages;
-}
-
-function versionOf(name: string, versions: Record<string, { version?: string }>): string {
-  const version = versions[`node_modules/${name}`]?.version;
-  if (version === undefined) throw new Fault(500, `a program imports ${name}, which package-lock.json does not name`);
-  return version;
+/** npm may install a package beside the one that needs it, or in a folder above. */
+function installedVersion(project: string, name: string): string {
+  for (let folder = project; ; folder = dirname(folder)) {
+    const manifest = join(folder, "node_modules", name, "package.json");
+    if (existsSync(manifest)) return (JSON.parse(readFileSync(manifest, "utf8")) as { version: string }).version;
+    if (folder === dirname(folder)) throw new Fault(500, `a program imports ${name}, which is not installed`);
+  }
 }
 
 function packageName(specifier: string): string {

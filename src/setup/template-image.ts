@@ -13,8 +13,8 @@ import {
   lstatSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   renameSync,
+  symlinkSync,
 } from "node:fs";
 import { copyFile, mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
@@ -92,7 +92,7 @@ export function templateVersion(definition: TemplateDefinition): string {
   hash.update(debianImage(definition));
   const sources = Object.values(definition.programs).map((program) => sourcesOf(PROJECT, program));
   const files = [...new Set([...sources.flatMap((source) => source.files), ...ownFiles(definition)])].sort();
-  for (const file of files) hash.update(relative(PROJECT, file)).update(contentOf(file));
+  for (const file of files) hash.update(relative(PROJECT, file)).update(readFileSync(file));
   for (const { packages } of sources) hash.update(packages.join());
   return hash.digest("hex").slice(0, HASH_LENGTH);
 }
@@ -135,10 +135,6 @@ function filesBelow(folder: string): string[] {
   return entries.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
 }
 
-function contentOf(file: string): Buffer | string {
-  return lstatSync(file).isSymbolicLink() ? readlinkSync(file) : readFileSync(file);
-}
-
 function topStep(cacheFolder: string, definition: TemplateDefinition, below: string): SetupStep {
   const image = templateImage(definition);
   return {
@@ -166,7 +162,8 @@ function topStep(cacheFolder: string, definition: TemplateDefinition, below: str
 function copyFiles(definition: TemplateDefinition, root: string): void {
   const folders = fileFolders(definition);
   if (folders.length === 0) return;
-  for (const from of folders) cpSync(from, root, { recursive: true, verbatimSymlinks: true });
+  for (const from of folders) cpSync(from, root, { recursive: true });
+  for (const [path, target] of Object.entries(definition.links ?? {})) symlinkSync(target, join(root, path));
   // Checked-out files have the owner and mode of the user that checked them out.
   for (const path of ["", ...(readdirSync(root, { recursive: true }) as string[])].map((name) => join(root, name))) {
     lchownSync(path, 0, 0);
@@ -215,7 +212,7 @@ async function addPrograms({ programs }: TemplateDefinition, root: string): Prom
     await mkdir(dirname(join(root, path)), { recursive: true });
     const target = path.endsWith(FOR_NODE) ? "node" : "bun";
     const argv = [process.execPath, "build", `--target=${target}`, "--minify-syntax", join(PROJECT, source)];
-    await run([...argv, `--outfile=${join(root, path)}`], { timeoutMs: BUNDLE_MS, cwd: PROJECT });
+    await run([...argv, `--outfile=${join(root, path)}`], { timeoutMs: BUNDLE_MS, cwd: root });
     chmodSync(join(root, path), 0o755);
   }
 }

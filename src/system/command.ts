@@ -22,6 +22,7 @@ interface CommandOptions {
   timeoutMs?: number | null;
   /** Name of the command in the timeout error for clients; the program's name by default. */
   name?: string;
+  /** Default: /, because Bun runs what the file bunfig.toml of its folder says. */
   cwd?: string;
   /** The complete environment of the command; minimal by default, so that nothing of the server's environment leaks. */
   env?: Record<string, string>;
@@ -130,7 +131,7 @@ function spawnPiped(argv: readonly string[], options: CommandOptions) {
     stderr: options.silent ? "ignore" : "pipe",
     env: options.env ?? { ...MINIMAL_ENV },
     ...toolSession(),
-    ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    cwd: options.cwd ?? "/",
     ...(options.signal === undefined ? {} : { signal: options.signal, killSignal: "SIGKILL" as const }),
   });
 }

@@ -71,6 +71,7 @@ export const desktop: TemplateDefinition = {
   description: "A screen with XFCE and Chromium, and a stream of it",
   packages: [...CALLED, ...SESSION, ...PROGRAMS],
   finish: [PANEL],
+  links: { "opt/noVNC": "../usr/share/novnc" },
   programs: {},
   start: { command: "/opt/sandlot/desktop/start-offer", ready: "/opt/sandlot/desktop/offer-ready" },
   cpuCount: 2,

@@ -30,7 +30,7 @@ export function kernelChecks(options: DoctorOptions): Check[] {
 }
 
 async function root() {
-  if (process.getuid?.() !== 0) return broken("this is not root", "run it as root (sudo npm start)");
+  if (process.getuid?.() !== 0) return broken("this is not root", "run it with sudo");
   const line = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0";
   const held = BigInt(`0x${line}`);
   const missing = Object.entries({ CAP_SYS_ADMIN, CAP_NET_ADMIN }).filter(([, bit]) => (held & (1n << bit)) === 0n);

@@ -13,7 +13,7 @@ const RUNSC_MIN_DATE = 20_240_729;
 const PAUSE_TIMEOUT_FIX =
   "pause and resume may fail with 503 or lose memory until this is ok: set SANDLOT_TIME_FACTOR (for example 10) on a " +
   "slow machine; on a fast one that is idle, CRIU hangs: look for its process (ps -C criu) and at dmesg";
-const SET_UP = "run `npm start`, which sets it up";
+const SET_UP = "run `sandlot up`, which sets it up";
 
 export function toolChecks(options: DoctorOptions): Check[] {
   const toolbox = new Toolbox(options.cacheFolder);

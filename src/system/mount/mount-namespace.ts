@@ -72,11 +72,12 @@ export class MountNamespace {
     return ["nsenter", `--mount=${this.#pin}`, "--"];
   }
 
-  /** Replaces this process by Bun with these arguments, inside. */
+  /** Replaces this process by Bun with these arguments, inside, and in a folder that only root can change. */
   continueInside(args: readonly string[], env: Record<string, string>): never {
     const [name = "", ...enter] = this.enterCommand;
     const nsenter = Bun.which(name);
     if (nsenter === null) throw new Fault(500, "nsenter is missing. FIX: apt-get install util-linux");
+    process.chdir("/");
     replaceProcess([nsenter, ...enter, process.execPath, ...args], env);
   }
 

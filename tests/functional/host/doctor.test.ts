@@ -80,5 +80,5 @@ test("without root the doctor says so", async () => {
   const command = ["setpriv", "--reuid=65534", "--clear-groups", process.execPath, MAIN, "doctor"];
   const { exitCode, stderr } = await attempt(command, { env: serverEnv(newDataFolder("doctor-user")) });
   expect(exitCode).toBe(1);
-  expect(stderr).toContain("this needs root. FIX: sudo npm start");
+  expect(stderr).toContain("this needs root. FIX: run it with sudo");
 });
