@@ -23,6 +23,7 @@ test.each([
   "HTTP/2 200 OK\r\n\r\n",
   "HTTP/1.1 20 OK\r\n\r\n",
   "HTTP/1.1 2000 OK\r\n\r\n",
+  "HTTP/1.1 020 OK\r\n\r\n",
   "HTTP/1.1  200 OK\r\n\r\n",
   "HTTP/1.1 200 O\x01K\r\n\r\n",
   "HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n",

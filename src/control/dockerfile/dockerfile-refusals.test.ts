@@ -54,6 +54,12 @@ describe("is rejected with its line:", () => {
   });
 });
 
+test("an error about a very long word quotes its beginning", () => {
+  const message = refusalOf(`FROM --${"x".repeat(20_000)} a`);
+  expect(message).toStartWith("Dockerfile, line 1: the flag --xxxx");
+  expect(message.length).toBeLessThan(1100);
+});
+
 test("any text is accepted or rejected with 400, quickly", () => {
   const random = seededRandom(7);
   const pieces = [

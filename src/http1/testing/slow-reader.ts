@@ -14,7 +14,7 @@ export interface SlowMessage {
 
 const FIRST = {
   request: /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32} [!-~\x80-\xff]+ HTTP\/1\.[01]$/,
-  response: /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?$/,
+  response: /^HTTP\/1\.[01] [1-9]\d{2}(?: [\t\x20-\x7e\x80-\xff]*)?$/,
 };
 const FIELD = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/;
 const NEVER_TRAILERS = ["host", "content-length", "transfer-encoding", "connection", "upgrade"];
