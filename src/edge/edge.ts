@@ -136,10 +136,10 @@ export function createEdge(services: EdgeServices): Edge {
     if (way === undefined) return toSandbox(client, target, route);
     startExchange(client, outgoingRequest(client, target, route, way), connectOptions(way, services), {
       failed(failure) {
-        const why = lookup.refusalAfter(route, way, failure);
-        guarded(client, () =>
-          why === undefined ? toSandbox(client, target, route) : respondWith(client, refuse(why, headers)),
-        );
+        guarded(client, async () => {
+          const why = await lookup.refusalAfter(route, headers, way, failure);
+          await (why === undefined ? toSandbox(client, target, route) : respondWith(client, refuse(why, headers)));
+        });
       },
     });
     return undefined;

@@ -8,7 +8,7 @@ import type { ReadHeaders } from "../http1/header-lines.ts";
 const EDGE_RETRY_AFTER_SECONDS = 5;
 
 export type Refusal =
-  | { reason: "sandbox-not-found" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }
+  | { reason: "sandbox-not-found" | "sandbox-left" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }
   | { reason: "traffic-token-missing" | "traffic-token-wrong"; sandboxId: string }
   | { reason: "limit-reached" | "resume-unavailable"; sandboxId: string }
   | { reason: "too-many-connections"; sandboxId: string; of: "sandbox" | "team"; max: number }
@@ -31,6 +31,12 @@ const REFUSAL_TEXTS: Readonly<Record<Exclude<Refusal["reason"], "bad-request">, 
     title: "Sandbox Not Found",
     advice:
       "It may have reached its time limit, have been stopped, or never have existed. Start a new one and use its address.",
+  },
+  "sandbox-left": {
+    code: 502,
+    message: "The sandbox was paused or ended before it responded",
+    title: "Sandbox Paused or Ended",
+    advice: "The sandbox was paused or ended while it handled this request. Whether it did its work is unknown.",
   },
   "closed-port": {
     code: 502,

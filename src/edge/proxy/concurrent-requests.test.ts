@@ -70,7 +70,7 @@ describe("64 concurrent requests", () => {
       edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n\r\n`),
     );
     for (const text of await Promise.all(asked)) {
-      expect(text).toMatch(/^HTTP\/1\.1 502 .*The sandbox was not found/s);
+      expect(text).toMatch(/^HTTP\/1\.1 502 .*The sandbox was paused or ended/s);
     }
   });
 });

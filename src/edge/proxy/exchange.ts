@@ -40,8 +40,8 @@ interface ExchangeListener {
   /** The response has begun. */
   responded?(): void;
   /**
-   * There is no response. With code ECONNREFUSED nothing listens there: the request is untouched, and may be sent
-   * elsewhere.
+   * There is no response. With code ECONNREFUSED, because nothing listens there, or ENOTCONN, because either end left
+   * first, the request is untouched, and may be sent elsewhere.
    */
   failed(failure: unknown): void;
 }

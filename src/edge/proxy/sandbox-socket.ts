@@ -19,7 +19,7 @@ export const EDGE_SPLICED_AT_ONCE_MAX = 4;
 export interface SandboxSocketListener {
   /** One of these two is called first, once. The others follow only after `opened`. */
   opened(socket: SandboxSocket): void;
-  /** With code ECONNREFUSED when nothing listens there. */
+  /** With code ECONNREFUSED when nothing listens there, and ENOTCONN when either end left first. */
   notOpened(failure: unknown): void;
   data(bytes: Buffer<ArrayBuffer>): void;
   /** There is room again after `isFull`. */
@@ -245,7 +245,7 @@ export class SandboxSocket {
   /** Ends the connection, established or not. */
   cut(): void {
     this.#isUnwanted = true;
-    this.#giveUp(new Error("the client or the sandbox left while the connection was made"));
+    this.#giveUp(notConnected("the client or the sandbox left while the connection was made"));
     this.terminate();
   }
 
@@ -293,7 +293,7 @@ export class SandboxSocket {
   #ended(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#giveUp(new Error("the service hung up before the connection was made"));
+    this.#giveUp(notConnected("the service hung up before the connection was made"));
     if (this.#ending !== undefined) clearTimeout(this.#ending);
     this.#release();
     this.#unsent.drop();
@@ -301,4 +301,8 @@ export class SandboxSocket {
       if (this.#state === "opened") this.listener.closed();
     });
   }
+}
+
+function notConnected(message: string): Error {
+  return Object.assign(new Error(message), { code: "ENOTCONN" });
 }

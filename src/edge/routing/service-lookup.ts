@@ -109,6 +109,7 @@ export class ServiceLookup {
       // Looked up for each attempt: the sandbox may have ended or moved since the last one.
       const destination = this.routes.find(address.sandboxId);
       if (destination === undefined) {
+        if (request.signal.aborted) return closed(address);
         const refusal = await this.#wake(address, request);
         if (refusal !== undefined) return refusal;
         if (++wakes > TRANSITION_ROUNDS_MAX) return inTransition(address);
@@ -124,7 +125,8 @@ export class ServiceLookup {
         await this.#once(address, request, destination, attempt);
         return undefined;
       } catch (failure) {
-        if (!isRefused(failure)) return destination.run.isOver ? notFound(address) : closed(address);
+        if (isUnsent(failure) && destination.run.isOver) continue;
+        if (!isRefused(failure)) return await this.#unanswered(address, request.headers, destination.run);
       }
       // Measured from the start of the attempt: it may have been slow, and the service may have started meanwhile.
       const endMs = startedMs + budgetMs;
@@ -190,10 +192,32 @@ export class ServiceLookup {
     }
   }
 
-  /** The refusal after that way failed. Undefined: the connection was refused, and `to` has more ways to try. */
-  refusalAfter(address: SandboxAddress, { run }: ServiceTarget, failure: unknown): Refusal | undefined {
-    if (isRefused(failure)) return undefined;
-    return run.isOver ? notFound(address) : closed(address);
+  /** The refusal after that way failed. Undefined: the request was not sent, and `to` has more ways to try. */
+  async refusalAfter(
+    address: SandboxAddress,
+    headers: ReadHeaders,
+    { run }: ServiceTarget,
+    failure: unknown,
+  ): Promise<Refusal | undefined> {
+    if (isRefused(failure) || (isUnsent(failure) && run.isOver)) return undefined;
+    return await this.#unanswered(address, headers, run);
+  }
+
+  /**
+   * A request that was sent may have had its effect, so it is not sent again to the next run. The connection may end
+   * before this process hears that the sandbox is being paused.
+   */
+  async #unanswered(address: SandboxAddress, headers: ReadHeaders, run: SandboxRun): Promise<Refusal> {
+    const left: Refusal = { reason: "sandbox-left", sandboxId: address.sandboxId };
+    const isOpen = () => this.routes.find(address.sandboxId)?.run === run;
+    if (!isOpen()) return left;
+    try {
+      const refusal = await this.#wake(address, { headers, mayWake: false });
+      return refusal === undefined && isOpen() ? closed(address) : left;
+    } catch (failure) {
+      this.log("asking whether a sandbox is still up failed", { ...address, failure });
+      return closed(address);
+    }
   }
 }
 
@@ -222,16 +246,16 @@ function closed({ sandboxId, port }: SandboxAddress): Refusal {
   return { reason: "closed-port", sandboxId, port };
 }
 
-function notFound({ sandboxId }: SandboxAddress): Refusal {
-  return { reason: "sandbox-not-found", sandboxId };
-}
-
 function inTransition({ sandboxId }: SandboxAddress): Refusal {
   return { reason: "sandbox-in-transition", sandboxId };
 }
 
 function isRefused(failure: unknown): boolean {
   return failure instanceof Error && "code" in failure && failure.code === "ECONNREFUSED";
+}
+
+function isUnsent(failure: unknown): boolean {
+  return failure instanceof Error && "code" in failure && failure.code === "ENOTCONN";
 }
 
 /** False: the client left meanwhile. */

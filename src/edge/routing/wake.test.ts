@@ -124,6 +124,24 @@ describe("a request to a paused sandbox", () => {
     woken.resolve();
     expect(await (await answered).text()).toBe("kept");
   });
+
+  test("wakes a sandbox that is paused while the connection to it is made", async () => {
+    // Without a TLS handshake, the connection is not made.
+    await using silent = await RawService.start(() => undefined);
+    edge.access = { ...edge.access, httpsPorts: [silent.port] };
+    edge.place();
+    const answered = edge.fetch(silent.port, "/", { method: "POST", body: "kept" });
+    await untilTrue(() => silent.sockets.length === 1);
+    edge.end();
+    await untilAsked();
+    const { port } = silent;
+    await silent[Symbol.asyncDispose]();
+    edge.access = { ...edge.access, httpsPorts: [] };
+    await using _service = serve(async (request) => new Response(await request.text()), { port });
+    woken.resolve();
+    expect(await (await answered).text()).toBe("kept");
+    expect(asked).toHaveLength(1);
+  });
 });
 
 describe("a refusal to wake", () => {
@@ -173,7 +191,7 @@ describe("when the sandbox is paused or ends", () => {
     await expect(reader?.read()).rejects.toThrow();
   });
 
-  test("a request without a response yet gets the error of a missing sandbox", async () => {
+  test("a request that was sent and has no response yet is told so, and is not sent again", async () => {
     const begun = Promise.withResolvers<void>();
     await using service = await RawService.start(() => begun.resolve());
     const answered = edge.fetch(service.port, "/");
@@ -182,8 +200,24 @@ describe("when the sandbox is paused or ends", () => {
     const response = await answered;
     expect([response.status, await response.json()]).toEqual([
       502,
-      expect.objectContaining({ message: "The sandbox was not found" }),
+      { sandboxId: SANDBOX, message: "The sandbox was paused or ended before it responded", code: 502 },
     ]);
+    expect(asked).toEqual([]);
+  });
+
+  test.each([true, false])("the same holds if the connection ends before the edge knows it: %p", async (isHidden) => {
+    const begun = Promise.withResolvers<void>();
+    await using service = await RawService.start(() => begun.resolve());
+    edge.wake = async (_id, request) => {
+      asked.push(request);
+      return { refused: "not-found" };
+    };
+    const answered = edge.fetch(service.port, "/");
+    await begun.promise;
+    if (isHidden) edge.hide();
+    service.sockets[0]?.destroy();
+    expect(await (await answered).json()).toMatchObject({ message: expect.stringContaining("was paused or ended") });
+    expect(asked.map(({ mayWake }) => mayWake)).toEqual(isHidden ? [] : [false]);
   });
 
   test("a request whose body is still being sent ends, too", async () => {

@@ -40,8 +40,9 @@ export class EdgeUnderTest implements AsyncDisposable {
   readonly routes = new RouteTable();
   forward: (port: number) => Promise<number | undefined> = async () => undefined;
   findSigned: Directory["findSigned"] = async () => undefined;
-  /** By default `wake` does not know sandboxes that `find` does not know. */
-  wake: Directory["wake"] = async () => ({ refused: "not-found" });
+  /** By default `wake` knows the sandboxes of the table alone. */
+  wake: Directory["wake"] = async (id) =>
+    this.routes.find(id) === undefined ? { refused: "not-found" } : { woken: true };
   management = async () => new Response("management");
   #runs = 1;
 

@@ -1,6 +1,6 @@
 /** Pause, resume and fork through the official client. Snapshots: sandboxes/snapshots.test.ts. */
 import { expect, test } from "bun:test";
-import { Sandbox, SandboxNotFoundError, type SandboxOpts } from "e2b";
+import { Sandbox, SandboxNotFoundError, type SandboxOpts, TimeoutError } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { startListening } from "../../support/listening.ts";
 import { runtimeTokenOf } from "../../support/runtime-calls.ts";
@@ -20,13 +20,16 @@ async function runtimeStatus({ sandboxId }: Sandbox, path: string, token?: strin
   return (await fetch(`${server().url}${path}`, { headers })).status;
 }
 
-/** Counts its visitors in memory alone, and tells a number that it made up when it started. */
+/** Counts its visitors in memory alone, and tells a number that it made up when it started. Never answers /never. */
 const COUNTER = `
-import http.server, itertools, secrets
+import http.server, itertools, secrets, time
 nonce, visits = secrets.token_hex(8), itertools.count(1)
 class Counter(http.server.BaseHTTPRequestHandler):
   def answer(self):
     visit = next(visits)
+    if self.path == "/never":
+      open("/tmp/waits", "w").close()
+      time.sleep(10_000)
     body = self.rfile.read(int(self.headers.get("content-length", 0)))
     text = f"{nonce} {visit} {len(body)}".encode()
     self.send_response(200)
@@ -49,8 +52,8 @@ async function counting(options: SandboxOpts = {}): Promise<Sandbox> {
   return sandbox;
 }
 
-const ask = (id: string, init: RequestInit = {}) =>
-  fetch(`${server().url}/`, { ...init, headers: { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": String(PORT) } });
+const ask = (id: string, init: RequestInit = {}, path = "/") =>
+  fetch(`${server().url}${path}`, { ...init, headers: { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": String(PORT) } });
 
 const visit = async (id: string, init: RequestInit = {}) => {
   const answer = await ask(id, init);
@@ -84,6 +87,23 @@ test("a paused sandbox keeps its processes, their memory and its files, and clie
   expect(await sandbox.kill()).toBe(true);
   expect(await sandbox.kill()).toBe(false);
   expect(await refusalOf(Sandbox.connect(sandbox.sandboxId, server().options))).toBeInstanceOf(SandboxNotFoundError);
+});
+
+test("a pause ends requests that the sandbox has, and says so", async () => {
+  const sandbox = await counting({ lifecycle: AUTO_PAUSE });
+  const visiting = ask(sandbox.sandboxId, {}, "/never");
+  await until("the service has the request", () => sandbox.files.exists("/tmp/waits"));
+  const reading = refusalOf(sandbox.commands.run("sleep 10000", { timeoutMs: 0 }));
+  const paused = sandbox.pause();
+  const response = await visiting;
+  expect([response.status, await response.json()]).toEqual([
+    502,
+    { sandboxId: sandbox.sandboxId, message: "The sandbox was paused or ended before it responded", code: 502 },
+  ]);
+  expect(await paused).toBe(true);
+  expect(await reading).toBeInstanceOf(TimeoutError);
+  expect((await sandbox.getInfo()).state).toBe("paused");
+  await sandbox.kill();
 });
 
 test("a pause or a resume without memory is a reboot with the same files", async () => {
