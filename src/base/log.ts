@@ -13,9 +13,9 @@ export interface LogEntry {
   [detail: string]: string | number | boolean | null | undefined;
 }
 
-export function jsonLog(writeLine: (line: string) => void, now: () => number = Date.now): Log {
+export function jsonLog(writeLine: (line: string, entry: LogEntry) => void, now: () => number = Date.now): Log {
   return {
-    write: (entry) => writeLine(masked(JSON.stringify({ time: new Date(now()).toISOString(), ...entry }))),
+    write: (entry) => writeLine(masked(JSON.stringify({ time: new Date(now()).toISOString(), ...entry })), entry),
   };
 }
 
@@ -35,8 +35,18 @@ export function masked(text: string): string {
     .replace(SIGNED, "eyJ…");
 }
 
+const listeners: ((entry: LogEntry, line: string) => void)[] = [];
+
+/** Calls the listener for every line of the program's log. It must not throw. */
+export function onLogLine(listener: (entry: LogEntry, line: string) => void): void {
+  listeners.push(listener);
+}
+
 /** The program's log, for code that gets no other. */
-export const stderrLog: Log = jsonLog((line) => process.stderr.write(`${line}\n`));
+export const stderrLog: Log = jsonLog((line, entry) => {
+  process.stderr.write(`${line}\n`);
+  for (const listener of listeners) listener(entry, line);
+});
 
 /** An error with all its causes, for a log line. */
 export function described(thrown: unknown): string {

@@ -3,6 +3,7 @@
  * default; a step then costs one comparison.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { type CallNames, wrapCalls } from "./wrapped-calls.ts";
 
 /** Milliseconds of processor time, by consumer. */
 export type Uses = Readonly<Record<string, number>>;
@@ -97,20 +98,9 @@ export function isRecording(): boolean {
   return recording !== undefined;
 }
 
-/** The name of a call as a step, from its arguments. */
-// biome-ignore lint/suspicious/noExplicitAny: what the arguments are is known where the names are given.
-type Naming = string | ((...args: any[]) => string);
-type Callable<T> = { [Key in keyof T as T[Key] extends (...args: never[]) => unknown ? Key : never]?: Naming };
-
 /** Turns calls of these methods into steps, for an object or the prototype of a class. */
-export function stepsOf<T extends object>(subject: T, names: Callable<T>): void {
-  for (const [key, naming] of Object.entries(names) as [keyof T, Naming][]) {
-    const method = subject[key] as (...args: unknown[]) => unknown;
-    const asStep = function (this: unknown, ...args: unknown[]) {
-      return step(typeof naming === "string" ? naming : naming(...args), () => method.apply(this, args));
-    };
-    subject[key] = asStep as T[keyof T];
-  }
+export function stepsOf<T extends object>(subject: T, names: CallNames<T>): void {
+  wrapCalls(subject, names, step);
 }
 
 function begin({ read, began, write }: Recording, name: string) {

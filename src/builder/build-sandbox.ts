@@ -65,7 +65,7 @@ export class BuildSandbox {
     const { origin, isAsForClient = false, ...wanted } = request;
     const token = newToken();
     const create = { ...wanted, accessTokens: [token] };
-    const made: CreatedSandbox = isAsForClient
+    const made: Pick<CreatedSandbox, "id" | "mismatch"> = isAsForClient
       ? await source.create(create)
       : { id: await source.boot(create, origin) };
     const sandbox = new BuildSandbox(made.id, source, signal, token, made.mismatch);

@@ -3,13 +3,12 @@
  * from the same table. A command loads its own file only: `up` becomes `serve`, and loading the whole server twice took
  * a third of a start.
  */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { nearest } from "../base/nearest.ts";
 import { Fault } from "../contract/fault.ts";
 import { loadConfig } from "./config.ts";
+import { version } from "./version.ts";
 
 interface Option {
   type: "string" | "boolean";
@@ -141,10 +140,12 @@ export const COMMANDS: readonly Command[] = [
       (await import("./templates.ts")).changeRuntime(config(), name, runtime),
   },
   {
-    usage: "templates metrics",
-    about: "Print metrics of the ready pool for Prometheus",
-    run: async () => (await import("./templates.ts")).metrics(config()),
+    usage: "metrics",
+    about: "Print the metrics of the running server for Prometheus",
+    run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()),
   },
+  // Its earlier name.
+  { usage: "templates metrics", run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()) },
   {
     usage: "bench",
     about: "Run the benchmark and compare each figure with a peer",
@@ -272,11 +273,6 @@ function details(command: Command): string {
     `    ${command.about}`,
     ...lines.map(([name, about]) => `    ${name.padEnd(16)}  ${about}`),
   ].join("\n");
-}
-
-function version(): string {
-  const file = readFileSync(join(import.meta.dir, "../../package.json"), "utf8");
-  return (JSON.parse(file) as { version: string }).version;
 }
 
 function print(text: string): number {

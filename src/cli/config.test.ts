@@ -57,6 +57,7 @@ test("without settings the documented defaults apply", () => {
     localImages: {},
     registries: [],
     stepsFile: undefined,
+    metrics: undefined,
   });
 });
 

@@ -55,6 +55,8 @@ export interface Config {
   localImages: Record<string, LocalImage>;
   registries: AllowedRegistry[];
   stepsFile: string | undefined;
+  /** Where Prometheus reads the metrics. */
+  metrics: Listen | undefined;
 }
 
 /** Ready pool: maximum of the minimum per template, and of all templates together. */
@@ -137,6 +139,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     localImages: parseLocalImages(given("images") ?? ""),
     registries: parseRegistries(given("registries") ?? ""),
     stepsFile: parsePath("stepsFile", given("stepsFile")),
+    metrics: value("metrics") === NONE ? undefined : parseListen("metrics", value("metrics")),
   };
 }
 

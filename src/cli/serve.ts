@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
-import { described, type Log, stderrLog } from "../base/log.ts";
+import { described, type Log, onLogLine, stderrLog } from "../base/log.ts";
 import { stepsInto } from "../base/step-file.ts";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { LocalImages } from "../builder/registry/local-images.ts";
@@ -18,6 +18,7 @@ import { TrustedProxies } from "../edge/routing/client-address.ts";
 import { Machine } from "../host/machine.ts";
 import { traceHost } from "../host/tracing.ts";
 import { prepareStoreFiles } from "../images/disk/store-files.ts";
+import { ServerMetrics } from "../metrics/server-metrics.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
 import { applySettings, startMerging } from "../setup/host-changes.ts";
 import { TemplateImages } from "../setup/template-images.ts";
@@ -30,6 +31,8 @@ import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { outliveOthers } from "../system/oom-score.ts";
 import { requireMerging } from "../system/page-merging.ts";
 import { startTicks } from "../system/start-ticks.ts";
+import { serveAdmin } from "./admin/admin-socket.ts";
+import { adminRoutes, readings } from "./admin/server-status.ts";
 import { banner } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
@@ -37,7 +40,9 @@ import { serverFile } from "./down.ts";
 import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
+import { serveMetrics } from "./metrics-listener.ts";
 import { currentGuestFolder, requireRoot } from "./prepare.ts";
+import { version } from "./version.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
@@ -99,6 +104,11 @@ export async function serve(config: Config): Promise<number> {
       blobs: await FolderBlobs.open(join(data.path, "registry-blobs"), systemClock),
     },
   });
+  const operated = { data, store, host, config };
+  const metrics = new ServerMetrics({ version: version(), read: () => readings(operated) });
+  metrics.watchHost(host);
+  metrics.watchStore(store);
+  onLogLine((entry) => metrics.heard(entry));
   const local = new LocalImages(config.localImages);
   const { memoryOvercommit: factor } = config;
   const activity = { allowWebhooksInside: config.allowWebhooksInside };
@@ -124,6 +134,7 @@ export async function serve(config: Config): Promise<number> {
     volumeBounds: config.volumes,
     publicUrl: config.addresses.publicUrl,
   });
+  metrics.watchWakes(control.directory);
   if (config.stepsFile !== undefined) traceControl(control, store);
   await store.makeRoom().catch((error: unknown) => {
     log.write({ level: "error", event: "the disk has no space for the store", error: described(error) });
@@ -145,6 +156,8 @@ export async function serve(config: Config): Promise<number> {
   });
   host.parts.network.beforeReuse = (address) => edge.closeConnectionsTo(address);
   const listeners = await Listeners.open(config, { fronts: edge, log });
+  const prometheus = config.metrics === undefined ? undefined : await serveMetrics(config.metrics, metrics);
+  const admin = serveAdmin(data.adminSocket, adminRoutes(operated, { control, metrics, tls: listeners.tls }));
   await control.start();
   await buildAhead(control, config.templates);
   const isTerminal = process.stdout.isTTY === true;
@@ -160,6 +173,9 @@ export async function serve(config: Config): Promise<number> {
   await edge.close();
   await removeEdgeCgroups(data.tag);
   await inner.stop(true);
+  await admin.stop();
+  await prometheus?.stop();
+  metrics.close();
   await host.close();
   await store.close();
   console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");

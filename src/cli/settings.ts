@@ -17,6 +17,7 @@ interface Setting {
 export const SETTINGS = {
   SANDLOT_DATA: { key: "data", default: "/var/lib/sandlot" },
   SANDLOT_CACHE: { key: "cache", default: "/var/cache/sandlot" },
+  SANDLOT_METRICS: { key: "metrics", default: "none" },
   SANDLOT_WITH: { key: "with", default: "none" },
   SANDLOT_LISTEN: { key: "listen", default: "127.0.0.1:3000" },
   SANDLOT_DOMAIN: { key: "domain", default: "sandlot.localhost" },

@@ -5,14 +5,12 @@ import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runt
 import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
 import { setKeptReady, setRuntime } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../images/disk/stored-bytes.ts";
-import { metricHead, type PoolReport, poolMetrics, readPoolReport } from "../sandbox/pool/pool-report.ts";
+import { type PoolReport, readPoolReport } from "../sandbox/pool/pool-report.ts";
 import { templateVersion } from "../setup/template-image.ts";
 import type { Store } from "../store/store.ts";
 import type { TemplateOverview } from "../store/templates.ts";
-import { memoryLeft } from "../system/cgroup/memory-left.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
-import { mergedMemory } from "../system/page-merging.ts";
 import { stateOf } from "./builtin-templates.ts";
 import { type Config, READY_MAX } from "./config.ts";
 import { prepare, requireRoot, runscSteps } from "./prepare.ts";
@@ -50,16 +48,6 @@ export function changeRuntime(config: Config, name: string, written: string): Pr
     if (steps.some((step) => !step.done())) await prepare(config, steps);
     return 0;
   });
-}
-
-export async function metrics({ dataFolder, memoryReserve }: Config): Promise<number> {
-  const data = new DataFolder(dataFolder);
-  const report = readPoolReport(data);
-  if (report === undefined) throw new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``);
-  console.log(poolMetrics(report));
-  console.log(sharedMemoryMetrics());
-  console.log(memoryMetrics(data, memoryReserve, report));
-  return 0;
 }
 
 /** The server's mounts are only visible in its mount namespace. */
@@ -141,28 +129,4 @@ function parseCount(text: string): number {
   const count = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (count >= 0 && count <= READY_MAX) return count;
   throw new Fault(400, `the number that is kept ready must be a whole number from 0 to ${READY_MAX}, not "${text}"`);
-}
-
-/** Of the whole machine. */
-function sharedMemoryMetrics(): string {
-  const { sharedBytes, savedBytes } = mergedMemory() ?? { sharedBytes: 0, savedBytes: 0 };
-  return [
-    ...gauge("sandlot_shared_memory_bytes", "Memory kept once for several processes.", sharedBytes),
-    ...gauge("sandlot_shared_memory_saved_bytes", "Memory that sharing saves.", savedBytes),
-  ].join("\n");
-}
-
-/** Of the machine, or of the cgroup with the smallest limit above the sandboxes. */
-function memoryMetrics({ cgroup }: DataFolder, percent: number, { isShortOfMemory }: PoolReport): string {
-  const { totalBytes, availableBytes } = memoryLeft(cgroup);
-  const reserveBytes = Math.floor((totalBytes * percent) / 100);
-  return [
-    ...gauge("sandlot_memory_available_bytes", "Memory that sandboxes can still get.", availableBytes),
-    ...gauge("sandlot_memory_reserve_bytes", "Memory that stays available.", reserveBytes),
-    ...gauge("sandlot_memory_short", "1 while no sandbox starts because memory is short.", isShortOfMemory ? 1 : 0),
-  ].join("\n");
-}
-
-function gauge(name: string, help: string, value: number): string[] {
-  return [...metricHead(name, "gauge", help), `${name} ${value}`];
 }

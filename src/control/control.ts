@@ -6,6 +6,7 @@
 
 import { Background } from "../base/background.ts";
 import type { Blobs } from "../blobs/blobs.ts";
+import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
 import type { VolumeContent } from "../contract/internal/volume-content.ts";
 import type { Client } from "./access/authentication.ts";
@@ -39,6 +40,8 @@ export interface Control {
   handle(request: Request, client?: Client): Promise<Response>;
   /** For the edge. */
   directory: Directory;
+  /** For the operator of the machine: sandboxes of all teams. Fault 404 for an unknown one. */
+  operator: { pause(id: string): Promise<void>; kill(id: string): Promise<void> };
   /** Recovers the sandboxes of the previous run. Until it is done, requests get 503. */
   start(): Promise<void>;
   /**
@@ -157,6 +160,13 @@ export function createControl(services: ControlServices): Control {
     // A client that gets a response finds its event recorded, even after a crash.
     recorded: () => activity.recorded(),
   });
+  const ownerOf = async (id: string) => {
+    if (!ready) throw new Fault(503, "the server is starting or stopping; try again in a moment");
+    const sandbox = await store.sandboxes.byId(id);
+    const team = sandbox && (await store.people.team(sandbox.teamId));
+    if (team === undefined) throw new Fault(404, `there is no sandbox "${id}"`);
+    return team;
+  };
   const underWay = new Set<Promise<Response>>();
 
   return {
@@ -168,6 +178,10 @@ export function createControl(services: ControlServices): Control {
       } finally {
         underWay.delete(response);
       }
+    },
+    operator: {
+      pause: async (id) => lifecycle.pause(await ownerOf(id), id, true),
+      kill: async (id) => lifecycle.kill(await ownerOf(id), id),
     },
     directory: {
       follow: (listener) => lifecycle.followRoutes(listener),

@@ -32,6 +32,7 @@ import { GuestJournals } from "../sandbox/guest-link/guest-journal.ts";
 import { GuestPages } from "../sandbox/guest-link/guest-pages.ts";
 import { type MemoryReserve, MemoryWatch } from "../sandbox/memory-watch.ts";
 import { openPool } from "../sandbox/pool/open-pool.ts";
+import type { PoolReport } from "../sandbox/pool/pool-report.ts";
 import type { ReadyPool } from "../sandbox/pool/ready-pool.ts";
 import { QueueWatch } from "../sandbox/queue-watch.ts";
 import { RunningSandboxes } from "../sandbox/running-sandboxes.ts";
@@ -232,6 +233,11 @@ export class Machine implements Host {
 
   async forward(id: string, port: number): Promise<number | undefined> {
     return await this.#running.get(id)?.guest.forward(port);
+  }
+
+  /** State of the ready pool. */
+  poolReport(): PoolReport {
+    return this.#pool.report();
   }
 
   /** The address of a running sandbox, for processes on this machine. */

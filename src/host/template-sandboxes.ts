@@ -45,13 +45,13 @@ export class TemplateSandboxes implements SandboxSource {
     const { checkpoint, start, volumes = [] } = request;
     // A mount cannot be added to restored memory, so the start command runs again.
     const isMounted = start !== undefined && volumes.length > 0;
-    if (checkpoint === undefined || isMounted) return { id: await this.#fresh(request) };
+    if (checkpoint === undefined || isMounted) return await this.#fresh(request);
     try {
-      return { id: await this.#restored({ ...request, checkpoint }) };
+      return await this.#restored({ ...request, checkpoint });
     } catch (cause) {
       const mismatch = start === undefined ? undefined : mismatchOf(cause);
       if (mismatch === undefined) throw cause;
-      return { id: await this.#fresh(request), mismatch };
+      return { ...(await this.#fresh(request)), mismatch };
     }
   }
 
@@ -59,33 +59,33 @@ export class TemplateSandboxes implements SandboxSource {
     await this.parts.destroy(id);
   }
 
-  async #fresh(request: CreateSandbox): Promise<string> {
+  async #fresh(request: CreateSandbox): Promise<CreatedSandbox> {
     const { start } = request;
     return start === undefined ? await this.#booted(request) : await this.#started(request, start);
   }
 
-  async #booted(request: CreateSandbox): Promise<string> {
+  async #booted(request: CreateSandbox): Promise<CreatedSandbox> {
     const { kind, owner, volumes = [] } = request;
     const { pool, starting } = this.parts;
     // Sandboxes of the ready pool have no volumes.
     const ready = volumes.length === 0 ? await pool.take({ kind, checkpoint: null, owner }) : undefined;
-    if (ready !== undefined) return await this.#handedOver(ready, request);
+    if (ready !== undefined) return await this.#handedOver({ id: ready, origin: "ready" }, request);
     using _start = pool.serving();
-    return await starting.bootFor(request);
+    return { id: await starting.bootFor(request), origin: "boot" };
   }
 
-  async #restored(request: CreateSandbox & { checkpoint: string }): Promise<string> {
+  async #restored(request: CreateSandbox & { checkpoint: string }): Promise<CreatedSandbox> {
     const { kind, checkpoint, owner, egress, volumes = [] } = request;
     const { pool, starting } = this.parts;
     // Processes of a ready sandbox may already have open connections, which a restricted policy would not close.
     const isPlain = !isRestricted(egress) && volumes.length === 0;
     const ready = isPlain ? await pool.take({ kind, checkpoint, owner }) : undefined;
-    if (ready !== undefined) return await this.#handedOver(ready, request);
+    if (ready !== undefined) return await this.#handedOver({ id: ready, origin: "ready" }, request);
     using _start = pool.serving();
     const id = newSandboxId();
     try {
       await starting.fromCheckpoint({ ...request, id, memory: true }, true);
-      return id;
+      return { id, origin: "restore" };
     } catch (cause) {
       await this.parts.destroy(id);
       throw cause;
@@ -93,29 +93,29 @@ export class TemplateSandboxes implements SandboxSource {
   }
 
   /** Runs the start command before clients can reach the sandbox. */
-  async #started(request: CreateSandbox, start: StartCommand): Promise<string> {
+  async #started(request: CreateSandbox, start: StartCommand): Promise<CreatedSandbox> {
     const { kind, envVars } = request;
     const token = newToken();
-    const id = await this.#booted({ ...request, accessTokens: [token] });
+    const booted = await this.#booted({ ...request, accessTokens: [token] });
     try {
-      const sandbox = new BuildSandbox(id, this, new AbortController().signal, token);
+      const sandbox = new BuildSandbox(booted.id, this, new AbortController().signal, token);
       const context = { user: kind.defaultUser, home: "", workdir: kind.defaultWorkdir, envVars };
       await startUntilReady(sandbox, { start, context, output: silentOutput(), bounds: this.parts.bounds });
     } catch (cause) {
-      await this.parts.destroy(id);
+      await this.parts.destroy(booted.id);
       throw new Fault(422, `the template's start command did not become ready: ${Fault.from(cause).message}`, {
         cause,
       });
     }
-    return await this.#handedOver(id, request);
+    return await this.#handedOver(booted, request);
   }
 
-  async #handedOver(id: string, request: CreateSandbox): Promise<string> {
+  async #handedOver(made: CreatedSandbox, request: CreateSandbox): Promise<CreatedSandbox> {
     try {
-      await this.parts.starting.handOver(id, request);
-      return id;
+      await this.parts.starting.handOver(made.id, request);
+      return made;
     } catch (cause) {
-      await this.parts.destroy(id);
+      await this.parts.destroy(made.id);
       throw cause;
     }
   }

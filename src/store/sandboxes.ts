@@ -71,7 +71,22 @@ export const sandboxes = new Table({
   mcp: orNull(json<Record<string, unknown>>()),
 });
 
+/** For the operator: sandboxes of all teams, with the team's name. */
+const overview = new Table({
+  id: TEXT,
+  team: TEXT,
+  templateId: TEXT,
+  alias: TEXT,
+  state: word<SandboxState>(),
+  startedAt: INTEGER,
+  endAt: INTEGER,
+  cpuCount: INTEGER,
+  memoryMB: INTEGER,
+});
+const counted = new Table({ team: TEXT, state: word<SandboxState>(), count: INTEGER, memoryMB: INTEGER });
+
 export type Sandbox = Stored<typeof sandboxes>;
+export type SandboxOverview = Stored<typeof overview>;
 export type ListedSandboxRow = Stored<typeof listed>;
 
 /** A volume of a sandbox, with the name it was mounted by. */
@@ -130,6 +145,8 @@ export type ListOrder = "asc" | "desc";
 export function sandboxesIn(sql: Statement, quick: Statement = sql) {
   const { first, all, execute, number, texts } = sandboxes.over(sql);
   const listedRows = listed.over(sql);
+  const overviewRows = overview.over(sql);
+  const counts = counted.over(sql);
   const quickly = sandboxes.over(quick);
   return {
     add: (sandbox: Sandbox) => execute`INSERT INTO sandboxes ${sandboxes.values(sandbox)}`,
@@ -239,6 +256,15 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
     remove: (run: SandboxRun & Pick<Sandbox, "checkpoint">) =>
       (run.checkpoint === null ? quickly : { execute }).execute`DELETE FROM sandboxes
         WHERE id = ${run.id} AND state = 'killing' AND execution_id = ${run.executionId}`,
+
+    /** Of all teams, the newest runs first. */
+    overview: (limit: number) => overviewRows.all`SELECT sandboxes.id, teams.slug AS team, template_id, alias, state,
+          started_at, end_at, cpu_count, memory_mb
+        FROM sandboxes JOIN teams ON teams.id = sandboxes.team_id ORDER BY started_at DESC, sandboxes.id LIMIT ${limit}`,
+
+    /** Numbers and memory sizes by team and state. */
+    counts: () => counts.all`SELECT teams.slug AS team, state, COUNT(*) AS count, SUM(memory_mb) AS memory_mb
+        FROM sandboxes JOIN teams ON teams.id = sandboxes.team_id GROUP BY teams.slug, state`,
 
     inState: (state: SandboxState) => all`SELECT * FROM sandboxes WHERE state = ${state} ORDER BY id`,
 

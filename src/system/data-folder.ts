@@ -96,6 +96,11 @@ export class DataFolder {
     return sandboxesIn(this.runFolder);
   }
 
+  /** The socket of the operator's commands, in a folder that only root may enter. */
+  get adminSocket(): string {
+    return join(this.runFolder, "admin", "socket");
+  }
+
   get storeFile(): string {
     return join(this.path, "store.sqlite");
   }

@@ -151,12 +151,14 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     control/volumes control/templates control/builds control/lifecycle control/webhooks control/activity control/views
   `),
 
+  metrics: list("contract contract/internal base"),
+
   edge: list("contract contract/management contract/runtime contract/internal base http1"),
 
   cli: list(`
     contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
     system/mount images/disk sandbox/pool builder/registry host setup setup/doctor tls control control/access
-    control/templates control/builds edge
+    control/templates control/builds edge metrics
   `),
 };
 

@@ -375,6 +375,8 @@ export interface Inventory {
 
 export interface CreatedSandbox {
   id: string;
+  /** How it came about: taken from the ready pool, booted, or restored from a checkpoint. */
+  origin: "ready" | "boot" | "restore";
   /** Why the memory of the checkpoint was ignored and its start command run again, if so. */
   mismatch?: string;
 }

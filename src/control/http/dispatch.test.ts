@@ -316,6 +316,7 @@ describe("the log", () => {
       event: "request",
       request: expect.stringMatching(/^[0-9a-f]{16}$/),
       method: "GET",
+      route: "GET /sandboxes/{sandboxID}",
       path: `/sandboxes/${id}`,
       status: 200,
       ms: 0,

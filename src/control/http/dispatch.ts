@@ -32,6 +32,8 @@ const LOGGED_PATH_MAX_CHARS = 256;
 interface Exchange {
   id: string;
   client: Client | undefined;
+  /** `METHOD /path` of the matching endpoint. */
+  route: string | undefined;
   /** The rest of the caller's budget. */
   allowance: Allowance | undefined;
   team: string | undefined;
@@ -72,7 +74,10 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   const app = new Hono<{ Bindings: Exchange }>({ getPath: rawPath });
   for (const { name, answer } of mostLiteralFirst(options)) {
     const [method = "", path = ""] = name.split(" ");
-    app.on(method, patternOf(path), async (c) => write(await answer(c.req.raw, c.env)));
+    app.on(method, patternOf(path), async (c) => {
+      c.env.route = name;
+      return write(await answer(c.req.raw, c.env));
+    });
   }
   for (const [path, methods] of methodsByPath(routes)) {
     app.all(patternOf(path), (c) => {
@@ -96,6 +101,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     const exchange: Exchange = {
       id: ids.requestId(),
       client,
+      route: undefined,
       allowance: undefined,
       team: undefined,
       fault: undefined,
@@ -112,6 +118,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
       request: exchange.id,
       method: request.method,
       path: shortened(rawPath(request)),
+      route: exchange.route,
       status: response.status,
       ms: clock.now() - startedAt,
       team: exchange.team,

@@ -110,7 +110,8 @@ export class FakeHost implements Host {
       const id = scatteredId(++this.#made);
       this.#requireVolumes(from, request, true);
       this.#enter(id, { request, ...this.#contents(from, true) });
-      return mismatch === undefined ? { id } : { id, mismatch };
+      const origin = from === undefined ? "boot" : "restore";
+      return mismatch === undefined ? { id, origin } : { id, origin, mismatch };
     });
   }
 

@@ -177,6 +177,10 @@ export class Network {
     await Promise.all(over.map((name) => this.#removeInterface(name)));
   }
 
+  get slotCount(): number {
+    return this.#slots.count;
+  }
+
   get freeSlots(): number {
     return this.#slots.freeCount;
   }

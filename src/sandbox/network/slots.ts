@@ -24,8 +24,10 @@ export class Slots {
   readonly #waiting = new Set<() => void>();
   #next = SLOT_FIRST;
 
+  readonly count = SLOT_LAST - SLOT_FIRST + 1;
+
   get freeCount(): number {
-    return SLOT_LAST - SLOT_FIRST + 1 - this.#taken.size;
+    return this.count - this.#taken.size;
   }
 
   /** Round robin, so that a freed address rests before reuse. Throws Fault 503 when there is none. */
@@ -37,7 +39,7 @@ export class Slots {
       this.#taken.add(slot);
       return slot;
     }
-    throw new Fault(503, `all ${SLOT_LAST - SLOT_FIRST + 1} network slots are in use`);
+    throw new Fault(503, `all ${this.count} network slots are in use`);
   }
 
   takeRather(slot: number | undefined): number {

@@ -1,4 +1,4 @@
-/** The state and hit counts of the ready pool, in a file for the operator's commands, and as Prometheus metrics. */
+/** The state and hit counts of the ready pool, and a file with it for the operator's commands. */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Timer } from "../../base/clock.ts";
@@ -82,26 +82,4 @@ export class PoolReports {
 export function readPoolReport(data: Pick<DataFolder, "runFolder" | "inUse">): PoolReport | undefined {
   const path = join(data.runFolder, FILE);
   return existsSync(path) && data.inUse ? (JSON.parse(readFileSync(path, "utf8")) as PoolReport) : undefined;
-}
-
-export function poolMetrics({ templates, hits, joined, misses }: PoolReport): string {
-  // Template ids contain no character that needs escaping.
-  const gauge = (name: string, help: string, value: (template: PooledTemplate) => number) => [
-    ...metricHead(name, "gauge", help),
-    ...templates.map((template) => `${name}{template="${template.templateId}"} ${value(template)}`),
-  ];
-  const creates = "sandlot_ready_pool_creates_total";
-  const served = Object.entries({ ready: hits, joined, missed: misses });
-  return [
-    ...gauge("sandlot_ready_pool_ready", "Sandboxes that wait for a create.", ({ ready }) => ready),
-    ...gauge("sandlot_ready_pool_making", "Sandboxes that are being made ready.", ({ making }) => making),
-    ...gauge("sandlot_ready_pool_target", "Sandboxes that should be ready.", ({ target }) => target),
-    ...gauge("sandlot_ready_pool_floor", "Sandboxes that are kept ready in any case.", ({ floor }) => floor),
-    ...metricHead(creates, "counter", "Creates by what served them, since the server started."),
-    ...served.map(([by, count]) => `${creates}{served="${by}"} ${count}`),
-  ].join("\n");
-}
-
-export function metricHead(name: string, type: "gauge" | "counter", help: string): string[] {
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
 }

@@ -225,7 +225,7 @@ export class ReadyPool {
       if (stock.floor === 0 && stock.making.size === 0 && stock.demand.isOver(now)) this.#stocks.delete(key);
     }
     for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
-    this.parts.report(this.#report());
+    this.parts.report(this.report());
     // Room and demand change by themselves.
     if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#lookIn(READY_LOOK_MS);
   }
@@ -315,7 +315,7 @@ export class ReadyPool {
     });
   }
 
-  #report(): PoolReport {
+  report(): PoolReport {
     const parts = [...this.#stocks.values()].map((stock) => stock.report());
     const short = this.#isGivenUp && { isShortOfMemory: true as const };
     return { templates: byTemplate(parts), ...this.#counts, ...short };

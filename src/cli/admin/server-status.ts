@@ -1,0 +1,137 @@
+/** What the server tells its operator: readings for its metrics, its status, and its sandboxes. */
+import { statfs } from "node:fs/promises";
+import { join } from "node:path";
+import type { Usage } from "../../contract/internal/host.ts";
+import type { Control } from "../../control/control.ts";
+import type { Machine } from "../../host/machine.ts";
+import type { Readings, ServerMetrics } from "../../metrics/server-metrics.ts";
+import type { SandboxOverview } from "../../store/sandboxes.ts";
+import type { Store } from "../../store/store.ts";
+import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
+import { memoryLeft } from "../../system/cgroup/memory-left.ts";
+import type { DataFolder } from "../../system/data-folder.ts";
+import { mergedMemory } from "../../system/page-merging.ts";
+import type { Listen } from "../addresses.ts";
+import type { TlsAddresses } from "../banner.ts";
+import type { Config } from "../config.ts";
+import { version } from "../version.ts";
+import type { AdminRoutes } from "./admin-socket.ts";
+
+/** Sandboxes in a list for the operator, the newest first. */
+const ADMIN_SANDBOXES_MAX = 10_000;
+const MIB = 1024 ** 2;
+
+/** A sandbox with its use of the machine, if it runs. */
+interface AdminSandbox extends SandboxOverview {
+  usage: Usage | undefined;
+}
+
+/** `GET /status` of the admin socket. */
+interface ServerStatus {
+  version: string;
+  pid: number;
+  startedAt: string;
+  dataFolder: string;
+  /** Address of plain HTTP, `host:port`. */
+  listen: string;
+  /** Domain of the TLS listener, if there is one. */
+  tls: string | null;
+  publicUrl: string | null;
+  metrics: string | null;
+  /** By state. */
+  sandboxes: Record<string, number>;
+  /** In the ready pool. */
+  ready: number;
+  slots: { total: number; free: number };
+  memory: { totalBytes: number; availableBytes: number; usedBytes: number; promisedBytes: number };
+  disk: { totalBytes: number; freeBytes: number };
+}
+
+interface Operated {
+  data: DataFolder;
+  store: Store;
+  host: Machine;
+  config: Config;
+}
+
+interface AdminServices {
+  control: Pick<Control, "operator">;
+  metrics: Pick<ServerMetrics, "text">;
+  tls: TlsAddresses | undefined;
+}
+
+export function adminRoutes(operated: Operated, { control, metrics, tls }: AdminServices): AdminRoutes {
+  return {
+    "GET /status": () => serverStatus(operated, tls),
+    "GET /metrics": () => metrics.text(),
+    "GET /sandboxes": () => adminSandboxes(operated),
+    "POST /sandboxes/{id}/pause": (id) => control.operator.pause(id),
+    "DELETE /sandboxes/{id}": (id) => control.operator.kill(id),
+  };
+}
+
+async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): Promise<ServerStatus> {
+  const { config } = operated;
+  const { numbers, sandboxes, pool } = await readings(operated);
+  const inStates = Map.groupBy(sandboxes, ({ state }) => state);
+  const inMemory = sandboxes.filter(({ state }) => state !== "paused");
+  return {
+    version: version(),
+    pid: process.pid,
+    startedAt: new Date(performance.timeOrigin).toISOString(),
+    dataFolder: config.dataFolder,
+    listen: written(config.listen),
+    tls: tls?.domain ?? null,
+    publicUrl: config.addresses.publicUrl ?? null,
+    metrics: config.metrics === undefined ? null : written(config.metrics),
+    sandboxes: Object.fromEntries([...inStates].map(([state, rows]) => [state, sum(rows.map(({ count }) => count))])),
+    ready: sum(pool.templates.map(({ ready }) => ready)),
+    slots: { total: numbers.sandlot_slots, free: numbers.sandlot_slots_free },
+    memory: {
+      totalBytes: numbers.sandlot_memory_bytes,
+      availableBytes: numbers.sandlot_memory_available_bytes,
+      usedBytes: numbers.sandlot_memory_used_bytes,
+      promisedBytes: sum(inMemory.map(({ memoryMB }) => memoryMB)) * MIB,
+    },
+    disk: { totalBytes: numbers.sandlot_disk_bytes, freeBytes: numbers.sandlot_disk_free_bytes },
+  };
+}
+
+function written({ hostname, port }: Listen): string {
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+export async function readings({ data, store, host, config }: Operated): Promise<Readings> {
+  const disk = await statfs(join(data.path, "disks"));
+  const { totalBytes, availableBytes } = memoryLeft(data.cgroup);
+  const { sharedBytes, savedBytes } = mergedMemory() ?? { sharedBytes: 0, savedBytes: 0 };
+  const { network } = host.parts;
+  const pool = host.poolReport();
+  return {
+    numbers: {
+      sandlot_slots: network.slotCount,
+      sandlot_slots_free: network.freeSlots,
+      sandlot_disk_bytes: disk.blocks * disk.bsize,
+      sandlot_disk_free_bytes: disk.bavail * disk.bsize,
+      sandlot_memory_bytes: totalBytes,
+      sandlot_memory_available_bytes: availableBytes,
+      sandlot_memory_reserve_bytes: Math.floor((totalBytes * config.memoryReserve) / 100),
+      sandlot_memory_short: pool.isShortOfMemory ? 1 : 0,
+      sandlot_memory_used_bytes: memoryInUse(data.cgroup),
+      sandlot_shared_memory_bytes: sharedBytes,
+      sandlot_shared_memory_saved_bytes: savedBytes,
+    },
+    sandboxes: await store.sandboxes.counts(),
+    pool,
+  };
+}
+
+async function adminSandboxes({ store, host }: Operated): Promise<AdminSandbox[]> {
+  const rows = await store.sandboxes.overview(ADMIN_SANDBOXES_MAX);
+  const usages = await host.measure(rows.flatMap(({ id, state }) => (state === "paused" ? [] : [id])));
+  return rows.map((row) => ({ ...row, usage: usages[row.id] }));
+}
