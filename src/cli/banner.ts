@@ -30,7 +30,7 @@ export interface TlsAddresses {
 
 export function banner(addresses: BannerAddresses, key: BannerKey): string {
   const { listen, tls, publicUrl } = addresses;
-  const own = `http://${reachable(listen.hostname)}:${listen.port}`;
+  const own = ownUrl(listen);
   const url = publicUrl ?? own;
   const also = publicUrl ?? (tls && `https://api.${tls.domain}`);
   return `
@@ -75,6 +75,10 @@ function shownKey({ secret, file, isTerminal }: BannerKey): string {
 
 export function shellWord(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+export function ownUrl({ hostname, port }: Listen): string {
+  return `http://${reachable(hostname)}:${port}`;
 }
 
 /** A wildcard address to listen on is not one to connect to. */

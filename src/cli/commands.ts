@@ -64,6 +64,17 @@ export const COMMANDS: readonly Command[] = [
     run: async () => (await import("./down.ts")).down(config()),
   },
   {
+    usage: "install",
+    about: "Install and start the systemd service; again after an upgrade",
+    run: async () => (await import("./service.ts")).install(config()),
+  },
+  {
+    usage: "uninstall",
+    about: "Remove the service, then do what `down` does",
+    options: { data: { type: "boolean", about: "also data, cache and settings (default: no)" } },
+    run: async ({ values }) => (await import("./service.ts")).uninstall(config(), { withData: values.data === true }),
+  },
+  {
     usage: "doctor",
     about: "Test every prerequisite on this machine",
     run: async () => (await import("./doctor.ts")).doctor(config()),

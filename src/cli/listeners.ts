@@ -96,6 +96,13 @@ async function renew(local: LocalAuthority | undefined, domain: string, log: Log
   }
 }
 
+/** Fault 409 with the remedy while another program listens there. */
+export async function requireFree(listen: Listen, fix: string): Promise<void> {
+  await untilFree(listen).catch((cause: unknown) => {
+    throw new Fault(409, `cannot listen on ${listen.hostname}:${listen.port}. ${fix}`, { cause });
+  });
+}
+
 async function listening<T>({ hostname, port }: Listen, setting: string, begin: () => Promise<T>): Promise<T> {
   try {
     await untilFree({ hostname, port });

@@ -30,10 +30,11 @@ import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { outliveOthers } from "../system/oom-score.ts";
 import { requireMerging } from "../system/page-merging.ts";
+import { ServiceNotices } from "../system/service-notices.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { serveAdmin } from "./admin/admin-socket.ts";
 import { adminRoutes, readings } from "./admin/server-status.ts";
-import { banner } from "./banner.ts";
+import { banner, ownUrl } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
 import { serverFile } from "./down.ts";
@@ -163,8 +164,11 @@ export async function serve(config: Config): Promise<number> {
   const isTerminal = process.stdout.isTTY === true;
   const addresses = { ...config.addresses, listen: listeners.listen, tls: listeners.tls };
   console.log(banner(addresses, { secret: apiKey, file: data.keyFile, isTerminal }));
+  const notices = new ServiceNotices(process.env, log);
+  notices.ready(`Serving at ${ownUrl(listeners.listen)}`);
 
   await stopSignal();
+  notices.stopping();
   // New requests are refused, management requests finish, streams to sandboxes are cut. Sandboxes keep running, and the
   // next start adopts them.
   void listeners.stop(false);

@@ -27,8 +27,7 @@ const PROXIES = /^(?:https?|all|no)_proxy$/i;
 
 export async function up(config: Config): Promise<number> {
   requireRoot();
-  await prepare(config, config.runtime === "runsc" ? runscSteps(config) : []);
-  await examineOnce(config);
+  await setUpMachine(config);
   const data = new DataFolder(config.dataFolder);
   data.lock();
   keepRunFolderInMemory(data);
@@ -51,6 +50,12 @@ export async function up(config: Config): Promise<number> {
   // allocated.
   env.BUN_GC_TIMER_DISABLE = "1";
   return namespace.continueInside([join(import.meta.dir, "main.ts"), "serve"], env);
+}
+
+/** What takes minutes on a new machine. Throws Fault 500 if it cannot run sandboxes. */
+export async function setUpMachine(config: Config): Promise<void> {
+  await prepare(config, config.runtime === "runsc" ? runscSteps(config) : []);
+  await examineOnce(config);
 }
 
 /** Without tmpfs the server is slower, but works. */
