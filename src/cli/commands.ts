@@ -38,6 +38,11 @@ interface Command {
   run(given: Given): Promise<number>;
 }
 
+const TARGET = "an absolute path, or a restic repository such as s3:https://HOST/BUCKET";
+const BACKUP_OPTION = {
+  backup: { type: "string", value: "ID", about: "backup to restore (default: the newest)" },
+} as const;
+
 const config = () => loadConfig(process.env);
 
 export const COMMANDS: readonly Command[] = [
@@ -158,6 +163,36 @@ export const COMMANDS: readonly Command[] = [
   // Its earlier name.
   { usage: "templates metrics", run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()) },
   {
+    usage: "backup TARGET",
+    about: "Back up templates, paused sandboxes, snapshots, volumes and the store of a running server",
+    arguments: { TARGET },
+    run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).startBackup(config(), target),
+  },
+  {
+    usage: "backup within TARGET",
+    run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).backupWithin(config(), target),
+  },
+  {
+    usage: "restore TARGET",
+    about: "Restore a backup into an empty data folder",
+    arguments: { TARGET },
+    options: BACKUP_OPTION,
+    run: async ({ positionals: [target = ""], values }) =>
+      (await import("./backup.ts")).startRestore(config(), target, textOf(values.backup)),
+  },
+  {
+    usage: "restore within TARGET",
+    options: BACKUP_OPTION,
+    run: async ({ positionals: [target = ""], values }) =>
+      (await import("./backup.ts")).restoreWithin(config(), target, textOf(values.backup)),
+  },
+  {
+    usage: "verify TARGET",
+    about: "List the backups at a target and compare all of their data with its digests",
+    arguments: { TARGET },
+    run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).verify(config(), target),
+  },
+  {
     usage: "bench",
     about: "Run the benchmark and compare each figure with a peer",
     options: {
@@ -179,6 +214,10 @@ export const COMMANDS: readonly Command[] = [
     run: async ({ words }) => (await import("./bench.ts")).trace(config(), words),
   },
 ];
+
+function textOf(value: Given["values"][string]): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
 
 /** Every command accepts it. */
 const HELP = { help: { type: "boolean", short: "h" } } as const;

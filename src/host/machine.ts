@@ -5,6 +5,7 @@
  * name and removes. The host never decides what a tenant may do; control does.
  */
 import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { systemClock } from "../base/clock.ts";
 import { described, stderrLog } from "../base/log.ts";
 import { OneAtATimeByKey } from "../base/one-at-a-time.ts";
@@ -293,9 +294,15 @@ export class Machine implements Host {
     this.#pool.forget(({ kind }) => !keep.includes(kind.image));
     const { data, builtinImages } = this.options;
     const uses = imageUses(data, this.parts.checkpoints, () => builtinImages?.current() ?? []);
-    await this.parts.images.collect(keep, uses.own, uses.others);
+    // A backup reads images and guests; the next round removes them.
+    using lock = data.lockImages();
+    if (lock !== undefined) {
+      // Left by a backup that was killed.
+      await rm(this.parts.disks.backupFolder, { recursive: true, force: true });
+      await this.parts.images.collect(keep, uses.own, uses.others);
+      await this.parts.guests.collectNowAndThen(guestUses(data, this.parts.checkpoints, this.#pages));
+    }
     await this.#builds.collect();
-    await this.parts.guests.collectNowAndThen(guestUses(data, this.parts.checkpoints, this.#pages));
     return { images: this.parts.images.list(), layerBytes: await this.#layers.bytes() };
   }
 

@@ -14,7 +14,7 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { scaled } from "../base/time-factor.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { BELOW, imageBelow, imageFolder } from "./image-folder.ts";
-import { choose, dropMarksOf, type FolderKind, MarkedFolders, noteMaking } from "./marked-folders.ts";
+import { choose, dropMarksOf, type FolderKind, MarkedFolders, markedBy, noteMaking } from "./marked-folders.ts";
 
 export const IMAGE_REMOVE_MS = scaled(300_000);
 
@@ -45,6 +45,11 @@ export function chooseImage(cacheFolder: string, image: string, clock: Pick<Cloc
 /** To be called before the image is made. */
 export function noteImage(cacheFolder: string, image: string, clock: Pick<Clock, "now"> = systemClock): void {
   noteMaking(IMAGES, imageFolder(cacheFolder, image), clock);
+}
+
+/** Images that the server with this tag needs. */
+export function imagesMarkedBy(cacheFolder: string, tag: string): string[] {
+  return markedBy(IMAGES, cacheFolder, tag);
 }
 
 /** Drops the marks of a server that is removed, except for images that its checkpoints and templates still need. */

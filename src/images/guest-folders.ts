@@ -4,7 +4,7 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import { choose, dropMarksOf, type FolderKind, type FolderUses, MarkedFolders } from "./marked-folders.ts";
+import { choose, dropMarksOf, type FolderKind, type FolderUses, MarkedFolders, markedBy } from "./marked-folders.ts";
 
 const GUEST_REMOVE_MS = scaled(60_000);
 
@@ -55,6 +55,11 @@ export function guestFolderNamed(cacheFolder: string, name: string): string {
 /** Whether the guest exists; if so, it stays until the starting server has marked it. */
 export function chooseGuest(folder: string, clock: Pick<Clock, "now"> = systemClock): boolean {
   return choose(GUESTS, folder, clock);
+}
+
+/** Guests that the server with this tag needs. */
+export function guestsMarkedBy(cacheFolder: string, tag: string): string[] {
+  return markedBy(GUESTS, cacheFolder, tag);
 }
 
 /** Drops the marks of a server that is removed, except for guests that its checkpoints still need. */

@@ -36,9 +36,7 @@ export async function copyUpper(
   { disk, folder: part = "", lowers, target, scratch, signal }: Copy,
 ): Promise<IdForm> {
   const clone = join(scratch, "disk.img");
-  await disks.clone(disk, clone);
-  const lacks = await look(disks, clone, scratch, (folder) => lacksNames(disks, folder, signal));
-  if (lacks && lowers.length > 0) await writeAllNames(disks, clone, lowers, scratch, signal);
+  await cloneWithAllNames(disks, disk, clone, lowers, scratch, signal);
   const ids = await look(disks, clone, scratch, async (folder) => {
     const { blocks, bfree, bsize } = statfsSync(folder);
     disks.requireSpace((blocks - bfree) * bsize);
@@ -47,6 +45,25 @@ export async function copyUpper(
   });
   await rm(clone);
   return ids;
+}
+
+/**
+ * Clones a disk, and writes all names of changed files on the clone: it then shows the same files without its overlay's
+ * index. Returns whether names had to be written.
+ */
+export async function cloneWithAllNames(
+  disks: Disks,
+  disk: string,
+  clone: string,
+  lowers: readonly Lower[],
+  scratch: string,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  await disks.clone(disk, clone);
+  const lacks = await look(disks, clone, scratch, (folder) => lacksNames(disks, folder, signal));
+  if (!lacks || lowers.length === 0) return false;
+  await writeAllNames(disks, clone, lowers, scratch, signal);
+  return true;
 }
 
 /** Whether the mounted disk lacks names of a changed file. */

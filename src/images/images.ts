@@ -92,6 +92,11 @@ export class Images {
     return images;
   }
 
+  /** For a process beside the server, which only reads. */
+  static reading(cacheFolder: string, disks: Disks): Images {
+    return new Images(cacheFolder, disks, systemClock, undefined);
+  }
+
   has(name: string): boolean {
     return this.#isBuiltIn(name) || this.#factsOf(name) !== undefined;
   }

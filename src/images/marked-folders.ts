@@ -231,6 +231,14 @@ export function dropMarksOf(
   }
 }
 
+/** Names of the folders that the server with this tag has marked. */
+export function markedBy(kind: FolderKind, cacheFolder: string, tag: string): string[] {
+  const places = new Places(cacheFolder, kind);
+  if (!existsSync(places.folder)) return [];
+  using _lock = places.lock();
+  return places.marks().flatMap((mark) => (mark.tag === tag ? [mark.name] : []));
+}
+
 class Places {
   readonly folder: string;
   readonly #marks: string;

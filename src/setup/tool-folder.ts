@@ -1,6 +1,6 @@
 /**
  * Makes the private folders of tools, from Debian packages: one with crun, CRIU and the small programs that go into
- * every sandbox, and one with runsc, for operators that choose it as the isolation runtime.
+ * every sandbox, one with runsc, for operators that choose it as the isolation runtime, one with restic, for backups.
  */
 import { existsSync } from "node:fs";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
@@ -18,6 +18,8 @@ const EXTRACT_MS = scaled(600_000);
  * the one after panics when a guest starts.
  */
 const RUNSC_SUITE = "trixie";
+/** The oldest suite whose restic can save the output of a command, and leaves attributes out of a restore. */
+const RESTIC_SUITE = "trixie";
 const PACKAGES = ["crun", "criu", "libcriu2", "catatonit", "busybox-static", "util-linux", "libcap-ng0"];
 
 export function toolFolderStep(toolbox: Toolbox, mirror: string | undefined): SetupStep {
@@ -43,6 +45,15 @@ export function runscFolderStep(toolbox: Toolbox, mirror: string | undefined): S
     done: () => existsSync(toolbox.runsc),
     make: (progress) =>
       makeWhole(toolbox.runscFolder, (folder) => extractPackages(folder, ["runsc"], mirror, progress, RUNSC_SUITE)),
+  };
+}
+
+export function resticFolderStep({ resticFolder }: Toolbox, mirror: string | undefined): SetupStep {
+  return {
+    title: "restic",
+    done: () => existsSync(resticFolder),
+    make: (progress) =>
+      makeWhole(resticFolder, (folder) => extractPackages(folder, ["restic"], mirror, progress, RESTIC_SUITE)),
   };
 }
 

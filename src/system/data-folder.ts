@@ -53,11 +53,19 @@ export class DataFolder {
 
   /** Holds the folder until this process ends. */
   lock(): void {
+    requireRestored(this.path);
     if (takeLock(this.#lockFile) !== undefined) return;
     throw new Fault(
       409,
       `another server is running on the data folder ${this.path}. FIX: stop it, or give this one its own with SANDLOT_DATA`,
     );
+  }
+
+  /**
+   * Held by a backup while it reads, and by the server while it removes images and guests. Undefined: the other has it.
+   */
+  lockImages(): Disposable | undefined {
+    return takeLock(join(this.path, "backup.lock"));
   }
 
   /** True while a server holds the folder. */
@@ -123,6 +131,19 @@ export class DataFolder {
   get cgroup(): string {
     return cgroupOfServer(this.tag);
   }
+}
+
+/** File in a data folder whose restore from a backup has not finished. */
+export function restoreNote(dataFolder: string): string {
+  return join(dataFolder, "restore-unfinished");
+}
+
+function requireRestored(dataFolder: string): void {
+  if (!existsSync(restoreNote(dataFolder))) return;
+  throw new Fault(
+    409,
+    `the restore of a backup into ${dataFolder} has not finished. FIX: let it finish, or remove the folder and restore again`,
+  );
 }
 
 export function cgroupOfServer(tag: string): string {

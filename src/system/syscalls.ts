@@ -25,6 +25,12 @@ const libc = onFirstUse({
   mlock: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   munmap: { args: [FFIType.i64, FFIType.u64], returns: FFIType.i32 },
   lgetxattr: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr, FFIType.u64], returns: FFIType.i64 },
+  lremovexattr: { args: [FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
+  lseek: { args: [FFIType.i32, FFIType.i64, FFIType.i32], returns: FFIType.i64 },
+  copy_file_range: {
+    args: [FFIType.i32, FFIType.ptr, FFIType.i32, FFIType.ptr, FFIType.u64, FFIType.u32],
+    returns: FFIType.i64,
+  },
   setns: { args: [FFIType.i32, FFIType.i32], returns: FFIType.i32 },
   socketpair: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr], returns: FFIType.i32 },
   execve: { args: [FFIType.ptr, FFIType.ptr, FFIType.ptr], returns: FFIType.i32 },
@@ -47,7 +53,10 @@ const LOCK_EX = 2;
 const LOCK_EX_NB = LOCK_EX | 4;
 const EBUSY = 16;
 const EAGAIN = 11;
+const ENXIO = 6;
 const ENODATA = 61;
+const SEEK_DATA = 3;
+const SEEK_HOLE = 4;
 const ATTRIBUTE_MAX_BYTES = 64;
 const LOOP_CTL_GET_FREE = 0x4c82n;
 const LOOP_CONFIGURE = 0x4c0an;
@@ -127,6 +136,41 @@ export function attributeOf(path: string, name: string): string | undefined {
   if (length >= 0) return value.toString("latin1", 0, length);
   const number = errorNumber();
   return number === ENODATA ? undefined : failed(`reading ${name} of ${path}`, number);
+}
+
+/** Without following links. The path may be any bytes. False: the file lacks the attribute. */
+export function removeAttribute(path: Buffer, name: string): boolean {
+  const [p, n] = [Buffer.concat([path, Buffer.alloc(1)]), cString(name)];
+  if (libc().lremovexattr(ptr(p), ptr(n)) === 0) return true;
+  const number = errorNumber();
+  return number === ENODATA ? false : failed(`removing ${name} of ${path}`, number);
+}
+
+/** The parts of an open file that are not holes: offset and length of each. */
+export function* dataIn(fd: number): Generator<[offset: number, length: number]> {
+  for (let end = 0; ; ) {
+    const offset = Number(libc().lseek(fd, BigInt(end), SEEK_DATA));
+    if (offset < 0) {
+      const number = errorNumber();
+      if (number === ENXIO) return;
+      failed("looking for data in a file", number);
+    }
+    end = Number(libc().lseek(fd, BigInt(offset), SEEK_HOLE));
+    if (end < 0) failed("looking for a hole in a file");
+    yield [offset, end - offset];
+  }
+}
+
+/** Copies a range between two open files, by sharing blocks where the filesystem can. */
+export function copyRange(source: number, from: number, target: number, to: number, length: number): void {
+  const places = new BigInt64Array([BigInt(from), BigInt(to)]);
+  for (let left = length; left > 0; ) {
+    const [at, there] = [ptr(places), ptr(places, places.BYTES_PER_ELEMENT)];
+    const copied = Number(libc().copy_file_range(source, at, target, there, BigInt(left), 0));
+    if (copied < 0) failed("copy_file_range");
+    if (copied === 0) throw new Fault(500, `a file ended ${left} bytes before the end of what was to be copied`);
+    left -= copied;
+  }
 }
 
 /** Makes `target` share the blocks of `source`; false where the filesystem cannot. */

@@ -23,6 +23,8 @@ const TOOL_FOLDER = "tools-5";
 
 const RUNSC_FOLDER = "runsc-1";
 
+const RESTIC_FOLDER = "restic-1";
+
 export class Toolbox {
   readonly toolFolder: string;
 
@@ -59,6 +61,17 @@ export class Toolbox {
 
   get runscFolder(): string {
     return join(this.cacheFolder, RUNSC_FOLDER);
+  }
+
+  /** Installed by the first backup or restore. A command line that needs none of the machine's libraries. */
+  get restic(): string[] {
+    const libraries = join(this.resticFolder, "usr/lib", architecture().triplet);
+    const program = join(this.resticFolder, "usr/bin/restic");
+    return [join(libraries, architecture().loader), "--library-path", libraries, program];
+  }
+
+  get resticFolder(): string {
+    return join(this.cacheFolder, RESTIC_FOLDER);
   }
 
   /** A folder for PATH: crun finds `criu` in it by name, and CRIU its own helpers. */

@@ -104,6 +104,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     sandbox/runtime/runsc sandbox/volume sandbox/pool builder builder/registry
   `),
 
+  backup: list(`
+    contract base store system system/mount images images/disk sandbox/checkpoint sandbox/volume setup
+  `),
+
   setup: list(`
     contract contract/management contract/runtime base system system/cgroup system/mount images images/disk
     sandbox/network builder/registry host
@@ -156,7 +160,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   edge: list("contract contract/management contract/runtime contract/internal base http1"),
 
   cli: list(`
-    contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
+    backup contract contract/management contract/internal base store blobs guest/published-limits.ts system system/cgroup
     system/mount images/disk sandbox/pool builder/registry host setup setup/doctor tls control control/access
     control/templates control/builds edge metrics
   `),

@@ -130,6 +130,11 @@ export class Disks {
     return join(this.#pool, "checkpoints");
   }
 
+  /** What a backup reads: links to checkpoints that the server may remove meanwhile. */
+  get backupFolder(): string {
+    return join(this.#pool, "backup");
+  }
+
   /** Finished builds, on the same filesystem, whose free space is checked here. */
   get imagesFolder(): string {
     return join(this.#pool, "images");

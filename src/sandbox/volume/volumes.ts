@@ -45,6 +45,9 @@ interface Facts {
   format: typeof FORMAT;
 }
 
+/** Content of the file beside a volume's image. */
+export const VOLUME_FACTS: Facts = { format: FORMAT };
+
 /** While held, the volume is mounted at `path`. */
 export interface HeldVolume extends Disposable {
   name: string;
@@ -98,8 +101,7 @@ export class Volumes {
         const image = join(draft, "disk.img");
         await makeImage(image, sizeMB);
         await this.#fill(name, image);
-        const facts: Facts = { format: FORMAT };
-        writeFileSync(join(draft, "volume.json"), JSON.stringify(facts), { mode: 0o600 });
+        writeFileSync(join(draft, "volume.json"), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
         await sync(join(draft, "volume.json"));
         await sync(draft);
         renameSync(draft, join(this.#folder, name));

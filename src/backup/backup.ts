@@ -1,0 +1,244 @@
+/**
+ * Backs up a server that may be serving meanwhile. It runs in a mount namespace of its own, made from the server's, so
+ * its mounts end with it. Nothing that it reads changes or disappears:
+ *
+ *   store        a copy of one moment
+ *   checkpoints  never change; hard links keep their files while the server removes its own
+ *   images       never change; the server removes none while the lock is held
+ *   volumes      are read file by file while sandboxes write
+ */
+import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { scaled } from "../base/time-factor.ts";
+import { Fault } from "../contract/fault.ts";
+import { cachedStack, imagesMarkedBy } from "../images/cached-images.ts";
+import { Disks } from "../images/disk/disks.ts";
+import { guestsMarkedBy } from "../images/guest-folders.ts";
+import { cloneWithAllNames } from "../images/image-copy.ts";
+import { belowFile } from "../images/image-folder.ts";
+import { Images } from "../images/images.ts";
+import { checkpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
+import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
+import { checkImage, mountImage, TREE } from "../sandbox/volume/volume-image.ts";
+import { copyStore } from "../store/copy.ts";
+import { attempt, run } from "../system/command.ts";
+import type { DataFolder } from "../system/data-folder.ts";
+import { isMountPoint } from "../system/mount/mount-namespace.ts";
+import { Mounts } from "../system/mount/mounts.ts";
+import { Toolbox } from "../system/toolbox.ts";
+import {
+  BACKUP,
+  CONTENTS,
+  type Contents,
+  digestOf,
+  KEPT_FILES,
+  newContents,
+  PART,
+  PART_FILE,
+  STORE,
+  VIEW,
+} from "./contents.ts";
+import { packDisk } from "./packed-disk.ts";
+import { inMiB, type Repository, type Saved } from "./repository.ts";
+
+/** The server holds the lock while it removes old images. */
+const LOCK_WAIT_MS = scaled(120_000);
+const LOCK_RETRY_MS = 200;
+const MIB = 1024 ** 2;
+
+/** With the same order, headers and owners at every backup, so that unchanged files have unchanged bytes. */
+const TAR = ["tar", "--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--one-file-system"];
+const TAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
+/** tar ends with 1 if a file changed while it was read, which is to be expected in a volume. */
+const ALLOW_CHANGES = '"$@"; [ $? -le 1 ]';
+
+interface Server {
+  data: DataFolder;
+  cacheFolder: string;
+  /** Version of this program. */
+  program: string;
+}
+
+export async function backUp(server: Server, repository: Repository, say: (line: string) => void): Promise<void> {
+  using _lock = await lockOf(server.data);
+  using stack = new DisposableStack();
+  const mounts = stack.adopt(new Mounts(), (each) => each.close());
+  await repository.open();
+  const backup = new Backup(server, repository, mounts, await Disks.open(server.data.path, mounts));
+  try {
+    await backup.make(say);
+  } finally {
+    await backup.remove();
+  }
+}
+
+async function lockOf(data: DataFolder): Promise<Disposable> {
+  for (const until = performance.now() + LOCK_WAIT_MS; performance.now() < until; await Bun.sleep(LOCK_RETRY_MS)) {
+    const lock = data.lockImages();
+    if (lock !== undefined) return lock;
+  }
+  throw new Fault(409, `another backup of ${data.path} is running. FIX: wait for it`);
+}
+
+class Backup {
+  readonly #draft: string;
+  readonly #checkpoints: Checkpoints;
+  readonly #images: Images;
+  #sentBytes = 0;
+
+  constructor(
+    private readonly server: Server,
+    private readonly repository: Repository,
+    private readonly mounts: Mounts,
+    private readonly disks: Disks,
+  ) {
+    this.#draft = disks.backupFolder;
+    this.#checkpoints = new Checkpoints(disks.checkpointsFolder);
+    this.#images = Images.reading(server.cacheFolder, disks);
+  }
+
+  async make(say: (line: string) => void): Promise<void> {
+    await this.remove();
+    mkdirSync(join(this.#draft, "checkpoints"), { recursive: true, mode: 0o700 });
+    const { data } = this.server;
+    // Twice: a checkpoint that the copy of the store names existed at that moment, so before or after it.
+    await this.#holdCheckpoints();
+    const storeVersion = copyStore(data.storeFile, join(this.#draft, STORE));
+    await this.#holdCheckpoints();
+    const kept = KEPT_FILES.map((name) => join(data.path, name)).filter((path) => existsSync(path));
+    await run(["cp", "--archive", "--", ...kept, this.#draft]);
+    mkdirSync(VIEW, { recursive: true, mode: 0o700 });
+    await run(["mount", "--bind", this.#draft, VIEW]);
+    const cached = await this.#showCached();
+    const images = await this.#saveImages();
+    const volumes = await this.#saveVolumes(say);
+    const { program, cacheFolder } = this.server;
+    const createdAt = new Date().toISOString();
+    const contents = newContents({ program, storeVersion, createdAt, cacheFolder, cached, images, volumes });
+    writeFileSync(join(VIEW, CONTENTS), JSON.stringify(contents), { mode: 0o600 });
+    const saved = this.#count(await this.repository.save(VIEW, BACKUP));
+    const held = readdirSync(join(this.#draft, "checkpoints")).length;
+    say(
+      `sandlot: backup ${saved.id.slice(0, 8)} has ${held} checkpoints, ${this.#images.names().length} images and ` +
+        `${Object.keys(volumes).length} volumes; ${inMiB(this.#sentBytes)} were sent to ${this.repository.target}`,
+    );
+  }
+
+  async remove(): Promise<void> {
+    if (isMountPoint(VIEW)) await run(["umount", "--recursive", VIEW]);
+    await run(["rm", "--recursive", "--force", "--one-file-system", "--", this.#draft], { timeoutMs: null });
+  }
+
+  async #holdCheckpoints(): Promise<void> {
+    for (const name of await this.#checkpoints.list()) {
+      const target = join(this.#draft, "checkpoints", name);
+      if (!existsSync(target)) await this.#hold(name, target);
+    }
+  }
+
+  /** Does nothing if the checkpoint disappears meanwhile: its sandbox was resumed or deleted. */
+  async #hold(name: string, target: string): Promise<void> {
+    const linked = join(this.#draft, "linked");
+    const { exitCode, stderr } = await attempt(
+      ["cp", "--archive", "--link", "--no-target-directory", this.#checkpoints.folderOf(name).path, linked],
+      { timeoutMs: null },
+    );
+    const isWhole = exitCode === 0 && existsSync(checkpointFolder(linked).manifest);
+    if (isWhole) {
+      await this.#packDisk(name, linked);
+      renameSync(linked, target);
+    } else {
+      rmSync(linked, { recursive: true, force: true });
+      if (this.#checkpoints.has(name)) throw new Fault(500, `checkpoint ${name} cannot be linked: ${stderr.trim()}`);
+    }
+  }
+
+  async #packDisk(name: string, folder: string): Promise<void> {
+    const { disk, manifest } = checkpointFolder(folder);
+    const scratch = join(this.#draft, "scratch");
+    mkdirSync(scratch, { mode: 0o700 });
+    try {
+      const { kind } = JSON.parse(await Bun.file(manifest).text()) as { kind: { image: string } };
+      const clone = join(scratch, "disk.img");
+      const lowers = this.#images.lowersOf(kind.image);
+      const isWritten = await cloneWithAllNames(this.disks, disk, clone, lowers, scratch);
+      packDisk(isWritten ? clone : disk, `${disk}.packed`);
+    } catch (cause) {
+      throw new Fault(500, `the disk of checkpoint ${name} cannot be read: ${String(cause)}`, { cause });
+    } finally {
+      rmSync(scratch, { recursive: true, force: true });
+    }
+    rmSync(disk);
+  }
+
+  /** Shows the folders of the cache that this server needs, and returns their digests. */
+  async #showCached(): Promise<Record<string, string>> {
+    const { cacheFolder, data } = this.server;
+    const toolbox = new Toolbox(cacheFolder);
+    const images = new Set(imagesMarkedBy(cacheFolder, data.tag).flatMap((name) => cachedStack(cacheFolder, name)));
+    const tools = [toolbox.toolFolder, toolbox.runscFolder].filter(existsSync);
+    const paths = [
+      [...images].map((name) => `images/${name}`),
+      guestsMarkedBy(cacheFolder, data.tag).map((name) => `guests/${name}`),
+      tools.map((folder) => folder.slice(cacheFolder.length + 1)),
+    ].flat();
+    const cached: Contents["cached"] = {};
+    for (const path of paths.sort()) {
+      const [source, target] = [join(cacheFolder, path), join(VIEW, "cache", path)];
+      mkdirSync(target, { recursive: true });
+      await run(["mount", "--bind", "--options=ro", source, target]);
+      const digest = await digestOf(source);
+      if (digest === undefined) throw new Fault(500, `${source} cannot be read`);
+      cached[path] = digest;
+    }
+    for (const name of images) {
+      const below = belowFile(cacheFolder, name);
+      if (existsSync(below)) copyFileSync(below, belowFile(join(VIEW, "cache"), name));
+    }
+    return cached;
+  }
+
+  /** A tenant chose the files of an image, so they pass through tar, which reads no holes and takes any depth. */
+  async #saveImages(): Promise<string | null> {
+    const names = this.#images.names().sort();
+    if (names.length === 0) return null;
+    return (await this.#saveTree(this.disks.imagesFolder, names)).id;
+  }
+
+  async #saveVolumes(say: (line: string) => void): Promise<Contents["volumes"]> {
+    const folder = join(this.server.data.path, "volumes");
+    const volumes: Contents["volumes"] = {};
+    const target = join(dirname(VIEW), "backup-volume");
+    mkdirSync(target, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(folder).filter((each) => !each.startsWith("."))) {
+      const image = join(folder, name, "disk.img");
+      try {
+        await checkImage(image);
+        await mountImage(image, target, this.mounts);
+      } catch (cause) {
+        if (existsSync(image)) throw cause;
+        say(`sandlot: volume ${name} was deleted meanwhile`);
+        continue;
+      }
+      try {
+        const sizeMB = Math.ceil(statSync(image).size / MIB);
+        volumes[name] = { sizeMB, snapshot: (await this.#saveTree(target, [TREE])).id };
+      } finally {
+        await run(["umount", target]);
+      }
+    }
+    return volumes;
+  }
+
+  async #saveTree(folder: string, names: readonly string[]): Promise<Saved> {
+    const tar = [...TAR, ...TAR_ATTRIBUTES, `--directory=${folder}`, "--", ...names];
+    return this.#count(
+      await this.repository.saveOutput(PART_FILE, ["bash", "-c", ALLOW_CHANGES, "bash", ...tar], PART),
+    );
+  }
+
+  #count(saved: Saved): Saved {
+    this.#sentBytes += saved.sentBytes;
+    return saved;
+  }
+}

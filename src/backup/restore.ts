@@ -1,0 +1,238 @@
+/** Restores a backup into a new data folder for a server to start on, in a mount namespace of its own. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { scaled } from "../base/time-factor.ts";
+import { Fault } from "../contract/fault.ts";
+import { noteImage } from "../images/cached-images.ts";
+import { Disks } from "../images/disk/disks.ts";
+import { EXT4_MOUNT } from "../images/disk/prototypes.ts";
+import { belowFile } from "../images/image-folder.ts";
+import { checkpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
+import { makeImage, mountImage } from "../sandbox/volume/volume-image.ts";
+import { VOLUME_FACTS } from "../sandbox/volume/volumes.ts";
+import { STORE_VERSION } from "../store/copy.ts";
+import { run } from "../system/command.ts";
+import { DataFolder, restoreNote } from "../system/data-folder.ts";
+import { Mounts } from "../system/mount/mounts.ts";
+import {
+  BACKUP,
+  CONTENTS,
+  type Contents,
+  digestOf,
+  KEPT_FILES,
+  PART_FILE,
+  parseContents,
+  STORE,
+  VIEW,
+} from "./contents.ts";
+import { unpackDisk } from "./packed-disk.ts";
+import type { Repository } from "./repository.ts";
+import { untie } from "./untied-disk.ts";
+
+const SYNC_MS = scaled(600_000);
+const FAILURE_SHOWN_CHARS = 300;
+
+/** Owners by number, and every attribute, as they were. */
+const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
+const UNTAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
+
+interface Place {
+  dataFolder: string;
+  cacheFolder: string;
+}
+
+/** `id`: another backup than the newest. Returns false if a part could not be restored; the rest is usable. */
+export async function restore(
+  place: Place,
+  repository: Repository,
+  id: string | undefined,
+  say: (line: string) => void,
+): Promise<boolean> {
+  requireEmpty(place.dataFolder);
+  await repository.require();
+  const found = await repository.find(BACKUP, id);
+  if (found === undefined) throw new Fault(404, `there is no backup ${id ?? ""} at ${repository.target}`);
+  const contents = parseContents(await repository.text(found.id, join(VIEW, CONTENTS)), STORE_VERSION);
+  const present = await presentIn(place.cacheFolder, contents);
+  // Only now is anything written.
+  mkdirSync(place.dataFolder, { recursive: true, mode: 0o700 });
+  writeFileSync(restoreNote(place.dataFolder), found.id);
+  const data = new DataFolder(place.dataFolder);
+  using stack = new DisposableStack();
+  const mounts = stack.adopt(new Mounts(), (each) => each.close());
+  const disks = await Disks.open(data.path, mounts);
+  const work = new Restore(place, repository, contents, mounts, disks);
+  await work.restoreMain(found.id, present);
+  await work.restoreCached(present);
+  const failures = await work.restoreCheckpoints();
+  await work.restoreImages();
+  failures.push(...(await work.restoreVolumes()));
+  await work.finish();
+  for (const failure of failures) say(`sandlot: ${failure}`);
+  say(
+    `sandlot: backup ${found.id.slice(0, 8)} of ${contents.createdAt} is restored into ${data.path}. Start it with ` +
+      "`sandlot up`. Sandboxes that were running then are gone; paused ones are paused",
+  );
+  return failures.length === 0;
+}
+
+function requireEmpty(folder: string): void {
+  if (!existsSync(folder) || readdirSync(folder).length === 0) return;
+  throw new Fault(
+    409,
+    `${folder} is not empty. FIX: restore into a new folder with SANDLOT_DATA, or move this one away`,
+  );
+}
+
+/**
+ * What the cache folder has already. Disks and memory depend on every file of these folders, so one with the same name
+ * and other content, made at another time, is an error.
+ */
+async function presentIn(cacheFolder: string, { cached }: Contents): Promise<ReadonlySet<string>> {
+  const present = new Set<string>();
+  for (const [path, digest] of Object.entries(cached)) {
+    const folder = join(cacheFolder, path);
+    if (!existsSync(folder)) continue;
+    if ((await digestOf(folder)) === digest) present.add(path);
+    else {
+      throw new Fault(
+        409,
+        `${folder} differs from the one in the backup, which paused sandboxes and templates need. FIX: restore before ` +
+          "the first start, or with SANDLOT_CACHE set to a new folder",
+      );
+    }
+  }
+  return present;
+}
+
+class Restore {
+  readonly #stage: string;
+  readonly #cacheStage: string;
+
+  constructor(
+    private readonly place: Place,
+    private readonly repository: Repository,
+    private readonly contents: Contents,
+    private readonly mounts: Mounts,
+    private readonly disks: Disks,
+  ) {
+    this.#stage = disks.backupFolder;
+    this.#cacheStage = join(place.cacheFolder, `restore.${basename(place.dataFolder)}`);
+  }
+
+  async restoreMain(id: string, present: ReadonlySet<string>): Promise<void> {
+    const cache = join(this.#stage, "cache");
+    rmSync(this.#cacheStage, { recursive: true, force: true });
+    for (const folder of [this.#cacheStage, cache]) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    // Cached folders are renamed into place, so they must be on the filesystem of the cache folder.
+    await run(["mount", "--bind", this.#cacheStage, cache]);
+    const excluded = [...present].map((path) => `/cache/${path}`);
+    await this.repository.restore(id, VIEW, this.#stage, excluded);
+    await run(["umount", cache]);
+  }
+
+  async restoreCached(present: ReadonlySet<string>): Promise<void> {
+    const { cacheFolder } = this.place;
+    for (const path of Object.keys(this.contents.cached)) {
+      if (present.has(path)) continue;
+      const [kind, name] = path.split("/");
+      if (kind === "images" && name !== undefined) {
+        noteImage(cacheFolder, name);
+        const below = belowFile(this.#cacheStage, name);
+        if (existsSync(below)) renameSync(below, belowFile(cacheFolder, name));
+      } else if (name !== undefined) mkdirSync(join(cacheFolder, kind ?? ""), { recursive: true, mode: 0o755 });
+      renameSync(join(this.#cacheStage, path), join(cacheFolder, path));
+    }
+    rmSync(this.#cacheStage, { recursive: true, force: true });
+  }
+
+  /** Returns what could not be restored. */
+  async restoreCheckpoints(): Promise<string[]> {
+    const failures: string[] = [];
+    mkdirSync(this.disks.checkpointsFolder, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(join(this.#stage, "checkpoints"))) {
+      const folder = join(this.#stage, "checkpoints", name);
+      try {
+        await this.#makeReady(folder);
+        renameSync(folder, join(this.disks.checkpointsFolder, name));
+      } catch (cause) {
+        failures.push(`checkpoint ${name} could not be restored: ${endOf(cause)}`);
+      }
+    }
+    return failures;
+  }
+
+  async #makeReady(folder: string): Promise<void> {
+    const { disk, manifest } = checkpointFolder(folder);
+    unpackDisk(`${disk}.packed`, disk);
+    for (const file of [`${disk}.packed`, `${disk}.packed.parts`]) rmSync(file);
+    await this.#whileMounted(disk, untie);
+    // The guest's folder is named by its path.
+    const [from, to] = [this.contents.cacheFolder, this.place.cacheFolder].map((path) => JSON.stringify(`${path}/`));
+    const text = readFileSync(manifest, "utf8").replaceAll(from?.slice(0, -1) ?? "", to?.slice(0, -1) ?? "");
+    writeFileSync(manifest, text, { mode: 0o600 });
+  }
+
+  async #whileMounted(image: string, use: (folder: string) => Promise<void>): Promise<void> {
+    const target = join(this.#stage, "disk");
+    mkdirSync(target, { recursive: true });
+    await this.mounts.do({ kind: "loop", image, target, type: "ext4", options: EXT4_MOUNT });
+    try {
+      await use(target);
+    } finally {
+      await run(["umount", target], { timeoutMs: SYNC_MS });
+    }
+  }
+
+  async restoreImages(): Promise<void> {
+    const { images } = this.contents;
+    mkdirSync(this.disks.imagesFolder, { recursive: true, mode: 0o700 });
+    if (images !== null) await this.#untar(images, this.disks.imagesFolder);
+  }
+
+  /** Returns what could not be restored. */
+  async restoreVolumes(): Promise<string[]> {
+    const failures: string[] = [];
+    const volumes = join(this.place.dataFolder, "volumes");
+    mkdirSync(volumes, { recursive: true, mode: 0o700 });
+    const target = join(this.#stage, "volume");
+    mkdirSync(target);
+    for (const [name, { sizeMB, snapshot }] of Object.entries(this.contents.volumes)) {
+      const folder = join(volumes, name);
+      mkdirSync(folder, { mode: 0o700 });
+      const image = join(folder, "disk.img");
+      await makeImage(image, sizeMB);
+      await mountImage(image, target, this.mounts);
+      try {
+        await this.#untar(snapshot, target);
+      } catch (cause) {
+        // tar has restored all other files.
+        failures.push(`not all files of volume ${name} could be restored: ${endOf(cause)}`);
+      } finally {
+        await run(["umount", target], { timeoutMs: SYNC_MS });
+      }
+      writeFileSync(join(folder, "volume.json"), JSON.stringify(VOLUME_FACTS), { mode: 0o600 });
+    }
+    return failures;
+  }
+
+  /** Without the note a server may start. */
+  async finish(): Promise<void> {
+    const { dataFolder } = this.place;
+    const kept = [STORE, KEPT_FILES].flat().map((name) => join(this.#stage, name));
+    const there = kept.filter((path) => existsSync(path));
+    await run(["cp", "--archive", "--", ...there, dataFolder], { timeoutMs: SYNC_MS });
+    rmSync(this.#stage, { recursive: true, force: true });
+    await run(["sync", "--file-system", dataFolder, this.disks.checkpointsFolder], { timeoutMs: SYNC_MS });
+    rmSync(restoreNote(dataFolder));
+  }
+
+  async #untar(snapshot: string, folder: string): Promise<void> {
+    await this.repository.pipe(snapshot, PART_FILE, [...UNTAR, ...UNTAR_ATTRIBUTES, `--directory=${folder}`]);
+  }
+}
+
+/** Tools may name a path of any length before the reason. */
+function endOf(cause: unknown): string {
+  return String(cause).slice(-FAILURE_SHOWN_CHARS);
+}
