@@ -4,7 +4,7 @@ import type { Step } from "../../src/base/steps.ts";
 
 /** The server writes every tenth of a second. */
 const QUIET_MS = 400;
-const LOOK_EVERY_MS = 50;
+const POLL_MS = 50;
 /** The server may have endless work of its own, such as metrics. */
 const QUIET_WAIT_MAX_MS = 10_000;
 const TICK_MS = 10;
@@ -22,7 +22,7 @@ export class StepFile {
     const deadline = performance.now() + QUIET_WAIT_MAX_MS;
     let [size, since] = [this.#size(), performance.now()];
     while (performance.now() - since < QUIET_MS && performance.now() < deadline) {
-      await Bun.sleep(LOOK_EVERY_MS);
+      await Bun.sleep(POLL_MS);
       const now = this.#size();
       if (now !== size) [size, since] = [now, performance.now()];
     }

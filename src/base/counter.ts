@@ -5,16 +5,16 @@ export class Counter {
   constructor(readonly max: number) {}
 
   /** False: this key has reached the maximum. */
-  add(who: string): boolean {
-    const count = this.#counts.get(who) ?? 0;
+  add(key: string): boolean {
+    const count = this.#counts.get(key) ?? 0;
     if (count >= this.max) return false;
-    this.#counts.set(who, count + 1);
+    this.#counts.set(key, count + 1);
     return true;
   }
 
-  remove(who: string): void {
-    const count = (this.#counts.get(who) ?? 0) - 1;
-    if (count > 0) this.#counts.set(who, count);
-    else this.#counts.delete(who);
+  remove(key: string): void {
+    const count = (this.#counts.get(key) ?? 0) - 1;
+    if (count > 0) this.#counts.set(key, count);
+    else this.#counts.delete(key);
   }
 }

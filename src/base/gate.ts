@@ -5,7 +5,7 @@
  */
 export class Gate {
   #free: number;
-  readonly #line: { owner: string; go: () => void }[] = [];
+  readonly #queue: { owner: string; go: () => void }[] = [];
   readonly #inside = new Map<string, number>();
 
   constructor(places: number) {
@@ -15,7 +15,7 @@ export class Gate {
   async enter(owner = ""): Promise<Disposable> {
     if (this.#free > 0) this.#take(owner);
     // `#leave` takes the place for the next in the queue, so that no other call can take it in between.
-    else await new Promise<void>((go) => this.#line.push({ owner, go }));
+    else await new Promise<void>((go) => this.#queue.push({ owner, go }));
     return { [Symbol.dispose]: () => this.#leave(owner) };
   }
 
@@ -37,10 +37,10 @@ export class Gate {
 
   #next(): { owner: string; go: () => void } | undefined {
     let best = 0;
-    for (const [at, { owner }] of this.#line.entries()) {
-      if (this.#placesOf(owner) < this.#placesOf(this.#line[best]?.owner ?? "")) best = at;
+    for (const [at, { owner }] of this.#queue.entries()) {
+      if (this.#placesOf(owner) < this.#placesOf(this.#queue[best]?.owner ?? "")) best = at;
     }
-    return this.#line.splice(best, 1)[0];
+    return this.#queue.splice(best, 1)[0];
   }
 
   #placesOf(owner: string): number {

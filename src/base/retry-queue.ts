@@ -17,7 +17,7 @@ interface RetryQueueOptions<T> {
 
 export class RetryQueue<T> {
   /** Bounded by the number of items that callers have. */
-  readonly #line: { item: T; retryMs: number }[] = [];
+  readonly #queue: { item: T; retryMs: number }[] = [];
   readonly #retries = new Set<Timer>();
   #workers = 0;
   #closed = false;
@@ -37,13 +37,13 @@ export class RetryQueue<T> {
   /** Queues the items. */
   enqueue(items: readonly T[]): void {
     const { retryMinMs } = this.options;
-    for (const item of items) this.#line.push({ item, retryMs: retryMinMs });
+    for (const item of items) this.#queue.push({ item, retryMs: retryMinMs });
     this.#startWorkers();
   }
 
   close(): void {
     this.#closed = true;
-    this.#line.length = 0;
+    this.#queue.length = 0;
     for (const timer of this.#retries) timer.cancel();
     this.#retries.clear();
   }
@@ -54,7 +54,7 @@ export class RetryQueue<T> {
     if (this.#closed) return;
     const timer = clock.after(delayMs, () => {
       this.#retries.delete(timer);
-      this.#line.push({ item, retryMs: Math.min(delayMs * 2, retryMaxMs) });
+      this.#queue.push({ item, retryMs: Math.min(delayMs * 2, retryMaxMs) });
       this.#startWorkers();
     });
     this.#retries.add(timer);
@@ -62,10 +62,10 @@ export class RetryQueue<T> {
 
   #startWorkers(): void {
     while (this.#workers < this.options.atOnce) {
-      const first = this.#line.shift();
+      const first = this.#queue.shift();
       if (first === undefined) return;
       this.#workers++;
-      this.options.background.run("work in line failed", () => this.#work(first));
+      this.options.background.run("queued work failed", () => this.#work(first));
     }
   }
 
@@ -75,7 +75,7 @@ export class RetryQueue<T> {
     if (waitMaxMs === undefined) return await work;
     const over = Promise.withResolvers<void>();
     const timer = clock.after(waitMaxMs, () => {
-      background.run("work in line failed", () => work);
+      background.run("queued work failed", () => work);
       over.resolve();
     });
     await Promise.race([work, over.promise]).finally(() => timer.cancel());
@@ -83,7 +83,11 @@ export class RetryQueue<T> {
 
   async #work(first: { item: T; retryMs: number }): Promise<void> {
     try {
-      for (let next: typeof first | undefined = first; next !== undefined && !this.#closed; next = this.#line.shift()) {
+      for (
+        let next: typeof first | undefined = first;
+        next !== undefined && !this.#closed;
+        next = this.#queue.shift()
+      ) {
         const { item, retryMs } = next;
         await this.#whileShort(this.options.work(item).catch((error) => this.#retryLater(item, retryMs, error)));
       }

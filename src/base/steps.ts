@@ -85,11 +85,11 @@ export function beginStep(name: string): (elsewhere?: Elsewhere) => void {
 }
 
 /** Adds use to the current step that the counters do not show. */
-export function noteUse(who: string, ms: number): void {
+export function noteUse(consumer: string, ms: number): void {
   if (recording === undefined) return;
   // Added to all enclosing steps, even finished ones.
   for (let open = around.getStore(); open !== undefined; open = open.within) {
-    open.noted.set(who, (open.noted.get(who) ?? 0) + ms);
+    open.noted.set(consumer, (open.noted.get(consumer) ?? 0) + ms);
   }
 }
 

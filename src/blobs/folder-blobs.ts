@@ -17,7 +17,7 @@ const NAME = /^[a-z0-9_-]+(?:\/[a-z0-9_-]+)*$/;
 const BLOB_READ_BYTES = 256 * 1024;
 /** Free space that stays on the disk for the store and the sandboxes, and the bytes between checks of it. */
 const BLOB_DISK_FREE_MIN_BYTES = 1024 ** 3;
-const BLOB_DISK_LOOK_BYTES = 16 * 1024 * 1024;
+const BLOB_DISK_CHECK_BYTES = 16 * 1024 * 1024;
 
 export class FolderBlobs implements Blobs {
   readonly #incoming: string;
@@ -125,7 +125,7 @@ async function writeDurably(
     if (bytes > maxBytes) throw new Fault(413, `the content is larger than ${maxBytes} bytes`);
     if (bytes >= lookAt) {
       await requireRoom(path, freeMinBytes);
-      lookAt = bytes + BLOB_DISK_LOOK_BYTES;
+      lookAt = bytes + BLOB_DISK_CHECK_BYTES;
     }
     await writeAll(handle, chunk);
   }

@@ -26,7 +26,7 @@ import { Progress } from "./progress.ts";
 import { withStore } from "./with-store.ts";
 
 /** Interval for polling the progress of a build on a running server, and how long that server may take to begin it. */
-const BUILD_LOOK_MS = 250;
+const BUILD_POLL_MS = 250;
 const BUILD_TAKEN_UP_MS = scaled(60_000);
 
 const LOG_PAGE = 100;
@@ -101,7 +101,7 @@ async function buildBesideServer(config: Config, store: Store, definition: Templ
 
 async function over(config: Config, store: Store, { id }: Build, progress: Progress): Promise<Build> {
   const begun = systemClock.now();
-  for (let offset = 0; ; await Bun.sleep(BUILD_LOOK_MS)) {
+  for (let offset = 0; ; await Bun.sleep(BUILD_POLL_MS)) {
     const build = await store.builds.byId(id);
     for (const { message } of await store.buildLogs.read(id, { offset, limit: LOG_PAGE, level: undefined })) {
       progress.line(message);

@@ -261,11 +261,11 @@ export function parseWords(name: string, words: readonly string[]): Given {
 function checkCount(command: Command, positionals: readonly string[]): void {
   const name = nameOf(command);
   const wanted = command.usage.slice(name.length).split(" ").filter(Boolean);
-  const least = wanted.filter((argument) => !argument.startsWith("[")).length;
-  const most = wanted.some((argument) => argument.includes("...")) ? Number.POSITIVE_INFINITY : wanted.length;
+  const min = wanted.filter((argument) => !argument.startsWith("[")).length;
+  const max = wanted.some((argument) => argument.includes("...")) ? Number.POSITIVE_INFINITY : wanted.length;
   const { length } = positionals;
-  if (length >= least && length <= most) return;
-  const wrong = length < least ? `${wanted[length]} is missing` : `unexpected argument "${positionals[most]}"`;
+  if (length >= min && length <= max) return;
+  const wrong = length < min ? `${wanted[length]} is missing` : `unexpected argument "${positionals[max]}"`;
   throw new Fault(400, `${name}: ${wrong}. Usage:\n${usageOf(groupOf(name))}`);
 }
 

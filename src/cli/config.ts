@@ -77,7 +77,7 @@ const OVERCOMMIT = { min: 0.1, max: 100 } as const;
 export function loadConfig(env: Record<string, string | undefined>): Config {
   const given = settingValues(env);
   const value = (key: SettingKey) => given(key) ?? defaultOf(key);
-  const count = (key: SettingKey, least: number, most: number) => parseCount(key, value(key), least, most);
+  const count = (key: SettingKey, min: number, max: number) => parseCount(key, value(key), min, max);
   const quota = (key: SettingKey) => (value(key) === NONE ? undefined : count(key, 1, QUOTA_MAX));
   refuseUnknown(env);
   parseTimeFactor(given("timeFactor"));
@@ -219,10 +219,10 @@ function absolute(key: string, path: string): string {
   return path.replace(/\/+$/, "");
 }
 
-function parseCount(key: string, text: string, least: number, most: number): number {
+function parseCount(key: string, text: string, min: number, max: number): number {
   const count = Number(text);
-  if (!/^\d+$/.test(text) || count < least || count > most) {
-    throw new Fault(400, `${key} must be a whole number from ${least} to ${most}, not "${text}"`);
+  if (!/^\d+$/.test(text) || count < min || count > max) {
+    throw new Fault(400, `${key} must be a whole number from ${min} to ${max}, not "${text}"`);
   }
   return count;
 }

@@ -17,10 +17,10 @@ import { TlsListener } from "./tls-listener.ts";
 /** How long a management connection may be idle, or its body slow. Bun's maximum. */
 export const IDLE_SECONDS = 255;
 /** Interval between checks whether the certificate of `sandlot tls` is about to expire. */
-const RENEW_LOOK_EVERY_MS = 12 * 3_600_000;
+const RENEW_CHECK_MS = 12 * 3_600_000;
 /** How long, and how often, a port is checked that processes of a killed server may still hold. */
 const PORT_FREE_MS = scaled(1_000);
-const PORT_LOOK_MS = 20;
+const PORT_CHECK_MS = 20;
 
 const HTTPS_PORT = 443;
 
@@ -76,7 +76,7 @@ async function withTls(
       log: served.log,
     }),
   );
-  const renewing = setInterval(() => void renew(local, domain, served.log), RENEW_LOOK_EVERY_MS);
+  const renewing = setInterval(() => void renew(local, domain, served.log), RENEW_CHECK_MS);
   return {
     domain: listen.port === HTTPS_PORT ? domain : `${domain}:${listen.port}`,
     trust: local?.trustFile,
@@ -124,6 +124,6 @@ async function untilFree({ hostname, port }: Listen): Promise<void> {
     } catch (cause) {
       if (performance.now() > lastMs) throw cause;
     }
-    await Bun.sleep(PORT_LOOK_MS);
+    await Bun.sleep(PORT_CHECK_MS);
   }
 }

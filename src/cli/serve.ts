@@ -150,7 +150,7 @@ export async function serve(config: Config): Promise<number> {
     net: host.parts.network.net,
     tag: data.tag,
     directory: control.directory,
-    management: inner.door,
+    management: inner.socket,
     trustedProxies,
     limits: config.connections,
     log: edgeLog(log),

@@ -12,7 +12,7 @@ import { untilTrue } from "../base/testing/until.ts";
 import type { Certificate, CertificateFiles } from "../tls/certificate.ts";
 import { leadToNewest } from "../tls/shared-port.ts";
 import { CertbotFolder, makeCertificate } from "../tls/testing/certificates.ts";
-import { CERTIFICATE_LOOK_EVERY_MS, LEAVING_LISTENER_MS, TlsListener } from "./tls-listener.ts";
+import { CERTIFICATE_CHECK_MS, LEAVING_LISTENER_MS, TlsListener } from "./tls-listener.ts";
 
 const DOMAIN = "sandboxes.test";
 const CHANGES = 12;
@@ -30,7 +30,7 @@ const filesOf = (name: string): CertificateFiles => made[name] ?? { cert: "", ke
 let folders = 0;
 
 /** A listener on the files of a folder like certbot's, with the clock in the test's hands. */
-class Listening implements AsyncDisposable {
+class ListenerUnderTest implements AsyncDisposable {
   readonly certbot = new CertbotFolder(join(folder, String(++folders)), DOMAIN);
   readonly clock = new ManualClock(Date.now());
   readonly log: string[] = [];
@@ -39,8 +39,8 @@ class Listening implements AsyncDisposable {
   readonly pieces = new Map<string, PromiseWithResolvers<void>>();
   #listener: TlsListener | undefined;
 
-  static async open(): Promise<Listening> {
-    const listening = new Listening();
+  static async open(): Promise<ListenerUnderTest> {
+    const listening = new ListenerUnderTest();
     const { certbot, port, clock, log } = listening;
     certbot.renew(filesOf("first"));
     listening.#listener = await TlsListener.open({
@@ -80,8 +80,8 @@ class Listening implements AsyncDisposable {
   }
 
   /** The files are looked at once more. */
-  async look(): Promise<void> {
-    await this.clock.advance(CERTIFICATE_LOOK_EVERY_MS, async () => undefined);
+  async advanceToCheck(): Promise<void> {
+    await this.clock.advance(CERTIFICATE_CHECK_MS, async () => undefined);
   }
 
   async untilLeft(): Promise<void> {
@@ -93,9 +93,9 @@ class Listening implements AsyncDisposable {
   }
 }
 
-async function begin(port: number, tls: Certificate, answer: (request: Request) => Response) {
+async function begin(port: number, tls: Certificate, response: (request: Request) => Response) {
   const listen = { hostname: "127.0.0.1", port, tls: { cert: tls.cert, key: tls.key } };
-  const server = Bun.serve({ ...listen, http2: true, reusePort: true, fetch: answer });
+  const server = Bun.serve({ ...listen, http2: true, reusePort: true, fetch: response });
   leadToNewest(port);
   return { stop: (force: boolean) => server.stop(force) };
 }
@@ -112,7 +112,7 @@ async function shownAt(port: number): Promise<string> {
 }
 
 test("a renewed certificate is served from the next check on, and open requests continue", async () => {
-  await using listening = await Listening.open();
+  await using listening = await ListenerUnderTest.open();
   expect(await shownAt(listening.port)).toBe("first");
   const session = connectHttp2(`https://127.0.0.1:${listening.port}`, { rejectUnauthorized: false });
   const pieces = session.request({ ":path": "/stream" })[Symbol.asyncIterator]();
@@ -121,7 +121,7 @@ test("a renewed certificate is served from the next check on, and open requests 
 
   listening.certbot.renew(filesOf("second"));
   expect(await shownAt(listening.port)).toBe("first");
-  await listening.look();
+  await listening.advanceToCheck();
   expect(await shownAt(listening.port)).toBe("second");
   listening.piece(2).resolve();
   expect(await next()).toBe("piece 2");
@@ -136,34 +136,34 @@ test("a renewed certificate is served from the next check on, and open requests 
 });
 
 test("a third certificate waits until the first listener has closed, whose requests continue", async () => {
-  await using listening = await Listening.open();
+  await using listening = await ListenerUnderTest.open();
   const body = (await listening.get("/stream")).text();
   for (const name of ["second", "first"]) {
     listening.certbot.renew(filesOf(name));
-    await listening.look();
+    await listening.advanceToCheck();
     expect(await shownAt(listening.port)).toBe("second");
   }
   await listening.untilLeft();
-  await listening.look();
+  await listening.advanceToCheck();
   expect(await shownAt(listening.port)).toBe("first");
   for (const number of [2, 3]) listening.piece(number).resolve();
   expect(await body).toBe("piece 1piece 2piece 3");
 });
 
 test("an invalid pair is rejected once, the previous one stays, and a valid one is used later", async () => {
-  await using listening = await Listening.open();
+  await using listening = await ListenerUnderTest.open();
   listening.certbot.link("privkey", filesOf("second").key);
-  await listening.look();
+  await listening.advanceToCheck();
   // It may be half written.
   expect(listening.log).toEqual([]);
-  for (let looks = 0; looks < 3; looks++) await listening.look();
+  for (let looks = 0; looks < 3; looks++) await listening.advanceToCheck();
   expect(listening.log).toHaveLength(1);
   expect(listening.log[0]).toContain("the new certificate was rejected; the previous one stays");
   expect(listening.log[0]).toContain("is not the one of the certificate in");
   expect(await shownAt(listening.port)).toBe("first");
 
   listening.certbot.link("fullchain", filesOf("second").cert);
-  await listening.look();
+  await listening.advanceToCheck();
   expect(await shownAt(listening.port)).toBe("second");
 });
 
@@ -172,20 +172,20 @@ test.each([
   ["is no certificate", "nonsense", "holds no certificate in PEM"],
   ["is not there", "missing", "cannot be read"],
 ])("a certificate that %s is refused", async (_what, name, reason) => {
-  await using listening = await Listening.open();
+  await using listening = await ListenerUnderTest.open();
   const { cert, key } = listening.certbot.files;
   if (name === "foreign") listening.certbot.renew(filesOf("foreign"));
   else if (name === "nonsense") writeFileSync(cert, "nonsense");
   else rmSync(key);
-  await listening.look();
-  await listening.look();
+  await listening.advanceToCheck();
+  await listening.advanceToCheck();
   expect(listening.log).toHaveLength(1);
   expect(listening.log[0]).toContain(reason);
   expect(await shownAt(listening.port)).toBe("first");
 });
 
 test("no connection is refused while certificates change", async () => {
-  await using listening = await Listening.open();
+  await using listening = await ListenerUnderTest.open();
   const answered = Array.from({ length: CALLERS }, () => 0);
   const failed: string[] = [];
   let isOver = false;
@@ -193,7 +193,7 @@ test("no connection is refused while certificates change", async () => {
     while (!isOver) {
       await listening
         .get("/")
-        .then((answer) => answer.text())
+        .then((response) => response.text())
         .catch((error: unknown) => failed.push(String(error)));
       answered[caller] = (answered[caller] ?? 0) + 1;
     }
@@ -206,7 +206,7 @@ test("no connection is refused while certificates change", async () => {
   for (let change = 0; change < CHANGES; change++) {
     await more();
     listening.certbot.renew(filesOf(change % 2 === 0 ? "second" : "first"));
-    await listening.look();
+    await listening.advanceToCheck();
     await more();
     await listening.untilLeft();
   }
@@ -218,7 +218,7 @@ test("no connection is refused while certificates change", async () => {
 });
 
 test("a certificate that clients will reject is served at the start, with a warning", async () => {
-  await using listening = await Listening.open();
+  await using listening = await ListenerUnderTest.open();
   listening.certbot.renew(filesOf("foreign"));
   const log: string[] = [];
   const port = freePort();

@@ -10,7 +10,7 @@ import type { ClientListener } from "../edge/front/listeners.ts";
 import { type Certificate, type CertificateFiles, digestOf, flawOf, readCertificate } from "../tls/certificate.ts";
 
 /** Interval between checks of the certificate files. */
-export const CERTIFICATE_LOOK_EVERY_MS = 5_000;
+export const CERTIFICATE_CHECK_MS = 5_000;
 /** How long a replaced listener goes on, for connections being established. */
 export const LEAVING_LISTENER_MS = 30_000;
 
@@ -31,7 +31,7 @@ export class TlsListener {
   #digest: string | undefined;
   /** Digest of the files that were last found and refused. */
   #refused: { digest: string; told: boolean } | undefined;
-  #nextLook: Timer;
+  #nextCheck: Timer;
   #isStopped = false;
 
   private constructor(
@@ -41,7 +41,7 @@ export class TlsListener {
   ) {
     this.#current = server;
     this.#digest = digest;
-    this.#nextLook = this.#lookLater();
+    this.#nextCheck = this.#checkLater();
   }
 
   static async open(options: TlsOptions): Promise<TlsListener> {
@@ -60,21 +60,21 @@ export class TlsListener {
   /** Finishes current requests, unless `force`. */
   async stop(force: boolean): Promise<void> {
     this.#isStopped = true;
-    this.#nextLook.cancel();
+    this.#nextCheck.cancel();
     this.#leaving?.timer.cancel();
     const leaving = this.#leaving === undefined ? [] : [this.#leaving.server];
     await Promise.all([...this.#left, ...leaving, this.#current].map((server) => server.stop(force)));
   }
 
-  #lookLater(): Timer {
-    return this.options.clock.after(CERTIFICATE_LOOK_EVERY_MS, () => {
-      void this.#look().then(() => {
-        if (!this.#isStopped) this.#nextLook = this.#lookLater();
+  #checkLater(): Timer {
+    return this.options.clock.after(CERTIFICATE_CHECK_MS, () => {
+      void this.#check().then(() => {
+        if (!this.#isStopped) this.#nextCheck = this.#checkLater();
       });
     });
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { files, log } = this.options;
     const digest = digestOf(files) ?? "";
     if (digest === this.#digest) {

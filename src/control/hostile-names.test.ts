@@ -88,15 +88,15 @@ describe("no hostile name finds anything", () => {
       for (const { path, body } of questions(route, word)) {
         const init: RequestInit = { method, headers: headersOf(auth, tenant.credentials) };
         if (body !== undefined) init.body = body;
-        const answer = await f.control.handle(new Request(`http://localhost${path}`, init));
-        const text = await answer.text();
+        const response = await f.control.handle(new Request(`http://localhost${path}`, init));
+        const text = await response.text();
         asked++;
-        const isRefused = [400, 403, 404, 405].includes(answer.status);
+        const isRefused = [400, 403, 404, 405].includes(response.status);
         // A build fails at its base, when its turn comes; the host must not hear of that either.
-        const isLater = answer.status === 202 && body?.includes("fromTemplate") === true;
-        const isNothing = answer.status === 200 && method === "GET" && NOTHING.test(text);
+        const isLater = response.status === 202 && body?.includes("fromTemplate") === true;
+        const isNothing = response.status === 200 && method === "GET" && NOTHING.test(text);
         if (!isRefused && !isNothing && !isLater)
-          faults.push(`${method} ${path} ${body}: ${answer.status} ${text}`.slice(0, 300));
+          faults.push(`${method} ${path} ${body}: ${response.status} ${text}`.slice(0, 300));
       }
     }
     expect(faults).toEqual([]);

@@ -1,6 +1,6 @@
 /** Private networks opened to sandboxes, and how a change reaches running sandboxes. */
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_LOOK_MS } from "./private-networks.ts";
+import { PRIVATE_NAME_KEPT_MS, PRIVATE_NETWORKS_REFRESH_MS } from "./private-networks.ts";
 import { BuildCalls } from "./testing/build-calls.ts";
 import { ControlFixture } from "./testing/control-fixture.ts";
 
@@ -45,20 +45,20 @@ test("a team's limit replaces the setting, and reaches running sandboxes", async
   await f.store.people.setLimits(f.firstRun.teamId, { private: ["10.9.0.0/24"] });
   expect(opened(await f.create())).toEqual(["10.9.0.0/24"]);
   expect(opened(id)).toEqual(USUAL);
-  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  await pass(PRIVATE_NETWORKS_REFRESH_MS);
   expect(opened(id)).toEqual(["10.9.0.0/24"]);
   await f.store.people.setLimits(f.firstRun.teamId, { private: [] });
-  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  await pass(PRIVATE_NETWORKS_REFRESH_MS);
   expect(opened(id)).toBe("open");
 });
 
 test("a name opens its current addresses, never metadata services, and closes soon after it is gone", async () => {
   const id = await f.create({ timeout: 3600 });
   f.host.names.set("git.test", ["10.2.0.2", "169.254.169.254", "127.0.0.1"]);
-  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  await pass(PRIVATE_NETWORKS_REFRESH_MS);
   expect(opened(id)).toEqual(["10.1.0.0/16", "10.2.0.2/32"]);
   f.host.names.delete("git.test");
-  await pass(PRIVATE_NETWORKS_LOOK_MS);
+  await pass(PRIVATE_NETWORKS_REFRESH_MS);
   expect(opened(id)).toEqual(["10.1.0.0/16", "10.2.0.2/32"]);
   await pass(PRIVATE_NAME_KEPT_MS);
   expect(opened(id)).toEqual(["10.1.0.0/16"]);

@@ -10,7 +10,7 @@ import { type PrivateNetworks as Entries, openedByName, parsePrivateNetworks } f
 import type { Parts } from "./parts.ts";
 
 /** Interval at which names are resolved and changed team limits are noticed. */
-export const PRIVATE_NETWORKS_LOOK_MS = 30_000;
+export const PRIVATE_NETWORKS_REFRESH_MS = 30_000;
 /** A name that stops resolving keeps its addresses for this long. */
 export const PRIVATE_NAME_KEPT_MS = 10 * 60_000;
 /** Rounds after a change in which all running sandboxes of a team get their rules again. */
@@ -24,7 +24,7 @@ interface PrivateServices extends Parts {
 interface KnownName {
   addresses: readonly string[];
   /** Time of the last lookup, and of the last one that returned an address. */
-  askedAt: number;
+  lookedUpAt: number;
   seenAt: number;
 }
 
@@ -61,15 +61,15 @@ export class PrivateNetworks {
    * Starts the rounds. The setting may have changed while the server was down, so all sandboxes get their rules once.
    */
   start(): void {
-    this.services.background.run("private networks could not be looked at", () => this.#look());
-    this.#timer = this.services.idleClock.after(PRIVATE_NETWORKS_LOOK_MS, () => this.start());
+    this.services.background.run("open private networks could not be refreshed", () => this.#refresh());
+    this.#timer = this.services.idleClock.after(PRIVATE_NETWORKS_REFRESH_MS, () => this.start());
   }
 
   close(): void {
     this.#timer?.cancel();
   }
 
-  async #look(): Promise<void> {
+  async #refresh(): Promise<void> {
     const { store, renew } = this.services;
     for (const { id } of await store.people.teams()) {
       const ranges = (await this.rangesOf(id)).join();
@@ -86,10 +86,10 @@ export class PrivateNetworks {
   async #addressesOf(name: string): Promise<readonly string[]> {
     const now = this.services.clock.now();
     const known = this.#names.get(name);
-    if (known !== undefined && known.askedAt + PRIVATE_NETWORKS_LOOK_MS > now) return known.addresses;
+    if (known !== undefined && known.lookedUpAt + PRIVATE_NETWORKS_REFRESH_MS > now) return known.addresses;
     const addresses = (await this.services.host.lookUp(name, [])).map(({ address }) => address);
     const isKept = addresses.length === 0 && known !== undefined && known.seenAt + PRIVATE_NAME_KEPT_MS > now;
-    const found = isKept ? { ...known, askedAt: now } : { addresses, askedAt: now, seenAt: now };
+    const found = isKept ? { ...known, lookedUpAt: now } : { addresses, lookedUpAt: now, seenAt: now };
     this.#names.set(name, found);
     return found.addresses;
   }

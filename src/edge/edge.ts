@@ -12,15 +12,15 @@ import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
 import type { ClientRequest } from "./front/client-request.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
-import { type ManagementSocket, NO_PROXIES, PEER_HEADER, peerLine } from "./management-server.ts";
 import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
 import { type OutgoingRequest, proxy, startExchange } from "./proxy/exchange.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./proxy/forwarded-headers.ts";
+import { type ManagementSocket, PEER_HEADER, peerLine } from "./proxy/management-peer.ts";
 import { respondWith } from "./proxy/respond.ts";
 import type { ConnectOptions } from "./proxy/sandbox-socket.ts";
 import { upgradeOf } from "./proxy/upgrade.ts";
 import { type Refusal, refuse } from "./refusal.ts";
-import { clientAddress, type TrustedProxies } from "./routing/client-address.ts";
+import { clientAddress, NO_PROXIES, type TrustedProxies } from "./routing/client-address.ts";
 import { internalPath } from "./routing/control-path.ts";
 import { headersAskedFor, preflightOf, preflightResponse } from "./routing/preflight.ts";
 import { targetOf } from "./routing/request-target.ts";
@@ -89,9 +89,9 @@ export function createEdge(services: EdgeServices): Edge {
   }
 
   async function handleOther(client: ClientRequest, target: string): Promise<void> {
-    const asked = { method: client.method, headers: client.headers, target };
-    const link = signedLinkOf(asked);
-    const preflight = link === undefined ? preflightOf(asked) : undefined;
+    const request = { method: client.method, headers: client.headers, target };
+    const link = signedLinkOf(request);
+    const preflight = link === undefined ? preflightOf(request) : undefined;
     if (link !== undefined) await handleSigned(client, target, link);
     else if (preflight !== undefined) await respondWith(client, preflightResponse(preflight));
     else await proxyToManagement(client);
@@ -100,10 +100,10 @@ export function createEdge(services: EdgeServices): Edge {
   async function proxyToManagement(client: ClientRequest): Promise<void> {
     const { method, target, headers } = client;
     const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(management, client);
-    const asked = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
+    const outgoing = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
     // The management server closes a request that is idle for too long; the edge then does the same.
     const failed = () => client.cut();
-    await proxy(client, asked, { to: management }).catch(failed);
+    await proxy(client, outgoing, { to: management }).catch(failed);
   }
 
   function handleAddressed(
@@ -132,12 +132,12 @@ export function createEdge(services: EdgeServices): Edge {
     if (upgradeOf(client) !== undefined && client.bodyBytes !== 0) {
       return respondWith(client, refuse(badRequest(400, "A request to upgrade the connection has no body"), headers));
     }
-    const way = lookup.atOnce(route, headers, destination);
-    if (way === undefined) return toSandbox(client, target, route);
-    startExchange(client, outgoingRequest(client, target, route, way), connectOptions(way, services), {
+    const service = lookup.atOnce(route, headers, destination);
+    if (service === undefined) return toSandbox(client, target, route);
+    startExchange(client, outgoingRequest(client, target, route, service), connectOptions(service, services), {
       failed(failure) {
         guarded(client, async () => {
-          const why = await lookup.refusalAfter(route, headers, way, failure);
+          const why = await lookup.refusalAfter(route, headers, service, failure);
           await (why === undefined ? toSandbox(client, target, route) : respondWith(client, refuse(why, headers)));
         });
       },
@@ -160,16 +160,16 @@ export function createEdge(services: EdgeServices): Edge {
 
   async function toSandbox(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const { method, headers } = client;
-    const asking = {
+    const request = {
       headers,
       mayWake: !asksForHealth(method, route, target),
       get signal() {
         return client.signal;
       },
     };
-    const attempt = (way: ServiceTarget) =>
-      proxy(client, outgoingRequest(client, target, route, way), connectOptions(way, services));
-    const refusal = await lookup.to(route, asking, attempt);
+    const attempt = (service: ServiceTarget) =>
+      proxy(client, outgoingRequest(client, target, route, service), connectOptions(service, services));
+    const refusal = await lookup.to(route, request, attempt);
     if (refusal !== undefined) await respondWith(client, refused(refusal, client, route));
   }
 
@@ -214,9 +214,9 @@ function outgoingRequest(
 
 /** A browser's preflight cannot carry the missing token, so on the runtime port it gets the runtime's CORS response. */
 function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddress): Response {
-  const asked = headersAskedFor(client);
-  if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && asked !== undefined) {
-    return preflightResponse(asked);
+  const preflight = headersAskedFor(client);
+  if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && preflight !== undefined) {
+    return preflightResponse(preflight);
   }
   return refuse(refusal, client.headers);
 }

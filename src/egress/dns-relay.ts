@@ -122,9 +122,9 @@ export class DnsRelay {
     if (this.#pending.size >= DNS_QUERIES_MAX) this.#pending.values().next().value?.close();
     const id = randomId();
     const ended = Promise.withResolvers<Buffer | undefined>();
-    const asked: PendingQuery = { close: () => ended.resolve(undefined) };
-    this.#pending.add(asked);
-    const timer = setTimeout(asked.close, DNS_ANSWER_MS);
+    const pending: PendingQuery = { close: () => ended.resolve(undefined) };
+    this.#pending.add(pending);
+    const timer = setTimeout(pending.close, DNS_ANSWER_MS);
     try {
       const socket = await Bun.udpSocket({
         connect: { hostname: this.resolver(), port: DNS_PORT },
@@ -133,7 +133,7 @@ export class DnsRelay {
             if (isAnswer(answer, id, question)) ended.resolve(answer);
           },
           // The resolver is unreachable: the sandbox sees a timeout.
-          error: asked.close,
+          error: pending.close,
         },
       });
       try {
@@ -144,7 +144,7 @@ export class DnsRelay {
       }
     } finally {
       clearTimeout(timer);
-      this.#pending.delete(asked);
+      this.#pending.delete(pending);
     }
   }
 

@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { until } from "../base/testing/until.ts";
-import { EgressRelay, RELAY_ANSWER_LOOKS_MAX } from "./egress-relay.ts";
+import { EgressRelay, RELAY_REPLY_CHECKS_MAX } from "./egress-relay.ts";
 import { hello } from "./testing/hello.ts";
 import { type NameTable, openNameTable } from "./testing/name-table.ts";
 import { RawClient } from "./testing/raw-client.ts";
@@ -112,7 +112,7 @@ test("a killed relay restarts on the same ports with all policies", async () => 
 /** A relay that the server gives up sooner than usual. */
 async function openImpatient(lookMs: number): Promise<EgressRelay> {
   const log = { write: () => undefined };
-  return await EgressRelay.open({ gateway: "127.53.0.6", folder, closed: () => closed.ranges, log, lookMs });
+  return await EgressRelay.open({ gateway: "127.53.0.6", folder, closed: () => closed.ranges, log, checkMs: lookMs });
 }
 
 // Seen before: after the server was blocked for ten seconds, connections of all sandboxes were cut.
@@ -122,7 +122,7 @@ test("a relay whose reply is still unread is not considered hung", async () => {
   const impatient = await openImpatient(lookMs);
   const before = pidsOfRelays();
   const set = impatient.set(SANDBOX, allowing("b.test"));
-  Bun.sleepSync(2 * lookMs * RELAY_ANSWER_LOOKS_MAX);
+  Bun.sleepSync(2 * lookMs * RELAY_REPLY_CHECKS_MAX);
   await set;
   await impatient.set(SANDBOX, null);
   expect(pidsOfRelays()).toEqual(before);

@@ -18,7 +18,7 @@ import { overloaded } from "../system/overload.ts";
 import { bundleProgram, spawnUnprivileged } from "../system/unprivileged-process.ts";
 import { RELAY_CONNECTIONS_MAX } from "./program/bounds.ts";
 import type { Ports } from "./program/connection-relay.ts";
-import { RELAY_MESSAGE_MAX_BYTES, type RelayAnswer, type RelayRequest } from "./relay-messages.ts";
+import { RELAY_MESSAGE_MAX_BYTES, type RelayReply, type RelayRequest } from "./relay-messages.ts";
 
 /** Limit from a change of the rules until the relay applies it, including a restart of the relay. */
 const RELAY_ACKNOWLEDGED_MS = scaled(30_000);
@@ -27,9 +27,9 @@ const RELAY_RESTART_MIN_MS = 20;
 const RELAY_RESTART_MAX_MS = 5_000;
 const RELAY_START_MS = scaled(20_000);
 /** Interval and number of checks for a reply. */
-const RELAY_ANSWER_LOOK_MS = scaled(1_000);
-export const RELAY_ANSWER_LOOKS_MAX = 10;
-const RELAY_COMPLAINT_MAX_CHARS = 2000;
+const RELAY_REPLY_CHECK_MS = scaled(1_000);
+export const RELAY_REPLY_CHECKS_MAX = 10;
+const RELAY_ERROR_MAX_CHARS = 2000;
 /**
  * Memory limit of the relay's process. Address space that Bun reserves for compiled code counts, and on x64 that is a
  * GiB more: with less, Bun runs without compiled code and calls no function of the C library.
@@ -49,10 +49,10 @@ interface RelayOptions {
   /** The ranges that are currently closed to every sandbox. */
   closed: () => readonly string[];
   /** Receives the reason why connections of the sandbox with this address fail. */
-  trouble?: (source: string, message: string) => void;
+  onTrouble?: (source: string, message: string) => void;
   log: Log;
   /** Interval between checks for a reply. */
-  lookMs?: number;
+  checkMs?: number;
 }
 
 interface PendingRequest {
@@ -73,7 +73,7 @@ export class EgressRelay {
   #isClosed = false;
   #lastId = 0;
   /** The end of the relay's stderr. */
-  #complaint = "";
+  #lastErrors = "";
   #fails = 0;
 
   private constructor(
@@ -101,11 +101,11 @@ export class EgressRelay {
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
     if (policy === null) this.#policies.delete(source);
     else this.#policies.set(source, policy);
-    await inTime(this.#ask({ do: "set", source, policy }));
+    await inTime(this.#request({ do: "set", source, policy }));
   }
 
   async setClosed(ranges: readonly string[]): Promise<void> {
-    await inTime(this.#ask({ do: "close-ranges", ranges }));
+    await inTime(this.#request({ do: "close-ranges", ranges }));
   }
 
   async close(): Promise<void> {
@@ -116,17 +116,17 @@ export class EgressRelay {
     this.#pending.clear();
   }
 
-  async #ask(order: Order): Promise<void> {
+  async #request(order: Order): Promise<void> {
     if (this.#isClosed) return;
     const id = ++this.#lastId;
-    const asked: PendingRequest = { request: { id, ...order }, done: Promise.withResolvers() };
-    this.#pending.set(id, asked);
+    const pending: PendingRequest = { request: { id, ...order }, done: Promise.withResolvers() };
+    this.#pending.set(id, pending);
     // A starting relay gets all policies, this one included.
-    if (this.#isReady) this.#tell(asked.request);
-    await asked.done.promise;
+    if (this.#isReady) this.#send(pending.request);
+    await pending.done.promise;
   }
 
-  #tell(message: unknown): void {
+  #send(message: unknown): void {
     const child = this.#child;
     const line = `${JSON.stringify(message)}\n`;
     if (line.length > RELAY_MESSAGE_MAX_BYTES) throw new Error(`a message for the relay has ${line.length} bytes`);
@@ -142,15 +142,15 @@ export class EgressRelay {
    */
   #watch(child: Child): void {
     const newest = this.#lastId;
-    let looks = 0;
+    let checks = 0;
     const timer = setInterval(() => {
       // The first key is the oldest. Scanning all is too slow: there may be a request, and a check, for each sandbox.
       const [oldest = Number.POSITIVE_INFINITY] = this.#pending.keys();
-      const isAsked = child === this.#child && this.#isReady && oldest <= newest;
-      if (isAsked && ++looks < RELAY_ANSWER_LOOKS_MAX) return;
+      const isOverdue = child === this.#child && this.#isReady && oldest <= newest;
+      if (isOverdue && ++checks < RELAY_REPLY_CHECKS_MAX) return;
       clearInterval(timer);
-      if (isAsked) child.kill("SIGKILL");
-    }, this.options.lookMs ?? RELAY_ANSWER_LOOK_MS);
+      if (isOverdue) child.kill("SIGKILL");
+    }, this.options.checkMs ?? RELAY_REPLY_CHECK_MS);
     timer.unref();
   }
 
@@ -159,33 +159,33 @@ export class EgressRelay {
     const child = spawnRelay(this.program, this.uid);
     this.#child = child;
     this.#isReady = false;
-    const complaints = this.#logComplaints(child);
+    const errors = this.#logErrors(child);
     const late = setTimeout(() => child.kill("SIGKILL"), RELAY_START_MS);
-    const answers = boundedLines(child.stdout, RELAY_MESSAGE_MAX_BYTES);
+    const replies = boundedLines(child.stdout, RELAY_MESSAGE_MAX_BYTES);
     try {
-      this.#tell({ address: this.options.gateway, ports: this.#ports, connectionsMax: relayConnectionsMax() });
-      const first = JSON.parse((await answers.next()).value ?? "{}") as RelayAnswer;
+      this.#send({ address: this.options.gateway, ports: this.#ports, connectionsMax: relayConnectionsMax() });
+      const first = JSON.parse((await replies.next()).value ?? "{}") as RelayReply;
       if (!("ready" in first)) throw new Error("it ended before it was ready");
       this.#ports = first.ready;
     } catch (cause) {
       child.kill("SIGKILL");
-      await complaints;
-      throw new Fault(500, `the connection relay does not start, and says:${this.#complaint}`, { cause });
+      await errors;
+      throw new Fault(500, `the connection relay does not start, and says:${this.#lastErrors}`, { cause });
     } finally {
       clearTimeout(late);
     }
-    void this.#listen(child, answers);
+    void this.#listen(child, replies);
     this.#isReady = true;
     this.#fails = 0;
-    await this.#tellAll();
+    await this.#sendAll();
   }
 
   /** Sends all policies. They include those of waiting requests, which resolve once the relay has acknowledged all. */
-  async #tellAll(): Promise<void> {
+  async #sendAll(): Promise<void> {
     const waiting = [...this.#pending.values()];
     await Promise.all([
-      this.#ask({ do: "close-ranges", ranges: this.options.closed() }),
-      ...[...this.#policies].map(([source, policy]) => this.#ask({ do: "set", source, policy })),
+      this.#request({ do: "close-ranges", ranges: this.options.closed() }),
+      ...[...this.#policies].map(([source, policy]) => this.#request({ do: "set", source, policy })),
     ]);
     for (const { request, done } of waiting) {
       this.#pending.delete(request.id);
@@ -193,18 +193,18 @@ export class EgressRelay {
     }
   }
 
-  async #listen(child: Child, answers: AsyncGenerator<string>): Promise<void> {
+  async #listen(child: Child, replies: AsyncGenerator<string>): Promise<void> {
     try {
-      for await (const line of answers) {
-        const answer = JSON.parse(line) as RelayAnswer;
-        if ("trouble" in answer) {
-          const { source, trouble } = answer;
-          this.options.trouble?.(String(source), String(trouble).slice(0, RELAY_COMPLAINT_MAX_CHARS));
+      for await (const line of replies) {
+        const reply = JSON.parse(line) as RelayReply;
+        if ("trouble" in reply) {
+          const { source, trouble } = reply;
+          this.options.onTrouble?.(String(source), String(trouble).slice(0, RELAY_ERROR_MAX_CHARS));
         }
-        if (!("done" in answer)) continue;
-        const asked = this.#pending.get(answer.done);
-        this.#pending.delete(answer.done);
-        asked?.done.resolve();
+        if (!("done" in reply)) continue;
+        const pending = this.#pending.get(reply.done);
+        this.#pending.delete(reply.done);
+        pending?.done.resolve();
       }
     } catch (thrown) {
       this.options.log.write({ level: "error", event: "the relay sent an invalid reply", error: described(thrown) });
@@ -231,12 +231,12 @@ export class EgressRelay {
     }
   }
 
-  async #logComplaints(child: Child): Promise<void> {
+  async #logErrors(child: Child): Promise<void> {
     try {
       for await (const line of boundedLines(child.stderr, RELAY_MESSAGE_MAX_BYTES)) {
         if (line === "") continue;
-        const error = line.slice(0, RELAY_COMPLAINT_MAX_CHARS);
-        this.#complaint = `${this.#complaint} ${error}`.slice(-RELAY_COMPLAINT_MAX_CHARS);
+        const error = line.slice(0, RELAY_ERROR_MAX_CHARS);
+        this.#lastErrors = `${this.#lastErrors} ${error}`.slice(-RELAY_ERROR_MAX_CHARS);
         this.options.log.write({ level: "error", event: "the connection relay", error });
       }
     } catch {
@@ -255,12 +255,12 @@ function spawnRelay(program: string, uid: number) {
 }
 
 /** Rejects late requests. The relay still gets them as soon as it can, but the caller waits no longer. */
-async function inTime(answered: Promise<void>): Promise<void> {
+async function inTime(reply: Promise<void>): Promise<void> {
   const late = Promise.withResolvers<never>();
-  const said = `the connection relay did not answer within ${RELAY_ACKNOWLEDGED_MS} ms`;
-  const timer = setTimeout(() => late.reject(overloaded(said)), RELAY_ACKNOWLEDGED_MS);
+  const message = `the connection relay did not reply within ${RELAY_ACKNOWLEDGED_MS} ms`;
+  const timer = setTimeout(() => late.reject(overloaded(message)), RELAY_ACKNOWLEDGED_MS);
   try {
-    await Promise.race([answered, late.promise]);
+    await Promise.race([reply, late.promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -18,4 +18,4 @@ export interface RelayStart {
 }
 
 /** `trouble`: why connections of the sandbox with this address fail, reported at intervals. */
-export type RelayAnswer = { ready: Ports } | { done: number } | { trouble: string; source: string };
+export type RelayReply = { ready: Ports } | { done: number } | { trouble: string; source: string };

@@ -40,7 +40,7 @@ interface Controlled {
   meminfoFile: MeminfoFile;
   variablesFolder: string;
   /** Hands the output of running processes to other readers, so that they survive the end of this guest. */
-  letGo(): Promise<void>;
+  handOverOutputs(): Promise<void>;
   /** Ends this guest process; init then starts another one. */
   end(): void;
 }
@@ -139,8 +139,8 @@ function renew(controlled: Controlled): Promise<Response> {
 }
 
 /** Replaces this process by a new one with the same settings. Running user processes continue. */
-async function replace({ letGo, end }: Controlled): Promise<Response> {
-  await letGo();
+async function replace({ handOverOutputs, end }: Controlled): Promise<Response> {
+  await handOverOutputs();
   setTimeout(end, RENEWED_AFTER_MS);
   // The stream is never closed: it breaks when this process ends, which tells the host that the guest is gone.
   const begun = new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array([NEWLINE])) });

@@ -3,7 +3,7 @@ import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/
 
 const EXPOSED = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control, X-Content-Type-Options";
 
-export function preflightAnswer(request: Request): Response | undefined {
+export function preflightResponse(request: Request): Response | undefined {
   const asks = request.headers.get("access-control-request-method");
   if (request.method !== "OPTIONS" || asks === null || !request.headers.has("origin")) return undefined;
   const headers = new Headers({

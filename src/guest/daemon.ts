@@ -75,7 +75,7 @@ export function runDaemon(): void {
       meminfoFile,
       variablesFolder: stateFolder === undefined ? "/run/e2b" : `${stateFolder}/e2b`,
       // Before the first RPC call there are no processes.
-      letGo: async () => (rpc.isRequested ? (await rpc.load()).handOverOutputs() : undefined),
+      handOverOutputs: async () => (rpc.isRequested ? (await rpc.load()).handOverOutputs() : undefined),
       end: () => process.exit(0),
     }),
     rpc,

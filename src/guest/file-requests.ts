@@ -31,7 +31,7 @@ export class FileRequests {
     const facts = { path: resolve(path ?? ""), user: account.name };
     if (request.method === "GET") {
       services.meminfoFile.refreshIfAt(facts.path);
-      const status = (answer: Response) => ({ status: answer.status });
+      const status = (response: Response) => ({ status: response.status });
       return notingFiles(services.journal, "download", facts, () => download(request, facts.path), status);
     }
     const send = () => upload(request, path, resolve, account);

@@ -68,7 +68,7 @@ describe("plain routes", () => {
 describe("cross-origin requests", () => {
   test("preflights need no token", async () => {
     await guest.configure({ accessTokens: ["t"] });
-    const answer = await guest.fetch("/process.Process/List", {
+    const response = await guest.fetch("/process.Process/List", {
       method: "OPTIONS",
       headers: {
         Origin: "https://app.example",
@@ -76,20 +76,20 @@ describe("cross-origin requests", () => {
         "Access-Control-Request-Headers": "x-access-token,content-type",
       },
     });
-    expect(answer.status).toBe(204);
-    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
-    expect(answer.headers.get("access-control-allow-methods")).toBe("HEAD, GET, POST, PUT, PATCH, DELETE");
-    expect(answer.headers.get("access-control-allow-headers")).toBe("x-access-token,content-type");
-    expect(answer.headers.get("access-control-max-age")).toBe("7200");
-    expect(answer.headers.has("access-control-allow-credentials")).toBe(false);
+    expect(response.status).toBe(204);
+    expect(response.headers.get("access-control-allow-origin")).toBe("*");
+    expect(response.headers.get("access-control-allow-methods")).toBe("HEAD, GET, POST, PUT, PATCH, DELETE");
+    expect(response.headers.get("access-control-allow-headers")).toBe("x-access-token,content-type");
+    expect(response.headers.get("access-control-max-age")).toBe("7200");
+    expect(response.headers.has("access-control-allow-credentials")).toBe(false);
     await guest.configure({});
   });
 
   test("responses, also errors, may be read by any page", async () => {
     for (const path of ["/health", "/nothing", "/files?path=/missing"]) {
-      const answer = await guest.fetch(path, { headers: { Origin: "https://app.example" } });
-      expect(answer.headers.get("access-control-allow-origin")).toBe("*");
-      expect(answer.headers.get("access-control-expose-headers")).toContain("X-Content-Type-Options");
+      const response = await guest.fetch(path, { headers: { Origin: "https://app.example" } });
+      expect(response.headers.get("access-control-allow-origin")).toBe("*");
+      expect(response.headers.get("access-control-expose-headers")).toContain("X-Content-Type-Options");
     }
   });
 });
@@ -133,8 +133,8 @@ describe("the control channel", () => {
   test("does not exist without the secret", async () => {
     const unknown = await control("/control/nothing", undefined);
     for (const secret of [undefined, "", "wrong", `${SECRET}x`]) {
-      const answer = await control("/control/configure", secret);
-      expect([answer.status, await answer.text()]).toEqual([404, await unknown.clone().text()]);
+      const response = await control("/control/configure", secret);
+      expect([response.status, await response.text()]).toEqual([404, await unknown.clone().text()]);
     }
   });
 

@@ -5,7 +5,7 @@
 import { Fault } from "../contract/fault.ts";
 import type { ConnectServices } from "./connect-services.ts";
 import type { ControlChannel } from "./control-channel.ts";
-import { allowOrigin, preflightAnswer } from "./cors.ts";
+import { allowOrigin, preflightResponse } from "./cors.ts";
 import type { FileRequests } from "./file-requests.ts";
 import type { LazyPart } from "./lazy-part.ts";
 import { collectLater } from "./system/garbage.ts";
@@ -45,7 +45,7 @@ export async function handleRequest(request: Request, services: GuestServices): 
     services.control.takeSettings();
     const url = requestUrl(request);
     if (services.control.admits(request, url.pathname)) return await services.control.handle(request, url.pathname);
-    return preflightAnswer(request) ?? allowOrigin(request, await handleChecked(request, url, services));
+    return preflightResponse(request) ?? allowOrigin(request, await handleChecked(request, url, services));
   } catch (thrown) {
     return allowOrigin(request, faultResponse(thrown));
   }

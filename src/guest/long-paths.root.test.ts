@@ -17,8 +17,8 @@ interface Told {
   message: string;
 }
 
-async function told(answer: Promise<Response>): Promise<Told> {
-  const given = await answer;
+async function told(response: Promise<Response>): Promise<Told> {
+  const given = await response;
   return { status: given.status, ...((await given.json()) as Omit<Told, "status">) };
 }
 
@@ -94,9 +94,9 @@ test("entries too deep for any path are left out of a listing", async () => {
   const script =
     'cd "$1"; i=0; while [ $i -lt 20 ]; do mkdir "$2"; cd -P "$2" 2>/dev/null || cd "$2"; i=$((i+1)); done';
   Bun.spawnSync(["sh", "-c", script, "sh", home, "n".repeat(NAME_MAX_BYTES)]);
-  const answer = await guest.call("filesystem.Filesystem/ListDir", { path: home, depth: 100 });
-  const { entries } = (await answer.json()) as { entries: unknown[] };
-  expect(answer.status).toBe(200);
+  const response = await guest.call("filesystem.Filesystem/ListDir", { path: home, depth: 100 });
+  const { entries } = (await response.json()) as { entries: unknown[] };
+  expect(response.status).toBe(200);
   expect(entries.length).toBeGreaterThan(10);
   Bun.spawnSync(["rm", "-rf", home]);
 });

@@ -29,8 +29,8 @@ test("guests and images are in use by sandboxes of all servers and by this serve
     mkdirSync(join(data.sandboxesFolder, "other"));
   }
   const [own] = servers as [DataFolder];
-  const letGo: string[] = [];
-  const uses = guestUses(own, checkpoints, { unlock: async (guest) => void letGo.push(guest) });
+  const unlocked: string[] = [];
+  const uses = guestUses(own, checkpoints, { unlock: async (guest) => void unlocked.push(guest) });
   expect(await uses.own()).toEqual(["/cache/guests/running-0", "/cache/guests/paused"]);
   expect(uses.others()).toContain("/cache/guests/running-1");
   expect(uses.others()).not.toContain("/cache/guests/running-0");
@@ -39,7 +39,7 @@ test("guests and images are in use by sandboxes of all servers and by this serve
   expect(images.others()).toEqual(expect.arrayContaining(["running-1", "current"]));
   expect(images.others()).not.toContain("running-0");
   await uses.release("/cache/guests/old");
-  expect(letGo).toEqual(["/cache/guests/old"]);
+  expect(unlocked).toEqual(["/cache/guests/old"]);
 });
 
 async function writeCheckpoint(checkpoints: Checkpoints, name: string, guestFolder: string | undefined): Promise<void> {

@@ -79,7 +79,7 @@ export async function openParts(options: MachineOptions) {
     if (isAlive(record)) network.adopt(record.slot, record.egress);
   }
   if (hasUnrecorded(data.sandboxesFolder)) network.admitAdopted();
-  await network.open((about) => EgressRelay.open(Object.assign({}, about, { folder: data.runFolder, log: stderrLog })));
+  await network.open((about) => EgressRelay.open({ ...about, folder: data.runFolder, log: stderrLog }));
   const dns = await DnsRelay.open(network.gateway, options.resolver, (source) => network.judgeOf(source));
   const runtimes = new Runtimes(options.runtime ?? "crun", {
     crun: await CrunRuntime.open(toolbox, data, mounts),

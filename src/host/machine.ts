@@ -373,7 +373,7 @@ export class Machine implements Host {
   #findLost(): void {
     for (const { record } of this.#running.lost()) this.#lose(record.id, "its first process ended");
     this.#pages
-      .letGoOfUnused(this.#running.records())
+      .unlockUnused(this.#running.records())
       .catch((error) =>
         stderrLog.write({ level: "error", event: "unused guests stay locked in memory", error: described(error) }),
       );

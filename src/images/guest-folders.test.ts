@@ -38,15 +38,15 @@ describe("an unused guest", () => {
     open(old, first);
     const server = open(made("b"), first);
     clock.jump(CACHE_KEPT_MS + 1);
-    const letGo: [string, number][] = [];
+    const unlocked: [string, number][] = [];
     await server.collect(
       uses({
         release: async (guest) => {
-          letGo.push([guest, readdirSync(guests()).filter((name) => name.startsWith(named("a"))).length]);
+          unlocked.push([guest, readdirSync(guests()).filter((name) => name.startsWith(named("a"))).length]);
         },
       }),
     );
-    expect(letGo).toEqual([[old, 1]]);
+    expect(unlocked).toEqual([[old, 1]]);
     expect(there()).toEqual(["b"]);
   });
 

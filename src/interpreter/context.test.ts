@@ -12,8 +12,8 @@ async function run(server: ScriptedServer, code: string, more: Fields = {}, head
 }
 
 async function contextOf(server: ScriptedServer): Promise<string> {
-  const answer = await post(`${server.url}/contexts`, {});
-  return ((await answer.json()) as { id: string }).id;
+  const response = await post(`${server.url}/contexts`, {});
+  return ((await response.json()) as { id: string }).id;
 }
 
 function errorIn(lines: readonly Line[]): unknown {
@@ -28,8 +28,8 @@ function textOf(lines: readonly Line[]): unknown {
 async function begin(server: ScriptedServer, code: string, more: Fields = {}) {
   const client = new AbortController();
   const body = Object.assign({ code }, more);
-  const answer = await post(`${server.url}/execute`, body, { signal: client.signal });
-  return { leave: () => client.abort(), lines: linesOf(answer).catch(() => []) };
+  const response = await post(`${server.url}/execute`, body, { signal: client.signal });
+  return { leave: () => client.abort(), lines: linesOf(response).catch(() => []) };
 }
 
 /** Over its own connection: `fetch` allows only a few hundred at a time. Resolves when the response begins. */
@@ -176,16 +176,16 @@ describe("a kernel", () => {
     const id = await contextOf(server);
     const running = await begin(server, "wait", { context_id: id });
     await untilTrue(() => server.kernels[0]?.cells.length === 1);
-    const answer = await fetch(`${server.url}/contexts/${id}${path}`, { method });
-    expect(answer.status).toBe(200);
+    const response = await fetch(`${server.url}/contexts/${id}${path}`, { method });
+    expect(response.status).toBe(200);
     expect(errorIn(await running.lines)).toBe("UnexpectedEndOfExecution");
     expect(server.kernels).toHaveLength(kernels);
   });
 
   test("of a restarted context has its folder, and runs waiting code", async () => {
     await using server = await scriptedServer();
-    const answer = await post(`${server.url}/contexts`, { cwd: "/tmp" });
-    const { id } = (await answer.json()) as { id: string };
+    const response = await post(`${server.url}/contexts`, { cwd: "/tmp" });
+    const { id } = (await response.json()) as { id: string };
     const running = await begin(server, "wait", { context_id: id });
     const waiting = await begin(server, "say x", { context_id: id });
     await untilTrue(() => server.kernels[0]?.cells.length === 1);
@@ -198,8 +198,8 @@ describe("a kernel", () => {
 
   test("is not used for a missing folder", async () => {
     await using server = await scriptedServer(1);
-    const answer = await post(`${server.url}/contexts`, { cwd: "/no/such" });
-    expect([answer.status, await answer.text()]).toEqual([500, expect.stringContaining("/no/such")]);
+    const response = await post(`${server.url}/contexts`, { cwd: "/no/such" });
+    expect([response.status, await response.text()]).toEqual([500, expect.stringContaining("/no/such")]);
     await contextOf(server);
     expect(server.kernels).toHaveLength(1);
   });

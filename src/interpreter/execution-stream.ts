@@ -27,26 +27,26 @@ export class ExecutionStream {
   onHold: (isHeld: boolean) => void = () => undefined;
 
   constructor(
-    private readonly answer: ServerResponse,
+    private readonly response: ServerResponse,
     headers: Readonly<Record<string, string>>,
   ) {
     const leaving = new AbortController();
     this.gone = leaving.signal;
     this.#keepalive = setInterval(() => this.#keepAlive(), KEEPALIVE_MS);
-    answer.on("close", () => {
+    response.on("close", () => {
       clearInterval(this.#keepalive);
       this.#waiting = [];
       this.#waitingBytes = 0;
       if (!this.#isOver) leaving.abort();
     });
-    answer.on("drain", () => {
+    response.on("drain", () => {
       this.#isBlocked = false;
       this.#flush();
     });
-    answer.on("error", () => answer.destroy());
-    answer.writeHead(200, headers);
+    response.on("error", () => response.destroy());
+    response.writeHead(200, headers);
     // Send headers at once, because the execution may wait in the queue.
-    answer.flushHeaders();
+    response.flushHeaders();
   }
 
   tell(output: KernelOutput): void {
@@ -87,10 +87,10 @@ export class ExecutionStream {
       const lines = this.#waiting;
       this.#waiting = [];
       this.#waitingBytes = 0;
-      this.#isBlocked = !this.answer.write(lines.join(""));
+      this.#isBlocked = !this.response.write(lines.join(""));
     }
     if (this.#isHeld && this.#waitingBytes <= OUTPUT_HELD_TO_BYTES) this.#hold(false);
-    if (this.#isOver && this.#waiting.length === 0) this.answer.end();
+    if (this.#isOver && this.#waiting.length === 0) this.response.end();
   }
 
   #hold(isHeld: boolean): void {
@@ -99,6 +99,6 @@ export class ExecutionStream {
   }
 
   #keepAlive(): void {
-    if (this.#waiting.length === 0 && !this.#isBlocked) this.answer.write(KEEPALIVE_LINE);
+    if (this.#waiting.length === 0 && !this.#isBlocked) this.response.write(KEEPALIVE_LINE);
   }
 }

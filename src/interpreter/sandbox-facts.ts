@@ -28,14 +28,14 @@ function identity(): string {
 
 async function sandboxVariables(accessToken: string | undefined): Promise<Variables | undefined> {
   try {
-    const answer = await fetch(VARIABLES_URL, {
+    const response = await fetch(VARIABLES_URL, {
       headers: accessToken === undefined ? {} : { "X-Access-Token": accessToken },
       signal: AbortSignal.timeout(SANDBOX_VARIABLES_MS),
       // A kept connection would be part of every copy of the sandbox.
       keepalive: false,
     });
-    if (!answer.ok) return undefined;
-    const text = await answer.text();
+    if (!response.ok) return undefined;
+    const text = await response.text();
     if (text.length > SANDBOX_VARIABLES_MAX_BYTES) return undefined;
     return JSON.parse(text) as Variables;
   } catch {

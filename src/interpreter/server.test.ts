@@ -8,10 +8,10 @@ describe("requests", () => {
     const health = await fetch(`${server.url}/health?source=x`);
     expect([health.status, await health.json()]).toEqual([200, "OK"]);
     expect(await (await fetch(`${server.url}/contexts`)).json()).toEqual([]);
-    const answer = await post(`${server.url}/contexts`, {});
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get("Access-Control-Allow-Origin")).toBe("*");
-    const context = (await answer.json()) as { id: string; language: string; cwd: string };
+    const response = await post(`${server.url}/contexts`, {});
+    expect(response.status).toBe(200);
+    expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
+    const context = (await response.json()) as { id: string; language: string; cwd: string };
     expect(context).toEqual({ id: expect.any(String), language: "python", cwd: "/home/user" });
     for (const [method, path] of [
       ["POST", `/contexts/${context.id}/restart`],
@@ -30,8 +30,8 @@ describe("requests", () => {
     ["PUT", "/contexts", 405, { detail: "Method Not Allowed" }],
   ])("%s %s gets %d", async (method, path, status, body) => {
     await using server = await scriptedServer();
-    const answer = await fetch(server.url + path, { method });
-    expect([answer.status, (await answer.json()) as unknown]).toEqual([status, body]);
+    const response = await fetch(server.url + path, { method });
+    expect([response.status, (await response.json()) as unknown]).toEqual([status, body]);
   });
 
   test.each([
@@ -40,20 +40,20 @@ describe("requests", () => {
     ["DELETE", "/contexts/__proto__", "__proto__"],
   ])("%s %s names an unknown context, which the response repeats", async (method, path, id) => {
     await using server = await scriptedServer();
-    const answer = await fetch(server.url + path, { method });
-    expect([answer.status, await answer.text()]).toEqual([404, expect.stringContaining(id)]);
+    const response = await fetch(server.url + path, { method });
+    expect([response.status, await response.text()]).toEqual([404, expect.stringContaining(id)]);
   });
 
   test("of other origins are allowed with any headers", async () => {
     await using server = await scriptedServer();
-    const answer = await fetch(`${server.url}/execute`, {
+    const response = await fetch(`${server.url}/execute`, {
       method: "OPTIONS",
       headers: { Origin: "https://a.example", "Access-Control-Request-Headers": "x-access-token,e2b-sandbox-id" },
     });
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get("Access-Control-Allow-Origin")).toBe("*");
-    expect(answer.headers.get("Access-Control-Allow-Headers")).toBe("x-access-token,e2b-sandbox-id");
-    expect(answer.headers.get("Access-Control-Allow-Methods")).toContain("DELETE");
+    expect(response.status).toBe(200);
+    expect(response.headers.get("Access-Control-Allow-Origin")).toBe("*");
+    expect(response.headers.get("Access-Control-Allow-Headers")).toBe("x-access-token,e2b-sandbox-id");
+    expect(response.headers.get("Access-Control-Allow-Methods")).toContain("DELETE");
   });
 
   test.each<[string, string, string, (string | number)[]]>([
@@ -70,15 +70,15 @@ describe("requests", () => {
     ["/contexts", '{"cwd":1}', "type_error", ["body", "cwd"]],
   ])("%s with %s does not fit: %s at %p", async (path, body, type, loc) => {
     await using server = await scriptedServer();
-    const answer = await fetch(server.url + path, { method: "POST", body });
-    expect(answer.status).toBe(422);
-    expect(await answer.json()).toEqual({ detail: [{ type, loc, msg: expect.any(String) }] });
+    const response = await fetch(server.url + path, { method: "POST", body });
+    expect(response.status).toBe(422);
+    expect(await response.json()).toEqual({ detail: [{ type, loc, msg: expect.any(String) }] });
   });
 
   test("that are too large are rejected, and the response arrives", async () => {
     await using server = await scriptedServer();
-    const answer = await fetch(`${server.url}/execute`, { method: "POST", body: "x".repeat(REQUEST_MAX_BYTES + 1) });
-    expect([answer.status, await answer.text()]).toEqual([413, expect.stringContaining("REQUEST_MAX_BYTES")]);
+    const response = await fetch(`${server.url}/execute`, { method: "POST", body: "x".repeat(REQUEST_MAX_BYTES + 1) });
+    expect([response.status, await response.text()]).toEqual([413, expect.stringContaining("REQUEST_MAX_BYTES")]);
   });
 
   test.each<[object, number, string]>([
@@ -88,9 +88,9 @@ describe("requests", () => {
     [{ code: "say x", language: "constructor" }, 500, "constructor"],
   ])("to execute %j gets %d with text that contains %p", async (body, status, text) => {
     await using server = await scriptedServer();
-    const answer = await post(`${server.url}/execute`, body);
-    expect([answer.status, await answer.text()]).toEqual([status, expect.stringContaining(text)]);
-    expect(answer.headers.get("Content-Type")).toStartWith("text/plain");
+    const response = await post(`${server.url}/execute`, body);
+    expect([response.status, await response.text()]).toEqual([status, expect.stringContaining(text)]);
+    expect(response.headers.get("Content-Type")).toStartWith("text/plain");
   });
 });
 

@@ -21,21 +21,21 @@ const JSON_HEADERS = Object.assign({ "Content-Type": "application/json" }, CORS)
 const STREAM = Object.assign({ "Content-Type": "application/x-ndjson", "Cache-Control": "no-store" }, CORS);
 
 /** Undefined: the response is already sent. */
-type Handler = (request: IncomingMessage, answer: ServerResponse, id: string) => Promise<unknown>;
+type Handler = (request: IncomingMessage, response: ServerResponse, id: string) => Promise<unknown>;
 
 export function interpreterServer(contexts: Contexts): Server {
   const routes: [method: string, path: RegExp, handler: Handler][] = [
     ["GET", /^\/health$/, async () => "OK"],
-    ["POST", /^\/execute$/, (request, answer) => execute(contexts, request, answer)],
+    ["POST", /^\/execute$/, (request, response) => execute(contexts, request, response)],
     ["GET", /^\/contexts$/, async () => contexts.all().map(shown)],
     ["POST", /^\/contexts$/, (request) => create(contexts, request)],
     ["POST", /^\/contexts\/([^/]+)\/restart$/, (_, __, id) => restart(contexts, id)],
     ["DELETE", /^\/contexts\/([^/]+)$/, (_, __, id) => remove(contexts, id)],
   ];
-  const server = createServer((request, answer) => {
-    void answerTo(routes, request, answer).catch((error: unknown) => {
+  const server = createServer((request, response) => {
+    void route(routes, request, response).catch((error: unknown) => {
       logFailure("request", error);
-      answer.destroy();
+      response.destroy();
     });
   });
   server.keepAliveTimeout = CONNECTION_IDLE_MS;
@@ -43,41 +43,47 @@ export function interpreterServer(contexts: Contexts): Server {
   return server;
 }
 
-async function answerTo(
+async function route(
   routes: readonly [string, RegExp, Handler][],
   request: IncomingMessage,
-  answer: ServerResponse,
+  response: ServerResponse,
 ): Promise<void> {
-  if (request.method === "OPTIONS") return preflight(request, answer);
+  if (request.method === "OPTIONS") return preflight(request, response);
   const path = (request.url ?? "/").replace(/\?.*$/s, "");
   const there = routes.filter(([, pattern]) => pattern.test(path));
   const method = request.method === "HEAD" ? "GET" : request.method;
-  const route = there.find(([known]) => known === method);
-  if (route === undefined) {
+  const found = there.find(([known]) => known === method);
+  if (found === undefined) {
     const detail = there.length === 0 ? "Not Found" : "Method Not Allowed";
-    return say(answer, there.length === 0 ? 404 : 405, JSON_HEADERS, JSON.stringify({ detail }));
+    return respond(response, there.length === 0 ? 404 : 405, JSON_HEADERS, JSON.stringify({ detail }));
   }
-  const [, pattern, handler] = route;
+  const [, pattern, handler] = found;
   try {
-    const value = await handler(request, answer, decoded(pattern.exec(path)?.[1] ?? ""));
-    if (value !== undefined) say(answer, 200, JSON_HEADERS, JSON.stringify(value));
+    const value = await handler(request, response, decoded(pattern.exec(path)?.[1] ?? ""));
+    if (value !== undefined) respond(response, 200, JSON_HEADERS, JSON.stringify(value));
   } catch (error) {
-    if (error instanceof InvalidFields) return say(answer, 422, JSON_HEADERS, JSON.stringify({ detail: error.detail }));
+    if (error instanceof InvalidFields)
+      return respond(response, 422, JSON_HEADERS, JSON.stringify({ detail: error.detail }));
     const fault = Fault.from(error);
     if (fault !== error) logFailure("request", error);
-    say(answer, fault.status, TEXT, fault.message);
+    respond(response, fault.status, TEXT, fault.message);
   }
 }
 
-function say(answer: ServerResponse, status: number, headers: Readonly<Record<string, string>>, body: string): void {
-  answer.writeHead(status, headers).end(body);
+function respond(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+): void {
+  response.writeHead(status, headers).end(body);
 }
 
 /** Allows every origin, method and header, without credentials. */
-function preflight(request: IncomingMessage, answer: ServerResponse): void {
-  const asked = request.headers["access-control-request-headers"];
-  const own = asked === undefined ? {} : { "Access-Control-Allow-Headers": asked };
-  say(answer, 200, Object.assign({}, TEXT, own), "OK");
+function preflight(request: IncomingMessage, response: ServerResponse): void {
+  const requested = request.headers["access-control-request-headers"];
+  const own = requested === undefined ? {} : { "Access-Control-Allow-Headers": requested };
+  respond(response, 200, { ...TEXT, ...own }, "OK");
 }
 
 function decoded(part: string): string {
@@ -92,7 +98,7 @@ function shown({ id, language, folder }: Context) {
   return { id, language: language.name, cwd: folder };
 }
 
-async function execute(contexts: Contexts, request: IncomingMessage, answer: ServerResponse): Promise<undefined> {
+async function execute(contexts: Contexts, request: IncomingMessage, response: ServerResponse): Promise<undefined> {
   const { code, context_id: id, language, env_vars: variables } = await bodyOf(request, EXECUTION);
   if (id && language) {
     throw new Fault(400, "context_id and language cannot be given together: a context has its language");
@@ -101,7 +107,7 @@ async function execute(contexts: Contexts, request: IncomingMessage, answer: Ser
   context.requirePlace();
   const token = request.headers["x-access-token"];
   const accessToken = typeof token === "string" ? token : undefined;
-  context.execute({ code, variables: variables ?? {}, accessToken }, new ExecutionStream(answer, STREAM));
+  context.execute({ code, variables: variables ?? {}, accessToken }, new ExecutionStream(response, STREAM));
 }
 
 async function create(contexts: Contexts, request: IncomingMessage) {

@@ -83,7 +83,7 @@ function listen(door: FrontDoor): Bun.Server<undefined> {
     // Streams send keepalives, however long a call takes.
     idleTimeout: IDLE_CONNECTION_SECONDS,
     maxRequestBodySize: REQUEST_MAX_BYTES,
-    fetch: (request) => door.answer(request),
+    fetch: (request) => door.handle(request),
     error: () => new Response("internal error of the gateway", { status: 500 }),
   });
 }

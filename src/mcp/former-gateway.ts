@@ -5,7 +5,7 @@ import { Fault } from "../contract/fault.ts";
 
 /** Time from SIGTERM until the previous gateway must be gone. */
 const FORMER_GATEWAY_END_MS = 5_000;
-const FORMER_GATEWAY_LOOK_MS = 20;
+const FORMER_GATEWAY_POLL_MS = 20;
 
 const PID_FILE = "/run/mcp-gateway.pid";
 /** The argument that marks the background process of a gateway. */
@@ -19,9 +19,9 @@ export async function endFormerGateway(): Promise<void> {
   const pid = Number(readText(PID_FILE));
   if (!isGateway(pid)) return;
   tellToEnd(pid);
-  for (let waitedMs = 0; isGateway(pid); waitedMs += FORMER_GATEWAY_LOOK_MS) {
+  for (let waitedMs = 0; isGateway(pid); waitedMs += FORMER_GATEWAY_POLL_MS) {
     if (waitedMs > FORMER_GATEWAY_END_MS) throw new Fault(503, `the gateway before this one, ${pid}, does not end`);
-    await Bun.sleep(FORMER_GATEWAY_LOOK_MS);
+    await Bun.sleep(FORMER_GATEWAY_POLL_MS);
   }
 }
 

@@ -5,9 +5,9 @@ import { gatewayOfFile, rawSession, stub } from "./testing/gateway-of-file.ts";
 
 const gateway = gatewayOfFile([stub("ann")]);
 
-async function refusalOf(answer: Response): Promise<[number, string]> {
-  const { error } = (await answer.json()) as { error: { message: string } };
-  return [answer.status, error.message];
+async function refusalOf(response: Response): Promise<[number, string]> {
+  const { error } = (await response.json()) as { error: { message: string } };
+  return [response.status, error.message];
 }
 
 test.each([
@@ -23,9 +23,9 @@ test.each([
     ["/mcp", "DELETE"],
     ["/other", "GET"],
   ] as const) {
-    const answer = await fetch(new URL(path, gateway().url), { method, headers: headers as Record<string, string> });
-    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="mcp-gateway"');
-    expect((await refusalOf(answer))[0]).toBe(401);
+    const response = await fetch(new URL(path, gateway().url), { method, headers: headers as Record<string, string> });
+    expect(response.headers.get("www-authenticate")).toBe('Bearer realm="mcp-gateway"');
+    expect((await refusalOf(response))[0]).toBe(401);
   }
 });
 

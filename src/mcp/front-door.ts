@@ -31,22 +31,22 @@ export class FrontDoor {
     private readonly token: AccessToken,
   ) {}
 
-  async answer(request: Request): Promise<Response> {
-    const answer = await this.#answer(request);
-    for (const [name, value] of Object.entries(CORS)) answer.headers.set(name, value);
-    return answer;
+  async handle(request: Request): Promise<Response> {
+    const response = await this.#handle(request);
+    for (const [name, value] of Object.entries(CORS)) response.headers.set(name, value);
+    return response;
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#sessions.values()].map((session) => session.close()));
   }
 
-  async #answer(request: Request): Promise<Response> {
+  async #handle(request: Request): Promise<Response> {
     if (request.method === "OPTIONS") return new Response(null, { status: 204 });
     if (!isBearer(this.token, request.headers.get("authorization"))) {
-      const answer = refusal(401, -32001, "the access token is missing or wrong; send it as Authorization: Bearer");
-      answer.headers.set("www-authenticate", 'Bearer realm="mcp-gateway"');
-      return answer;
+      const response = refusal(401, -32001, "the access token is missing or wrong; send it as Authorization: Bearer");
+      response.headers.set("www-authenticate", 'Bearer realm="mcp-gateway"');
+      return response;
     }
     if (new URL(request.url).pathname !== PATH) return refusal(404, -32000, `the gateway has nothing but ${PATH}`);
     if (request.method !== "POST") return await this.#inSession(request, undefined);
@@ -89,14 +89,14 @@ export class FrontDoor {
         this.gateway.closed(own);
       },
     });
-    const answer = await session.handle(request, body);
-    if (!answer.ok) {
+    const response = await session.handle(request, body);
+    if (!response.ok) {
       await session.close();
-      return answer;
+      return response;
     }
     this.#sessions.set(session.id, session);
     this.gateway.opened(session);
-    return answer;
+    return response;
   }
 }
 

@@ -82,14 +82,14 @@ export class Session {
     if (this.#server.transport === undefined) await this.#server.connect(this.#transport);
     const keys: StreamKey[] = request.method === "GET" ? [BY_GET] : requestIds(body);
     if (request.method !== "GET") for (const key of keys) this.#unread.set(key, 0);
-    const answer = await this.#transport.handleRequest(request, body === undefined ? {} : { parsedBody: body });
-    const isStream = answer.headers.get("content-type") === "text/event-stream";
-    if (answer.body === null || !isStream) {
+    const response = await this.#transport.handleRequest(request, body === undefined ? {} : { parsedBody: body });
+    const isStream = response.headers.get("content-type") === "text/event-stream";
+    if (response.body === null || !isStream) {
       if (request.method !== "GET") for (const key of keys) this.#unread.delete(key);
-      return answer;
+      return response;
     }
     if (request.method === "GET") this.#unread.set(BY_GET, 0);
-    return new Response(this.#counted(answer.body, keys), answer);
+    return new Response(this.#counted(response.body, keys), response);
   }
 
   /** Sends a notification that belongs to no call. */

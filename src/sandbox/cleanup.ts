@@ -44,7 +44,7 @@ export async function unmake(
   parts: CleanupParts,
   leftovers: Leftovers,
   withinMs?: number,
-  onGone?: () => void,
+  onRemoved?: () => void,
 ): Promise<void> {
   const { network, ranges } = parts;
   const { id, slot, firstId } = leftovers;
@@ -52,7 +52,7 @@ export async function unmake(
   // no step may overlap with a retry.
   const done = await Promise.allSettled([
     slot === undefined ? undefined : network.unplug(slot),
-    takeAway(parts, leftovers, withinMs).then(onGone),
+    takeAway(parts, leftovers, withinMs).then(onRemoved),
   ]);
   for (const each of done) if (each.status === "rejected") throw each.reason;
   if (slot !== undefined) await network.free(slot, leftovers.willResume === true ? id : undefined);

@@ -11,7 +11,7 @@ export const RESTORES_AT_ONCE_MAX = Math.max(4, 2 * availableParallelism());
 export const IMAGE_PER_MEMORY_MAX = 16;
 export const IMAGE_WATCH_MS = 250;
 /** Processes or files to examine before yielding the event loop. */
-export const LOOKED_AT_TURN = 256;
+export const ENTRIES_PER_TURN = 256;
 /** From asking CRIU to stop until it is killed. */
 export const IMAGE_STOP_MS = scaled(5_000);
 /** Files of a memory image up to this size are made durable together, in the pack. */

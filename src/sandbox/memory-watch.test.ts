@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { LogEntry } from "../base/log.ts";
 import { ManualClock } from "../base/testing/manual-clock.ts";
 import type { HostEvent } from "../contract/internal/host.ts";
-import { MEMORY_LOOK_MS, MEMORY_NEAR_LOOK_MS, MemoryWatch } from "./memory-watch.ts";
+import { MEMORY_CHECK_MS, MEMORY_NEAR_CHECK_MS, MemoryWatch } from "./memory-watch.ts";
 
 /** A machine of 1000 bytes with a reserve of 100. */
 let availableBytes: number;
@@ -36,16 +36,16 @@ const pass = (ms: number) => clock.advance(ms, async () => undefined);
 
 describe("with enough memory", () => {
   test("nothing is told", async () => {
-    await pass(10 * MEMORY_LOOK_MS);
+    await pass(10 * MEMORY_CHECK_MS);
     expect([told, entries]).toEqual([[], []]);
   });
 
   test("memory is read every second, and more often when it is nearly short", async () => {
-    await pass(MEMORY_LOOK_MS - 1);
+    await pass(MEMORY_CHECK_MS - 1);
     availableBytes = 150;
     await pass(1);
     availableBytes = 90;
-    await pass(MEMORY_NEAR_LOOK_MS - 1);
+    await pass(MEMORY_NEAR_CHECK_MS - 1);
     expect(told).toEqual([]);
     await pass(1);
     expect(told).toEqual(["short", "given up"]);
@@ -56,7 +56,7 @@ describe("with less than the reserve", () => {
   beforeEach(async () => {
     availableBytes = 99;
     readyLeft = 2;
-    await pass(MEMORY_LOOK_MS);
+    await pass(MEMORY_CHECK_MS);
   });
 
   test("new runs are refused before ready sandboxes are given up", () => {
@@ -68,34 +68,34 @@ describe("with less than the reserve", () => {
 
   test("it is exhausted once no ready sandbox is left, and told at every look", async () => {
     told = [];
-    await pass(MEMORY_NEAR_LOOK_MS);
+    await pass(MEMORY_NEAR_CHECK_MS);
     expect(told).toEqual(["given up", "short"]);
     readyLeft = 0;
-    await pass(2 * MEMORY_NEAR_LOOK_MS);
+    await pass(2 * MEMORY_NEAR_CHECK_MS);
     expect(told.slice(2)).toEqual(["given up", "exhausted", "given up", "exhausted"]);
   });
 
   test("it is enough again only above a quarter more than the reserve", async () => {
     told = [];
     availableBytes = 124;
-    await pass(MEMORY_NEAR_LOOK_MS);
+    await pass(MEMORY_NEAR_CHECK_MS);
     expect(told).toEqual(["given up", "short"]);
     availableBytes = 125;
-    await pass(MEMORY_NEAR_LOOK_MS);
+    await pass(MEMORY_NEAR_CHECK_MS);
     expect(told.slice(2)).toEqual(["kept", "enough"]);
     expect(entries.at(-1)).toMatchObject({ level: "info", event: "the machine has enough memory again" });
-    await pass(10 * MEMORY_LOOK_MS);
+    await pass(10 * MEMORY_CHECK_MS);
     expect(told).toHaveLength(4);
   });
 
   test("a failed reading changes nothing, and the next one counts", async () => {
     told = [];
     availableBytes = Number.NaN;
-    await pass(MEMORY_LOOK_MS);
+    await pass(MEMORY_CHECK_MS);
     expect(told).toEqual([]);
     expect(entries.at(-1)).toMatchObject({ level: "error", event: "the available memory could not be read" });
     availableBytes = 500;
-    await pass(MEMORY_LOOK_MS);
+    await pass(MEMORY_CHECK_MS);
     expect(told).toEqual(["kept", "enough"]);
   });
 });
@@ -103,6 +103,6 @@ describe("with less than the reserve", () => {
 test("a closed watch reads no more", async () => {
   watch.close();
   availableBytes = 0;
-  await pass(10 * MEMORY_LOOK_MS);
+  await pass(10 * MEMORY_CHECK_MS);
   expect(told).toEqual([]);
 });

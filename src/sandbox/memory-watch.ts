@@ -8,8 +8,8 @@ import type { HostEvent } from "../contract/internal/host.ts";
 import type { MemoryLeft } from "../system/cgroup/memory-left.ts";
 
 /** How often memory is read, and how often while it is short or nearly so: below this multiple of the reserve. */
-export const MEMORY_LOOK_MS = 1_000;
-export const MEMORY_NEAR_LOOK_MS = 200;
+export const MEMORY_CHECK_MS = 1_000;
+export const MEMORY_NEAR_CHECK_MS = 200;
 const MEMORY_NEAR = 2;
 /** Memory is enough again above this multiple of the reserve. */
 const MEMORY_ENOUGH_AGAIN = 1.25;
@@ -39,7 +39,7 @@ export class MemoryWatch {
   #isClosed = false;
 
   constructor(private readonly parts: MemoryWatchParts) {
-    this.#look();
+    this.#check();
   }
 
   close(): void {
@@ -47,18 +47,18 @@ export class MemoryWatch {
     this.#timer?.cancel();
   }
 
-  #look(): void {
-    let delayMs = MEMORY_LOOK_MS;
+  #check(): void {
+    let delayMs = MEMORY_CHECK_MS;
     try {
       const { totalBytes, availableBytes } = this.parts.read();
       const reserveBytes = Math.floor((totalBytes * this.parts.percent) / 100);
       this.#act(availableBytes, reserveBytes);
-      if (this.#isShort || availableBytes < reserveBytes * MEMORY_NEAR) delayMs = MEMORY_NEAR_LOOK_MS;
+      if (this.#isShort || availableBytes < reserveBytes * MEMORY_NEAR) delayMs = MEMORY_NEAR_CHECK_MS;
     } catch (error) {
       const event = "the available memory could not be read";
       this.parts.log.write({ level: "error", event, error: described(error) });
     }
-    if (!this.#isClosed) this.#timer = this.parts.clock.after(delayMs, () => this.#look());
+    if (!this.#isClosed) this.#timer = this.parts.clock.after(delayMs, () => this.#check());
   }
 
   #act(availableBytes: number, reserveBytes: number): void {

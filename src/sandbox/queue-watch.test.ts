@@ -1,6 +1,6 @@
 /** Which sandboxes the queue watch looks at. What counts as an offence: socket-queues.root.test.ts. */
 import { expect, test } from "bun:test";
-import { QUEUE_LOOK_TURN, QUEUED_PER_SANDBOX_MAX_BYTES, QueueWatch } from "./queue-watch.ts";
+import { QUEUE_CHECK_TURN, QUEUED_PER_SANDBOX_MAX_BYTES, QueueWatch } from "./queue-watch.ts";
 import { RunningSandboxes } from "./running-sandboxes.ts";
 import type { SandboxRecord } from "./sandbox-record.ts";
 
@@ -11,8 +11,8 @@ function record(id: string): SandboxRecord {
 // Seen before: a sandbox that was being paused by then was ended silently when its pause failed.
 test("a sandbox that is removed during a check is skipped, and checked when it is back", async () => {
   const running = new RunningSandboxes("/run/sandboxes", { address: () => "198.18.0.7" });
-  const last = `i${QUEUE_LOOK_TURN}`;
-  for (let at = 0; at <= QUEUE_LOOK_TURN; at++) running.add(record(`i${at}`));
+  const last = `i${QUEUE_CHECK_TURN}`;
+  for (let at = 0; at <= QUEUE_CHECK_TURN; at++) running.add(record(`i${at}`));
   const ended: string[] = [];
   const queued = () => ({ sockets: 0, bytes: QUEUED_PER_SANDBOX_MAX_BYTES + 1 });
   const watch = new QueueWatch(
@@ -20,13 +20,13 @@ test("a sandbox that is removed during a check is skipped, and checked when it i
     (id) => void ended.push(id),
     queued,
   );
-  const looked = watch.look();
+  const looked = watch.check();
   running.takeOut(last);
   await looked;
-  expect(ended).toHaveLength(QUEUE_LOOK_TURN);
+  expect(ended).toHaveLength(QUEUE_CHECK_TURN);
   expect(ended).not.toContain(last);
   running.add(record(last));
-  await watch.look();
+  await watch.check();
   expect(ended).toContain(last);
   watch.close();
 });

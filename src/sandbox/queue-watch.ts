@@ -13,15 +13,15 @@ import { kernelBytes, type Queued, queuedIn } from "./socket-queues.ts";
 export const QUEUED_PER_SANDBOX_MAX_BYTES = 32 * 1024 * 1024;
 export const QUEUING_SOCKETS_PER_SANDBOX_MAX = 4096;
 /**
- * All sandboxes are examined every QUEUE_LOOK_MAX_MS, or as early as after QUEUE_LOOK_GAP_MS if the kernel's memory has
- * grown by QUEUE_GROWTH_BYTES, which every tick checks.
+ * All sandboxes are examined every QUEUE_CHECK_MAX_MS, or as early as after QUEUE_CHECK_GAP_MS if the kernel's memory
+ * has grown by QUEUE_GROWTH_BYTES, which every tick checks.
  */
-const QUEUE_LOOK_MAX_MS = 10_000;
-const QUEUE_LOOK_GAP_MS = 500;
+const QUEUE_CHECK_MAX_MS = 10_000;
+const QUEUE_CHECK_GAP_MS = 500;
 const QUEUE_TICK_MS = 250;
 const QUEUE_GROWTH_BYTES = 64 * 1024 * 1024;
 /** Sandboxes to examine before yielding the event loop. */
-export const QUEUE_LOOK_TURN = 8;
+export const QUEUE_CHECK_TURN = 8;
 
 interface Watched {
   id: string;
@@ -32,7 +32,7 @@ const MIB = 1024 * 1024;
 
 export class QueueWatch {
   readonly #timer: Timer;
-  #lookedAt = performance.now();
+  #checkedAt = performance.now();
   #kernelBytes = kernelBytes();
   #isLooking = false;
 
@@ -53,32 +53,32 @@ export class QueueWatch {
     if (this.#isLooking || !this.#isTime()) return;
     this.#isLooking = true;
     try {
-      await this.look();
+      await this.check();
     } catch (error) {
       stderrLog.write({ level: "error", event: "socket queues could not be read", error: described(error) });
     } finally {
-      this.#lookedAt = performance.now();
+      this.#checkedAt = performance.now();
       this.#kernelBytes = kernelBytes();
       this.#isLooking = false;
     }
   }
 
   #isTime(): boolean {
-    const ms = performance.now() - this.#lookedAt;
-    if (ms >= QUEUE_LOOK_MAX_MS) return true;
+    const ms = performance.now() - this.#checkedAt;
+    if (ms >= QUEUE_CHECK_MAX_MS) return true;
     const now = kernelBytes();
     // Memory that the kernel has released may grow again and must count as growth.
     this.#kernelBytes = Math.min(this.#kernelBytes, now);
-    return ms >= QUEUE_LOOK_GAP_MS && now - this.#kernelBytes >= QUEUE_GROWTH_BYTES;
+    return ms >= QUEUE_CHECK_GAP_MS && now - this.#kernelBytes >= QUEUE_GROWTH_BYTES;
   }
 
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     let looked = 0;
     // `sandboxes` omits a sandbox that is being paused. If the pause fails, the next round examines it.
     for (const { id, pid } of this.sandboxes()) {
       const reason = offenceOf(this.queued(pid));
       if (reason !== undefined) this.end(id, reason);
-      if (++looked % QUEUE_LOOK_TURN === 0) await Bun.sleep(0);
+      if (++looked % QUEUE_CHECK_TURN === 0) await Bun.sleep(0);
     }
   }
 }

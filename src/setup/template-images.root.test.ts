@@ -30,7 +30,7 @@ const larger: TemplateDefinition = { ...definition, name: "larger", packages: ["
 
 /** A mirror that responds as the test wants; at first it accepts requests and responds to none. */
 let mirror: ReturnType<typeof Bun.serve>;
-let answer = (): Promise<Response> => new Promise(() => undefined);
+let response = (): Promise<Response> => new Promise(() => undefined);
 let asked = Promise.withResolvers<void>();
 let cacheFolder: string;
 
@@ -44,7 +44,7 @@ beforeAll(async () => {
     idleTimeout: 0,
     fetch: () => {
       asked.resolve();
-      return answer();
+      return response();
     },
   });
 });
@@ -139,7 +139,7 @@ test("a build whose server is killed ends, and its leftovers do not block the ne
   await untilLeft();
   expect(existsSync(imageFolder(cacheFolder, templateImage(larger)))).toBe(false);
   // From now on the mirror has no packages; the failure is reported, and nothing is left.
-  answer = async () => new Response("none here", { status: 404 });
+  response = async () => new Response("none here", { status: 404 });
   const failed = images(mirror.url.href).make("larger", never(), () => undefined);
   await expect(failed).rejects.toMatchObject({
     status: 422,

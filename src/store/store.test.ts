@@ -251,13 +251,13 @@ for (const { title, missing, fresh } of bothEngines()) {
         iputoff: (run: Sandbox) => sandboxes.putOffPause(run, LATER),
         ifinishsnapshot: sandboxes.finishSnapshot,
       };
-      for (const [id, letGo] of Object.entries(lets)) {
+      for (const [id, finish] of Object.entries(lets)) {
         const run = aSandbox(id);
         await sandboxes.add(run);
         await (id === "ifinishsnapshot" ? sandboxes.beginSnapshot(run, NOW) : sandboxes.beginPause(run, to));
         expect((await sandboxes.kill(run))?.killWanted).toBe(true);
         expect(await sandboxes.kill(run)).toBeUndefined();
-        expect((await letGo({ ...run, checkpoint: "c1" }))?.state).toBe("killing");
+        expect((await finish({ ...run, checkpoint: "c1" }))?.state).toBe("killing");
       }
       for (const id of ["ifinishresume", "iabandonresume"]) {
         await sandboxes.add(aSandbox(id, { state: "resuming", checkpoint: "c1", pausedAt: NOW }));

@@ -202,7 +202,7 @@ const heldInMemory = new Map<string, { at: bigint; size: number }[]>();
 
 /**
  * Reads a file into memory, in huge pages where its filesystem has them, and locks it there until this process ends or
- * `letGoOfMemory`. False: the file was read, but the kernel may drop it, because the locked-memory limit is too low.
+ * `unlockMemory`. False: the file was read, but the kernel may drop it, because the locked-memory limit is too low.
  */
 export function holdInMemory(path: string): boolean {
   const fd = openSync(path, "r");
@@ -221,7 +221,7 @@ export function holdInMemory(path: string): boolean {
 }
 
 /** Unmaps all files below a folder that this thread holds. The files may be gone. */
-export function letGoOfMemory(folder: string): void {
+export function unlockMemory(folder: string): void {
   for (const [path, maps] of heldInMemory) {
     if (!path.startsWith(`${folder}/`)) continue;
     heldInMemory.delete(path);

@@ -33,7 +33,7 @@ beforeAll(async () => {
   namespaces.network = network;
   network.onTrouble = (address, message) => void troubles.push(`${address} ${message}`);
   await network.open(async (about) => {
-    relay = await EgressRelay.open(Object.assign({}, about, { folder: namespaces.data.runFolder, log: stderrLog }));
+    relay = await EgressRelay.open({ ...about, folder: namespaces.data.runFolder, log: stderrLog });
     return relay;
   });
   dns = await DnsRelay.open(network.gateway, NAME_SERVER, (source) => network.judgeOf(source));

@@ -45,9 +45,9 @@ test.each(["plain", "gzip"])("a %s flood in response to the host does not grow t
   const host = (port: number) => `${port}-${sandbox.sandboxId}.anything.test`;
   await until("the impostor answers", async () => {
     const gone = new AbortController();
-    const answer = await fetch(`${server().url}/health`, { headers: { host: host(49983) }, signal: gone.signal });
+    const response = await fetch(`${server().url}/health`, { headers: { host: host(49983) }, signal: gone.signal });
     gone.abort();
-    return answer.status === 200;
+    return response.status === 200;
   });
 
   const before = residentMB();

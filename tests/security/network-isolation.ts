@@ -48,7 +48,7 @@ const outside = [...everyWay(OUTSIDE), `name ${OUTSIDE_NAME} 0`];
 
 async function answersThisMachine(url: string): Promise<boolean> {
   return await fetch(url, { signal: AbortSignal.timeout(20_000) }).then(
-    (answer) => answer.ok,
+    (response) => response.ok,
     () => false,
   );
 }

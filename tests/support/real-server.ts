@@ -108,7 +108,7 @@ export class RealServer implements AsyncDisposable {
     const routes = new RouteTable();
     control.directory.follow((event) => routes.take(event));
     const inner = serveManagement({ management: control.handle });
-    const management = inner.door;
+    const management = inner.socket;
     const edge = createEdge({ directory: control.directory, routes, management, log: () => undefined });
     const front = new Front({ hostname: "127.0.0.1", port: 0, handle: edge.handle });
     await control.start();

@@ -16,7 +16,7 @@ export async function startProcess(
   process: object,
   more: object = {},
 ) {
-  const answer = await fetch(`${server.url}/process.Process/Start`, {
+  const response = await fetch(`${server.url}/process.Process/Start`, {
     method: "POST",
     headers: {
       "E2b-Sandbox-Id": sandboxId,
@@ -27,6 +27,6 @@ export async function startProcess(
     },
     body: envelope({ process, ...more }),
   });
-  if (answer.body === null) throw new Error("no stream");
-  return await follow(envelopes(answer.body));
+  if (response.body === null) throw new Error("no stream");
+  return await follow(envelopes(response.body));
 }

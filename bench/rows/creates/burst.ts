@@ -17,7 +17,7 @@ const ROUNDS_MIN = 3;
 const FEW_ROUNDS = 2;
 /** For what the server keeps ready. */
 const PREPARED_MS = 15_000;
-const LOOK_MS = 100;
+const POLL_MS = 100;
 const BOUNDS = { atLeast: 3, aim: 2 };
 
 export const burst: Row = burstOf("burst-20", 20, BOUNDS);
@@ -54,7 +54,7 @@ function burstOf(name: string, count: number, bounds: { atLeast: number; aim: nu
 async function untilPrepared({ data }: Context): Promise<void> {
   const isPrepared = () => readPoolReport(data)?.templates.every(({ ready, target }) => ready >= target) === true;
   const deadline = performance.now() + PREPARED_MS;
-  while (!isPrepared() && performance.now() < deadline) await Bun.sleep(LOOK_MS);
+  while (!isPrepared() && performance.now() < deadline) await Bun.sleep(POLL_MS);
 }
 
 export const sustained: Row = {

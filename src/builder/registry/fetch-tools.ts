@@ -8,7 +8,7 @@ import type { GuestCommands } from "../../sandbox/guest-link/guest-commands.ts";
 import { FETCH_COPY_MS, FETCH_DOCUMENT_MAX_BYTES, FETCH_SAID_MAX_CHARS, FETCH_UNPACK_MS } from "../limits.ts";
 import { imageArchitecture } from "./manifest.ts";
 import type { RegistryLogin } from "./registry-login.ts";
-import { complaintOf } from "./tool-error.ts";
+import { reasonOf } from "./tool-error.ts";
 
 /** The root filesystem of the fetching sandbox, made by setup. Bump this when its content changes. */
 export const FETCH_IMAGE = "fetch-1";
@@ -143,7 +143,7 @@ export class FetchTools {
       const end = await this.commands.run(command, take, over);
       if (end.exitCode === 0) return Buffer.concat(pieces).toString();
       const how = end.signal === "" ? "" : `the tool got ${end.signal}`;
-      throw new Fault(422, complaintOf(said || how, this.#secrets));
+      throw new Fault(422, reasonOf(said || how, this.#secrets));
     } catch (cause) {
       this.signal.throwIfAborted();
       stalled?.throwIfAborted();

@@ -2,7 +2,7 @@
 import { expect } from "bun:test";
 import { fuzzText, orRefused } from "../../base/testing/fuzz.ts";
 import { FETCH_LAYERS_MAX, FETCH_MAX_BYTES, imageArchitecture, readConfig, readManifest } from "./manifest.ts";
-import { complaintOf } from "./tool-error.ts";
+import { reasonOf } from "./tool-error.ts";
 
 const blob = (letter: string) => ({ digest: `sha256:${letter.repeat(64)}`, size: 100 });
 const platform = { os: "linux", architecture: imageArchitecture(), variant: "v8" };
@@ -51,7 +51,7 @@ fuzzText("a tool's error message is short, one line, and without the secret", {
     `a\u001b[31m${SECRET}\n${SECRET}`,
   ],
   check(text) {
-    const complaint = complaintOf(text, [SECRET]);
+    const complaint = reasonOf(text, [SECRET]);
     expect(complaint).not.toContain(SECRET);
     expect(complaint.length).toBeLessThan(4_096);
   },

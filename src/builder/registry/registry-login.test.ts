@@ -14,22 +14,22 @@ interface Asked {
   body: string;
 }
 let asked: Asked[] = [];
-let answer: (body: string) => Response | Promise<Response> = () => new Response();
+let response: (body: string) => Response | Promise<Response> = () => new Response();
 const stub = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   async fetch(request) {
     const body = await request.text();
     asked.push({ headers: request.headers, body });
-    return await answer(body);
+    return await response(body);
   },
 });
 afterAll(() => stub.stop(true));
 const clouds = { aws: () => stub.url.href, google: stub.url.href };
 
 /** The requests to the cloud, and the resulting login. */
-async function login(credentials: RegistryCredentials, reply: typeof answer) {
-  [asked, answer] = [[], reply];
+async function login(credentials: RegistryCredentials, reply: typeof response) {
+  [asked, response] = [[], reply];
   const result = await registryLogin(credentials, NOW, clouds).catch((error: unknown) => error);
   return { result, asked: asked[0] };
 }

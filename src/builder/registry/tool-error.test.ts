@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { FETCH_REASON_MAX_CHARS } from "../limits.ts";
-import { complaintOf } from "./tool-error.ts";
+import { reasonOf } from "./tool-error.ts";
 
 const fatal = (message: string) => `time="2026-01-01T00:00:00Z" level=fatal msg=${JSON.stringify(message)}\n`;
 
@@ -19,23 +19,23 @@ const CASES: [string, RegExp][] = [
 
 test("known reasons are explained, followed by the tool's own message", () => {
   for (const [said, words] of CASES) {
-    const told = complaintOf(`some progress\n${fatal(said)}`, []);
+    const told = reasonOf(`some progress\n${fatal(said)}`, []);
     expect(told).toMatch(words);
     expect(told).toContain(said);
   }
 });
 
 test("an unknown message is passed on without control characters, and is bounded", () => {
-  expect(complaintOf("   ⨯ create rootfs: unpack layer: \u001b[31mstrange\n", [])).toBe(
+  expect(reasonOf("   ⨯ create rootfs: unpack layer: \u001b[31mstrange\n", [])).toBe(
     "create rootfs: unpack layer:  [31mstrange",
   );
-  expect(complaintOf("", [])).toBe("no reason was given");
-  expect(complaintOf("x".repeat(10_000), []).length).toBeLessThan(FETCH_REASON_MAX_CHARS + 10);
+  expect(reasonOf("", [])).toBe("no reason was given");
+  expect(reasonOf("x".repeat(10_000), []).length).toBeLessThan(FETCH_REASON_MAX_CHARS + 10);
 });
 
 test("no secret is passed on, in any encoding", () => {
   const secret = 'pass"word/+';
   for (const form of [secret, encodeURIComponent(secret)]) {
-    expect(complaintOf(fatal(`GET https://u:${form}@host/`), [secret])).toContain("u:***@host");
+    expect(reasonOf(fatal(`GET https://u:${form}@host/`), [secret])).toContain("u:***@host");
   }
 });

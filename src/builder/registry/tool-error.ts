@@ -26,7 +26,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Why a tool failed: an explanation, then the tool's own words, with all secrets removed. */
-export function complaintOf(said: string, secrets: readonly string[]): string {
+export function reasonOf(said: string, secrets: readonly string[]): string {
   const own = scrubbed(lastWords(said), secrets);
   const reason = REASONS.find(([pattern]) => pattern.test(own))?.[1];
   const shown = own.length > FETCH_REASON_MAX_CHARS ? `…${own.slice(-FETCH_REASON_MAX_CHARS)}` : own;

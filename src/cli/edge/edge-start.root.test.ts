@@ -261,7 +261,7 @@ test.each([1, PROCESSES])(
       while (!isOver) {
         const init = { keepalive: false, tls: { rejectUnauthorized: false } };
         await fetch(`https://127.0.0.1:${settings.port}/`, init as RequestInit)
-          .then((answer) => answer.text())
+          .then((response) => response.text())
           .catch((error: unknown) => failed.push(String(error)));
         answered[caller] = (answered[caller] ?? 0) + 1;
       }

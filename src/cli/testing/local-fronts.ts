@@ -5,7 +5,7 @@ import { Front } from "../../edge/front/front.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../../edge/front/listeners.ts";
 import { serveManagement } from "../../edge/management-server.ts";
 import { TrustedProxies } from "../../edge/routing/client-address.ts";
-import { unasked } from "../../edge/testing/unasked.ts";
+import { idleServices } from "../../edge/testing/idle-services.ts";
 import { leadToNewest } from "../../tls/shared-port.ts";
 
 type Management = Parameters<typeof serveManagement>[0];
@@ -15,7 +15,7 @@ export class OwnFronts implements ClientListeners {
 
   constructor(services: Management) {
     const { trustedProxies = new TrustedProxies([]) } = services;
-    this.#edge = createEdge({ ...unasked(), management: serveManagement(services).door, trustedProxies });
+    this.#edge = createEdge({ ...idleServices(), management: serveManagement(services).socket, trustedProxies });
   }
 
   async begin(settings: ListenerSettings): Promise<ClientListener> {

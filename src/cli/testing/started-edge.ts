@@ -55,7 +55,7 @@ export class StartedEdge implements AsyncDisposable {
         forward: async () => undefined,
         findSigned: async () => undefined,
       },
-      management: edge.#management.door,
+      management: edge.#management.socket,
       trustedProxies: [],
       limits,
       log: (message) => edge.logged.push(message),

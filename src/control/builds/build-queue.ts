@@ -12,7 +12,7 @@ interface Waiting {
 }
 
 export class BuildQueue {
-  readonly #line: Waiting[] = [];
+  readonly #queue: Waiting[] = [];
   readonly #running = new Set<Waiting>();
   /** Per team: the sequence number of the last build that began. */
   readonly #lastBegun = new Map<string, number>();
@@ -22,21 +22,21 @@ export class BuildQueue {
 
   /** `work` must not throw. Returns whether it began at once. */
   add(id: string, { team, share, work }: Omit<Waiting, "id">): boolean {
-    this.#line.push({ id, team, share, work });
+    this.#queue.push({ id, team, share, work });
     this.#beginNext();
-    return !this.#line.some((waiting) => waiting.id === id);
+    return !this.#queue.some((waiting) => waiting.id === id);
   }
 
   /** False: it is not in the queue. */
   remove(id: string): boolean {
-    const at = this.#line.findIndex((waiting) => waiting.id === id);
+    const at = this.#queue.findIndex((waiting) => waiting.id === id);
     if (at < 0) return false;
-    this.#line.splice(at, 1);
+    this.#queue.splice(at, 1);
     return true;
   }
 
   waitingOf(team: string): number {
-    return this.#line.filter((waiting) => waiting.team === team).length;
+    return this.#queue.filter((waiting) => waiting.team === team).length;
   }
 
   #beginNext(): void {
@@ -54,7 +54,7 @@ export class BuildQueue {
 
   /** The first in the line among equals. */
   #next(): Waiting | undefined {
-    const able = this.#line.filter(({ team, share }) => this.#runningOf(team) < share);
+    const able = this.#queue.filter(({ team, share }) => this.#runningOf(team) < share);
     const last = (team: string) => this.#lastBegun.get(team) ?? 0;
     const order = (a: string, b: string) => this.#runningOf(a) - this.#runningOf(b) || last(a) - last(b);
     return able.toSorted((a, b) => order(a.team, b.team))[0];

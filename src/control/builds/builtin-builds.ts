@@ -18,7 +18,7 @@ import type { BuildPlan } from "./build-plan.ts";
 import type { Builds } from "./builds.ts";
 
 /** Interval between looks for builds that the operator requested through the store. */
-const BUILTIN_LOOK_MS = 2_000;
+const BUILTIN_CHECK_MS = 2_000;
 /** Retry-After for creates from a template that is being built. */
 const BUILTIN_RETRY_AFTER_SECONDS = 5;
 /** Maximum length of the build's last log line in the response. */
@@ -54,7 +54,7 @@ export class BuiltinBuilds {
   start(): void {
     const { background, idleClock } = this.services;
     background.run("builds that the operator asked for were not begun", () => this.#beginWaiting());
-    this.#timer = idleClock.after(BUILTIN_LOOK_MS, () => this.start());
+    this.#timer = idleClock.after(BUILTIN_CHECK_MS, () => this.start());
   }
 
   close(): void {

@@ -180,13 +180,13 @@ test("concurrent uploads of a team are bounded, and one above gets a Retry-After
         controller.close();
       },
     });
-  const answers = first.map(({ url }) => put(url, held()));
+  const responses = first.map(({ url }) => put(url, held()));
   await f.until(() => receives.mock.calls.length === UPLOADS_AT_ONCE_PER_TEAM);
   const refused = await put(last?.url ?? "", TAR);
   expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"]);
   expect((await refused.json()).message).toBe("this team has 32 uploads under way; wait for one of them");
   finish.resolve();
-  expect(new Set((await Promise.all(answers)).map(({ status }) => status))).toEqual(new Set([204]));
+  expect(new Set((await Promise.all(responses)).map(({ status }) => status))).toEqual(new Set([204]));
 });
 
 test("stored files of a team are bounded in number and in bytes", async () => {

@@ -46,7 +46,7 @@ export class Variables {
   /** Undefined when it depends on the base image. */
   textIfKnown(parts: readonly Part[], line: number): string | undefined {
     const isKnown = (part: Part): boolean =>
-      typeof part === "string" || (this.#look(part.name).known && part.word.every(isKnown));
+      typeof part === "string" || (this.#valueOf(part.name).known && part.word.every(isKnown));
     return parts.every(isKnown) ? this.text(parts, line, "ENV") : undefined;
   }
 
@@ -82,7 +82,7 @@ export class Variables {
   }
 
   #textOf({ name, modifier, word }: Variable, line: number, what: string): string {
-    const value = this.#look(name);
+    const value = this.#valueOf(name);
     if (!value.known) {
       const fix = `set it with ENV or ARG before this line; what the base image sets is not known to ${what}`;
       throw faultAt(line, `${what} uses $${name}, which the Dockerfile does not set; ${fix}`);
@@ -103,7 +103,7 @@ export class Variables {
     }
   }
 
-  #look(name: string): Value {
+  #valueOf(name: string): Value {
     if (this.#env.has(name)) {
       const text = this.#env.get(name);
       return text === undefined ? { known: false } : { known: true, text };

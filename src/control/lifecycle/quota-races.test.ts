@@ -14,19 +14,19 @@ const counter = (replies: Reply[]) => Object.groupBy(replies, ({ status }) => st
 describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
   describe.skipIf(missing)("a race for leases", () => {
     /** The most that ever ran or was being started. */
-    let most: number;
+    let mostRunning: number;
     let starting: number;
 
     beforeEach(async () => {
       f = await ControlFixture.open(new FakeHost(), await fresh());
-      [most, starting] = [0, 0];
+      [mostRunning, starting] = [0, 0];
     });
     afterEach(() => f[Symbol.asyncDispose]());
 
     /** Starts take a moment now and then, so that others come between. */
     function watch(random: () => number): void {
       const start = async () => {
-        most = Math.max(most, f.host.running.length + ++starting);
+        mostRunning = Math.max(mostRunning, f.host.running.length + ++starting);
         if (random() < 0.5) await Bun.sleep(random() * 4);
         // From here on the host counts it itself.
         queueMicrotask(() => void starting--);
@@ -39,7 +39,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       await limit(10);
       watch(seededRandom(7));
       const replies = counter(await Promise.all(Array.from({ length: 50 }, () => create())));
-      expect([replies[201]?.length, replies[429]?.length, most]).toEqual([10, 40, 10]);
+      expect([replies[201]?.length, replies[429]?.length, mostRunning]).toEqual([10, 40, 10]);
       expect(f.host.running).toHaveLength(10);
     });
 
@@ -71,7 +71,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
       }
       expect(statuses.filter((status) => status === 201)).toHaveLength(12);
       expect(new Set(statuses)).toEqual(new Set([201, 429]));
-      expect([f.host.running.length, most]).toEqual([13, 13]);
+      expect([f.host.running.length, mostRunning]).toEqual([13, 13]);
     });
 
     test("over a long time, with pauses and failures: never one too many, and no lease is lost", async () => {
@@ -110,7 +110,7 @@ describe.each(bothEngines())("on $title", ({ missing, fresh }) => {
         }
       };
       await Promise.all(Array.from({ length: 6 }, client));
-      expect(most, `SANDLOT_TEST_SEED=${SEED}`).toBe(5);
+      expect(mostRunning, `SANDLOT_TEST_SEED=${SEED}`).toBe(5);
       f.host.beforeCreate = f.host.beforeResume = async () => undefined;
       for (const { id } of await f.store.sandboxes.inState("running")) await pause(id);
       expect(await free()).toBe(5);

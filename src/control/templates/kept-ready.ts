@@ -12,7 +12,7 @@ import { kindsKeptReady, type SharedMemory } from "./shared-memory.ts";
 import { kindOf } from "./template-look-up.ts";
 
 /** Interval at which numbers set by the operator's commands are noticed. */
-export const KEPT_READY_LOOK_MS = 5_000;
+export const KEPT_READY_CHECK_MS = 5_000;
 
 export class ReadyOrders {
   /** Built-in templates that are built on demand; each has its own number. */
@@ -37,7 +37,7 @@ export class ReadyOrders {
   /** From now on it also polls for numbers set by the operator's commands. */
   start(): void {
     this.changed();
-    this.#timer = this.services.idleClock.after(KEPT_READY_LOOK_MS, () => this.start());
+    this.#timer = this.services.idleClock.after(KEPT_READY_CHECK_MS, () => this.start());
   }
 
   close(): void {

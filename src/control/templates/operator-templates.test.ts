@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import type { KeptReady } from "../../contract/internal/host.ts";
 import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
-import { KEPT_READY_LOOK_MS } from "./kept-ready.ts";
+import { KEPT_READY_CHECK_MS } from "./kept-ready.ts";
 import { setKeptReady, setRuntime } from "./operator-templates.ts";
 
 let f: ControlFixture;
@@ -29,18 +29,18 @@ const set = (written: string, count: number) => setKeptReady(f.store, "default",
 
 test("a ready number set by the command reaches the host within seconds, once", async () => {
   await snapshot("web");
-  await f.passBy(KEPT_READY_LOOK_MS);
+  await f.passBy(KEPT_READY_CHECK_MS);
   expect(told).toEqual([]);
   const { id } = await set("web", 3);
-  await f.passBy(KEPT_READY_LOOK_MS);
-  await f.passBy(3 * KEPT_READY_LOOK_MS);
+  await f.passBy(KEPT_READY_CHECK_MS);
+  await f.passBy(3 * KEPT_READY_CHECK_MS);
   const ofTeam = told.map((kept) => kept.filter(({ kind }) => kind.templateId !== baseTemplate.id));
   expect(ofTeam.map((kept) => kept.map(({ kind, count }) => [kind.templateId, count]))).toEqual([[[id, 3]]]);
   expect((await set("default/web:default", 0)).keptReady).toBe(0);
-  await f.passBy(KEPT_READY_LOOK_MS);
+  await f.passBy(KEPT_READY_CHECK_MS);
   expect(told.at(-1)).toHaveLength(1);
   await set(id, 1);
-  await f.passBy(KEPT_READY_LOOK_MS);
+  await f.passBy(KEPT_READY_CHECK_MS);
   expect(told.at(-1)).toHaveLength(2);
 });
 
@@ -51,9 +51,9 @@ test("a failed call to the host is repeated", async () => {
   f.host.keepReady = async () => {
     throw new Fault(503, "not now");
   };
-  await f.passBy(KEPT_READY_LOOK_MS);
+  await f.passBy(KEPT_READY_CHECK_MS);
   f.host.keepReady = keepReady;
-  await f.passBy(KEPT_READY_LOOK_MS);
+  await f.passBy(KEPT_READY_CHECK_MS);
   expect(told.at(-1)).toHaveLength(2);
 });
 
@@ -62,7 +62,7 @@ test("sandboxes of a template use the isolation runtime that the operator chose,
   await setRuntime(f.store, "default", "base", "runsc");
   const behind = await f.create({ timeout: 600 });
   expect(runtimeNameOf(behind)).toBe("runsc");
-  await f.passBy(KEPT_READY_LOOK_MS);
+  await f.passBy(KEPT_READY_CHECK_MS);
   expect(told.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
   expect((await f.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
   // The template it was made from has another isolation runtime from now on; its memory has not.

@@ -32,8 +32,8 @@ export class WebhookDeliveries {
   /** Deliveries that ended during the current read of the store, which may have seen them as pending. */
   readonly #justEnded = new Set<string>();
   #timer: Timer | undefined;
-  #isLooking = false;
-  #lookAgain = false;
+  #isDispatching = false;
+  #hasNews = false;
   #closed = false;
 
   constructor(private readonly services: DeliveryServices) {}
@@ -41,10 +41,10 @@ export class WebhookDeliveries {
   /** Looks for pending deliveries. Never waits. */
   wake(): void {
     if (this.#closed) return;
-    this.#lookAgain = true;
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    this.services.background.run("deliveries not made", () => this.#look());
+    this.#hasNews = true;
+    if (this.#isDispatching) return;
+    this.#isDispatching = true;
+    this.services.background.run("deliveries not made", () => this.#dispatchAll());
   }
 
   /** Deliveries in progress are not recorded any more, and repeated after the next start. */
@@ -53,10 +53,10 @@ export class WebhookDeliveries {
     this.#timer?.cancel();
   }
 
-  async #look(): Promise<void> {
+  async #dispatchAll(): Promise<void> {
     try {
-      while (this.#lookAgain && !this.#closed) {
-        this.#lookAgain = false;
+      while (this.#hasNews && !this.#closed) {
+        this.#hasNews = false;
         this.#justEnded.clear();
         await this.#dispatch();
       }
@@ -64,7 +64,7 @@ export class WebhookDeliveries {
       this.#wakeAfter(DELIVERY_STORE_RETRY_MS);
       throw error;
     } finally {
-      this.#isLooking = false;
+      this.#isDispatching = false;
     }
   }
 
@@ -100,9 +100,9 @@ export class WebhookDeliveries {
     }
   }
 
-  #room(key: "id" | "teamId", value: string, most: number): number {
+  #room(key: "id" | "teamId", value: string, max: number): number {
     const taken = [...this.#underWay.values()].filter((webhook) => webhook[key] === value).length;
-    return Math.max(0, most - taken);
+    return Math.max(0, max - taken);
   }
 
   async #deliver(delivery: Delivery, webhook: Webhook): Promise<void> {
@@ -116,7 +116,7 @@ export class WebhookDeliveries {
       await this.services.store.webhooks.noteAttempt({ ...delivery, status, nextAt, attempts });
     } finally {
       this.#underWay.delete(delivery.id);
-      if (this.#isLooking) this.#justEnded.add(delivery.id);
+      if (this.#isDispatching) this.#justEnded.add(delivery.id);
       this.wake();
     }
   }

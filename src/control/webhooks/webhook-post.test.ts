@@ -18,7 +18,7 @@ interface Heard {
   body: string;
 }
 
-function receiver(answer: (request: Request) => Response | Promise<Response>, tls?: { key: string; cert: string }) {
+function receiver(response: (request: Request) => Response | Promise<Response>, tls?: { key: string; cert: string }) {
   const heard: Heard[] = [];
   const server = Bun.serve({
     port: 0,
@@ -27,7 +27,7 @@ function receiver(answer: (request: Request) => Response | Promise<Response>, tl
     async fetch(request) {
       const headers = Object.fromEntries(request.headers);
       heard.push({ method: request.method, url: request.url, headers, body: await request.text() });
-      return answer(request);
+      return response(request);
     },
   });
   open.push({ stop: () => server.stop(true) });

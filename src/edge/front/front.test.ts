@@ -10,7 +10,7 @@ import { EDGE_CLOSE_MS, EDGE_IDLE_MS, EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_
 import { SELF_SIGNED } from "../testing/self-signed.ts";
 import type { BodySink, ClientRequest } from "./client-request.ts";
 import { Front } from "./front.ts";
-import { EDGE_EARLY_MAX_BYTES, Http1Connection } from "./http1-connection.ts";
+import { EDGE_BUFFERED_MAX_BYTES, Http1Connection } from "./http1-connection.ts";
 import { EDGE_UNWANTED_BODY_MAX_BYTES } from "./http1-request.ts";
 
 let front: Front;
@@ -155,7 +155,7 @@ describe("a connection", () => {
     using client = new Client();
     handle = (request) => ok(request, "no");
     const head = `GET /1 HTTP/1.1\r\n${HOST}Content-Length: ${EDGE_UNWANTED_BODY_MAX_BYTES + 1}\r\n\r\n`;
-    client.send(`${head}${"x".repeat(EDGE_EARLY_MAX_BYTES / 2)}`);
+    client.send(`${head}${"x".repeat(EDGE_BUFFERED_MAX_BYTES / 2)}`);
     expect(await client.until(/no$/)).toMatch(/^HTTP\/1\.1 200 OK\r\n.*\r\nconnection: close\r\n/s);
     client[Symbol.dispose]();
   });
@@ -284,7 +284,7 @@ describe("a slow connection", () => {
     const owner = { handle: answer, isSecure: false, idleMs: EDGE_IDLE_MS, isStopping };
     const own = new Http1Connection(socket as unknown as Socket<unknown>, owner);
     const isCutAfter = (ms: number) => {
-      own.look(performance.now() + ms);
+      own.checkTimeouts(performance.now() + ms);
       return isCut;
     };
     return { own, isCutAfter };

@@ -12,7 +12,7 @@ import { Http2Sessions } from "./http2-sessions.ts";
 import { descriptorOf } from "./socket-descriptor.ts";
 
 /** Interval of the check for idle connections and late request heads. */
-const EDGE_IDLE_LOOK_EVERY_MS = 2_000;
+const EDGE_TIMEOUT_CHECK_MS = 2_000;
 
 interface FrontOptions {
   hostname: string;
@@ -34,7 +34,7 @@ export class Front implements Http1Owner {
   readonly #listener: TCPSocketListener<Connection>;
   readonly #connections = new Set<Connection>();
   readonly #http2: Http2Sessions;
-  readonly #looking: ReturnType<typeof setInterval>;
+  readonly #timeoutCheck: ReturnType<typeof setInterval>;
   readonly #empty = Promise.withResolvers<void>();
   readonly handle: (request: ClientRequest) => void;
   readonly isSecure: boolean;
@@ -51,8 +51,8 @@ export class Front implements Http1Owner {
     // Bun supports ALPNProtocols, but its types do not list it.
     const withTls = { ...tls, ALPNProtocols: PROTOCOLS } as TLSOptions;
     this.#listener = Bun.listen<Connection>(tls === undefined ? options : Object.assign(options, { tls: withTls }));
-    this.#looking = setInterval(() => this.#look(), EDGE_IDLE_LOOK_EVERY_MS);
-    this.#looking.unref();
+    this.#timeoutCheck = setInterval(() => this.#checkTimeouts(), EDGE_TIMEOUT_CHECK_MS);
+    this.#timeoutCheck.unref();
   }
 
   get port(): number {
@@ -78,7 +78,7 @@ export class Front implements Http1Owner {
       this.#http2.finish();
       for (const { http1 } of [...this.#connections]) http1?.finish();
     }
-    this.#leaveIfEmpty();
+    this.#resolveIfEmpty();
     await this.#empty.promise;
   }
 
@@ -93,7 +93,7 @@ export class Front implements Http1Owner {
       handshake: (socket, isDone) => {
         const { data } = socket;
         if (!isDone) socket.terminate();
-        else if (data.http1 === undefined && data.http2 === undefined) this.#speak(socket);
+        else if (data.http1 === undefined && data.http2 === undefined) this.#chooseProtocol(socket);
       },
       // A socket hands out its own copy, never shared memory, although the type allows that.
       data: ({ data }, bytes) => data.data(bytes as Buffer<ArrayBuffer>),
@@ -101,14 +101,14 @@ export class Front implements Http1Owner {
       close: ({ data }) => {
         this.#connections.delete(data);
         data.closed();
-        if (this.isStopping) this.#leaveIfEmpty();
+        if (this.isStopping) this.#resolveIfEmpty();
       },
       error: (socket) => socket.terminate(),
     };
   }
 
   /** Chooses the protocol after the TLS handshake. */
-  #speak(socket: Socket<Connection>): void {
+  #chooseProtocol(socket: Socket<Connection>): void {
     if (socket.alpnProtocol !== HTTP2) {
       socket.data.http1 = new Http1Connection(socket, this);
       return;
@@ -118,14 +118,14 @@ export class Front implements Http1Owner {
     this.#http2.begin(connection);
   }
 
-  #look(): void {
+  #checkTimeouts(): void {
     const nowMs = performance.now();
-    for (const connection of this.#connections) connection.look(nowMs, this.idleMs);
+    for (const connection of this.#connections) connection.checkTimeouts(nowMs, this.idleMs);
   }
 
-  #leaveIfEmpty(): void {
+  #resolveIfEmpty(): void {
     if (this.#connections.size > 0) return;
-    clearInterval(this.#looking);
+    clearInterval(this.#timeoutCheck);
     this.#empty.resolve();
   }
 }
@@ -153,8 +153,8 @@ class Connection {
     this.http2?.socketClosed();
   }
 
-  look(nowMs: number, idleMs: number): void {
-    if (this.http1 !== undefined) this.http1.look(nowMs);
+  checkTimeouts(nowMs: number, idleMs: number): void {
+    if (this.http1 !== undefined) this.http1.checkTimeouts(nowMs);
     else if (this.http2 === undefined) {
       if (nowMs > this.#openedMs + EDGE_REQUEST_HEAD_MS) this.cut();
     } else if (nowMs > (this.http2.silentSinceMs ?? nowMs) + idleMs) this.cut();

@@ -21,7 +21,7 @@ import { descriptorOf } from "./socket-descriptor.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
 
 /** Maximum bytes kept from behind a request in progress; above it, the client is held back. */
-export const EDGE_EARLY_MAX_BYTES = 64 * 1024;
+export const EDGE_BUFFERED_MAX_BYTES = 64 * 1024;
 /** Maximum bytes discarded while a connection ends; above it, bytes stay in the kernel until the client disconnects. */
 const EDGE_UNWANTED_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -48,7 +48,7 @@ export class Http1Connection implements RequestConnection {
   readonly #reading = new Reading(this);
   readonly #head = new RequestHeadReader(HEAD_BOUNDS);
   /** Bytes that arrived after the current request. */
-  #early: Bytes | undefined;
+  #buffered: Bytes | undefined;
   #request: Http1Request | undefined;
   #tunnel: Tunnel | undefined;
   #deadlineMs: number;
@@ -96,7 +96,7 @@ export class Http1Connection implements RequestConnection {
   }
 
   /** Closes the connection if its current step has timed out. */
-  look(nowMs: number): void {
+  checkTimeouts(nowMs: number): void {
     if (nowMs > this.#deadlineMs) this.cut();
   }
 
@@ -122,8 +122,8 @@ export class Http1Connection implements RequestConnection {
     if (this.#tunnel !== undefined) this.#tunnel.onData(bytes);
     else if (this.#ending !== undefined) this.#discard(bytes.length);
     else if (this.#request?.takesBody === true) this.#request.received(bytes);
-    else if (this.#request === undefined && !this.#unsent.isFull) this.#readHead(this.#withEarly(bytes));
-    else this.#keepEarly(this.#withEarly(bytes));
+    else if (this.#request === undefined && !this.#unsent.isFull) this.#readHead(this.#withBuffered(bytes));
+    else this.#buffer(this.#withBuffered(bytes));
   }
 
   #discard(bytes: number): void {
@@ -177,15 +177,15 @@ export class Http1Connection implements RequestConnection {
     if (!this.#closed) this.socket.resume();
   }
 
-  takeEarly(): Bytes | undefined {
-    const early = this.#early;
-    this.#early = undefined;
+  takeBuffered(): Bytes | undefined {
+    const early = this.#buffered;
+    this.#buffered = undefined;
     return early;
   }
 
   /** Copies the bytes, because the body's piece is owned and freed by its sink. */
-  keepBehind(bytes: Bytes): void {
-    this.#keepEarly(Buffer.from(bytes));
+  pushBack(bytes: Bytes): void {
+    this.#buffer(Buffer.from(bytes));
   }
 
   shortenDeadline(): void {
@@ -211,7 +211,7 @@ export class Http1Connection implements RequestConnection {
       return;
     }
     this.resume();
-    const early = this.takeEarly();
+    const early = this.takeBuffered();
     // Deferred, so that many small pipelined requests do not nest on the stack.
     if (early !== undefined) queueMicrotask(() => this.take(early));
   }
@@ -221,7 +221,7 @@ export class Http1Connection implements RequestConnection {
     const tunnel = new Tunnel(this, closed);
     this.#request = undefined;
     this.#tunnel = tunnel;
-    const early = this.takeEarly();
+    const early = this.takeBuffered();
     this.resume();
     if (early !== undefined) queueMicrotask(() => tunnel.onData(early));
     return tunnel;
@@ -231,14 +231,14 @@ export class Http1Connection implements RequestConnection {
     this.#close("end");
   }
 
-  #withEarly(bytes: Bytes): Bytes {
-    const early = this.takeEarly();
+  #withBuffered(bytes: Bytes): Bytes {
+    const early = this.takeBuffered();
     return early === undefined ? bytes : Buffer.concat([early, bytes]);
   }
 
-  #keepEarly(bytes: Bytes): void {
-    this.#early = bytes;
-    if (bytes.length > EDGE_EARLY_MAX_BYTES) this.pause();
+  #buffer(bytes: Bytes): void {
+    this.#buffered = bytes;
+    if (bytes.length > EDGE_BUFFERED_MAX_BYTES) this.pause();
   }
 
   #readHead(bytes: Bytes): void {
@@ -247,7 +247,7 @@ export class Http1Connection implements RequestConnection {
       const found = this.#head.take(bytes);
       if (found === undefined) return;
       this.#deadlineMs = NEVER;
-      if (found.rest.length > 0) this.#keepEarly(found.rest);
+      if (found.rest.length > 0) this.#buffer(found.rest);
       const request = new Http1Request(this, found.head);
       this.#request = request;
       this.owner.handle(request);

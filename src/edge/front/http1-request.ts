@@ -33,9 +33,9 @@ export interface RequestConnection {
   /** Gives back received bytes that are too much for one turn; they arrive again in another. */
   later(bytes: Bytes): void;
   /** Takes the part of the body that has already arrived. */
-  takeEarly(): Bytes | undefined;
+  takeBuffered(): Bytes | undefined;
   /** Keeps bytes that arrived after the body. */
-  keepBehind(bytes: Bytes): void;
+  pushBack(bytes: Bytes): void;
   /** Shortens the deadline: the rest of the body is unwanted. */
   shortenDeadline(): void;
   /** The request is over. The connection ends too, unless it is kept and the body was read to its end. */
@@ -109,7 +109,7 @@ export class Http1Request implements ClientRequest {
     if (this.#framing === undefined) return;
     if (this.#sink === undefined && this.head.awaitsContinue) this.connection.send(Buffer.from(CONTINUE));
     this.#sink = sink;
-    const early = this.connection.takeEarly();
+    const early = this.connection.takeBuffered();
     this.connection.resume();
     if (early !== undefined) this.received(early);
   }
@@ -168,7 +168,7 @@ export class Http1Request implements ClientRequest {
       return;
     }
     const { surplus, untaken = 0 } = framing;
-    if (surplus > 0) this.connection.keepBehind(bytes.subarray(bytes.length - surplus));
+    if (surplus > 0) this.connection.pushBack(bytes.subarray(bytes.length - surplus));
     if (framing.ended) this.#framing = undefined;
     if (this.#state === "over" && !framing.ended) {
       this.#unwantedBytes += bytes.length - untaken;

@@ -50,14 +50,14 @@ export class Http2Frames {
   constructor(private readonly taker: FrameTaker) {}
 
   /** Reads at most `most` frames and returns the bytes after them. */
-  take(arrived: Bytes, most: number): Bytes | undefined {
+  take(arrived: Bytes, maxFrames: number): Bytes | undefined {
     const bytes = this.#begun === undefined ? arrived : Buffer.concat([this.#begun, arrived]);
     this.#begun = undefined;
     const reading = new Gathering(bytes, this.taker);
     let at = 0;
     for (let frames = 0; ; frames++) {
       at = this.#takeContent(reading, at);
-      if (at === bytes.length || frames === most) break;
+      if (at === bytes.length || frames === maxFrames) break;
       const after = this.#takeHead(reading, at);
       if (after === undefined) {
         this.#begun = Buffer.from(bytes.subarray(at));

@@ -42,7 +42,7 @@ export class Reading {
   release(): void {
     this.#isHeld = false;
     if (this.#late !== undefined) this.#wait();
-    else this.#goOn();
+    else this.#deliver();
   }
 
   /** Called with bytes from the socket. */
@@ -88,7 +88,7 @@ export class Reading {
     const over = this.#over;
     this.#over = undefined;
     if (over !== undefined) over();
-    else if (!this.#isHeld) this.#goOn();
+    else if (!this.#isHeld) this.#deliver();
   }
 
   #take(bytes: Bytes): void {
@@ -112,7 +112,7 @@ export class Reading {
     this.connection.pauseReading();
   }
 
-  #goOn(): void {
+  #deliver(): void {
     if (!this.#isStopped) return;
     this.#isStopped = false;
     this.connection.resumeReading();

@@ -32,9 +32,9 @@ test("a late response, a pausing response and a pausing upload arrive complete",
     return new Response("decided");
   };
   const answers = await Promise.all([
-    fetch(edge.url, { method: "DELETE" }).then((answer) => answer.text()),
-    edge.fetch(thinking.port, "/").then((answer) => answer.text()),
-    edge.fetch(pausing.port, "/").then((answer) => answer.text()),
+    fetch(edge.url, { method: "DELETE" }).then((response) => response.text()),
+    edge.fetch(thinking.port, "/").then((response) => response.text()),
+    edge.fetch(pausing.port, "/").then((response) => response.text()),
     upload,
   ]);
   expect(answers).toEqual(["decided", "late", "first second", expect.stringMatching(/10 bytes$/)]);

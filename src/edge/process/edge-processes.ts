@@ -10,7 +10,7 @@ import { scaled } from "../../base/time-factor.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../front/listeners.ts";
 import { type ConnectionLimits, EDGE_PROCESS_PING_MS } from "../limits.ts";
-import type { ManagementSocket } from "../management-server.ts";
+import type { ManagementSocket } from "../proxy/management-peer.ts";
 import type { EdgeLog } from "../routing/service-lookup.ts";
 import { callLine } from "./channel.ts";
 import { NumberedRoutes } from "./numbered-routes.ts";

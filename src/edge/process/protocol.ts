@@ -4,7 +4,7 @@ import type { Step } from "../../base/steps.ts";
 import type { Directory } from "../../contract/internal/directory.ts";
 import type { ListenerSettings } from "../front/listeners.ts";
 import type { ConnectionLimits } from "../limits.ts";
-import type { ManagementSocket } from "../management-server.ts";
+import type { ManagementSocket } from "../proxy/management-peer.ts";
 import type { PlacedEvent } from "../routing/route-table.ts";
 
 /** Calls from the server to the process. */

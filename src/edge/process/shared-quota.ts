@@ -14,7 +14,7 @@ export class SharedQuota implements ConnectionQuota {
     processes: number,
     private readonly limits: ConnectionLimits,
   ) {
-    const shareOf = (most: number) => Math.max(1, Math.floor(most / processes));
+    const shareOf = (max: number) => Math.max(1, Math.floor(max / processes));
     this.#share = new LocalQuota({ perSandbox: shareOf(limits.perSandbox), perTeam: shareOf(limits.perTeam) });
   }
 

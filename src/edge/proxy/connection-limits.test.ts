@@ -19,10 +19,10 @@ type Held = () => void;
 const WAYS: Record<string, (edge: EdgeUnderTest, port: number) => Promise<Held>> = {
   "by fetch": async (edge, port) => {
     const leaving = new AbortController();
-    const answer = await edge.fetch(port, "/", { signal: leaving.signal });
-    expect(answer.status).toBe(200);
+    const response = await edge.fetch(port, "/", { signal: leaving.signal });
+    expect(response.status).toBe(200);
     // Refers to the response: the collector would end the request of one that is unused.
-    return () => leaving.abort(answer.status);
+    return () => leaving.abort(response.status);
   },
   "by a connection of our own": async (edge, port) => {
     const begun = Promise.withResolvers<void>();

@@ -107,13 +107,13 @@ test.each(["a service that takes nothing", "the management interface, while it l
     );
     const leaving = new AbortController();
     const host = isManagement ? "127.0.0.1" : hostOf(deaf.port);
-    const answered = fetch(edge.url, { method: "POST", body, signal: leaving.signal, headers: { host } }).catch(
+    const response = fetch(edge.url, { method: "POST", body, signal: leaving.signal, headers: { host } }).catch(
       (failure: Error) => failure.name,
     );
     await untilTrue(() => taken !== 0);
     expect(await untilStill(() => taken)).toBeLessThan(HELD_MAX_BYTES);
     leaving.abort();
-    expect(await answered).toBe("AbortError");
+    expect(await response).toBe("AbortError");
     lookedUp.resolve(new Response());
   },
 );

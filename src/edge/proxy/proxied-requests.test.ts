@@ -135,7 +135,7 @@ describe("the request reaches the service", () => {
     await using service = await RawService.start(() => undefined);
     const body = new TransformStream<Uint8Array, Uint8Array>();
     const writer = body.writable.getWriter();
-    const answered = edge.fetch(service.port, "/", { method: "POST", body: body.readable });
+    const response = edge.fetch(service.port, "/", { method: "POST", body: body.readable });
     for (const part of ["first", "second"]) {
       await writer.write(Buffer.from(part));
       await untilTrue(() => service.received[0]?.includes(part) === true);
@@ -143,7 +143,7 @@ describe("the request reaches the service", () => {
     await writer.close();
     await untilTrue(() => service.received[0]?.endsWith("0\r\n\r\n") === true);
     service.sockets[0]?.end(OK);
-    expect((await answered).status).toBe(200);
+    expect((await response).status).toBe(200);
   });
 });
 
@@ -226,12 +226,12 @@ describe("an end on one side reaches the other", () => {
     const { promise: inService, resolve: arrived } = Promise.withResolvers<void>();
     await using service = await RawService.start(() => arrived());
     const leaving = new AbortController();
-    const answered = edge.fetch(service.port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
+    const response = edge.fetch(service.port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
     await inService;
     const closed = closing(service.sockets[0]);
     leaving.abort();
     await closed;
-    expect(await answered).toBe("AbortError");
+    expect(await response).toBe("AbortError");
   });
 
   test("the client disconnects during the response", async () => {

@@ -31,8 +31,8 @@ afterAll(() => void echo.close());
 const port = () => (echo.address() as net.AddressInfo).port;
 
 test("a response of a service is complete", async () => {
-  const answer = await edge.fetch(port(), "/");
-  expect(Buffer.from(await answer.arrayBuffer()).equals(CONTENT)).toBe(true);
+  const response = await edge.fetch(port(), "/");
+  expect(Buffer.from(await response.arrayBuffer()).equals(CONTENT)).toBe(true);
 });
 
 test("a request's body is complete, and the next request follows", async () => {

@@ -30,6 +30,8 @@ export class TrustedProxies {
   }
 }
 
+export const NO_PROXIES = new TrustedProxies([]);
+
 /** Whether the other end of the connection is a trusted proxy. */
 export function isFromProxy(peer: string, trusted: TrustedProxies): boolean {
   return trusted.has(plain(peer));

@@ -15,9 +15,9 @@ const question = { origin: "https://a.test", "access-control-request-method": "P
 
 test("a page may send the routing headers and all others that it asks for", async () => {
   const asked = "connect-protocol-version, E2b-Sandbox-Id,x-access-token";
-  const answer = await ask("OPTIONS", { ...question, "access-control-request-headers": asked });
-  expect(answer.status).toBe(204);
-  expect(Object.fromEntries(answer.headers)).toMatchObject({
+  const response = await ask("OPTIONS", { ...question, "access-control-request-headers": asked });
+  expect(response.status).toBe(204);
+  expect(Object.fromEntries(response.headers)).toMatchObject({
     "access-control-allow-origin": "*",
     "access-control-allow-headers": asked,
     "access-control-allow-methods": expect.stringContaining("POST"),

@@ -13,9 +13,9 @@ interface Asked {
 
 /** The requested headers, if they include the one that names a sandbox; undefined: not such a preflight. */
 export function preflightOf(request: Asked): string | undefined {
-  const asked = headersAskedFor(request);
-  const names = asked?.split(",").map((name) => name.trim().toLowerCase());
-  return names?.includes(SANDBOX_ID_HEADER) ? asked : undefined;
+  const requested = headersAskedFor(request);
+  const names = requested?.split(",").map((name) => name.trim().toLowerCase());
+  return names?.includes(SANDBOX_ID_HEADER) ? requested : undefined;
 }
 
 /** Undefined: not a preflight. */
@@ -24,13 +24,13 @@ export function headersAskedFor({ method, headers }: Asked): string | undefined 
   return headers.get("access-control-request-headers") ?? "";
 }
 
-export function preflightResponse(asked: string): Response {
+export function preflightResponse(allowedHeaders: string): Response {
   return new Response(null, {
     status: 204,
     headers: {
       "Access-Control-Allow-Origin": "*",
       "Access-Control-Allow-Methods": RUNTIME_CORS_METHODS,
-      "Access-Control-Allow-Headers": asked,
+      "Access-Control-Allow-Headers": allowedHeaders,
       "Access-Control-Max-Age": RUNTIME_CORS_MAX_AGE_SECONDS,
       Vary: "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
     },

@@ -54,10 +54,10 @@ describe("when the port has no listener", () => {
   test("a service that starts meanwhile gets the complete request", async () => {
     const port = await closedPort();
     const body = new Uint8Array(3 * 1024 * 1024);
-    const answered = edge.fetch(port, "/", { method: "POST", body });
+    const response = edge.fetch(port, "/", { method: "POST", body });
     await untilTrue(() => edge.forwardsAsked >= 2);
     await using _service = echoingLength(port);
-    expect(await (await answered).text()).toBe(String(body.length));
+    expect(await (await response).text()).toBe(String(body.length));
   });
 
   // Seen to fail: the time was up without another look at the port.
@@ -76,19 +76,19 @@ describe("when the port has no listener", () => {
 
   test("a sandbox that ends meanwhile is not found", async () => {
     const port = await closedPort();
-    const answered = edge.fetch(port, "/");
+    const response = edge.fetch(port, "/");
     await untilTrue(() => edge.forwardsAsked >= 2);
     edge.end();
-    expect(await (await answered).json()).toMatchObject({ message: "The sandbox was not found" });
+    expect(await (await response).json()).toMatchObject({ message: "The sandbox was not found" });
   });
 
   test("a client that disconnects ends the attempts", async () => {
     const port = await closedPort();
     const leaving = new AbortController();
-    const answered = edge.fetch(port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
+    const response = edge.fetch(port, "/", { signal: leaving.signal }).catch((failure: Error) => failure.name);
     await untilTrue(() => edge.forwardsAsked >= 1);
     leaving.abort();
-    expect(await answered).toBe("AbortError");
+    expect(await response).toBe("AbortError");
     const asked = edge.forwardsAsked;
     // The time in which the remaining tries would have happened.
     await Bun.sleep(700);
@@ -178,13 +178,13 @@ test("a request to the runtime port waits, and opens no forwarder", async () => 
   // A port of the test's own: the kernel can hand out the usual runtime port to any process here.
   const runtimePort = await closedPort();
   edge.place({ runtimePort });
-  const answered = edge.fetch(RUNTIME_PORT, "/health");
+  const response = edge.fetch(RUNTIME_PORT, "/health");
   await untilTrue(() => edge.lookups >= 5);
   await using _guest = await RawService.start(
     (socket) => void socket.end("HTTP/1.1 204 No Content\r\n\r\n"),
     runtimePort,
   );
-  expect((await answered).status).toBe(204);
+  expect((await response).status).toBe(204);
   expect(edge.forwardsAsked).toBe(0);
 });
 

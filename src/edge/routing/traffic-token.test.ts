@@ -121,9 +121,9 @@ describe("the runtime of a private sandbox", () => {
     const running = await ask();
     edge.end();
     edge.wake = async () => ({ refused: "traffic-token-missing" });
-    for (const answer of [running, await ask()]) {
-      expect(answer.status).toBe(204);
-      expect(answer.headers.get("access-control-allow-headers")).toBe("content-type,e2b-traffic-access-token");
+    for (const response of [running, await ask()]) {
+      expect(response.status).toBe(204);
+      expect(response.headers.get("access-control-allow-headers")).toBe("content-type,e2b-traffic-access-token");
     }
     expect(service.sockets).toEqual([]);
   });

@@ -52,11 +52,11 @@ describe("a request to a paused sandbox", () => {
         controller.close();
       },
     });
-    const answered = edge.fetch(service.port, "/", { method: "POST", body });
+    const response = edge.fetch(service.port, "/", { method: "POST", body });
     await untilAsked();
     halves.resolve();
     woken.resolve();
-    expect(await (await answered).text()).toBe("before after");
+    expect(await (await response).text()).toBe("before after");
   });
 
   test("passes its port and its token to the resume", async () => {
@@ -116,13 +116,13 @@ describe("a request to a paused sandbox", () => {
   test("wakes a sandbox again that is paused before the request reached it", async () => {
     const port = await closedPort();
     edge.place();
-    const answered = edge.fetch(port, "/", { method: "POST", body: "kept" });
+    const response = edge.fetch(port, "/", { method: "POST", body: "kept" });
     await untilTrue(() => edge.forwardsAsked >= 1);
     edge.hide();
     await untilAsked();
     await using _service = serve(async (request) => new Response(await request.text()), { port });
     woken.resolve();
-    expect(await (await answered).text()).toBe("kept");
+    expect(await (await response).text()).toBe("kept");
   });
 
   test("wakes a sandbox that is paused while the connection to it is made", async () => {

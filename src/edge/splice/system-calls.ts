@@ -126,10 +126,10 @@ export class Events {
   readonly #buffer: Uint8Array;
   readonly #view: DataView;
 
-  constructor(private readonly most: number) {
+  constructor(private readonly maxEvents: number) {
     this.#fd = answered(libc().epoll_create1(O_CLOEXEC));
     if (this.#fd < 0) throw new Error(`the kernel tells no events: error ${-this.#fd}`);
-    this.#buffer = new Uint8Array(most * EVENT_BYTES);
+    this.#buffer = new Uint8Array(maxEvents * EVENT_BYTES);
     this.#view = new DataView(this.#buffer.buffer);
   }
 
@@ -151,7 +151,7 @@ export class Events {
 
   /** Waits up to this time, -1: without limit; calls back with the number of each event. */
   await(timeoutMs: number, each: (number: number) => void): void {
-    const there = libc().epoll_wait(this.#fd, ptr(this.#buffer), this.most, timeoutMs);
+    const there = libc().epoll_wait(this.#fd, ptr(this.#buffer), this.maxEvents, timeoutMs);
     for (let at = 0; at < there; at += 1) each(this.#view.getUint32(at * EVENT_BYTES + EVENT_DATA_AT, true));
   }
 }

@@ -49,7 +49,7 @@ export class EdgeUnderTest implements AsyncDisposable {
   constructor({ trustedProxies = new TrustedProxies([]), limits, ...rest }: EdgeOptions = {}) {
     const routes = { find: (id: string) => this.find(id) };
     const log = (message: string) => this.logged.push(message);
-    const management = this.#management.door;
+    const management = this.#management.socket;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
     const quota = limits && { quota: new LocalQuota(limits) };
     this.#edge = createEdge({ ...services, ...quota, ...rest });

@@ -22,7 +22,7 @@ export const BOUNDS = {
   idleMs: 2 * 3_600_000,
   /** Once a sandbox exceeds its memory share, its connections close after stalling for this time. */
   stalledMs: 60_000,
-  lookEveryMs: 10_000,
+  idleCheckMs: 10_000,
   /** Time that a refused client has to read the reason. */
   lingerMs: 30_000,
   /** Minimum interval between two log entries about failing connections of a sandbox. */

@@ -13,15 +13,15 @@ const ENCRYPTED_HELLO = extension(0xfe0d, Buffer.alloc(200, 5));
 function read(pieces: readonly Buffer[]) {
   const reader = new ClientHelloReader();
   for (const piece of pieces) {
-    const said = reader.add(piece);
-    if (said !== undefined) return { said, bytes: reader.bytes };
+    const result = reader.add(piece);
+    if (result !== undefined) return { result, bytes: reader.bytes };
   }
-  return { said: undefined, bytes: reader.bytes };
+  return { result: undefined, bytes: reader.bytes };
 }
 
 function nameIn(bytes: Buffer): string | undefined {
-  const { said } = read([bytes]);
-  return said === undefined ? "more" : "said" in said ? said.said : undefined;
+  const { result } = read([bytes]);
+  return result === undefined ? "more" : "value" in result ? result.value : undefined;
 }
 
 const NAMED: [string, Buffer][] = [
@@ -100,7 +100,7 @@ test("the verdict is the same for every split", () => {
   const chance = new Seeded(SEED + 1);
   for (const [, bytes] of [...NAMED, ...REFUSED]) {
     const whole = read([bytes]);
-    for (let round = 0; round < 20; round++) expect(read(chance.split(bytes)).said).toEqual(whole.said);
+    for (let round = 0; round < 20; round++) expect(read(chance.split(bytes)).result).toEqual(whole.result);
   }
 });
 
@@ -109,6 +109,6 @@ test("any damaged hello gets a verdict or needs more bytes, the same in any piec
   for (let round = 0; round < 3000; round++) {
     const [, original] = NAMED[chance.below(4)] as [string, Buffer];
     const bytes = chance.mutated(original);
-    expect(read(chance.split(bytes)).said).toEqual(read([bytes]).said);
+    expect(read(chance.split(bytes)).result).toEqual(read([bytes]).result);
   }
 });

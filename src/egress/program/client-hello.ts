@@ -5,7 +5,7 @@
 import { RELAY_HELLO_MAX_BYTES } from "./bounds.ts";
 
 /** Undefined: there has to be more. */
-type Said<Subject> = { said: Subject } | { refused: string } | undefined;
+type Parsed<Subject> = { value: Subject } | { refused: string } | undefined;
 
 const RECORD_HEADER_BYTES = 5;
 const RECORD_MAX_BYTES = 16 * 1024;
@@ -34,7 +34,7 @@ export class ClientHelloReader {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  add(piece: Buffer): Said<string> {
+  add(piece: Buffer): Parsed<string> {
     this.#keep(piece);
     while (this.#length - this.#next >= RECORD_HEADER_BYTES) {
       const at = this.#next;
@@ -47,7 +47,7 @@ export class ClientHelloReader {
       this.#message = appended(this.#message, this.#messageLength, this.#bytes.subarray(at + RECORD_HEADER_BYTES, end));
       this.#messageLength += length;
       this.#next = end;
-      const found = this.#look();
+      const found = this.#readMessage();
       if (found !== undefined) return found;
     }
     return this.#length > 0 && this.#bytes[0] !== HANDSHAKE ? refused("it is no TLS") : undefined;
@@ -58,7 +58,7 @@ export class ClientHelloReader {
     this.#length += piece.length;
   }
 
-  #look(): Said<string> {
+  #readMessage(): Parsed<string> {
     if (this.#messageLength < MESSAGE_HEADER_BYTES) return undefined;
     if (this.#message[0] !== CLIENT_HELLO) return refused("it does not begin with a hello");
     const end = MESSAGE_HEADER_BYTES + this.#message.readUIntBE(1, 3);
@@ -113,7 +113,7 @@ class Fields {
   }
 }
 
-function serverName(hello: Buffer): Said<string> {
+function serverName(hello: Buffer): Parsed<string> {
   const broken = refused("the hello is not well-formed");
   const fields = new Fields(hello);
   if (!fields.skip(2 + RANDOM_BYTES)) return broken;
@@ -141,7 +141,7 @@ function serverName(hello: Buffer): Said<string> {
   return names === undefined ? refused("the hello names no server") : onlyName(names);
 }
 
-function onlyName(extension: Buffer): Said<string> {
+function onlyName(extension: Buffer): Parsed<string> {
   const broken = refused("the hello does not name exactly one server");
   const outer = new Fields(extension);
   const list = outer.vector(2);
@@ -150,7 +150,7 @@ function onlyName(extension: Buffer): Said<string> {
   const type = entries.number(1);
   const name = entries.vector(2);
   if (type !== HOST_NAME || name === undefined || name.length === 0 || entries.rest > 0) return broken;
-  return { said: name.toString("latin1") };
+  return { value: name.toString("latin1") };
 }
 
 function refused(why: string): { refused: string } {

@@ -13,7 +13,7 @@ import type { NameServer } from "./name-client.ts";
 import { originalDestination } from "./original-destination.ts";
 import { Peer } from "./peer.ts";
 import { Sandbox, type SharedState } from "./sandbox.ts";
-import { carryTls } from "./tls-flow.ts";
+import { relayTls } from "./tls-flow.ts";
 
 const HTTP_PORT = 80;
 const TLS_PORT = 443;
@@ -36,7 +36,7 @@ interface RelayOptions {
   serverPorts?: { http: number; tls: number };
 }
 
-type Carry = (flow: Flow, fd: number) => void;
+type StartFlow = (flow: Flow, fd: number) => void;
 type Acceptor = Bun.TCPSocketListener<Peer | undefined>;
 
 export class ConnectionRelay implements SharedState {
@@ -47,7 +47,7 @@ export class ConnectionRelay implements SharedState {
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #serverPorts: { http: number; tls: number };
   readonly #acceptors: Acceptor[];
-  readonly #look: Timer;
+  readonly #idleCheck: Timer;
   #closed = new Ipv4Ranges(["0.0.0.0/0"]);
   #flows = 0;
 
@@ -57,11 +57,11 @@ export class ConnectionRelay implements SharedState {
     this.nameServer = nameServer;
     this.#serverPorts = serverPorts ?? { http: HTTP_PORT, tls: TLS_PORT };
     const http = this.#listen(address, ports.http, (flow) => void new HttpFlow(flow, this.#serverPorts.http));
-    const tls = this.#listen(address, ports.tls, (flow) => carryTls(flow, this.#serverPorts.tls));
-    const proxied = this.#listen(address, ports.proxied, (flow, fd) => this.#carryProxied(flow, fd));
+    const tls = this.#listen(address, ports.tls, (flow) => relayTls(flow, this.#serverPorts.tls));
+    const proxied = this.#listen(address, ports.proxied, (flow, fd) => this.#relayProxied(flow, fd));
     this.#acceptors = [http, tls, proxied];
     this.ports = { http: http.port, tls: tls.port, proxied: proxied.port };
-    this.#look = setInterval(() => this.#cutIdle(), bounds.lookEveryMs);
+    this.#idleCheck = setInterval(() => this.#cutIdle(), bounds.idleCheckMs);
   }
 
   /** Null: forgets the sandbox. */
@@ -80,7 +80,7 @@ export class ConnectionRelay implements SharedState {
   }
 
   close(): void {
-    clearInterval(this.#look);
+    clearInterval(this.#idleCheck);
     for (const acceptor of this.#acceptors) acceptor.stop(true);
     for (const sandbox of this.#sandboxes.values()) sandbox.cutAll();
   }
@@ -94,7 +94,7 @@ export class ConnectionRelay implements SharedState {
     return Math.max(heldPerSandboxMinBytes, heldBytes / Math.max(1, this.#sandboxes.size));
   }
 
-  #listen(hostname: string, port: number, carry: Carry): Acceptor {
+  #listen(hostname: string, port: number, start: StartFlow): Acceptor {
     const socket: Bun.SocketHandler<Peer | undefined> = {
       ...Peer.handlers,
       open: (socket) => {
@@ -106,10 +106,10 @@ export class ConnectionRelay implements SharedState {
         });
         const { fd } = socket as unknown as { fd: number };
         const delayMs = sandbox.arrivalDelayMs();
-        if (delayMs === 0) return carry(flow, fd);
+        if (delayMs === 0) return start(flow, fd);
         flow.client.pause();
         setTimeout(() => {
-          if (!flow.isOver) carry(flow, fd);
+          if (!flow.isOver) start(flow, fd);
         }, delayMs);
       },
     };
@@ -121,24 +121,24 @@ export class ConnectionRelay implements SharedState {
     const { connections, connectionsPerSandbox, waitingPerSandbox } = this.bounds;
     if (sandbox.flows.size >= connectionsPerSandbox || sandbox.waiting >= waitingPerSandbox) return false;
     if (this.#flows < connections) return true;
-    let most = sandbox;
-    for (const other of this.#sandboxes.values()) if (other.flows.size > most.flows.size) most = other;
-    if (most.flows.size <= sandbox.flows.size + 1) return false;
-    const [oldest] = most.flows;
+    let fullest = sandbox;
+    for (const other of this.#sandboxes.values()) if (other.flows.size > fullest.flows.size) fullest = other;
+    if (fullest.flows.size <= sandbox.flows.size + 1) return false;
+    const [oldest] = fullest.flows;
     oldest?.cut();
     return true;
   }
 
-  #carryProxied(flow: Flow, fd: number): void {
+  #relayProxied(flow: Flow, fd: number): void {
     const destination = originalDestination(fd);
     if (destination === undefined || flow.sandbox.isClosed(destination.address)) return void flow.cut();
     const { address, port } = destination;
     if (flow.sandbox.judge.allowsAddress(address)) {
-      carryAsIs(flow, address, port).catch(() => flow.cut());
+      relayUnread(flow, address, port).catch(() => flow.cut());
       return;
     }
     if (port === HTTP_PORT) return void new HttpFlow(flow, HTTP_PORT);
-    if (port === TLS_PORT) return void carryTls(flow, TLS_PORT);
+    if (port === TLS_PORT) return void relayTls(flow, TLS_PORT);
     flow.cut();
   }
 
@@ -154,7 +154,7 @@ export class ConnectionRelay implements SharedState {
   }
 }
 
-async function carryAsIs(flow: Flow, address: string, port: number): Promise<void> {
+async function relayUnread(flow: Flow, address: string, port: number): Promise<void> {
   flow.client.pause();
   const upstream = await flow.reach({ address }, port);
   if (typeof upstream === "string") return void flow.cut();

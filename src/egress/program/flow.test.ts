@@ -4,7 +4,7 @@ import { Flow } from "./flow.ts";
 import { Peer } from "./peer.ts";
 
 /** A fake connection that only records whether it is read from. */
-class Played {
+class FakeSocket {
   data: Peer | undefined;
   isRead = true;
 
@@ -26,7 +26,7 @@ class Played {
 
 test("if flushing one end uses up the sandbox's share again, the other end is not read", () => {
   const sandbox = smallSandbox();
-  const [client, upstream] = [new Played(), new Played()];
+  const [client, upstream] = [new FakeSocket(), new FakeSocket()];
   const flow = new Flow(sandbox, client.socket, () => undefined);
   flow.upstream = new Peer(upstream.socket, flow);
   flow.client.events = { data: () => sandbox.held(SHARE_BYTES), end: () => undefined, room: () => undefined };

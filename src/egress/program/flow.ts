@@ -4,7 +4,7 @@
  */
 import { dial } from "./dial.ts";
 import { Peer, type PeerOwner } from "./peer.ts";
-import type { Carried, Sandbox } from "./sandbox.ts";
+import type { Relayed, Sandbox } from "./sandbox.ts";
 import { askProxy } from "./socks.ts";
 
 /** Addresses of a name to try. */
@@ -15,7 +15,7 @@ type Purpose = { name: string } | { address: string };
 
 export type NotReached = "forbidden" | "unknown" | "closed" | "silent" | "over";
 
-export class Flow implements PeerOwner, Carried {
+export class Flow implements PeerOwner, Relayed {
   readonly client: Peer;
   upstream: Peer | undefined;
   isOver = false;
@@ -26,7 +26,7 @@ export class Flow implements PeerOwner, Carried {
   #proxy: string | undefined;
   #proxyAddress: string | undefined;
   /** The proxy during its handshake. */
-  #asked: Peer | undefined;
+  #handshaking: Peer | undefined;
   #isWaiting = true;
   #heldBytes = 0;
   /** Bytes buffered until the destination is known. */
@@ -43,7 +43,7 @@ export class Flow implements PeerOwner, Carried {
     sandbox.flows.add(this);
     sandbox.waiting += 1;
     this.client = new Peer(socket, this);
-    if (sandbox.isFull) this.client.stop();
+    if (sandbox.isFull) this.client.pauseForShare();
   }
 
   /** Cuts the flow after this time unless another call comes first. Undefined: no deadline. */
@@ -52,7 +52,7 @@ export class Flow implements PeerOwner, Carried {
     this.#timer = withinMs === undefined ? undefined : setTimeout(() => this.cut(), withinMs);
   }
 
-  mayGoOn(): boolean {
+  isAllowed(): boolean {
     if (this.#purpose === undefined) return true;
     const { judge } = this.sandbox;
     for (const address of [this.#address, this.#proxyAddress]) {
@@ -66,13 +66,13 @@ export class Flow implements PeerOwner, Carried {
 
   /** Opens a connection to the destination if the policy allows it. The returned peer is paused. */
   async reach(purpose: Purpose, port: number): Promise<Peer | NotReached> {
-    const { judge, commons, names } = this.sandbox;
+    const { judge, shared, names } = this.sandbox;
     if ("name" in purpose ? !judge.allowsName(purpose.name) : !judge.allowsAddress(purpose.address)) return "forbidden";
     this.#purpose = purpose;
     this.#address = undefined;
     this.#proxy = JSON.stringify(judge.policy.proxy);
     this.#proxyAddress = undefined;
-    const deadline = performance.now() + commons.bounds.dialMs;
+    const deadline = performance.now() + shared.bounds.dialMs;
     const addresses = "name" in purpose ? await names.resolve(purpose.name) : [purpose.address];
     if (this.isOver) return "over";
     if (addresses.length === 0) return "unknown";
@@ -90,7 +90,7 @@ export class Flow implements PeerOwner, Carried {
       if (peer === undefined) continue;
       this.upstream = peer;
       this.#settle();
-      if (this.sandbox.isFull) peer.stop();
+      if (this.sandbox.isFull) peer.pauseForShare();
       return peer;
     }
     return why;
@@ -103,14 +103,14 @@ export class Flow implements PeerOwner, Carried {
     if (resolved === undefined) return undefined;
     this.#proxyAddress = resolved;
     const peer = await this.#dial(resolved, proxy.port, deadline);
-    if (peer === undefined) this.#complain(proxy, `does not answer at ${resolved}:${proxy.port}`);
+    if (peer === undefined) this.#reportFailure(proxy, `does not answer at ${resolved}:${proxy.port}`);
     if (peer === undefined || this.isOver) return peer;
-    this.#asked = peer;
+    this.#handshaking = peer;
     const late = setTimeout(() => peer.cut(), Math.max(0, deadline - performance.now()));
     const granted = await askProxy(peer, proxy, address, port).finally(() => clearTimeout(late));
-    this.#asked = undefined;
+    this.#handshaking = undefined;
     if (granted) return peer;
-    this.#complain(proxy, `did not grant a connection to ${address}:${port}`);
+    this.#reportFailure(proxy, `did not grant a connection to ${address}:${port}`);
     peer.cut();
     return undefined;
   }
@@ -122,18 +122,18 @@ export class Flow implements PeerOwner, Carried {
     if (this.isOver) return undefined;
     const open = addresses.find((address) => !this.sandbox.isClosed(address));
     const why = addresses.length === 0 ? "has no address" : `leads to ${addresses[0]}, which is closed to sandboxes`;
-    if (open === undefined) this.#complain({ host }, why);
+    if (open === undefined) this.#reportFailure({ host }, why);
     return open;
   }
 
   /** Reports a failing proxy to the sandbox's log, because programs inside only see their connections end. */
-  #complain({ host }: { host: string }, why: string): void {
+  #reportFailure({ host }: { host: string }, why: string): void {
     if (!this.isOver) this.sandbox.reportFailure(`egress proxy ${host}: ${why}`);
   }
 
   async #dial(address: string, port: number, deadline: number): Promise<Peer | undefined> {
     this.#open += 1;
-    const timeoutMs = Math.min(this.sandbox.commons.bounds.dialAddressMs, deadline - performance.now());
+    const timeoutMs = Math.min(this.sandbox.shared.bounds.dialAddressMs, deadline - performance.now());
     return await dial(this, { address, port, timeoutMs, failed: () => this.#release() });
   }
 
@@ -177,19 +177,19 @@ export class Flow implements PeerOwner, Carried {
     this.expect(undefined);
     this.client.cut();
     // End a pending proxy handshake as well.
-    this.#asked?.cut();
+    this.#handshaking?.cut();
     this.upstream?.cut();
   }
 
-  stop(): void {
-    this.client.stop();
-    this.upstream?.stop();
+  pauseForShare(): void {
+    this.client.pauseForShare();
+    this.upstream?.pauseForShare();
   }
 
-  goOn(): void {
-    this.client.goOn();
+  resumeForShare(): void {
+    this.client.resumeForShare();
     // Bytes that the client had buffered may have filled the sandbox's share again.
-    if (!this.sandbox.isFull) this.upstream?.goOn();
+    if (!this.sandbox.isFull) this.upstream?.resumeForShare();
   }
 
   get isStalled(): boolean {

@@ -38,12 +38,12 @@ export class HttpFlow {
     private readonly port: number,
   ) {
     this.#client = flow.client;
-    flow.expect(flow.sandbox.commons.bounds.helloMs);
+    flow.expect(flow.sandbox.shared.bounds.helloMs);
     this.#readRequest();
   }
 
   #readRequest(): void {
-    const { helloMs } = this.flow.sandbox.commons.bounds;
+    const { helloMs } = this.flow.sandbox.shared.bounds;
     this.#client.events = {
       data: (piece) => {
         // The wait before a further request may be long, but the request itself must arrive in time.
@@ -183,7 +183,7 @@ export class HttpFlow {
       "connection: close",
     ];
     this.#client.write(Buffer.from(`${head.join("\r\n")}\r\n\r\n${why}\n`));
-    this.flow.finish(this.flow.sandbox.commons.bounds.lingerMs);
+    this.flow.finish(this.flow.sandbox.shared.bounds.lingerMs);
   }
 }
 

@@ -1,6 +1,6 @@
 /** Main program of the relay process, without privileges. It exits at the end of standard input. */
 import { boundedLines } from "../../base/bounded-lines.ts";
-import { RELAY_MESSAGE_MAX_BYTES, type RelayAnswer, type RelayRequest, type RelayStart } from "../relay-messages.ts";
+import { RELAY_MESSAGE_MAX_BYTES, type RelayReply, type RelayRequest, type RelayStart } from "../relay-messages.ts";
 import { BOUNDS } from "./bounds.ts";
 import { ConnectionRelay } from "./connection-relay.ts";
 
@@ -12,18 +12,18 @@ const relay = new ConnectionRelay({
   address,
   ports,
   nameServer: { address, port: DNS_PORT },
-  bounds: Object.assign({}, BOUNDS, { connections: connectionsMax }),
-  report: (source, trouble) => answer({ trouble, source }),
+  bounds: { ...BOUNDS, connections: connectionsMax },
+  report: (source, trouble) => reply({ trouble, source }),
 });
-answer({ ready: relay.ports });
+reply({ ready: relay.ports });
 for await (const line of lines) {
   const request = JSON.parse(line) as RelayRequest;
   if (request.do === "set") relay.set(request.source, request.policy);
   else relay.setClosed(request.ranges);
-  answer({ done: request.id });
+  reply({ done: request.id });
 }
 process.exit(0);
 
-function answer(message: RelayAnswer): void {
+function reply(message: RelayReply): void {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }

@@ -21,7 +21,7 @@ export interface NameServer {
 
 export class NameClient {
   readonly #kept = new Map<string, { addresses: readonly string[]; until: number }>();
-  readonly #asked = new Map<string, Promise<readonly string[]>>();
+  readonly #pending = new Map<string, Promise<readonly string[]>>();
 
   constructor(private readonly server: NameServer) {}
 
@@ -30,12 +30,12 @@ export class NameClient {
     const wanted = (name.endsWith(".") ? name.slice(0, -1) : name).toLowerCase();
     const kept = this.#kept.get(wanted);
     if (kept !== undefined && kept.until > performance.now()) return kept.addresses;
-    const asked = this.#asked.get(wanted);
-    if (asked !== undefined) return asked;
-    if (this.#asked.size >= RELAY_NAMES_ASKED_PER_SANDBOX_MAX) return [];
-    const asking = this.#ask(wanted).finally(() => this.#asked.delete(wanted));
-    this.#asked.set(wanted, asking);
-    return asking;
+    const pending = this.#pending.get(wanted);
+    if (pending !== undefined) return pending;
+    if (this.#pending.size >= RELAY_NAMES_ASKED_PER_SANDBOX_MAX) return [];
+    const query = this.#ask(wanted).finally(() => this.#pending.delete(wanted));
+    this.#pending.set(wanted, query);
+    return query;
   }
 
   /** Each query has its own resolver: one resolver would cache the responses of all its queries, without a bound. */

@@ -36,10 +36,10 @@ export class Peer {
   #incoming: Buffer<ArrayBuffer>[] = [];
   #incomingBytes = 0;
   #paused = false;
-  #stopped = false;
+  #isOverShare = false;
   #finishing = false;
   #ended = false;
-  #endTold = false;
+  #isEndReported = false;
   #isClosed = false;
 
   constructor(
@@ -112,13 +112,13 @@ export class Peer {
   }
 
   /** Like `pause`, but independent of it: set while the sandbox exceeds its memory share. */
-  stop(): void {
-    this.#stopped = true;
+  pauseForShare(): void {
+    this.#isOverShare = true;
     this.#steer();
   }
 
-  goOn(): void {
-    this.#stopped = false;
+  resumeForShare(): void {
+    this.#isOverShare = false;
     this.#deliver();
     this.#steer();
   }
@@ -131,7 +131,7 @@ export class Peer {
   }
 
   get #isBlocked(): boolean {
-    return this.#paused || this.#stopped;
+    return this.#paused || this.#isOverShare;
   }
 
   #steer(): void {
@@ -147,8 +147,8 @@ export class Peer {
       this.events.data(bytes);
     }
     this.#countIncoming();
-    if (this.#isBlocked || !this.#ended || this.#endTold) return;
-    this.#endTold = true;
+    if (this.#isBlocked || !this.#ended || this.#isEndReported) return;
+    this.#isEndReported = true;
     this.events.end();
   }
 

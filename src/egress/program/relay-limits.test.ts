@@ -103,7 +103,7 @@ test("a connection that does not name its target in time is closed", async () =>
 
 test("an idle connection is closed", async () => {
   // Long enough to come to be, on a machine with much else to do.
-  const { fixture, outside } = await relayed({ idleMs: 1_000, lookEveryMs: 10 });
+  const { fixture, outside } = await relayed({ idleMs: 1_000, idleCheckMs: 10 });
   await isCut(await connected(fixture, outside));
 });
 
@@ -146,7 +146,7 @@ test("endless hellos count for the memory of their sandbox, and do not delay oth
 });
 
 test("when a sandbox's share is used up, its stalled connections are cut after a while", async () => {
-  const bounds = { heldBytes: 1, heldPerSandboxMinBytes: 1, stalledMs: 50, lookEveryMs: 10 };
+  const bounds = { heldBytes: 1, heldPerSandboxMinBytes: 1, stalledMs: 50, idleCheckMs: 10 };
   const { fixture, outside } = await relayed(bounds, openSource);
   const stalled = stack.use(await fixture.tls());
   stalled.pause();

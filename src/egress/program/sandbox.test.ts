@@ -1,16 +1,16 @@
 import { expect, test } from "bun:test";
 import { SHARE_BYTES, smallSandbox } from "../testing/small-sandbox.ts";
-import type { Carried } from "./sandbox.ts";
+import type { Relayed } from "./sandbox.ts";
 
 /** A connection of the sandbox; `onGoOn` runs when it is read again. */
-class Played implements Carried {
+class FakeFlow implements Relayed {
   readonly movedAt = 0;
   readonly isStalled = false;
-  isStopped = false;
+  isPaused = false;
 
-  constructor(readonly onGoOn: () => void = () => undefined) {}
+  constructor(readonly onResume: () => void = () => undefined) {}
 
-  mayGoOn(): boolean {
+  isAllowed(): boolean {
     return true;
   }
 
@@ -18,31 +18,31 @@ class Played implements Carried {
     throw new Error("nobody is cut here");
   }
 
-  stop(): void {
-    this.isStopped = true;
+  pauseForShare(): void {
+    this.isPaused = true;
   }
 
-  goOn(): void {
-    this.isStopped = false;
-    this.onGoOn();
+  resumeForShare(): void {
+    this.isPaused = false;
+    this.onResume();
   }
 }
 
 test("a sandbox whose first connection uses up the share again is not read on the others", () => {
   const sandbox = smallSandbox();
   let isGreedy = true;
-  const first = new Played(() => {
+  const first = new FakeFlow(() => {
     if (isGreedy) sandbox.held(SHARE_BYTES);
   });
-  const others = [new Played(), new Played()];
+  const others = [new FakeFlow(), new FakeFlow()];
   for (const flow of [first, ...others]) sandbox.flows.add(flow);
   sandbox.held(SHARE_BYTES + 1);
-  expect([first, ...others].map(({ isStopped }) => isStopped)).toEqual([true, true, true]);
+  expect([first, ...others].map(({ isPaused }) => isPaused)).toEqual([true, true, true]);
   sandbox.held(-SHARE_BYTES);
   expect(sandbox.isFull).toBe(true);
-  expect([first, ...others].map(({ isStopped }) => isStopped)).toEqual([true, true, true]);
+  expect([first, ...others].map(({ isPaused }) => isPaused)).toEqual([true, true, true]);
   isGreedy = false;
   sandbox.held(-SHARE_BYTES);
   expect(sandbox.isFull).toBe(false);
-  expect([first, ...others].map(({ isStopped }) => isStopped)).toEqual([false, false, false]);
+  expect([first, ...others].map(({ isPaused }) => isPaused)).toEqual([false, false, false]);
 });

@@ -19,19 +19,19 @@ export interface SharedState {
   shareBytes(): number;
 }
 
-export interface Carried {
+export interface Relayed {
   readonly movedAt: number;
   /** Whether it has bytes that the other end has not read. */
   readonly isStalled: boolean;
   /** Whether the current policy allows its destination. */
-  mayGoOn(): boolean;
+  isAllowed(): boolean;
   cut(): void;
-  stop(): void;
-  goOn(): void;
+  pauseForShare(): void;
+  resumeForShare(): void;
 }
 
 export class Sandbox {
-  readonly flows = new Set<Carried>();
+  readonly flows = new Set<Relayed>();
   readonly names: NameClient;
   /** Flows that have no upstream yet. */
   waiting = 0;
@@ -44,13 +44,13 @@ export class Sandbox {
   #silentUntil = 0;
 
   constructor(
-    readonly commons: SharedState,
+    readonly shared: SharedState,
     policy: EgressPolicy,
     readonly source = "",
   ) {
     this.#judge = new EgressJudge(policy);
-    this.names = new NameClient(commons.nameServer);
-    const { newBurst, newPerSecond } = commons.bounds;
+    this.names = new NameClient(shared.nameServer);
+    const { newBurst, newPerSecond } = shared.bounds;
     this.#arrivals = new TokenBucket({ burst: newBurst, perSecond: newPerSecond }, performance.now());
   }
 
@@ -60,13 +60,13 @@ export class Sandbox {
     this.#failed += 1;
     if (now < this.#silentUntil) return;
     const others = this.#failed === 1 ? "" : ` (${this.#failed} connections failed since this was last reported)`;
-    this.commons.report(this.source, `${why}${others}`);
+    this.shared.report(this.source, `${why}${others}`);
     this.#failed = 0;
-    this.#silentUntil = now + this.commons.bounds.reportEveryMs;
+    this.#silentUntil = now + this.shared.bounds.reportEveryMs;
   }
 
   isClosed(address: string): boolean {
-    return this.commons.isClosed(address) && !this.#judge.opens(address);
+    return this.shared.isClosed(address) && !this.#judge.opens(address);
   }
 
   get judge(): EgressJudge {
@@ -91,7 +91,7 @@ export class Sandbox {
   }
 
   cutForbidden(): void {
-    for (const flow of this.flows) if (!flow.mayGoOn()) flow.cut();
+    for (const flow of this.flows) if (!flow.isAllowed()) flow.cut();
   }
 
   cutAll(): void {
@@ -100,14 +100,14 @@ export class Sandbox {
 
   held(bytes: number): void {
     this.#heldBytes += bytes;
-    const share = this.commons.shareBytes();
+    const share = this.shared.shareBytes();
     if (!this.#isFull && this.#heldBytes > share) {
       this.#isFull = true;
-      for (const flow of this.flows) flow.stop();
+      for (const flow of this.flows) flow.pauseForShare();
     } else if (this.#isFull && this.#heldBytes <= share / 2) {
       this.#isFull = false;
       for (const flow of this.flows) {
-        flow.goOn();
+        flow.resumeForShare();
         // Bytes that this flow had buffered may have filled the share again; then all flows are stopped.
         if (this.#isFull) break;
       }

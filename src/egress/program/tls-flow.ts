@@ -2,10 +2,10 @@
 import { ALERT_DENIED, ClientHelloReader } from "./client-hello.ts";
 import type { Flow } from "./flow.ts";
 
-export function carryTls(flow: Flow, port: number): void {
+export function relayTls(flow: Flow, port: number): void {
   const reader = new ClientHelloReader();
   const { client } = flow;
-  flow.expect(flow.sandbox.commons.bounds.helloMs);
+  flow.expect(flow.sandbox.shared.bounds.helloMs);
   client.events = {
     data: (piece) => {
       flow.collect(piece.length);
@@ -14,7 +14,7 @@ export function carryTls(flow: Flow, port: number): void {
       client.pause();
       flow.expect(undefined);
       if ("refused" in hello) flow.cut();
-      else connect(flow, hello.said, reader.bytes, port).catch(() => flow.cut());
+      else connect(flow, hello.value, reader.bytes, port).catch(() => flow.cut());
     },
     // The client closed before its hello was complete.
     end: () => flow.cut(),
@@ -27,7 +27,7 @@ async function connect(flow: Flow, name: string, hello: Buffer, port: number): P
   const upstream = await flow.reach({ name }, port);
   if (typeof upstream === "string") {
     flow.client.write(ALERT_DENIED);
-    return flow.finish(flow.sandbox.commons.bounds.lingerMs);
+    return flow.finish(flow.sandbox.shared.bounds.lingerMs);
   }
   upstream.write(hello);
   flow.collect(undefined);

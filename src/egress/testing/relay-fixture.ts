@@ -13,7 +13,7 @@ export const SANDBOX = "127.0.0.1";
 const DENY_ALL: EgressPolicy = { allowRanges: [], allowNames: [], denyRanges: ["0.0.0.0/0"], proxy: null };
 
 export function allowing(...allowNames: string[]): EgressPolicy {
-  return Object.assign({}, DENY_ALL, { allowNames });
+  return { ...DENY_ALL, allowNames };
 }
 
 /** A server of the outside that reports what it received. */
@@ -92,7 +92,7 @@ export class RelayFixture implements Disposable {
       address: "127.0.0.1",
       ports: { http: 0, tls: 0, proxied: 0 },
       nameServer: table,
-      bounds: Object.assign({}, BOUNDS, bounds),
+      bounds: { ...BOUNDS, ...bounds },
       serverPorts: { http: serverPort, tls: serverPort },
       report: (source, message) => void reports.push(`${source} ${message}`),
     });

@@ -5,12 +5,12 @@ import { Sandbox } from "../program/sandbox.ts";
 export const SHARE_BYTES = 1000;
 
 export function smallSandbox(): Sandbox {
-  const commons = {
+  const shared = {
     bounds: BOUNDS,
     nameServer: { address: "127.0.0.1", port: 53 },
     report: () => undefined,
     isClosed: () => false,
     shareBytes: () => SHARE_BYTES,
   };
-  return new Sandbox(commons, { allowRanges: [], allowNames: [], denyRanges: [], proxy: null });
+  return new Sandbox(shared, { allowRanges: [], allowNames: [], denyRanges: [], proxy: null });
 }

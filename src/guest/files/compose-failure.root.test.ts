@@ -59,8 +59,8 @@ test("a full disk is 507; parts and the earlier file are unchanged, and nothing 
     writeFileSync(`${full}/whole`, "earlier");
     const { paths } = writeParts(2, 2);
     const before = paths.map((path) => statSync(path).size);
-    const answer = await post(paths, `${full}/whole`);
-    expect([answer.status, ((await answer.json()) as { message: string }).message]).toEqual([
+    const response = await post(paths, `${full}/whole`);
+    expect([response.status, ((await response.json()) as { message: string }).message]).toEqual([
       507,
       expect.stringContaining("full"),
     ]);
@@ -176,7 +176,7 @@ timed("large parts are joined in constant memory, while other requests are answe
   await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
   const before = await guest.memoryKib();
   let composing = true;
-  const answer = post(paths, `${folder}/whole`).finally(() => {
+  const response = post(paths, `${folder}/whole`).finally(() => {
     composing = false;
   });
   let slowest = 0;
@@ -188,7 +188,7 @@ timed("large parts are joined in constant memory, while other requests are answe
     asked++;
     await Bun.sleep(5);
   }
-  expect((await answer).status).toBe(200);
+  expect((await response).status).toBe(200);
   expect(asked).toBeGreaterThan(5);
   expect(slowest).toBeLessThan(200);
   expect((await guest.memoryKib()).peak - before.now).toBeLessThan(32 * 1024);

@@ -32,8 +32,8 @@ const post = (body: unknown, headers: Record<string, string> = {}) =>
   });
 const compose = (source_paths: string[], destination: string, more: Record<string, unknown> = {}) =>
   post({ source_paths, destination, ...more });
-const refusal = async (answer: Promise<Response>) => {
-  const { status, message } = await answer.then(async (given) => ({
+const refusal = async (response: Promise<Response>) => {
+  const { status, message } = await response.then(async (given) => ({
     status: given.status,
     ...((await given.json()) as { message: string }),
   }));
@@ -45,9 +45,9 @@ const names = () => readdirSync(folder).sort();
 describe("parts", () => {
   test("are joined in the given order and removed afterwards", async () => {
     const whole = `${folder}/new/deep/whole`;
-    const answer = await compose(inFolder("c", "a", "b"), whole, { username: "daemon" });
-    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/json"]);
-    expect(await answer.json()).toEqual({ name: "whole", path: whole, type: "file" });
+    const response = await compose(inFolder("c", "a", "b"), whole, { username: "daemon" });
+    expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/json"]);
+    expect(await response.json()).toEqual({ name: "whole", path: whole, type: "file" });
     expect(text(whole)).toBe("[c][a][b]");
     expect(names()).toEqual(["new"]);
     expect(readdirSync(`${folder}/new/deep`)).toEqual(["whole"]);
@@ -123,8 +123,8 @@ describe("parts", () => {
 describe("the user", () => {
   const owner = async (more: Record<string, unknown>, headers: Record<string, string> = {}) => {
     writeFileSync(`${folder}/part`, "");
-    const answer = await post({ source_paths: inFolder("part"), destination: `${folder}/owned`, ...more }, headers);
-    return answer.status === 200 ? statSync(`${folder}/owned`).uid : answer.status;
+    const response = await post({ source_paths: inFolder("part"), destination: `${folder}/owned`, ...more }, headers);
+    return response.status === 200 ? statSync(`${folder}/owned`).uid : response.status;
   };
 
   test("comes from the body, else from the Basic header, else it is the default", async () => {
@@ -169,8 +169,8 @@ describe("an invalid request is rejected and changes nothing:", () => {
 
   test("other methods", async () => {
     for (const method of ["GET", "PUT", "DELETE", "HEAD"]) {
-      const answer = await guest.fetch("/files/compose", { method });
-      expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST"]);
+      const response = await guest.fetch("/files/compose", { method });
+      expect([response.status, response.headers.get("allow")]).toEqual([405, "POST"]);
     }
   });
 

@@ -20,10 +20,10 @@ interface Uploaded {
 const OCTETS = { "Content-Type": "application/octet-stream" };
 const upload = (path: string, headers: Record<string, string>, body = "x") =>
   guest.fetch(`/files?${new URLSearchParams({ path })}`, { method: "POST", headers: { ...OCTETS, ...headers }, body });
-const answered = async (answer: Promise<Response>) => (await (await answer).json()) as Uploaded[];
+const answered = async (response: Promise<Response>) => (await (await response).json()) as Uploaded[];
 const shown = async (path: string) => {
-  const answer = await guest.call("filesystem.Filesystem/Stat", { path });
-  return ((await answer.json()) as { entry: { metadata?: Record<string, string> } }).entry.metadata;
+  const response = await guest.call("filesystem.Filesystem/Stat", { path });
+  return ((await response.json()) as { entry: { metadata?: Record<string, string> } }).entry.metadata;
 };
 
 /** With Python, so that the guest's own code does not read what it wrote. */
@@ -82,8 +82,8 @@ describe("metadata of an upload", () => {
 
 describe("the bounds of metadata", () => {
   const status = async (headers: Record<string, string>) => {
-    const answer = await upload(`${folder}/bounds`, headers);
-    return [answer.status, await answer.text()] as const;
+    const response = await upload(`${folder}/bounds`, headers);
+    return [response.status, await response.text()] as const;
   };
 
   test("a key of 246 bytes is the longest", async () => {
@@ -141,8 +141,8 @@ describe("where metadata cannot be kept", () => {
 
   test("a file system without attributes ignores it", () =>
     mounted("ramfs", ["ramfs"], async (place) => {
-      const answer = await upload(`${place}/file`, { "X-Metadata-A": "1" });
-      expect([answer.status, await answer.json()]).toEqual([
+      const response = await upload(`${place}/file`, { "X-Metadata-A": "1" });
+      expect([response.status, await response.json()]).toEqual([
         200,
         [{ name: "file", path: `${place}/file`, type: "file" }],
       ]);

@@ -35,10 +35,14 @@ function form(files: [name: string, content: string | Blob][]): FormData {
 describe("an upload", () => {
   test("of raw bytes creates the file and its parents for the user", async () => {
     const path = `${folder}/new/deep/a.bin`;
-    const answer = await guest.fetch(at(path, { username: "daemon" }), { method: "POST", headers: OCTETS, body: "hi" });
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get("content-type")).toBe("application/json");
-    expect(await answer.json()).toEqual([{ name: "a.bin", path, type: "file" }]);
+    const response = await guest.fetch(at(path, { username: "daemon" }), {
+      method: "POST",
+      headers: OCTETS,
+      body: "hi",
+    });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("application/json");
+    expect(await response.json()).toEqual([{ name: "a.bin", path, type: "file" }]);
     expect(readFileSync(path, "utf8")).toBe("hi");
     const { uid, gid, mode } = statSync(path);
     expect([uid, gid, mode & 0o777, statSync(`${folder}/new`).uid]).toEqual([1, 1, 0o644, 1]);
@@ -71,8 +75,8 @@ describe("an upload", () => {
       [two, "22"],
     ]);
     body.append("comment", "not a file");
-    const answer = await guest.fetch("/files", { method: "POST", body });
-    expect(((await answer.json()) as { path: string }[]).map(({ path }) => path)).toEqual([one, two]);
+    const response = await guest.fetch("/files", { method: "POST", body });
+    expect(((await response.json()) as { path: string }[]).map(({ path }) => path)).toEqual([one, two]);
     expect([readFileSync(one, "utf8"), readFileSync(two, "utf8")]).toEqual(["1", "22"]);
   });
 
@@ -112,7 +116,7 @@ describe("an upload", () => {
       [`${folder}/same`, "1"],
       [`${folder}/same`, "2"],
     ]);
-    const status = async (answer: Promise<Response>) => (await answer).status;
+    const status = async (response: Promise<Response>) => (await response).status;
     expect(await status(post(folder, "x"))).toBe(400);
     expect(await status(post(`${folder}/pipe`, "x"))).toBe(400);
     expect(await status(post(`${folder}/plain/child`, "x"))).toBe(500);
@@ -130,8 +134,8 @@ describe("an upload", () => {
     mkdirSync(full);
     expect(Bun.spawnSync(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", full]).exitCode).toBe(0);
     try {
-      const answer = await post(`${full}/big`, new Uint8Array(1_000_000));
-      expect(answer.status).toBe(507);
+      const response = await post(`${full}/big`, new Uint8Array(1_000_000));
+      expect(response.status).toBe(507);
       expect(existsSync(`${full}/big`)).toBe(false);
     } finally {
       Bun.spawnSync(["umount", full]);
@@ -147,13 +151,13 @@ describe("a download", () => {
   });
 
   test("without compression", async () => {
-    const answer = await get(path());
-    expect(await answer.text()).toBe("0123456789");
-    expect(answer.headers.get("content-type")).toContain("text/html");
-    expect(answer.headers.get("content-length")).toBe("10");
-    expect(answer.headers.get("content-disposition")).toBe('inline; filename="ten.html"');
-    expect(answer.headers.get("vary")).toContain("Accept-Encoding");
-    expect(answer.headers.get("last-modified")).toBe("Tue, 14 Nov 2023 22:13:20 GMT");
+    const response = await get(path());
+    expect(await response.text()).toBe("0123456789");
+    expect(response.headers.get("content-type")).toContain("text/html");
+    expect(response.headers.get("content-length")).toBe("10");
+    expect(response.headers.get("content-disposition")).toBe('inline; filename="ten.html"');
+    expect(response.headers.get("vary")).toContain("Accept-Encoding");
+    expect(response.headers.get("last-modified")).toBe("Tue, 14 Nov 2023 22:13:20 GMT");
   });
 
   test("in gzip, also of an empty file", async () => {
@@ -162,9 +166,9 @@ describe("a download", () => {
       [path(), "0123456789"],
       [`${folder}/empty`, ""],
     ] as const) {
-      const answer = await fetch(guest.url + at(file), { headers: { "Accept-Encoding": "gzip" }, decompress: false });
-      expect(answer.headers.get("content-encoding")).toBe("gzip");
-      expect(Buffer.from(Bun.gunzipSync(await answer.bytes())).toString()).toBe(content);
+      const response = await fetch(guest.url + at(file), { headers: { "Accept-Encoding": "gzip" }, decompress: false });
+      expect(response.headers.get("content-encoding")).toBe("gzip");
+      expect(Buffer.from(Bun.gunzipSync(await response.bytes())).toString()).toBe(content);
     }
     const plain = await get(`${folder}/empty`);
     expect([plain.status, await plain.text()]).toEqual([200, ""]);
@@ -239,8 +243,8 @@ describe("in little memory,", () => {
     const size = 256 * MIB;
     const bomb = Bun.gzipSync(new Uint8Array(size));
     const grown = await growth(async () => {
-      const answer = await post(`${folder}/unpacked-large`, bomb, { ...OCTETS, "Content-Encoding": "gzip" });
-      expect(answer.status).toBe(200);
+      const response = await post(`${folder}/unpacked-large`, bomb, { ...OCTETS, "Content-Encoding": "gzip" });
+      expect(response.status).toBe(200);
     });
     expect(statSync(`${folder}/unpacked-large`).size).toBe(size);
     expect(grown).toBeLessThan(GROWTH_MAX_KIB);

@@ -9,7 +9,7 @@ import { constants, crc32, createDeflateRaw, deflateRawSync } from "node:zlib";
 /** Deflate, no name, no time, unknown system. Written here, because zlib's gzip stream cannot change its level. */
 const HEAD = Uint8Array.of(0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff);
 const TAIL_BYTES = 8;
-const LOOK_BYTES = 8 * 1024;
+const SAMPLE_BYTES = 8 * 1024;
 /** A chunk is compressed only if its sample shrinks below this ratio. */
 const WORTH_IT = 0.9;
 const AS_IT_IS = constants.Z_NO_COMPRESSION;
@@ -41,8 +41,8 @@ export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<U
 }
 
 function isDense(chunk: Uint8Array): boolean {
-  const middle = Math.max(0, (chunk.length - LOOK_BYTES) >> 1);
-  const part = chunk.subarray(middle, middle + LOOK_BYTES);
+  const middle = Math.max(0, (chunk.length - SAMPLE_BYTES) >> 1);
+  const part = chunk.subarray(middle, middle + SAMPLE_BYTES);
   return deflateRawSync(part, { level: QUICK }).length > part.length * WORTH_IT;
 }
 

@@ -48,13 +48,13 @@ describe("of 10 GiB, mostly hole,", () => {
     [`bytes=${SIZE - 4}-`, "last", `bytes ${SIZE - 4}-${SIZE - 1}/${SIZE}`],
   ])("%s is %j, and no more is read", async (range, content, contentRange) => {
     const before = bytesRead();
-    const answer = await get(path(), { Range: range });
-    expect([answer.status, answer.headers.get("content-range"), await answer.text()]).toEqual([
+    const response = await get(path(), { Range: range });
+    expect([response.status, response.headers.get("content-range"), await response.text()]).toEqual([
       206,
       contentRange,
       content,
     ]);
-    expect(answer.headers.get("content-length")).toBe(String(content.length));
+    expect(response.headers.get("content-length")).toBe(String(content.length));
     expect(bytesRead() - before).toBeLessThan(256 * 1024);
   });
 
@@ -62,25 +62,25 @@ describe("of 10 GiB, mostly hole,", () => {
   test("64 MiB from the middle arrive complete, in constant memory", async () => {
     await Bun.write(`/proc/${guest.pid}/clear_refs`, "5");
     const before = await guest.memoryKib();
-    const answer = await get(path(), { Range: `bytes=${5 * GIB}-${5 * GIB + 64 * 1024 * 1024 - 1}` });
-    const bytes = await answer.bytes();
+    const response = await get(path(), { Range: `bytes=${5 * GIB}-${5 * GIB + 64 * 1024 * 1024 - 1}` });
+    const bytes = await response.bytes();
     expect([bytes.length, Buffer.from(bytes.subarray(0, 11)).toString()]).toEqual([64 * 1024 * 1024, "beyond four"]);
     expect((await guest.memoryKib()).peak - before.now).toBeLessThan(48 * 1024);
   });
 
   test("its size is a string, because it may exceed a number", async () => {
-    const answer = await guest.call("filesystem.Filesystem/Stat", { path: path() });
-    expect(await answer.text()).toContain(`"size":"${SIZE}"`);
+    const response = await guest.call("filesystem.Filesystem/Stat", { path: path() });
+    expect(await response.text()).toContain(`"size":"${SIZE}"`);
   });
 
   test("a client that disconnects leaves no work behind", async () => {
     const before = bytesRead();
     const gone = new AbortController();
-    const answer = await guest.fetch(`/files?${new URLSearchParams({ path: path() })}`, {
+    const response = await guest.fetch(`/files?${new URLSearchParams({ path: path() })}`, {
       headers: { "Accept-Encoding": "identity" },
       signal: gone.signal,
     });
-    expect(answer.headers.get("content-length")).toBe(String(SIZE));
+    expect(response.headers.get("content-length")).toBe(String(SIZE));
     gone.abort();
     expect((await guest.fetch("/health")).status).toBe(204);
     expect(bytesRead() - before).toBeLessThan(GIB);
@@ -121,20 +121,20 @@ describe("of a file last modified at 22:13:20.7,", () => {
     [{ Range: "bytes=0-1,4-5" }, 200, "0123456789"],
   ])("%j is %i", async (headers, status, content) => {
     for (const file of [path(), `${guest.folder}/link`]) {
-      const answer = await get(file, headers);
-      expect([answer.status, await answer.text()]).toEqual([status, content]);
-      expect(answer.headers.get("content-encoding")).toBe(null);
-      expect(answer.headers.get("last-modified")).toBe(MODIFIED);
-      expect(answer.headers.get("accept-ranges")).toBe("bytes");
+      const response = await get(file, headers);
+      expect([response.status, await response.text()]).toEqual([status, content]);
+      expect(response.headers.get("content-encoding")).toBe(null);
+      expect(response.headers.get("last-modified")).toBe(MODIFIED);
+      expect(response.headers.get("accept-ranges")).toBe("bytes");
     }
   });
 
   test.each(["bytes=10-", "bytes=-0", "bytes=7-3", "bytes=x", "bytes=-", "lines=0-1"])(
     "%s is not satisfiable",
     async (range) => {
-      const answer = await get(path(), { Range: range });
-      expect([answer.status, answer.headers.get("content-range")]).toEqual([416, "bytes */10"]);
-      expect(await answer.json()).toMatchObject({ code: 416 });
+      const response = await get(path(), { Range: range });
+      expect([response.status, response.headers.get("content-range")]).toEqual([416, "bytes */10"]);
+      expect(await response.json()).toMatchObject({ code: 416 });
     },
   );
 

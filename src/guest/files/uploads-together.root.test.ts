@@ -129,8 +129,8 @@ describe("two uploads to one file at the same time", () => {
   test("leave the length of one of them, also if there are many", async () => {
     const path = `${folder}/many`;
     const bodies = Array.from({ length: 20 }, (_, at) => String.fromCharCode(97 + at).repeat(50_000 + at * 20_000));
-    const answers = await Promise.all(bodies.map((body) => whole(path, body)));
-    expect(answers.map(({ status }) => status)).toEqual(bodies.map(() => 200));
+    const responses = await Promise.all(bodies.map((body) => whole(path, body)));
+    expect(responses.map(({ status }) => status)).toEqual(bodies.map(() => 200));
     expect(bodies.map(({ length }) => length)).toContain(size(path));
   });
 

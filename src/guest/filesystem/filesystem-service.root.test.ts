@@ -26,8 +26,8 @@ interface Answered {
 
 describe.each(ENCODINGS)("in %s,", (encoding) => {
   const call = async (method: string, message: unknown, headers: Record<string, string> = {}): Promise<Answered> => {
-    const answer = await speaking(guest, encoding).call(`filesystem.Filesystem/${method}`, message, headers);
-    return { status: answer.status, ...((await answer.json()) as object) };
+    const response = await speaking(guest, encoding).call(`filesystem.Filesystem/${method}`, message, headers);
+    return { status: response.status, ...((await response.json()) as object) };
   };
 
   describe("Stat", () => {
@@ -80,9 +80,13 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     });
 
     test("returns only known fields to very old clients", async () => {
-      const answer = await guest.call("filesystem.Filesystem/Stat", { path: home }, { "User-Agent": "connect-python" });
-      expect(answer.headers.get("x-e2b-legacy-sdk")).toBe("true");
-      const { entry } = (await answer.json()) as { entry: object };
+      const response = await guest.call(
+        "filesystem.Filesystem/Stat",
+        { path: home },
+        { "User-Agent": "connect-python" },
+      );
+      expect(response.headers.get("x-e2b-legacy-sdk")).toBe("true");
+      const { entry } = (await response.json()) as { entry: object };
       expect(Object.keys(entry).sort()).toEqual(["name", "path", "type"]);
     });
   });

@@ -121,9 +121,9 @@ describe("a guest", () => {
   }
 
   async function heardBy(guest: RunningGuest, enough: (heard: Heard[]) => boolean): Promise<Heard[]> {
-    const answer = await listen(guest);
-    expect(answer.status).toBe(200);
-    return hear(answer.body as ReadableStream<Uint8Array>, enough);
+    const response = await listen(guest);
+    expect(response.status).toBe(200);
+    return hear(response.body as ReadableStream<Uint8Array>, enough);
   }
 
   const ended = (count: number) => (heard: Heard[]) =>

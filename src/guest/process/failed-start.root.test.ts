@@ -159,15 +159,15 @@ describe("a NUL byte in a path is refused, by the client's own name of the field
     ["Move", { source: "/a\0", destination: "/b" }, "source"],
     ["Move", { source: "/a", destination: "/b\0" }, "destination"],
   ])("%s (%j)", async (method, message, field) => {
-    const answer = await guest.call(`filesystem.Filesystem/${method}`, message);
-    const { code, message: said } = (await answer.json()) as { code: string; message: string };
-    expect([answer.status, code]).toEqual([400, "invalid_argument"]);
+    const response = await guest.call(`filesystem.Filesystem/${method}`, message);
+    const { code, message: said } = (await response.json()) as { code: string; message: string };
+    expect([response.status, code]).toEqual([400, "invalid_argument"]);
     expect(said).toStartWith(`${field} contains a NUL byte: "/`);
   });
 
   test("a download", async () => {
-    const answer = await guest.fetch("/files?path=/a%00");
-    expect(answer.status).toBe(400);
-    expect(((await answer.json()) as { message: string }).message).toBe('path contains a NUL byte: "/a\\u0000"');
+    const response = await guest.fetch("/files?path=/a%00");
+    expect(response.status).toBe(400);
+    expect(((await response.json()) as { message: string }).message).toBe('path contains a NUL byte: "/a\\u0000"');
   });
 });

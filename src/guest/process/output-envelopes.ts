@@ -41,7 +41,7 @@ const NOTHING = Buffer.alloc(0);
 export class EnvelopeWriter {
   /** Two buffers in turn: one is written while the other is on its way to the client. */
   readonly #kept: [Buffer, Buffer] = [NOTHING, NOTHING];
-  #letGoTimer: Timer | undefined;
+  #releaseTimer: Timer | undefined;
 
   /** Overwrites the result of the call before the last one. */
   write(pieces: readonly OutputPiece[], codec: Codec): Uint8Array {
@@ -50,8 +50,8 @@ export class EnvelopeWriter {
       noteGarbage(room + GARBAGE_PER_MESSAGE_BYTES);
       return writeAll(Buffer.allocUnsafeSlow(room), pieces, codec);
     }
-    clearTimeout(this.#letGoTimer);
-    this.#letGoTimer = setTimeout(() => this.#letGo(), ENVELOPES_KEPT_MS);
+    clearTimeout(this.#releaseTimer);
+    this.#releaseTimer = setTimeout(() => this.#releaseBuffers(), ENVELOPES_KEPT_MS);
     const [other, next] = this.#kept;
     const out = next.length < room ? Buffer.allocUnsafeSlow(room) : next;
     this.#kept[0] = out;
@@ -60,7 +60,7 @@ export class EnvelopeWriter {
   }
 
   /** Runs after a burst of output; the stream may stay quiet for the rest of its life. */
-  #letGo(): void {
+  #releaseBuffers(): void {
     const [one, other] = this.#kept;
     this.#kept.fill(NOTHING);
     noteGarbage(one.length + other.length);

@@ -58,13 +58,13 @@ describe("stdin", () => {
         else controller.close();
       },
     });
-    const answer = await guest.fetch("/process.Process/StreamInput", {
+    const response = await guest.fetch("/process.Process/StreamInput", {
       method: "POST",
       headers: { "Content-Type": "application/connect+json" },
       body,
     });
     const events: StreamedEvent[] = [];
-    if (answer.body) for await (const event of envelopes(answer.body)) events.push(event);
+    if (response.body) for await (const event of envelopes(response.body)) events.push(event);
     expect(events).toEqual([
       { end: false, json: {} },
       { end: true, json: {} },
@@ -105,13 +105,13 @@ describe("stdin", () => {
   });
 
   test("data before a target is a client error", async () => {
-    const answer = await guest.fetch("/process.Process/StreamInput", {
+    const response = await guest.fetch("/process.Process/StreamInput", {
       method: "POST",
       headers: { "Content-Type": "application/connect+json" },
       body: envelope({ data: { input: { stdin: "" } } }),
     });
     const events: StreamedEvent[] = [];
-    if (answer.body) for await (const event of envelopes(answer.body)) events.push(event);
+    if (response.body) for await (const event of envelopes(response.body)) events.push(event);
     expect(events[0]?.json.error?.code).toBe("invalid_argument");
   });
 });

@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import type { JsonValue } from "@bufbuild/protobuf";
 import { ENCODINGS, type Encoding, encode } from "../testing/encodings.ts";
 import { guestOfFile } from "../testing/guest-of-file.ts";
-import { type RawAnswer, type RawOptions, rawExchange, rawRequest } from "../testing/raw-exchange.ts";
+import { type RawOptions, type RawResponse, rawExchange, rawRequest } from "../testing/raw-exchange.ts";
 import { envelopeOf, frames } from "../testing/running-guest.ts";
 import { GUEST_RPC_MESSAGE_MAX_BYTES } from "./rpc.ts";
 
@@ -32,7 +32,7 @@ function send(method: string, type: string, body: Uint8Array | string, headers: 
 }
 
 /** The code that an answer carries, whichever form it has. */
-function codeOf({ status, body }: RawAnswer): string {
+function codeOf({ status, body }: RawResponse): string {
   const json = body.subarray(Math.max(0, body.indexOf("{"))).toString();
   const told = JSON.parse(json) as { code?: string; error?: { code: string } };
   return `${status} ${told.code ?? told.error?.code}`;
@@ -147,8 +147,8 @@ test.each<[string, string, string | Uint8Array]>([
 
 test("JSON strings may contain any number of brackets, quotes and backslashes", async () => {
   const path = `/tmp/${"[{".repeat(5_000)}\\"\\\\`;
-  const answer = await send(STAT, "application/json", JSON.stringify({ path, x: [path] }));
-  expect(codeOf(answer)).toMatch(/not_found|internal/);
+  const response = await send(STAT, "application/json", JSON.stringify({ path, x: [path] }));
+  expect(codeOf(response)).toMatch(/not_found|internal/);
 });
 
 // Seen to fail without retoldErrors(): all were 500 internal, as if the daemon were at fault.

@@ -94,9 +94,9 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     "a unary call fails with $code",
     async ({ code, status, unary }) => {
       const [method, message, headers] = unary();
-      const answer = await speaking(guest, encoding).call(method, message, headers);
-      expect([answer.status, answer.headers.get("content-type")]).toEqual([status, "application/json"]);
-      expect(await answer.json()).toEqual({ code, message: expect.stringMatching(/\S/) });
+      const response = await speaking(guest, encoding).call(method, message, headers);
+      expect([response.status, response.headers.get("content-type")]).toEqual([status, "application/json"]);
+      expect(await response.json()).toEqual({ code, message: expect.stringMatching(/\S/) });
     },
   );
 
@@ -106,13 +106,13 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     async ({ code, stream }) => {
       const [method, messages, headers] = stream();
       const type = encoding === "json" ? "application/connect+json" : "application/connect+proto";
-      const answer = await guest.fetch(`/${method}`, {
+      const response = await guest.fetch(`/${method}`, {
         method: "POST",
         headers: { "Content-Type": type, ...headers },
         body: Buffer.concat(messages.map((message) => envelopeOf(encode(method, message, encoding)))),
       });
-      expect([answer.status, answer.headers.get("content-type")]).toEqual([200, type]);
-      const told = answer.body === null ? [] : await Array.fromAsync(frames(answer.body));
+      expect([response.status, response.headers.get("content-type")]).toEqual([200, type]);
+      const told = response.body === null ? [] : await Array.fromAsync(frames(response.body));
       const end = told.at(-1);
       expect(end?.flags).toBe(2);
       expect(JSON.parse(end?.payload.toString() ?? "")).toEqual({

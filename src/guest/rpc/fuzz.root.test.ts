@@ -102,9 +102,9 @@ test(`${REQUESTS} damaged requests leave the daemon working (SANDLOT_TEST_SEED=$
   const work = async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
       const options = { halfClose: next.halfClose, withinMs: ANSWER_MS, lastly: () => guest.fetch("/health") };
-      const answer = await rawExchange(guest.port, next.bytes, options);
-      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
-      if (answer.body.includes("internal error")) unforeseen.push(`${next.number}: ${next.bytes.toString("latin1")}`);
+      const response = await rawExchange(guest.port, next.bytes, options);
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
+      if (response.body.includes("internal error")) unforeseen.push(`${next.number}: ${next.bytes.toString("latin1")}`);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));

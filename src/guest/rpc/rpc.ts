@@ -91,7 +91,7 @@ async function invoke(request: Request, url: URL, handler: UniversalHandler, use
   // The client may have disconnected while this part of the guest was loaded.
   if (signal.aborted) gone.abort(signal.reason);
   const shortcut = new Shortcut();
-  const answer = await handler({
+  const response = await handler({
     httpVersion: "1.1",
     method: request.method,
     url: url.href,
@@ -100,8 +100,8 @@ async function invoke(request: Request, url: URL, handler: UniversalHandler, use
     signal: gone.signal,
     contextValues: createContextValues().set(userKey, user).set(shortcutKey, shortcut),
   });
-  if (answer.header?.get("content-type")?.startsWith(BINARY_STREAM)) shortcut.codec = "proto";
-  return toResponse(await correctedErrors(answer), handler, gone, shortcut);
+  if (response.header?.get("content-type")?.startsWith(BINARY_STREAM)) shortcut.codec = "proto";
+  return toResponse(await correctedErrors(response), handler, gone, shortcut);
 }
 
 /** Timers hold 31 bits: a timeout above 24 days is reduced to that instead of firing at once. */
@@ -132,8 +132,8 @@ const convertErrors: Interceptor = (next) => async (request) => {
   try {
     // A call whose deadline has passed must have no effect.
     request.signal.throwIfAborted();
-    const answer = await next(request);
-    return answer.stream ? { ...answer, message: withConvertedErrors(answer.message) } : answer;
+    const response = await next(request);
+    return response.stream ? { ...response, message: withConvertedErrors(response.message) } : response;
   } catch (thrown) {
     throw toConnectError(thrown);
   }
@@ -148,16 +148,16 @@ async function* withConvertedErrors<T>(messages: AsyncIterable<T>): AsyncGenerat
 }
 
 function toResponse(
-  answer: UniversalServerResponse,
+  response: UniversalServerResponse,
   handler: UniversalHandler,
   gone: AbortController,
   shortcut: Shortcut,
 ): Response {
-  const headers = new Headers(answer.header);
-  if (answer.status === 405) headers.set("Allow", handler.allowedMethods.join(", "));
-  if (answer.status === 415) headers.set("Accept-Post", acceptedTypes(handler));
-  const body = answer.body === undefined ? null : toStream(answer.body, gone, shortcut);
-  return new Response(body, { status: answer.status, headers });
+  const headers = new Headers(response.header);
+  if (response.status === 405) headers.set("Allow", handler.allowedMethods.join(", "));
+  if (response.status === 415) headers.set("Accept-Post", acceptedTypes(handler));
+  const body = response.body === undefined ? null : toStream(response.body, gone, shortcut);
+  return new Response(body, { status: response.status, headers });
 }
 
 function acceptedTypes(handler: UniversalHandler): string {

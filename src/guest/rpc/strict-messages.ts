@@ -100,17 +100,17 @@ interface WireError {
 }
 
 /** Corrects the library's errors: an unreadable binary message is the client's mistake, and texts are bounded. */
-export async function correctedErrors(answer: UniversalServerResponse): Promise<UniversalServerResponse> {
-  if (answer.body === undefined) return answer;
-  if (answer.status === 200) return { ...answer, body: retoldAtEnd(answer.body) };
-  const told = Buffer.concat(await Array.fromAsync(answer.body)).toString();
-  if (!needsCorrection(told)) return { ...answer, body: createAsyncIterable([Buffer.from(told)]) };
+export async function correctedErrors(response: UniversalServerResponse): Promise<UniversalServerResponse> {
+  if (response.body === undefined) return response;
+  if (response.status === 200) return { ...response, body: retoldAtEnd(response.body) };
+  const told = Buffer.concat(await Array.fromAsync(response.body)).toString();
+  if (!needsCorrection(told)) return { ...response, body: createAsyncIterable([Buffer.from(told)]) };
   const error = retold(JSON.parse(told));
   const body = Buffer.from(JSON.stringify(error));
-  const header = new Headers(answer.header);
+  const header = new Headers(response.header);
   header.set("content-length", String(body.length));
-  const status = error.code === "invalid_argument" ? 400 : answer.status;
-  return { ...answer, status, header, body: createAsyncIterable([body]) };
+  const status = error.code === "invalid_argument" ? 400 : response.status;
+  return { ...response, status, header, body: createAsyncIterable([body]) };
 }
 
 async function* retoldAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

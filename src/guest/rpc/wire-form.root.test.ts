@@ -18,13 +18,13 @@ describe("the content type of a request", () => {
     guest.fetch(path, { method: "POST", headers: { "Content-Type": type }, ...(body !== undefined && { body }) });
 
   test("may be binary: an empty body is an empty message", async () => {
-    const answer = await post("/process.Process/List", "application/proto");
-    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "application/proto"]);
+    const response = await post("/process.Process/List", "application/proto");
+    expect([response.status, response.headers.get("content-type")]).toEqual([200, "application/proto"]);
   });
 
   test("may name the character set of JSON", async () => {
-    const answer = await post("/process.Process/List", "application/json; charset=utf-8", "{}");
-    expect([answer.status, await answer.json()]).toEqual([200, {}]);
+    const response = await post("/process.Process/List", "application/json; charset=utf-8", "{}");
+    expect([response.status, await response.json()]).toEqual([200, {}]);
   });
 
   test.each([
@@ -34,8 +34,8 @@ describe("the content type of a request", () => {
     ["/process.Process/Start", "application/json", "application/connect+json, application/connect+proto"],
     ["/process.Process/Start", "application/grpc-web", "application/connect+json, application/connect+proto"],
   ])("%s as %s is 415", async (path, type, accepted) => {
-    const answer = await post(path, type, "{}");
-    expect([answer.status, answer.headers.get("accept-post"), await answer.text()]).toEqual([415, accepted, ""]);
+    const response = await post(path, type, "{}");
+    expect([response.status, response.headers.get("accept-post"), await response.text()]).toEqual([415, accepted, ""]);
   });
 });
 
@@ -84,9 +84,9 @@ describe("JSON that the runtime reads", () => {
     ["fields that nobody knows", { path: "raw", somethingNew: { deep: [1, null] } }],
   ])("may have %s", async (_, message) => {
     mkdirSync(`${folder}/raw`, { recursive: true });
-    const answer = await guest.call("filesystem.Filesystem/CreateWatcher", { ...message, path: `${folder}/raw` });
-    const { watcherId } = (await answer.json()) as { watcherId: string };
-    expect([answer.status, watcherId]).toEqual([200, expect.stringMatching(/^w[a-z0-9]{20}$/)]);
+    const response = await guest.call("filesystem.Filesystem/CreateWatcher", { ...message, path: `${folder}/raw` });
+    const { watcherId } = (await response.json()) as { watcherId: string };
+    expect([response.status, watcherId]).toEqual([200, expect.stringMatching(/^w[a-z0-9]{20}$/)]);
     expect((await guest.call("filesystem.Filesystem/RemoveWatcher", { watcher_id: watcherId })).status).toBe(200);
   });
 
@@ -111,17 +111,17 @@ describe("a plain answer", () => {
   });
 
   test("that is an error has code, message, a final newline, and nosniff", async () => {
-    const answer = await guest.fetch(`/files?path=${folder}/nothing`);
-    expect(answer.headers.get("content-type")).toBe("application/json; charset=utf-8");
-    expect(answer.headers.get("x-content-type-options")).toBe("nosniff");
-    const body = await answer.text();
+    const response = await guest.fetch(`/files?path=${folder}/nothing`);
+    expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
+    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+    const body = await response.text();
     expect(body).toMatch(/^\{"code":404,"message":"(?:[^"\\]|\\.)+"\}\n$/);
   });
 
   test("to a form without any file is an empty list", async () => {
     const body = new FormData();
     body.append("other", "ignored");
-    const answer = await guest.fetch("/files", { method: "POST", body });
-    expect([answer.status, await answer.json()]).toEqual([200, []]);
+    const response = await guest.fetch("/files", { method: "POST", body });
+    expect([response.status, await response.json()]).toEqual([200, []]);
   });
 });

@@ -40,29 +40,29 @@ class BinarySpeaker implements Speaker {
   }
 
   async call(method: string, message: unknown, headers: Record<string, string> = {}): Promise<Response> {
-    const answer = await this.#guest.fetch(`/${method}`, {
+    const response = await this.#guest.fetch(`/${method}`, {
       method: "POST",
       headers: { "Content-Type": "application/proto", ...headers },
       body: encode(method, message as JsonValue, "binary"),
     });
-    const type = answer.headers.get("content-type");
+    const type = response.headers.get("content-type");
     // Errors are JSON in both encodings.
-    if (type !== "application/proto") return answer;
-    const json = decode(method, await answer.bytes());
-    return Response.json(json, { status: answer.status, headers: answer.headers });
+    if (type !== "application/proto") return response;
+    const json = decode(method, await response.bytes());
+    return Response.json(json, { status: response.status, headers: response.headers });
   }
 
   async *stream(method: string, message: unknown, headers: Record<string, string> = {}): AsyncGenerator<StreamedEvent> {
     const gone = new AbortController();
     try {
-      const answer = await this.#guest.fetch(`/${method}`, {
+      const response = await this.#guest.fetch(`/${method}`, {
         method: "POST",
         headers: { "Content-Type": "application/connect+proto", ...headers },
         body: envelopeOf(encode(method, message as JsonValue, "binary")),
         signal: gone.signal,
       });
-      if (answer.status !== 200 || answer.body === null) throw new Error(`stream answered ${answer.status}`);
-      for await (const { flags, payload } of frames(answer.body)) {
+      if (response.status !== 200 || response.body === null) throw new Error(`stream answered ${response.status}`);
+      for await (const { flags, payload } of frames(response.body)) {
         const end = flags === 2;
         yield { end, json: (end ? JSON.parse(payload.toString()) : decode(method, payload)) as StreamedEvent["json"] };
       }

@@ -91,7 +91,7 @@ export async function nextText(
   return decode(output);
 }
 
-export async function refusal(answer: Promise<Response>): Promise<[status: number, code: string]> {
-  const given = await answer;
+export async function refusal(response: Promise<Response>): Promise<[status: number, code: string]> {
+  const given = await response;
   return [given.status, ((await given.json()) as { code: string }).code];
 }

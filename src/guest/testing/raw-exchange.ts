@@ -1,7 +1,7 @@
 /** Sends raw bytes on their own connection and reads the response, for requests that no HTTP client would send. */
 import { unchunked } from "../../base/testing/unchunked.ts";
 
-export interface RawAnswer {
+export interface RawResponse {
   /** 0 if the guest sent no response. */
   status: number;
   head: string;
@@ -22,7 +22,7 @@ export async function rawExchange(
   port: number,
   bytes: Uint8Array,
   { halfClose = false, withinMs = 20_000, lastly = async () => undefined }: RawOptions = {},
-): Promise<RawAnswer> {
+): Promise<RawResponse> {
   const received: Buffer[] = [];
   const over = Promise.withResolvers<boolean>();
   let sent = 0;
@@ -52,10 +52,10 @@ export async function rawExchange(
   const closed = await over.promise;
   clearTimeout(timer);
   socket.terminate();
-  return parseAnswer(Buffer.concat(received), closed);
+  return parseResponse(Buffer.concat(received), closed);
 }
 
-function parseAnswer(bytes: Buffer, closed: boolean): RawAnswer {
+function parseResponse(bytes: Buffer, closed: boolean): RawResponse {
   const headEnd = bytes.indexOf("\r\n\r\n");
   const head = (headEnd === -1 ? bytes : bytes.subarray(0, headEnd)).toString("latin1");
   const body = headEnd === -1 ? Buffer.alloc(0) : bytes.subarray(headEnd + 4);

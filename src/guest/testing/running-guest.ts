@@ -103,8 +103,8 @@ export class RunningGuest implements AsyncDisposable {
       defaultWorkdir: "",
       ...settings,
     };
-    const answer = await this.control("configure", whole);
-    if (answer.status !== 204) throw new Error(`configure answered ${answer.status}: ${await answer.text()}`);
+    const response = await this.control("configure", whole);
+    if (response.status !== 204) throw new Error(`configure answered ${response.status}: ${await response.text()}`);
   }
 
   control(operation: string, message: unknown): Promise<Response> {
@@ -127,14 +127,14 @@ export class RunningGuest implements AsyncDisposable {
   async *stream(method: string, message: unknown, headers: Record<string, string> = {}): AsyncGenerator<StreamedEvent> {
     const gone = new AbortController();
     try {
-      const answer = await this.fetch(`/${method}`, {
+      const response = await this.fetch(`/${method}`, {
         method: "POST",
         headers: { "Content-Type": "application/connect+json", ...headers },
         body: envelope(message),
         signal: gone.signal,
       });
-      if (answer.status !== 200 || answer.body === null) throw new Error(`stream answered ${answer.status}`);
-      yield* envelopes(answer.body);
+      if (response.status !== 200 || response.body === null) throw new Error(`stream answered ${response.status}`);
+      yield* envelopes(response.body);
     } finally {
       gone.abort();
     }

@@ -97,15 +97,15 @@ export class StreamedWatch implements AsyncDisposable {
 
 /** All events so far. */
 export async function pollEvents(guest: RunningGuest, watcherId: string): Promise<ToldEvent[]> {
-  const answer = await guest.call("filesystem.Filesystem/GetWatcherEvents", { watcherId });
-  if (answer.status !== 200) throw new Error(`polling answered ${answer.status}: ${await answer.text()}`);
-  const { events = [] } = (await answer.json()) as { events?: ToldEvent[] };
+  const response = await guest.call("filesystem.Filesystem/GetWatcherEvents", { watcherId });
+  if (response.status !== 200) throw new Error(`polling answered ${response.status}: ${await response.text()}`);
+  const { events = [] } = (await response.json()) as { events?: ToldEvent[] };
   return events.filter(({ name }) => name !== MARK);
 }
 
 export async function createWatcher(guest: RunningGuest, request: WatchRequest): Promise<string> {
-  const answer = await guest.call("filesystem.Filesystem/CreateWatcher", request);
-  const { watcherId, ...rest } = (await answer.json()) as { watcherId?: string };
+  const response = await guest.call("filesystem.Filesystem/CreateWatcher", request);
+  const { watcherId, ...rest } = (await response.json()) as { watcherId?: string };
   if (watcherId === undefined) throw new Error(`no watcher: ${JSON.stringify(rest)}`);
   return watcherId;
 }

@@ -62,12 +62,12 @@ describe.each(DAMAGES)("a settings file that is %s", (_, damage) => {
 
   test.each(REQUESTS)("blocks all requests: %s is 503", async (_, path, init = {}) => {
     for (const token of [{}, { "X-Access-Token": TOKEN }, { "X-Access-Token": "" }]) {
-      const answer = await guest.fetch(path, {
+      const response = await guest.fetch(path, {
         ...init,
         headers: { ...init.headers, ...token } as Record<string, string>,
       });
-      expect(answer.status).toBe(503);
-      expect(await answer.json()).toEqual({ code: 503, message: expect.stringContaining("settings were damaged") });
+      expect(response.status).toBe(503);
+      expect(await response.json()).toEqual({ code: 503, message: expect.stringContaining("settings were damaged") });
     }
   });
 

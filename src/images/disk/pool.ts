@@ -16,7 +16,7 @@ import { makeSparse } from "./sparse-file.ts";
 /** Minimum size of a pool in a file, and the timeout for its loop device to be released. */
 const POOL_MIN_BYTES = 4 * 1024 ** 3;
 const POOL_RELEASE_MS = scaled(20_000);
-const POOL_LOOK_EVERY_MS = 20;
+const POOL_POLL_MS = 20;
 
 /** Filesystem type of statfs(2). */
 export const BTRFS = 0x9123683e;
@@ -96,7 +96,7 @@ async function mountPool(dataFolder: string, target: string, mounts: Mounts): Pr
       if (failure === undefined) return;
       if (performance.now() > deadline) throw failure.cause;
     } else if (failure === undefined) await mounts.do({ kind: "detach", target });
-    await Bun.sleep(POOL_LOOK_EVERY_MS);
+    await Bun.sleep(POOL_POLL_MS);
   }
 }
 
@@ -118,7 +118,7 @@ export async function releasePool(dataFolder: string): Promise<void> {
   await run(["umount", "--lazy", join(dataFolder, "disks")]);
   const deadline = performance.now() + POOL_RELEASE_MS;
   while (deviceOf(join(dataFolder, "disks.btrfs")) !== undefined && performance.now() < deadline) {
-    await Bun.sleep(POOL_LOOK_EVERY_MS);
+    await Bun.sleep(POOL_POLL_MS);
   }
 }
 

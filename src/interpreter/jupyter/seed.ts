@@ -27,7 +27,7 @@ export class Seed {
   constructor(argv: readonly string[], variables: Readonly<Record<string, string>>) {
     this.#child = Bun.spawn(["setpriv", "--pdeathsig", "KILL", ...argv], {
       cwd: "/",
-      env: Object.assign({}, KERNEL_VARIABLES, variables),
+      env: { ...KERNEL_VARIABLES, ...variables },
       detached: true,
       stdio: ["pipe", "pipe", "pipe"],
     });

@@ -136,8 +136,8 @@ export async function scriptedServer(spares = 0): Promise<ScriptedServer> {
 export type Line = Record<string, unknown> & { type: string };
 
 /** The whole stream of one execution. */
-export async function linesOf(answer: Response): Promise<Line[]> {
-  const text = await answer.text();
+export async function linesOf(response: Response): Promise<Line[]> {
+  const text = await response.text();
   return text
     .split("\n")
     .slice(0, -1)

@@ -22,7 +22,7 @@ import { type ImageFiles, MANIFEST_FORMAT, type Manifest } from "./manifest.ts";
 
 /** How long the removal of a checkpoint waits for running restores of it, and how often it checks. */
 const CHECKPOINT_HELD_MS = scaled(60_000);
-const CHECKPOINT_HELD_LOOK_MS = 50;
+const CHECKPOINT_HELD_POLL_MS = 50;
 
 const UNFINISHED = ".unfinished-";
 
@@ -206,7 +206,7 @@ async function removeTree(path: string): Promise<void> {
       return await rm(path, { recursive: true, force: true });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EBUSY" || performance.now() > untilMs) throw error;
-      await Bun.sleep(CHECKPOINT_HELD_LOOK_MS);
+      await Bun.sleep(CHECKPOINT_HELD_POLL_MS);
     }
   }
 }

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { forEachLimited } from "../../base/each-of.ts";
 import { Fault } from "../../contract/fault.ts";
-import { LOOKED_AT_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
+import { ENTRIES_PER_TURN, PACKED_FILE_MAX_BYTES } from "../limits.ts";
 import type { CheckpointFolder } from "./checkpoint-folder.ts";
 import type { ImageFile, ImageFiles } from "./manifest.ts";
 
@@ -89,7 +89,7 @@ async function packSmall(memory: string, pack: FileHandle, files: ImageFiles): P
       end += content.length;
     }
     if (end - begin > DIGEST_SLICE_BYTES) await writeGathered();
-    else if (++looked % LOOKED_AT_TURN === 0) await setImmediate();
+    else if (++looked % ENTRIES_PER_TURN === 0) await setImmediate();
   }
   await writeGathered();
   return large;

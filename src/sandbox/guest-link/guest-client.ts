@@ -26,7 +26,7 @@ export const GUEST_READY_MS = scaled(30_000);
 /** How often a starting guest whose signal is awaited is asked. */
 export const GUEST_ALIVE_EVERY_MS = 200;
 /** Intervals of polling a starting guest, and timeouts of each ping: both grow from the first to the second. */
-const [GUEST_LOOK_MIN_MS, GUEST_LOOK_MAX_MS] = [5, 100];
+const [GUEST_POLL_MIN_MS, GUEST_POLL_MAX_MS] = [5, 100];
 const [GUEST_PING_MIN_MS, GUEST_PING_MAX_MS] = [scaled(250), scaled(2_000)];
 
 interface GuestAnswer {
@@ -240,7 +240,7 @@ function refused(status: number): Fault {
 
 /** Polling interval: at most a sixth of the elapsed time is lost. */
 export function pauseAfter(elapsedMs: number): number {
-  return Math.min(Math.max(elapsedMs / 6, GUEST_LOOK_MIN_MS), GUEST_LOOK_MAX_MS);
+  return Math.min(Math.max(elapsedMs / 6, GUEST_POLL_MIN_MS), GUEST_POLL_MAX_MS);
 }
 
 /** Undefined when this is not a guest's response. */

@@ -18,8 +18,8 @@ afterEach(async () => {
   server = undefined;
 });
 
-function guest(answer: (request: Request) => Response | Promise<Response>): GuestCommands {
-  server = Bun.serve({ hostname: ADDRESS, port: RUNTIME_PORT, fetch: answer });
+function guest(response: (request: Request) => Response | Promise<Response>): GuestCommands {
+  server = Bun.serve({ hostname: ADDRESS, port: RUNTIME_PORT, fetch: response });
   return new GuestCommands(ADDRESS, "token");
 }
 
@@ -96,8 +96,8 @@ test.each<[string, () => Response]>([
   ["a redirect", () => Response.redirect("http://127.0.0.1:1/")],
   ["an error without words", () => new Response(null, { status: 500 })],
   ["an error without end", () => endless(Buffer.alloc(1024, 0x20))],
-])("a guest that answers %s has run nothing", async (_, answer) => {
-  await expect(outputOf(guest(answer))).rejects.toMatchObject({ name: "Fault" });
+])("a guest that answers %s has run nothing", async (_, response) => {
+  await expect(outputOf(guest(response))).rejects.toMatchObject({ name: "Fault" });
 });
 
 test("fields of a wrong type are ignored", async () => {

@@ -146,7 +146,7 @@ class Follower {
         await this.#listen(isNew && isFirst ? null : await this.#ask({ kind: "log-waits", id: this.id }));
       } catch (thrown) {
         isFit = !(thrown instanceof Unfit);
-        if (thrown instanceof Unfit) pauseMs = await this.#complain(thrown);
+        if (thrown instanceof Unfit) pauseMs = await this.#reportUnfit(thrown);
       }
       const wasUseful = isFit && performance.now() - startedAt > JOURNAL_RETRY_MAX_MS;
       await this.#pause(wasUseful ? JOURNAL_RETRY_MIN_MS : Math.max(pauseMs, this.#refillMs()));
@@ -230,7 +230,7 @@ class Follower {
   }
 
   /** Logged once per run of a sandbox, so that a misbehaving guest cannot fill the log. */
-  async #complain(unfit: Unfit): Promise<number> {
+  async #reportUnfit(unfit: Unfit): Promise<number> {
     if (!this.#hasComplained) {
       const message = `The runtime sent ${unfit.message}; parts of this log may be missing`;
       const line: LogLine = { at: Date.now(), level: "warn", message, fields: { logger: "sandbox" } };

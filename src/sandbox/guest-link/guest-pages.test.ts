@@ -34,18 +34,18 @@ test("a guest stays locked until no sandbox has used it for a while", async () =
   const start = await pages.hold(starting);
   (await pages.hold(running))[Symbol.dispose]();
   const now = performance.now();
-  const letGo = async (seconds: number, ...sandboxes: string[]) => {
-    await pages.letGoOfUnused(
+  const unlockUnused = async (seconds: number, ...sandboxes: string[]) => {
+    await pages.unlockUnused(
       sandboxes.map((guestFolder) => ({ guestFolder })),
       now + seconds * 1000,
     );
     return [isMapped(starting), isMapped(running)];
   };
-  expect(await letGo(60, running)).toEqual([true, true]);
+  expect(await unlockUnused(60, running)).toEqual([true, true]);
   start[Symbol.dispose]();
-  expect(await letGo(65)).toEqual([true, true]);
-  expect(await letGo(120, starting)).toEqual([true, false]);
-  expect(await letGo(240)).toEqual([false, false]);
+  expect(await unlockUnused(65)).toEqual([true, true]);
+  expect(await unlockUnused(120, starting)).toEqual([true, false]);
+  expect(await unlockUnused(240)).toEqual([false, false]);
   (await pages.hold(running))[Symbol.dispose]();
   expect(isMapped(running)).toBe(true);
 });

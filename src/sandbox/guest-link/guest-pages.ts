@@ -24,7 +24,7 @@ export class GuestPages {
   constructor(readonly mounts: Mounts) {}
 
   /**
-   * To be awaited before a sandbox runs from this folder, and disposed when `letGoOfUnused` is told of the sandbox. The
+   * To be awaited before a sandbox runs from this folder, and disposed when `unlockUnused` is told of the sandbox. The
    * first call takes as long as reading the folder.
    */
   async hold(guestFolder: string): Promise<Disposable> {
@@ -39,7 +39,7 @@ export class GuestPages {
   }
 
   /** Unlocks folders that none of these sandboxes has used for a while. To be called now and then. */
-  async letGoOfUnused(sandboxes: Iterable<{ guestFolder: string }>, now = performance.now()): Promise<void> {
+  async unlockUnused(sandboxes: Iterable<{ guestFolder: string }>, now = performance.now()): Promise<void> {
     if (this.#locked.size === 0) return;
     using starts = this.#starts.watch();
     const used = new Set([...starts.seen, ...Array.from(sandboxes, ({ guestFolder }) => guestFolder)]);

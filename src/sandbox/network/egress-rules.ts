@@ -166,7 +166,7 @@ export class EgressRules {
       this.#held.set(slot, { ...before, earlier, isSure: true });
     } catch (error) {
       this.#held.set(slot, { ...before, earlier, isSure: false });
-      complain("network rules of a sandbox could not be undone", error, slot);
+      logFailure("network rules of a sandbox could not be undone", error, slot);
       const either = "the old rules are enforced, or the new ones: say again what is to hold";
       throw new Fault(status, `the network rules could not be changed; ${either}: ${message}`, { cause, headers });
     }
@@ -183,7 +183,7 @@ export class EgressRules {
   async #endRelayed({ slot, rules, earlier }: Held): Promise<void> {
     if (needsRelay(rules.egress) || !earlier.some((each) => needsRelay(each.rules.egress))) return;
     await this.#tellRelay(slot, null).catch((error) =>
-      complain("the relay could not drop the rules of a sandbox", error, slot),
+      logFailure("the relay could not drop the rules of a sandbox", error, slot),
     );
   }
 
@@ -197,7 +197,7 @@ export class EgressRules {
       await this.#openToRelay();
       held.earlier = [];
     } catch (error) {
-      complain("earlier rules of a sandbox could not be removed", error, slot);
+      logFailure("earlier rules of a sandbox could not be removed", error, slot);
     }
   }
 
@@ -231,6 +231,6 @@ export class EgressRules {
   }
 }
 
-function complain(event: string, error: unknown, slot: number): void {
+function logFailure(event: string, error: unknown, slot: number): void {
   stderrLog.write({ level: "error", event, slot, error: described(error) });
 }

@@ -42,16 +42,16 @@ const SLOT_RETRY_MAX_MS = 60_000;
 type OpenRelay = (options: {
   gateway: string;
   closed: () => readonly string[];
-  trouble: (address: string, message: string) => void;
+  onTrouble: (address: string, message: string) => void;
 }) => Promise<ConnectionRelay>;
 
 /** The namespace that is connected to a slot; fields as in plugging.ts. */
 type Plugged = Pick<OuterEnd, "namespace" | "slotAlone"> & { slot: number };
 
-/** `comesBack`: id of the sandbox that had the slot, if it will be restored. */
+/** `willResume`: id of the sandbox that had the slot, if it will be restored. */
 interface Freed {
   slot: number;
-  comesBack: string | undefined;
+  willResume: string | undefined;
 }
 
 export class Network {
@@ -141,7 +141,7 @@ export class Network {
     const relay = await openRelay?.({
       gateway,
       closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges],
-      trouble: (address, message) => this.onTrouble(address, message),
+      onTrouble: (address, message) => this.onTrouble(address, message),
     });
     // The relay must know the rules before connections are redirected to it.
     await this.#egress.use(relay);
@@ -319,11 +319,11 @@ export class Network {
    * them until the slot goes to another sandbox. Never rejects: a slot whose rules cannot be removed is retried and
    * stays taken until then.
    */
-  async free(slot: number, comesBack?: string): Promise<void> {
-    await this.#freeing.finish({ slot, comesBack }).catch(() => undefined);
+  async free(slot: number, willResume?: string): Promise<void> {
+    await this.#freeing.finish({ slot, willResume }).catch(() => undefined);
   }
 
-  async #free({ slot, comesBack }: Freed): Promise<void> {
+  async #free({ slot, willResume }: Freed): Promise<void> {
     // `forget` also waits for changes in progress: a cancelled build frees its slot while it opens an address. Both run
     // to their end, because a retry of `leave` would report success while the first call still waits.
     const done = await Promise.allSettled([this.#egress.forget(slot), this.beforeReuse(this.address(slot))]);
@@ -332,8 +332,8 @@ export class Network {
     await this.#links.disconnect(this.address(slot));
     this.#withFlows.delete(slot);
     this.#flows.delete(slot);
-    if (comesBack === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "none");
-    if (comesBack !== undefined) this.#flows.set(slot, comesBack);
+    if (willResume === undefined && (await this.#forgetFlows(slot))) this.#flows.set(slot, "none");
+    if (willResume !== undefined) this.#flows.set(slot, willResume);
     this.#slots.free(slot);
   }
 

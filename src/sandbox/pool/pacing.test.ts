@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { READY_BURST_MS } from "./demand.ts";
 import type { ReadyPool } from "./ready-pool.ts";
-import { READY_LOOK_MS, READY_REFILL_DELAY_MS, READY_USE_MS } from "./ready-pool.ts";
+import { READY_CHECK_MS, READY_REFILL_DELAY_MS, READY_USE_MS } from "./ready-pool.ts";
 import { KIND as kind, PoolFixture, PLAIN as plain } from "./testing/pool-fixture.ts";
 
 let f: PoolFixture;
@@ -22,7 +22,7 @@ test("the pool starts nothing beside starts that clients wait for, and continues
   await f.filled();
   await ask();
   const others = [pool.serving(), pool.serving()];
-  await f.pass(10 * READY_LOOK_MS);
+  await f.pass(10 * READY_CHECK_MS);
   expect(f.starts.length).toBe(0);
   others[0]?.[Symbol.dispose]();
   await f.pass(0);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, mock, test } from "bun:test";
 import { Fault } from "../../contract/fault.ts";
 import { READY_BURST_MS, READY_HALVED_MS, READY_HELD_MS } from "./demand.ts";
 import type { ReadyPool } from "./ready-pool.ts";
-import { READY_LOOK_MS, READY_RETRY_MS } from "./ready-pool.ts";
+import { READY_CHECK_MS, READY_RETRY_MS } from "./ready-pool.ts";
 import type { Beginning } from "./stock.ts";
 import { KIND as kind, MIB, PoolFixture, PLAIN as plain } from "./testing/pool-fixture.ts";
 
@@ -108,7 +108,7 @@ test("after some idle minutes the pool shrinks to its minimum", async () => {
   f.machine.clear();
   await f.filled();
   expect(f.machine.size).toBe(8);
-  await f.pass(READY_HELD_MS + READY_HALVED_MS - 10 * READY_LOOK_MS);
+  await f.pass(READY_HELD_MS + READY_HALVED_MS - 10 * READY_CHECK_MS);
   expect(f.machine.size).toBe(4);
   await f.pass(READY_HALVED_MS * 3);
   expect(f.machine.size).toBe(2);
@@ -147,10 +147,10 @@ test("when memory gets short the pool shrinks to its minimum at once", async () 
   await f.filled();
   expect(f.machine.size).toBe(20);
   f.room = { places: 100, bytes: 75 * MIB };
-  await f.pass(READY_LOOK_MS);
+  await f.pass(READY_CHECK_MS);
   expect(f.machine.size).toBe(7);
   f.room = { places: 100, bytes: 0 };
-  await f.pass(READY_LOOK_MS);
+  await f.pass(READY_CHECK_MS);
   expect(f.machine.size).toBe(2);
 });
 
@@ -164,7 +164,7 @@ test("a single failed reading of free memory has no effect", async () => {
   await asked(3);
   await f.filled();
   isBroken = true;
-  await f.pass(READY_LOOK_MS);
+  await f.pass(READY_CHECK_MS);
   isBroken = false;
   expect(f.entries).toMatchObject([{ level: "error", error: expect.stringContaining("EIO") }]);
   f.room = { places: 0, bytes: 0 };
@@ -188,7 +188,7 @@ test("one team's templates do not use the whole pool, and another team's demand 
 
 test("the first sandbox of a kind is measured before more are made", async () => {
   await asked(5);
-  await f.pass(READY_LOOK_MS);
+  await f.pass(READY_CHECK_MS);
   expect(f.starts.length).toBe(1);
   await f.endStart();
   expect(f.starts.length).toBe(2);
@@ -275,14 +275,14 @@ test("a pool that is given up holds none, not even the minimum, until memory is 
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
   await asked(2);
-  await f.pass(READY_LOOK_MS);
+  await f.pass(READY_CHECK_MS);
   expect(f.starts.length).toBeGreaterThan(0);
   expect(pool.giveUp(true)).toBe(true);
   await f.filled();
   expect(pool.giveUp(true)).toBe(false);
   expect([...f.machine.values()]).toEqual(["runs", "runs"]);
   expect(f.report).toMatchObject({ isShortOfMemory: true, templates: [{ ready: 0, making: 0, target: 0 }] });
-  await f.pass(10 * READY_LOOK_MS);
+  await f.pass(10 * READY_CHECK_MS);
   expect(f.starts).toHaveLength(0);
   pool.giveUp(false);
   await f.filled();
@@ -292,7 +292,7 @@ test("a pool that is given up holds none, not even the minimum, until memory is 
 
 test("a create takes over a sandbox that was being made when the pool was given up", async () => {
   pool.keep([{ ...plain, count: 1 }]);
-  await f.pass(READY_LOOK_MS);
+  await f.pass(READY_CHECK_MS);
   const taken = ask();
   await f.settled();
   pool.giveUp(true);

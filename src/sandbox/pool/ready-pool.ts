@@ -27,7 +27,7 @@ export const READY_USE_MS = 2_000;
 /** While creates follow one another, none is made until this part is left. */
 const READY_LOW_PART = 0.25;
 /** How often the pool checks its room. */
-export const READY_LOOK_MS = 1_000;
+export const READY_CHECK_MS = 1_000;
 /** Concurrent starts, at most one per processor, and concurrent discards. */
 const READY_STARTS_AT_ONCE_MAX = 4;
 const READY_DISCARDS_AT_ONCE = 4;
@@ -86,14 +86,14 @@ export class ReadyPool {
       if (stock.floor !== each.count) stock.isUnfit = false;
       stock.floor = each.count;
     }
-    this.#lookSafely();
+    this.#checkSafely();
   }
 
   /** Gives up all ready sandboxes, also the minimum, until it is called with false. Returns whether any is left. */
   giveUp(isGivenUp: boolean): boolean {
     const wasGivenUp = this.#isGivenUp;
     this.#isGivenUp = isGivenUp;
-    if (isGivenUp !== wasGivenUp) this.#lookSafely();
+    if (isGivenUp !== wasGivenUp) this.#checkSafely();
     return (
       this.#discarding > 0 || [...this.#stocks.values()].some(({ ready, making }) => ready.length + making.size > 0)
     );
@@ -104,14 +104,14 @@ export class ReadyPool {
       const at = ready.findIndex((each) => each.id === id);
       if (at >= 0) ready.splice(at, 1);
     }
-    this.#lookIn(READY_REFILL_DELAY_MS);
+    this.#checkIn(READY_REFILL_DELAY_MS);
   }
 
   /** Drops the demand for templates that can no longer be requested. */
   forget(isGone: (beginning: Beginning) => boolean): void {
     const gone = [...this.#stocks.values()].filter(isGone);
     for (const stock of gone) stock.demand = new Demand();
-    if (gone.length > 0) this.#lookIn(0);
+    if (gone.length > 0) this.#checkIn(0);
   }
 
   /** A ready sandbox, or one that is already starting. Undefined: the caller starts its own. */
@@ -144,7 +144,7 @@ export class ReadyPool {
       [Symbol.dispose]: () => {
         this.#served--;
         // Checking the room takes a millisecond, so skip it when nothing could start.
-        if (this.#served < this.#placesMax) this.#lookIn(0);
+        if (this.#served < this.#placesMax) this.#checkIn(0);
       },
     };
   }
@@ -167,7 +167,7 @@ export class ReadyPool {
     // Keeps the map ordered by last request.
     this.#stocks.delete(key);
     this.#stocks.set(key, stock);
-    this.#lookIn(READY_LOOK_MS);
+    this.#checkIn(READY_CHECK_MS);
     return stock;
   }
 
@@ -183,33 +183,33 @@ export class ReadyPool {
 
   #takeReady(stock: Stock): string | undefined {
     for (let ready = stock.ready.shift(); ready !== undefined; ready = stock.ready.shift()) {
-      this.#lookIn(READY_REFILL_DELAY_MS);
+      this.#checkIn(READY_REFILL_DELAY_MS);
       if (this.parts.thaw(ready.id)) return ready.id;
     }
     return undefined;
   }
 
-  #lookIn(delayMs: number): void {
+  #checkIn(delayMs: number): void {
     const { clock } = this.parts;
     const at = clock.now() + delayMs;
     if (this.#closed || (this.#next !== undefined && this.#next.at <= at)) return;
     this.#next?.timer.cancel();
-    this.#next = { at, timer: clock.after(delayMs, () => this.#lookSafely()) };
+    this.#next = { at, timer: clock.after(delayMs, () => this.#checkSafely()) };
   }
 
   /** Reading the room may fail temporarily, so a failure is retried. */
-  #lookSafely(): void {
+  #checkSafely(): void {
     try {
-      this.#look();
+      this.#check();
     } catch (error) {
       const event = "the ready pool could not be checked";
       this.parts.log.write({ level: "error", event, error: described(error) });
-      this.#lookIn(READY_RETRY_MS);
+      this.#checkIn(READY_RETRY_MS);
     }
   }
 
   /** Computes the targets, discards the surplus, and starts what is missing. */
-  #look(): void {
+  #check(): void {
     this.#next?.timer.cancel();
     this.#next = undefined;
     if (this.#closed) return;
@@ -221,13 +221,13 @@ export class ReadyPool {
     else setTargets(stocks.toReversed(), this.parts.room(ready, held), now);
     for (const [key, stock] of this.#stocks) {
       this.#trim(stock, stock.target);
-      if (stock.missing > 0 && stock.retryAt > now) this.#lookIn(stock.retryAt - now);
+      if (stock.missing > 0 && stock.retryAt > now) this.#checkIn(stock.retryAt - now);
       if (stock.floor === 0 && stock.making.size === 0 && stock.demand.isOver(now)) this.#stocks.delete(key);
     }
     for (let stock = this.#neediest(now); stock !== undefined; stock = this.#neediest(now)) this.#start(stock);
     this.parts.report(this.report());
     // Room and demand change by themselves.
-    if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#lookIn(READY_LOOK_MS);
+    if ([...this.#stocks.values()].some(({ demand }) => !demand.isOver(now))) this.#checkIn(READY_CHECK_MS);
   }
 
   #trim(stock: Stock, count: number): void {
@@ -243,7 +243,7 @@ export class ReadyPool {
     const fullness = ({ size, floor, target }: Stock) => (size < floor ? size / floor - 1 : size / target);
     const needy = stocks.filter((stock) => stock.missing > 0 && stock.retryAt <= now);
     const urgent = needy.filter((stock) => !this.#canWait(stock, now));
-    if (urgent.length < needy.length) this.#lookIn(READY_REFILL_DELAY_MS);
+    if (urgent.length < needy.length) this.#checkIn(READY_REFILL_DELAY_MS);
     return urgent.sort((one, other) => fullness(one) - fullness(other))[0];
   }
 
@@ -274,7 +274,7 @@ export class ReadyPool {
       } finally {
         making.give(undefined);
         stock.making.delete(making);
-        this.#lookSafely();
+        this.#checkSafely();
       }
     });
   }

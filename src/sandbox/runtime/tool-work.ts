@@ -11,7 +11,7 @@ import { CHECKPOINT_MS } from "../limits.ts";
 
 export type ToolAction = "dump" | "restore";
 
-const LOOK_EVERY_MS = 20;
+const POLL_MS = 20;
 
 export function toolCgroup(data: DataFolder, id: string, action: ToolAction): string {
   return `${data.cgroup}/${id}.${action}`;
@@ -35,7 +35,7 @@ export async function endRestores(data: DataFolder): Promise<void> {
 /** Waits for a dump. Killing the tool could damage the processes it is working in. */
 export async function waitForDump(cgroup: string): Promise<void> {
   const deadline = performance.now() + CHECKPOINT_MS;
-  while (isAtWork(cgroup) && performance.now() < deadline) await Bun.sleep(LOOK_EVERY_MS);
+  while (isAtWork(cgroup) && performance.now() < deadline) await Bun.sleep(POLL_MS);
 }
 
 function isAtWork(cgroup: string): boolean {

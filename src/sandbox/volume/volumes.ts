@@ -196,7 +196,7 @@ export class Volumes {
     if (mountPoints().includes(target)) {
       // Synced first, and not on the single mount thread: there may be much to write, and sandboxes wait for that
       // thread.
-      await syncFilesystem(target).catch((error: unknown) => complain("a volume could not be synced", name, error));
+      await syncFilesystem(target).catch((error: unknown) => logFailure("a volume could not be synced", name, error));
       await this.#unmount(target);
     }
     // A new holder may have mounted it again meanwhile.
@@ -228,7 +228,7 @@ export class Volumes {
       const release = this.#turns.run(name, async () => {
         if (use.holders === 0 && this.#uses.get(name) === use) await this.#detach(name);
       });
-      release.catch((error: unknown) => complain("a volume could not be unmounted", name, error));
+      release.catch((error: unknown) => logFailure("a volume could not be unmounted", name, error));
     }, this.idleMs);
     use.idle.unref();
   }
@@ -261,7 +261,7 @@ export class Volumes {
   }
 }
 
-function complain(event: string, volume: string, error: unknown): void {
+function logFailure(event: string, volume: string, error: unknown): void {
   stderrLog.write({ level: "error", event, volume, error: described(error) });
 }
 

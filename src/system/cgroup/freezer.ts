@@ -8,7 +8,7 @@ import { CGROUP_ROOT, cgroupLayout } from "./cgroups.ts";
 
 const FREEZE_MS = scaled(10_000);
 
-const LOOK_EVERY_MS = 1;
+const POLL_MS = 1;
 
 /** The folder of the freezer cgroup; CRIU needs it, too. */
 export function freezerOf(cgroup: string): string {
@@ -27,7 +27,7 @@ export async function freeze(cgroup: string): Promise<void> {
         `the sandbox could not be stopped within ${FREEZE_MS} ms; it is still running. Try again later`,
       );
     }
-    await Bun.sleep(LOOK_EVERY_MS);
+    await Bun.sleep(POLL_MS);
   }
 }
 

@@ -17,7 +17,7 @@ const UNENDED_SHOWN_MAX = 20;
 const CGROUP_REMOVE_RETRY_MIN_MS = 1;
 const CGROUP_REMOVE_RETRY_MAX_MS = 20;
 /** How often all hierarchies are searched for remaining processes. */
-const CGROUP_LOOK_EVERY_MS = 100;
+const CGROUP_CHECK_MS = 100;
 
 const LINKS_WITHOUT_FOLDERS = 2;
 
@@ -52,7 +52,7 @@ export async function endCgroup(path: string, withinMs = CGROUP_REMOVE_MS): Prom
   let lookedAt = 0;
   const unended = await untilDone(withinMs, async () => {
     // While processes are left in one folder, the other hierarchies, a dozen on v1, are not searched.
-    const left = busy === undefined || performance.now() - lookedAt > CGROUP_LOOK_EVERY_MS ? [] : processesOf(busy);
+    const left = busy === undefined || performance.now() - lookedAt > CGROUP_CHECK_MS ? [] : processesOf(busy);
     for (const pid of left) kill(pid);
     if (left.length > 0) return left;
     lookedAt = performance.now();

@@ -6,7 +6,6 @@ import { answerJobs } from "../job-thread.ts";
 import {
   detachMount,
   holdInMemory,
-  letGoOfMemory,
   MS_NOATIME,
   MS_NODEV,
   MS_NOEXEC,
@@ -15,6 +14,7 @@ import {
   mount,
   reflink,
   syncFilesystem,
+  unlockMemory,
   withLoopDevice,
 } from "../syscalls.ts";
 import { lacksNames, mapFolder, mountDisk, mountOverlay, release, showImage } from "./layers.ts";
@@ -77,7 +77,7 @@ function perform(job: MountJob): unknown {
     case "hold":
       return holdInMemory(job.path);
     case "let-go":
-      return letGoOfMemory(job.folder);
+      return unlockMemory(job.folder);
     default:
       return job satisfies never;
   }

@@ -34,8 +34,8 @@ http.server.HTTPServer(("", 4567), Count).serve_forever()'`;
 /** Through the edge, as a browser would. */
 async function countOf(sandbox: Sandbox): Promise<string> {
   const headers = { "E2b-Sandbox-Id": sandbox.sandboxId, "E2b-Sandbox-Port": "4567" };
-  const answer = await fetch(server.url, { headers });
-  return answer.ok ? await answer.text() : `status ${answer.status}`;
+  const response = await fetch(server.url, { headers });
+  return response.ok ? await response.text() : `status ${response.status}`;
 }
 
 async function startCounter(sandbox: Sandbox): Promise<void> {

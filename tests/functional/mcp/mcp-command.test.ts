@@ -37,8 +37,8 @@ test("a private sandbox also needs its traffic token", async () => {
   expect((await client.listTools()).tools.length).toBeGreaterThan(0);
   await client.close();
   const headers = { authorization: "Bearer by-hand" };
-  const answer = await fetchMcp(server(), sandbox.getMcpUrl(), { method: "POST", headers, body: "{}" });
-  expect(answer.status).toBe(403);
+  const response = await fetchMcp(server(), sandbox.getMcpUrl(), { method: "POST", headers, body: "{}" });
+  expect(response.status).toBe(403);
 });
 
 test("a new configuration replaces the earlier one unless it fails", async () => {

@@ -56,9 +56,9 @@ const ask = (id: string, init: RequestInit = {}, path = "/") =>
   fetch(`${server().url}${path}`, { ...init, headers: { "E2b-Sandbox-Id": id, "E2b-Sandbox-Port": String(PORT) } });
 
 const visit = async (id: string, init: RequestInit = {}) => {
-  const answer = await ask(id, init);
-  const text = await answer.text();
-  expect([answer.status, text]).toEqual([200, expect.any(String)]);
+  const response = await ask(id, init);
+  const text = await response.text();
+  expect([response.status, text]).toEqual([200, expect.any(String)]);
   const [nonce = "", visits = "", length = ""] = text.split(" ");
   return { nonce, visits: Number(visits), length: Number(length) };
 };

@@ -24,8 +24,8 @@ const shell = async (script: string) => (await sandbox.commands.run(script, { ti
 
 test("compose joins parts in order into one file of the user, and removes them", async () => {
   await sandbox.files.writeFiles(["one", "two", "three"].map((path) => ({ path: `parts/${path}`, data: `<${path}>` })));
-  const answer = await compose(["parts/three", "~/parts/one", "/home/user/parts/two"], "made/whole");
-  expect([answer.status, await answer.json()]).toEqual([
+  const response = await compose(["parts/three", "~/parts/one", "/home/user/parts/two"], "made/whole");
+  expect([response.status, await response.json()]).toEqual([
     200,
     { name: "whole", path: "/home/user/made/whole", type: "file" },
   ]);
@@ -50,7 +50,7 @@ async function healthWhileComposing(parts: string[], destination: string): Promi
   const other = await Sandbox.create(server().options);
   await healthMs(other);
   let composing = true;
-  const answer = compose(parts, destination).finally(() => {
+  const response = compose(parts, destination).finally(() => {
     composing = false;
   });
   const times: number[] = [];
@@ -59,7 +59,7 @@ async function healthWhileComposing(parts: string[], destination: string): Promi
     times.push(ownMs - otherMs);
     await Bun.sleep(10);
   }
-  expect((await answer).status).toBe(200);
+  expect((await response).status).toBe(200);
   await other.kill();
   return times.sort((a, b) => b - a);
 }

@@ -25,8 +25,8 @@ const upload = (path: string, headers: Record<string, string>, body = "content")
 
 async function entry(path: string): Promise<{ metadata?: Record<string, string>; owner: string; size: string }> {
   const headers = { "Content-Type": "application/json" };
-  const answer = await runtime("/filesystem.Filesystem/Stat", headers, JSON.stringify({ path }));
-  return ((await answer.json()) as { entry: { owner: string; size: string } }).entry;
+  const response = await runtime("/filesystem.Filesystem/Stat", headers, JSON.stringify({ path }));
+  return ((await response.json()) as { entry: { owner: string; size: string } }).entry;
 }
 
 /** As programs in the sandbox see them. */
@@ -37,9 +37,9 @@ async function attributes(path: string): Promise<unknown> {
 }
 
 test("metadata of an upload is stored with its file, for programs and clients to read", async () => {
-  const answer = await upload("kept", { "X-Metadata-Origin": "agent 7", "X-Metadata-Step": "3" });
+  const response = await upload("kept", { "X-Metadata-Origin": "agent 7", "X-Metadata-Step": "3" });
   const metadata = { origin: "agent 7", step: "3" };
-  expect([answer.status, await answer.json()]).toEqual([
+  expect([response.status, await response.json()]).toEqual([
     200,
     [{ name: "kept", path: "/home/user/kept", type: "file", metadata }],
   ]);
@@ -82,9 +82,9 @@ test("metadata set by programs is returned, also for folders and files of the te
 });
 
 test("a file on tmpfs can have metadata", async () => {
-  const answer = await upload("/dev/shm/file", { "X-Metadata-A": "1" });
-  expect(answer.status).toBe(200);
-  const [file] = (await answer.json()) as { metadata?: Record<string, string> }[];
+  const response = await upload("/dev/shm/file", { "X-Metadata-A": "1" });
+  expect(response.status).toBe(200);
+  const [file] = (await response.json()) as { metadata?: Record<string, string> }[];
   // Not every kernel keeps attributes there; the response shows what was really kept.
   expect((await entry("/dev/shm/file")).metadata).toEqual(file?.metadata as Record<string, string>);
 });

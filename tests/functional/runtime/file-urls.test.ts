@@ -27,26 +27,26 @@ function changed(link: string, change: (query: URLSearchParams) => void): string
   return url.href;
 }
 
-async function expectRefused(answer: Response, message?: string): Promise<void> {
-  expect(answer.status).toBe(401);
-  const body = (await answer.json()) as { code: number; message: string };
+async function expectRefused(response: Response, message?: string): Promise<void> {
+  expect(response.status).toBe(401);
+  const body = (await response.json()) as { code: number; message: string };
   expect(body.code).toBe(401);
   if (message !== undefined) expect(body.message).toBe(message);
 }
 
 test.each(["shared.txt", "/home/user/shared.txt", "~/shared.txt"])("a link to %s reads it", async (path) => {
-  const answer = await follow(await sandbox.downloadUrl(path));
-  expect(answer.status).toBe(200);
-  expect(await answer.text()).toBe("what is shared");
-  expect(answer.headers.get("content-disposition")).toContain("shared.txt");
+  const response = await follow(await sandbox.downloadUrl(path));
+  expect(response.status).toBe(200);
+  expect(await response.text()).toBe("what is shared");
+  expect(response.headers.get("content-disposition")).toContain("shared.txt");
 });
 
 test.each(["with space.txt", "ünï € 😀.txt", "100%.txt", "a+b&c=d.txt", "new\nline", 'double"quote'])(
   "a link to %j reads it",
   async (name) => {
     await sandbox.files.write(name, name);
-    const answer = await follow(await sandbox.downloadUrl(name));
-    expect(await answer.text()).toBe(name);
+    const response = await follow(await sandbox.downloadUrl(name));
+    expect(await response.text()).toBe(name);
   },
 );
 
@@ -92,10 +92,10 @@ test("a link to one sandbox is rejected by others", async () => {
 });
 
 test("a link serves parts of a file", async () => {
-  const answer = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { Range: "bytes=5-6" } });
-  expect(answer.status).toBe(206);
-  expect(answer.headers.get("content-range")).toBe("bytes 5-6/14");
-  expect(await answer.text()).toBe("is");
+  const response = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { Range: "bytes=5-6" } });
+  expect(response.status).toBe(206);
+  expect(response.headers.get("content-range")).toBe("bytes 5-6/14");
+  expect(await response.text()).toBe("is");
 });
 
 /** Follows a link unchanged: at the address shared by all sandboxes, which does not name one. */
@@ -140,6 +140,6 @@ test("a link to a paused sandbox is 502, and works again after the resume", asyn
 test("a client cannot use a link as another user", async () => {
   await sandbox.files.write("/root/shared.txt", "of root", { user: "root" });
   const authorization = `Basic ${btoa("root:")}`;
-  const answer = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { authorization } });
-  expect(await answer.text()).toBe("what is shared");
+  const response = await follow(await sandbox.downloadUrl("shared.txt"), { headers: { authorization } });
+  expect(await response.text()).toBe("what is shared");
 });

@@ -19,9 +19,9 @@ const ask = ({ sandboxId }: Pick<Sandbox, "sandboxId">, port: number, path: stri
     headers: { ...(init.headers as Record<string, string> | undefined), Host: `${port}-${sandboxId}.anything.test` },
   });
 
-async function seenBy(answer: Response): Promise<{ headers: Record<string, string>; url: string }> {
-  expect(answer.status).toBe(200);
-  return (await answer.json()) as { headers: Record<string, string>; url: string };
+async function seenBy(response: Response): Promise<{ headers: Record<string, string>; url: string }> {
+  expect(response.status).toBe(200);
+  return (await response.json()) as { headers: Record<string, string>; url: string };
 }
 
 describe("a private sandbox", () => {

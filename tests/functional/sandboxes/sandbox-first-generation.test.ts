@@ -25,7 +25,7 @@ async function end(sandboxID: string): Promise<number> {
 
 /** Status of the runtime's process list for a request with `token`. */
 async function runtimeStatus(sandboxID: string, token?: string): Promise<number> {
-  const answer = await fetch(`${server().url}/process.Process/List`, {
+  const response = await fetch(`${server().url}/process.Process/List`, {
     method: "POST",
     headers: {
       "E2b-Sandbox-Id": sandboxID,
@@ -35,8 +35,8 @@ async function runtimeStatus(sandboxID: string, token?: string): Promise<number>
     },
     body: "{}",
   });
-  await answer.arrayBuffer();
-  return answer.status;
+  await response.arrayBuffer();
+  return response.status;
 }
 
 /** `act`, and whether the end it sets lies `seconds` after it. */

@@ -26,8 +26,8 @@ const ask = (port: number, path: string, init: RequestInit = {}) =>
     headers: { Host: hostOf(port), ...(init.headers as Record<string, string> | undefined) },
   });
 
-const echoed = async (answer: Response) =>
-  (await answer.json()) as {
+const echoed = async (response: Response) =>
+  (await response.json()) as {
     method: string;
     url: string;
     headers: Record<string, string>;

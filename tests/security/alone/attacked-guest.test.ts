@@ -40,11 +40,11 @@ async function health(host: string): Promise<{ status: number | undefined; ms: n
     headers: { host },
     signal: AbortSignal.timeout(10 * ANSWER_MAX_MS),
   });
-  const answer = await asked.catch((error: unknown) => {
+  const response = await asked.catch((error: unknown) => {
     if (error instanceof DOMException && error.name === "TimeoutError") return undefined;
     throw error;
   });
-  return { status: answer?.status, ms: performance.now() - begun };
+  return { status: response?.status, ms: performance.now() - begun };
 }
 
 let neighbour: Sandbox;

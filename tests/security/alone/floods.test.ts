@@ -68,9 +68,9 @@ async function keyOfAnotherTeam(): Promise<string> {
 async function ask(): Promise<number> {
   const beganMs = performance.now();
   const headers = { "X-API-Key": server().apiKey, connection: "close" };
-  const answer = await fetch(`${server().url}/sandboxes`, { headers });
-  expect(answer.status).toBe(200);
-  await answer.text();
+  const response = await fetch(`${server().url}/sandboxes`, { headers });
+  expect(response.status).toBe(200);
+  await response.text();
   return performance.now() - beganMs;
 }
 

@@ -26,8 +26,11 @@ describe("rules", () => {
   const here = new PluggedNamespaces();
   beforeAll(() => here.open());
   afterAll(() => here.remove());
-  const opening = (privateRanges: string[], more: Partial<EgressPolicy> = {}): EgressPolicy =>
-    Object.assign({}, nothing, { privateRanges }, more);
+  const opening = (privateRanges: string[], more: Partial<EgressPolicy> = {}): EgressPolicy => ({
+    ...nothing,
+    privateRanges,
+    ...more,
+  });
 
   test("open their ranges to one sandbox over every protocol, and nothing else", async () => {
     await using plugged = await here.plug(opening(["10.0.0.0/8", `${LAN}/32`]));

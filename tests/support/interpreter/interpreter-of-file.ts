@@ -33,14 +33,14 @@ async function ask(sandbox: Sandbox, path: string, init: RequestInit): Promise<R
     "E2b-Sandbox-Id": sandbox.sandboxId,
     "E2b-Sandbox-Port": INTERPRETER_PORT,
   };
-  return await fetch(`${urls.get(sandbox)}${path}`, Object.assign({}, init, { headers }));
+  return await fetch(`${urls.get(sandbox)}${path}`, { ...init, headers });
 }
 
 /** The lines of an execution as on the wire: the client turns 1.0 into 1, and drops unknown fields. */
 export async function rawLines(sandbox: Sandbox, code: string): Promise<string[]> {
-  const answer = await ask(sandbox, "/execute", { method: "POST", body: JSON.stringify({ code }) });
-  const text = await answer.text();
-  if (answer.status !== 200) throw new Error(`${answer.status}: ${text}`);
+  const response = await ask(sandbox, "/execute", { method: "POST", body: JSON.stringify({ code }) });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${response.status}: ${text}`);
   return text.trimEnd().split("\n");
 }
 
@@ -48,8 +48,8 @@ export async function rawLines(sandbox: Sandbox, code: string): Promise<string[]
 export async function leave(sandbox: Sandbox, code: string, contextId?: string): Promise<void> {
   const client = new AbortController();
   const body = JSON.stringify({ code, context_id: contextId ?? null });
-  const answer = await ask(sandbox, "/execute", { method: "POST", body, signal: client.signal });
-  if (answer.status !== 200) throw new Error(`${answer.status}: ${await answer.text()}`);
-  for await (const piece of answer.body ?? []) if (Buffer.from(piece).includes('"stdout"')) break;
+  const response = await ask(sandbox, "/execute", { method: "POST", body, signal: client.signal });
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
+  for await (const piece of response.body ?? []) if (Buffer.from(piece).includes('"stdout"')) break;
   client.abort();
 }

@@ -53,9 +53,9 @@ Bun.serve({
   async fetch(request) {
     const { pathname } = new URL(request.url);
     if (pathname === "/asked") {
-      const answer = Response.json(asked);
+      const response = Response.json(asked);
       asked = [];
-      return answer;
+      return response;
     }
     const [, how = "", what = "", which = ""] = /^\/v2\/([^/]+)\/(manifests|blobs)\/(.+)$/.exec(pathname) ?? [];
     asked.push(`${what} ${which} ${request.headers.get("authorization") ?? "nobody"}`);

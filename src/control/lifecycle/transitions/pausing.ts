@@ -17,7 +17,7 @@ const AUTO_PAUSE_PUT_OFF_MS = 300_000;
 
 export class Pausing {
   /** Queued rows in `pausing`. */
-  readonly #line: Sandbox[] = [];
+  readonly #queue: Sandbox[] = [];
   /** Checkpoint names of all automatic pauses, queued or running. */
   readonly #inHand = new Set<string | null>();
   #workers = 0;
@@ -47,8 +47,8 @@ export class Pausing {
   enqueue(due: readonly Sandbox[]): void {
     const fresh = due.filter(({ checkpoint }) => !this.#inHand.has(checkpoint));
     for (const { checkpoint } of fresh) this.#inHand.add(checkpoint);
-    this.#line.push(...fresh);
-    while (this.#workers < AUTO_PAUSES_AT_ONCE && this.#line.length > 0) {
+    this.#queue.push(...fresh);
+    while (this.#workers < AUTO_PAUSES_AT_ONCE && this.#queue.length > 0) {
       this.#workers++;
       this.core.background.run("automatic pause failed", () => this.#work());
     }
@@ -56,17 +56,17 @@ export class Pausing {
 
   /** Moves this sandbox to the front of the queue, because a caller waits for it. */
   prioritise(id: string): void {
-    const at = this.#line.findIndex((sandbox) => sandbox.id === id);
-    if (at > 0) this.#line.unshift(...this.#line.splice(at, 1));
+    const at = this.#queue.findIndex((sandbox) => sandbox.id === id);
+    if (at > 0) this.#queue.unshift(...this.#queue.splice(at, 1));
   }
 
   close(): void {
-    this.#line.length = 0;
+    this.#queue.length = 0;
   }
 
   async #work(): Promise<void> {
     try {
-      for (let next = this.#line.shift(); next !== undefined; next = this.#line.shift()) {
+      for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
         const sandbox = next;
         await this.#whenDue(sandbox).catch((error: unknown) => {
           const event = "automatic pause failed";

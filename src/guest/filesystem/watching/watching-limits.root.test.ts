@@ -17,9 +17,9 @@ const guest = await guestOfFile();
 const home = emptyFolderOf(guest);
 
 const call = async (method: string, message: unknown, to = guest) => {
-  const answer = await to.call(`filesystem.Filesystem/${method}`, message);
-  const told = (await answer.json()) as { watcherId?: string; code?: string; message?: string };
-  return { status: answer.status, ...told };
+  const response = await to.call(`filesystem.Filesystem/${method}`, message);
+  const told = (await response.json()) as { watcherId?: string; code?: string; message?: string };
+  return { status: response.status, ...told };
 };
 const remove = (watcherId: string, of = guest) => call("RemoveWatcher", { watcherId }, of);
 const watches = () => kernelWatches(guest.pid);
@@ -108,12 +108,12 @@ describe("the end of a stream", () => {
 describe("unread events", () => {
   // Seen to fail: without a bound on the buffer nothing ends, and the daemon grows with every event.
   test("above the limit end the watch, stream or polled", async () => {
-    const answer = await guest.fetch("/filesystem.Filesystem/WatchDir", {
+    const response = await guest.fetch("/filesystem.Filesystem/WatchDir", {
       method: "POST",
       headers: { "Content-Type": "application/connect+json" },
       body: envelope({ path: home }),
     });
-    const messages = envelopes(answer.body ?? expect.unreachable());
+    const messages = envelopes(response.body ?? expect.unreachable());
     await messages.next();
     const watcherId = await createWatcher(guest, { path: home });
     // Each time less than the kernel's queue holds: an overflow would end the watch in another way.
@@ -181,13 +181,13 @@ describe("a thousand files at once", () => {
 describe("polling watchers", () => {
   test("outlive the request that made them, and leave nothing once removed", async () => {
     const gone = new AbortController();
-    const answer = await guest.fetch("/filesystem.Filesystem/CreateWatcher", {
+    const response = await guest.fetch("/filesystem.Filesystem/CreateWatcher", {
       method: "POST",
       headers: { "Content-Type": "application/json", "Connect-Timeout-Ms": "2000", Connection: "close" },
       body: JSON.stringify({ path: home }),
       signal: gone.signal,
     });
-    const { watcherId } = (await answer.json()) as { watcherId: string };
+    const { watcherId } = (await response.json()) as { watcherId: string };
     gone.abort();
     await Bun.sleep(2_100);
     put(`${home}/f`, "x");

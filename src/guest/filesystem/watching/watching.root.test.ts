@@ -101,8 +101,11 @@ describe("one directory", () => {
     await using told = await StreamedWatch.open(guest, { path: `${home}/link` });
     put(watched("f"));
     expect(await told.shown()).toEqual(["CREATE f"]);
-    const answer = await guest.call("filesystem.Filesystem/CreateWatcher", { path: "no/such" }, basic("root"));
-    expect(await answer.json()).toMatchObject({ code: "not_found", message: expect.stringContaining("/root/no/such") });
+    const response = await guest.call("filesystem.Filesystem/CreateWatcher", { path: "no/such" }, basic("root"));
+    expect(await response.json()).toMatchObject({
+      code: "not_found",
+      message: expect.stringContaining("/root/no/such"),
+    });
   });
 });
 
@@ -230,8 +233,8 @@ describe("polling watchers", () => {
     const remove = () => guest.call("filesystem.Filesystem/RemoveWatcher", { watcherId });
     expect((await remove()).status).toBe(200);
     for (const method of ["RemoveWatcher", "GetWatcherEvents"]) {
-      const answer = await guest.call(`filesystem.Filesystem/${method}`, { watcherId });
-      expect([answer.status, await answer.json()]).toMatchObject([404, { code: "not_found" }]);
+      const response = await guest.call(`filesystem.Filesystem/${method}`, { watcherId });
+      expect([response.status, await response.json()]).toMatchObject([404, { code: "not_found" }]);
     }
   });
 });
@@ -273,8 +276,8 @@ describe("refusals", () => {
     put(`${home}/file`);
     symlinkSync("nowhere", `${home}/broken`);
     const path = name.startsWith("~") ? name : `${home}/${name}`;
-    const answer = await guest.call("filesystem.Filesystem/CreateWatcher", { path });
-    expect(await answer.json()).toMatchObject({ code });
+    const response = await guest.call("filesystem.Filesystem/CreateWatcher", { path });
+    expect(await response.json()).toMatchObject({ code });
     const stream = guest.stream("filesystem.Filesystem/WatchDir", { path });
     expect((await stream.next()).value).toMatchObject({ end: true, json: { error: { code } } });
     await stream.return(undefined);

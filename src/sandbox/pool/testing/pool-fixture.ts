@@ -5,7 +5,7 @@ import { ManualClock } from "../../../base/testing/manual-clock.ts";
 import type { SandboxKind } from "../../../contract/internal/host.ts";
 import { BASE_TEMPLATE } from "../../../contract/management/base-template.ts";
 import type { PoolReport } from "../pool-report.ts";
-import { READY_LOOK_MS, ReadyPool, type ReadyPoolParts } from "../ready-pool.ts";
+import { READY_CHECK_MS, ReadyPool, type ReadyPoolParts } from "../ready-pool.ts";
 import type { Room } from "../shares.ts";
 import type { Beginning } from "../stock.ts";
 
@@ -81,7 +81,7 @@ export class PoolFixture {
   async filled(): Promise<void> {
     for (let quiet = 0; quiet < 3; quiet++) {
       for (; this.starts.length > 0; quiet = 0) await this.endStart();
-      await this.pass(READY_LOOK_MS);
+      await this.pass(READY_CHECK_MS);
     }
   }
 

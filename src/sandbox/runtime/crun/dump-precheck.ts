@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import { scaled } from "../../../base/time-factor.ts";
 import { freezerOf, processesBelow } from "../../../system/cgroup/freezer.ts";
 import { procText } from "../../../system/proc-text.ts";
-import { LOOKED_AT_TURN } from "../../limits.ts";
+import { ENTRIES_PER_TURN } from "../../limits.ts";
 import { cannotBeKept } from "./criu-error.ts";
 
 /**
@@ -17,7 +17,7 @@ import { cannotBeKept } from "./criu-error.ts";
 export const QUEUED_SIGNALS_MAX = 10_000;
 export const DELETED_FILES_MAX = 2_000;
 const VFORK_WAIT_MS = scaled(3_000);
-const VFORK_LOOK_EVERY_MS = 20;
+const VFORK_POLL_MS = 20;
 
 /** The wait channel of a thread in vfork; the name differs between kernels. */
 const IN_VFORK = /vfork|kernel_clone|do_fork/;
@@ -46,7 +46,7 @@ export async function requireCheckpointable(cgroup: string): Promise<void> {
       const path = `/proc/${pid}/task/${thread}`;
       if (isInVfork(path)) waiting.push(path);
     }
-    if (processes.length % LOOKED_AT_TURN === 0) await setImmediate();
+    if (processes.length % ENTRIES_PER_TURN === 0) await setImmediate();
   }
   requireFewSignals(processes);
   await requireFewDeletedFiles(processes);
@@ -69,7 +69,7 @@ async function requireFewDeletedFiles(processes: readonly Process[]): Promise<vo
   let seen = 0;
   for (const { pid } of processes) {
     for (const name of entriesOf(`/proc/${pid}/fd`)) {
-      if (++seen % LOOKED_AT_TURN === 0) await setImmediate();
+      if (++seen % ENTRIES_PER_TURN === 0) await setImmediate();
       const file = deletedFile(`/proc/${pid}/fd/${name}`);
       if (file !== undefined) deleted.add(file);
       if (deleted.size <= DELETED_FILES_MAX) continue;
@@ -86,7 +86,7 @@ async function untilStarted(threads: readonly string[]): Promise<void> {
       const pid = Number(left[0]?.split("/")[2]);
       throw cannotBeKept(pid, "it has made a child by vfork that has not started a program yet, and cannot be stopped");
     }
-    await Bun.sleep(VFORK_LOOK_EVERY_MS);
+    await Bun.sleep(VFORK_POLL_MS);
   }
 }
 

@@ -28,7 +28,7 @@ export class ImageWatch implements Disposable {
   #fault: Fault | undefined;
 
   constructor(private readonly bound: WatchedImage) {
-    this.#timer = setInterval(() => void this.#look().catch(() => undefined), IMAGE_WATCH_MS);
+    this.#timer = setInterval(() => void this.#check().catch(() => undefined), IMAGE_WATCH_MS);
   }
 
   /** Why the writer was stopped, if it was. */
@@ -41,7 +41,7 @@ export class ImageWatch implements Disposable {
   }
 
   /** Continues after a stop, because the writer may retry. */
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { folder, log, maxBytes, maxMs, requireRoom, stop } = this.bound;
     try {
       if (bytesOf(log) > 2 * TOOL_LOG_MAX_BYTES) truncateSync(log);
