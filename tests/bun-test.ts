@@ -4,11 +4,12 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { TIMED_MARK } from "../src/base/testing/timed.ts";
 import { PROJECT } from "./conventions/source-files.ts";
-import { SERVER_LOGS, serverLinesOf } from "./support/server-log.ts";
+import { LONG } from "./support/long.ts";
+import { SERVER_LOGS, serverLinesIn } from "./support/server-log.ts";
 import { expectedMs, recordMs } from "./timings.ts";
 
 /** Several times the duration of the longest test without its own timeout, on a slow machine with cold caches. */
-const TEST_MS = 300_000;
+const TEST_MS = LONG ? 1_800_000 : 300_000;
 /** Long enough for the counts at the end of a report. */
 const REPORT_END_MAX_CHARS = 20_000;
 /** Processes that run files side by side: one more than computes at a time, because many tests wait. */
@@ -40,7 +41,7 @@ export interface Outcome {
   failed: number;
   /** In the order in which they were reported. */
   failures: readonly Failure[];
-  /** What the servers of each file with a failure reported last. */
+  /** What the servers of a file reported, if it failed or they repeated something. */
   serverLines?: Readonly<Record<string, readonly string[]>>;
   /** How long each file took. */
   fileMs: Readonly<Record<string, number>>;
@@ -100,7 +101,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
       passed: count("pass"),
       failed: exitCode === 0 ? failed : Math.max(failed, 1),
       failures: reader.failures,
-      serverLines: Object.fromEntries([...reader.failedFiles].map((file) => [file, serverLinesOf(file, logs)])),
+      serverLines: serverLinesIn(logs, reader.failedFiles),
       fileMs,
     };
   } finally {

@@ -15,7 +15,7 @@ export function printSummary(outcomes: readonly Outcome[], tookMs: number): void
     for (const line of reason) console.log(`    ${line}`);
   }
   for (const [file, lines] of outcomes.flatMap(({ serverLines }) => Object.entries(serverLines ?? {}))) {
-    if (lines.length > 0) console.log(`warnings and errors of the servers of ${file}:`);
+    console.log(`warnings and errors of the servers of ${file}:`);
     for (const line of lines) console.log(`    ${line}`);
   }
   console.log("slowest files:");

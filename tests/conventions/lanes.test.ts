@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FailureReader, hasPassed } from "../bun-test.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, laneOf, selectOfLane, selectTests } from "../lanes.ts";
-import { keepServerLine, SERVER_LOGS, serverLinesOf } from "../support/server-log.ts";
+import { keepServerLine, SERVER_LOGS, serverLinesIn } from "../support/server-log.ts";
 import { expectedMs, recordMs } from "../timings.ts";
 import { PROJECT } from "./source-files.ts";
 
@@ -154,16 +154,20 @@ test("a long report keeps its end", () => {
   expect([reason.length < 100, reason.at(-1)]).toEqual([true, "line 1000"]);
 });
 
-test("warnings and errors of a server are kept under the file that runs, and the last ones are shown", () => {
+test("warnings and errors of servers are shown for failed files, and repeats also for others", () => {
   const [folder, before] = [mkdtempSync(join(tmpdir(), "server-logs-")), process.env[SERVER_LOGS]];
   process.env[SERVER_LOGS] = folder;
   try {
+    const repeated = '{"level":"warn","event":"resume repeated after a failure"}';
+    keepServerLine(repeated);
     for (let line = 1; line <= 500; line++) keepServerLine(`{"level":"warn","event":"late ${line}"}`);
     keepServerLine('{"level":"info","event":"request"}');
     keepServerLine("error: a trace");
-    const lines = serverLinesOf("tests/conventions/lanes.test.ts", folder);
+    const file = "tests/conventions/lanes.test.ts";
+    const lines = serverLinesIn(folder, new Set([file]))[file] ?? [];
     expect([lines.length, ...lines.slice(-2)]).toEqual([100, '{"level":"warn","event":"late 500"}', "error: a trace"]);
-    expect(serverLinesOf("tests/chaos/storm.test.ts", folder)).toEqual([]);
+    expect(serverLinesIn(folder, new Set())).toEqual({ [file]: [repeated] });
+    expect(serverLinesIn(join(folder, "none"), new Set())).toEqual({});
   } finally {
     if (before === undefined) delete process.env[SERVER_LOGS];
     else process.env[SERVER_LOGS] = before;
