@@ -49,6 +49,20 @@ os.wait()`);
   expect(logs.stdout).toContain("child 1\n");
 });
 
+// Seen to fail: the process stood still after the first look at the text, and the second saw it late enough.
+test("prints stay separate if the kernel stands still after a look at an unfinished one", async () => {
+  const { logs } = await run(`
+from sandlot_kernel.output import LOOKS, Prints
+prints = Prints()
+prints.write("a")
+early = [prints.take(LOOKS) for _ in range(LOOKS - 1)]
+prints.write("\\n")
+whole = prints.take(LOOKS)
+prints.write("b")
+print(early, whole, [prints.take(LOOKS) for _ in range(LOOKS)])`);
+  expect(logs.stdout).toEqual(["[[], [], [], []] ['a\\n'] [[], [], [], [], ['b']]\n"]);
+});
+
 // Seen to fail: the clock said that the text had waited for its newline long enough.
 test("prints stay separate if the kernel stalls between a text and its newline", async () => {
   const { logs } = await run(`

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
@@ -21,6 +20,10 @@ from .children import ProgramOutput, PubThread
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+#: The timer sends an unfinished print that it finds this often. They are counted, and no time is measured: on a busy
+#: machine the kernel as a whole may stop between a text and its newline, and after that its threads continue together.
+LOOKS = 5
+
 
 class Prints:
     """In the place of the plain text that the kernel gathers for one cell."""
@@ -29,7 +32,7 @@ class Prints:
         self._whole: list[str] = []
         self._unfinished: list[str] = []
         self._may_go_on = False
-        self._unfinished_since: float | None = None
+        self._looks = 0
 
     def write(self, text: str) -> None:
         """`print` writes its newline by itself, also after a text that ends in one."""
@@ -43,15 +46,11 @@ class Prints:
             self._finish()
             self._may_go_on = len(text) > 1
 
-    def take(self, unfinished_after: float) -> list[str]:
-        """
-        The unfinished one, too, if that many seconds ago it was found so: not since it was begun, for on a busy machine
-        the kernel as a whole may stop between a text and its newline.
-        """
+    def take(self, looks: int) -> list[str]:
+        """The unfinished one, too, if this is at least the look of that number that finds it so."""
         if self._unfinished:
-            now = time.monotonic()
-            self._unfinished_since = self._unfinished_since or now
-            if now - self._unfinished_since >= unfinished_after:
+            self._looks += 1
+            if self._looks >= looks:
                 self._finish()
         taken, self._whole = self._whole, []
         self._may_go_on = False
@@ -60,7 +59,7 @@ class Prints:
     def _finish(self) -> None:
         text = "".join(self._unfinished)
         self._unfinished = []
-        self._unfinished_since = None
+        self._looks = 0
         if text:
             self._whole.append(text)
 
@@ -100,17 +99,18 @@ class PrintStream(OutStream):
         self._buffer_lock = threading.RLock()
         self._buffers = defaultdict(Prints)
 
-    def _schedule_flush(self) -> None:
+    def _schedule_flush(self, looks: int = 1) -> None:
         if self._flush_pending:
             return
         self._flush_pending = True
-        self.pub_thread.schedule(lambda: self._io_loop.call_later(self.flush_interval, self._flush_by_timer))
+        after = self.flush_interval / looks
+        self.pub_thread.schedule(lambda: self._io_loop.call_later(after, self._flush_by_timer))
 
     def _flush_by_timer(self) -> None:
         self._flush_pending = False
-        self._send(self.flush_interval)
+        self._send(LOOKS)
         if self._buffers:
-            self._schedule_flush()
+            self._schedule_flush(LOOKS - 1)
 
     def _flush(self) -> None:
         """Called by the stream itself when all that is there is to be sent, at the end of a cell for one."""
@@ -123,9 +123,9 @@ class PrintStream(OutStream):
         for parent, parts in self._take(0):
             yield dict(parent), "".join(parts)
 
-    def _send(self, unfinished_after: float) -> None:
+    def _send(self, looks: int) -> None:
         """In the thread that sends, but for copies of this process, which have none."""
-        for parent, parts in self._take(unfinished_after):
+        for parent, parts in self._take(looks):
             self.session.pid = os.getpid()
             content: dict[str, Any] = {"name": self.name, "text": "".join(parts)}
             if len(parts) > 1:
@@ -137,12 +137,12 @@ class PrintStream(OutStream):
                     return
             self.session.send(self.pub_thread, message, ident=self.topic)
 
-    def _take(self, unfinished_after: float) -> list[tuple[Any, list[str]]]:
+    def _take(self, looks: int) -> list[tuple[Any, list[str]]]:
         """What is to be sent, by the cell it belongs to: all of it, or what the timer may send."""
         taken = []
         with self._buffer_lock:
             for parent, prints in list(self._buffers.items()):
-                parts = prints.take(unfinished_after)
+                parts = prints.take(looks)
                 if parts:
                     taken.append((parent, parts))
                 if not prints:
