@@ -11,17 +11,26 @@ import { pageSize } from "./page-size.ts";
 /** Settings and counters of ksmd, the kernel thread that merges. */
 export const MERGING_FOLDER = "/sys/kernel/mm/ksm";
 
-const PRCTL = process.arch === "arm64" ? 167 : 157;
+const CALLS = process.arch === "arm64" ? { prctl: 167, personality: 92 } : { prctl: 157, personality: 135 };
 const PR_SET_MEMORY_MERGE = 67;
+const ADDR_NO_RANDOMIZE = 0x0040000;
+const MARK = `syscall(${CALLS.prctl}, ${PR_SET_MEMORY_MERGE}, 1, 0, 0, 0) == 0 or die "prctl: $!\\n";`;
+const BECOME = 'exec { $ARGV[0] } @ARGV or die "$!\\n";';
 
 /**
  * Command prefix that marks the program after it. Bun cannot make a system call between fork and exec, and marking the
  * server itself would mark everything that it starts. Perl is part of every Debian and Ubuntu system.
  */
-export const MERGEABLE: readonly string[] = [
+export const MERGEABLE: readonly string[] = ["perl", "-e", `${MARK} ${BECOME}`, "--"];
+
+/**
+ * Also without random addresses, until a process asks for them again: programs that have started alike then hold equal
+ * pages, because equal objects have equal addresses.
+ */
+export const MERGEABLE_ALIKE: readonly string[] = [
   "perl",
   "-e",
-  `syscall(${PRCTL}, ${PR_SET_MEMORY_MERGE}, 1, 0, 0, 0) == 0 or die "prctl: $!\\n"; exec { $ARGV[0] } @ARGV or die "$!\\n";`,
+  `${MARK} syscall(${CALLS.personality}, ${ADDR_NO_RANDOMIZE}); ${BECOME}`,
   "--",
 ];
 

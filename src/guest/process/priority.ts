@@ -8,7 +8,7 @@ import { getPriority } from "node:os";
 import { SANDBOX_PIDS_MAX } from "../../contract/runtime/limits.ts";
 import { logError, logNotice } from "../system/log.ts";
 import { systemCode } from "../system/rpc-fault.ts";
-import { lowerProcessesMax, resetPriorityOnFork, setNiceness } from "./system-calls.ts";
+import { lowerProcessesMax, randomizeAddressesOnExec, resetPriorityOnFork, setNiceness } from "./system-calls.ts";
 
 /** Part of SANDBOX_PIDS_MAX that ordinary users cannot use: root needs it to end a fork bomb. */
 export const SANDBOX_PIDS_FOR_ROOT = 256;
@@ -36,6 +36,7 @@ export function startBelowGuest<T>(uid: number, spawn: () => T): T {
   using _places = uid === 0 ? undefined : fewerProcesses();
   // Set on every start, because a restored guest may have lost it.
   if (!resetPriorityOnFork()) logNotice("a process may have the guest's priority");
+  if (!randomizeAddressesOnExec()) logNotice("a process may have no random addresses");
   return spawn();
 }
 

@@ -14,6 +14,7 @@ const RLIMIT_NPROC = 6;
 const PRIO_PROCESS = 0;
 const SCHED_OTHER = 0;
 const SCHED_RESET_ON_FORK = 0x40000000;
+const PER_LINUX = 0n;
 
 /** System calls by number, because the C library's functions change all threads. */
 const CALLS = process.arch === "arm64" ? { setgroups: 159n, prctl: 167n } : { setgroups: 116n, prctl: 157n };
@@ -34,6 +35,7 @@ const library = onFirstUse({
   sched_setscheduler: { args: ["int", "int", "ptr"], returns: "int" },
   setpriority: { args: ["int", "int", "int"], returns: "int" },
   getgroups: { args: ["int", "ptr"], returns: "int" },
+  personality: { args: ["u64"], returns: "int" },
   setfsuid: { args: ["int"], returns: "int" },
   setfsgid: { args: ["int"], returns: "int" },
   syscall: { args: ["u64", "u64", "u64", "u64"], returns: FFIType.i64_fast },
@@ -80,6 +82,11 @@ export function lowerProcessesMax(count: number): (() => void) | undefined {
 /** Children of this thread start at niceness 0 if the thread itself has a higher priority. This cannot be undone. */
 export function resetPriorityOnFork(): boolean {
   return library().sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, ptr(new Int32Array(1))) === 0;
+}
+
+/** Programs that this thread starts get random addresses; the guest of a sandbox that shares memory has none. */
+export function randomizeAddressesOnExec(): boolean {
+  return library().personality(PER_LINUX) !== -1;
 }
 
 /** Returns false if the kernel refuses or the process is gone. */

@@ -82,6 +82,13 @@ describe.if(unsupported === undefined)("with two teams, of which one shares memo
     }
   });
 
+  test("its first program has no random addresses, so that guests are alike; programs of its users have them", async () => {
+    const command = "cat /proc/1/personality /proc/self/personality";
+    const read = async (sandbox: Sandbox) => (await sandbox.commands.run(command, { user: "root" })).stdout;
+    expect(await read(first)).toBe("00040000\n00000000\n");
+    expect(await read(outsider)).toBe("00000000\n00000000\n");
+  });
+
   test("the shared and the saved bytes are those of all merged pages on the machine", async () => {
     // ksmd counts pages of an ended process until its next scan.
     await until("both count the same pages", async () => {

@@ -13,7 +13,7 @@ import { HOST_ID_FIRST } from "../../../system/id-range.ts";
 import { mountPointsIn } from "../../../system/mount/mount-namespace.ts";
 import type { Mounts } from "../../../system/mount/mounts.ts";
 import { readOnlyView } from "../../../system/mount-calls.ts";
-import { MERGEABLE } from "../../../system/page-merging.ts";
+import { MERGEABLE_ALIKE } from "../../../system/page-merging.ts";
 import type { Toolbox } from "../../../system/toolbox.ts";
 import { limitUsers } from "../../../system/user-limits.ts";
 import type {
@@ -76,7 +76,7 @@ export class CrunRuntime implements Runtime {
     const filter = this.#filter.base64;
     writeFileSync(join(sandbox.folder, "config.json"), specText(spec, filter), { mode: 0o600 });
     makeParent(this.data);
-    const prefix = sandbox.sharesMemory ? MERGEABLE : [];
+    const prefix = sandbox.sharesMemory ? MERGEABLE_ALIKE : [];
     const pid = await this.crun.create(sandbox.id, sandbox.folder, prefix).catch((cause: unknown) => {
       throw volumeFault(sandbox.volumes, cause) ?? cause;
     });
