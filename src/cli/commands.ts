@@ -69,6 +69,11 @@ export const COMMANDS: readonly Command[] = [
     run: async () => (await import("./down.ts")).down(config()),
   },
   {
+    usage: "status",
+    about: "Show the server's address, sandboxes and resources; exit code 3 if it does not run",
+    run: async () => (await import("./status.ts")).status(config()),
+  },
+  {
     usage: "install",
     about: "Install and start the systemd service; again after an upgrade",
     run: async () => (await import("./service.ts")).install(config()),

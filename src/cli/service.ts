@@ -157,7 +157,7 @@ async function requireNoOtherServer(config: Config): Promise<void> {
 }
 
 /** Undefined: the service does not run. */
-async function mainPid(): Promise<number | undefined> {
+export async function mainPid(): Promise<number | undefined> {
   return Number(await systemctl("show", "--property=MainPID", "--value", SERVICE)) || undefined;
 }
 

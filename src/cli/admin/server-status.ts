@@ -27,7 +27,7 @@ interface AdminSandbox extends SandboxOverview {
 }
 
 /** `GET /status` of the admin socket. */
-interface ServerStatus {
+export interface ServerStatus {
   version: string;
   pid: number;
   startedAt: string;
