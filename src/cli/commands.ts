@@ -169,7 +169,7 @@ export const COMMANDS: readonly Command[] = [
   { usage: "templates metrics", run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()) },
   {
     usage: "backup TARGET",
-    about: "Back up templates, paused sandboxes, snapshots, volumes and the store of a running server",
+    about: "Back up a running server: store, templates, paused sandboxes, volumes",
     arguments: { TARGET },
     run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).startBackup(config(), target),
   },

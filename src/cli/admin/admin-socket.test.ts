@@ -31,7 +31,7 @@ test("a request reaches its route, in a folder that only its owner may enter", a
     body: { code: 404, message: 'there is no sandbox "i2"' },
   });
   expect((await call("GET /sandboxes/i1")).status).toBe(404);
-  expect((await call("GET /sandboxes/%")).status).toBe(400);
+  expect((await call("DELETE /sandboxes/%")).status).toBe(400);
   await server.stop();
 });
 
