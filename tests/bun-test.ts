@@ -52,7 +52,7 @@ export function hasPassed({ passed, failed }: Pick<Outcome, "passed" | "failed">
   return passed > 0 && failed === 0;
 }
 
-export interface Way {
+export interface BunTestOptions {
   /** Command that the rest is handed to, such as `ip netns exec NAME`. */
   enter?: readonly string[];
   options?: readonly string[];
@@ -65,28 +65,34 @@ export interface Way {
   asNobody?: boolean;
 }
 
-export async function bunTest(files: readonly string[], way: Way): Promise<Outcome> {
+export async function bunTest(files: readonly string[], given: BunTestOptions): Promise<Outcome> {
   const home = mkdtempSync(join(tmpdir(), "sandlot-tests-"));
   try {
-    const drop = way.asNobody === true ? commandOfNobody(home) : [];
+    const drop = given.asNobody === true ? commandOfNobody(home) : [];
     const timings = join(home, "timings.json");
     const logs = join(home, "server-logs");
-    const options = ["--timeout", String(TEST_MS), `--timings=${timings}`, "--update-timings", ...(way.options ?? [])];
-    if (way.timed === "only") options.push("--test-name-pattern", `${RegExp.escape(TIMED_MARK)}$`);
-    if (way.workers !== undefined) {
+    const options = [
+      "--timeout",
+      String(TEST_MS),
+      `--timings=${timings}`,
+      "--update-timings",
+      ...(given.options ?? []),
+    ];
+    if (given.timed === "only") options.push("--test-name-pattern", `${RegExp.escape(TIMED_MARK)}$`);
+    if (given.workers !== undefined) {
       writeFileSync(timings, JSON.stringify({ version: 1, files: expectedMs(files) }));
       if (drop.length > 0) chownSync(timings, NOBODY, NOBODY);
-      options.push(`--parallel=${way.workers}`, "--no-isolate");
+      options.push(`--parallel=${given.workers}`, "--no-isolate");
     }
     const paths = files.map((file) => `./${file}`);
-    const child = Bun.spawn([...(way.enter ?? []), ...drop, process.execPath, "test", ...options, ...paths], {
+    const child = Bun.spawn([...(given.enter ?? []), ...drop, process.execPath, "test", ...options, ...paths], {
       cwd: PROJECT,
       env: {
         ...process.env,
         ...(drop.length === 0 ? {} : { HOME: home }),
-        ...(way.timed === "apart" ? { SANDLOT_TEST_TIMED: "apart" } : {}),
+        ...(given.timed === "apart" ? { SANDLOT_TEST_TIMED: "apart" } : {}),
         [SERVER_LOGS]: logs,
-        ...way.env,
+        ...given.env,
       },
       stdio: ["ignore", "inherit", "pipe"],
     });
@@ -96,7 +102,7 @@ export async function bunTest(files: readonly string[], way: Way): Promise<Outco
     const count = (word: string) => Number(new RegExp(`^\\s*(\\d+) ${word}s?$`, "m").exec(report)?.[1] ?? 0);
     const failed = count("fail") + count("error");
     const fileMs = readTimings(timings);
-    if (way.workers !== undefined) recordMs(fileMs);
+    if (given.workers !== undefined) recordMs(fileMs);
     return {
       passed: count("pass"),
       failed: exitCode === 0 ? failed : Math.max(failed, 1),

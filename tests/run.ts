@@ -12,7 +12,7 @@ import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer
 import { installPackages } from "../src/setup/packages.ts";
 import { run } from "../src/system/command.ts";
 import { isFound, lookUp } from "../src/tls/name-lookup.ts";
-import { bunTest, hasPassed, type Outcome, type Way, WORKERS } from "./bun-test.ts";
+import { type BunTestOptions, bunTest, hasPassed, type Outcome, WORKERS } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneOf, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
@@ -113,8 +113,8 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
         found.push(await clocked("timed", bunTest(apart, { enter, env, options, timed: "only" })));
       }
       const own = filesOfLane(lane, files);
-      const way: Way = { enter, env, options };
-      const sideBySide: Way = { ...way, workers: WORKERS, timed };
+      const way: BunTestOptions = { enter, env, options };
+      const sideBySide: BunTestOptions = { ...way, workers: WORKERS, timed };
       if (!isWhole || !isSideBySide(lane)) found.push(await clocked(lane, bunTest(own, way)));
       else if (lane === "sandboxes") found.push(...(await clocked(lane, runSandboxes(own, sideBySide))));
       else found.push(await clocked(lane, bunTest(own, sideBySide)));
@@ -131,7 +131,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
  * Each process has its own servers, and one with a template takes up to a minute to start. So files with templates go
  * to few processes, beside all others.
  */
-async function runSandboxes(own: readonly string[], way: Way): Promise<Outcome[]> {
+async function runSandboxes(own: readonly string[], way: BunTestOptions): Promise<Outcome[]> {
   return await Promise.all([
     bunTest(own.filter(usesTemplate), { ...way, workers: Math.ceil(WORKERS / 4) }),
     bunTest(

@@ -18,7 +18,7 @@ export class BuildLog {
   #timer: Timer | undefined;
 
   constructor(
-    private readonly tell: (entries: readonly BuildLogEntry[]) => void,
+    private readonly onEntries: (entries: readonly BuildLogEntry[]) => void,
     private readonly maxBytes: number,
     private readonly clock: Clock = systemClock,
   ) {}
@@ -40,7 +40,7 @@ export class BuildLog {
     this.#gatheredBytes = 0;
     const entries = this.#gathered;
     this.#gathered = [];
-    if (entries.length > 0) this.tell(entries);
+    if (entries.length > 0) this.onEntries(entries);
   }
 
   #line(step: string, line: string): void {

@@ -111,16 +111,16 @@ export class BuildSandbox {
     request: Parameters<typeof guestProgram<Name>>[1],
   ): Promise<string> {
     const { cmd, args, envs, cwd } = guestProgram(name, request);
-    const said = { stdout: "", stderr: "" };
+    const output = { stdout: "", stderr: "" };
     const end = await this.commands.run(
       { argv: [cmd, ...args], user: "root", cwd, envVars: envs },
       (chunk, from) => {
-        said[from] = (said[from] + Buffer.from(chunk).toString()).slice(-GUEST_PROGRAM_SAID_MAX_CHARS);
+        output[from] = (output[from] + Buffer.from(chunk).toString()).slice(-GUEST_PROGRAM_SAID_MAX_CHARS);
       },
       this.signal,
     );
-    if (end.exitCode === 0) return said.stdout.trim();
-    throw new Fault(422, said.stderr.trim() || `${name} ended with exit code ${end.exitCode} and said nothing`);
+    if (end.exitCode === 0) return output.stdout.trim();
+    throw new Fault(422, output.stderr.trim() || `${name} ended with exit code ${end.exitCode} and said nothing`);
   }
 
   /** Writes template and build id to the disk. A path that cannot be written is left as it is. */

@@ -34,7 +34,7 @@ export class Builds {
 
   constructor(
     private readonly parts: BuildParts,
-    private readonly tell: (id: string, entries: readonly BuildLogEntry[]) => void,
+    private readonly onEntries: (id: string, entries: readonly BuildLogEntry[]) => void,
   ) {}
 
   async build(request: BuildRequest): Promise<BuildOutcome> {
@@ -94,7 +94,7 @@ export class Builds {
 
   async #run(request: BuildRequest, signal: AbortSignal): Promise<BuildOutcome> {
     const { bounds } = this.parts;
-    const log = new BuildLog((entries) => this.tell(request.id, entries), bounds.logMaxBytes);
+    const log = new BuildLog((entries) => this.onEntries(request.id, entries), bounds.logMaxBytes);
     const job = new BuildJob(this.parts, request, log, signal);
     try {
       return await runBuild(job);

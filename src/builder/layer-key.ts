@@ -11,8 +11,8 @@ export function originKey(owner: string, origin: readonly unknown[], diskSizeMB:
 
 /** Ignores `force`, which does not change what the step does. */
 export function stepKey(parent: string, step: BuildStep): string {
-  const { force: _, ...said } = step;
-  return digest("step", parent, Object.entries(said).sort());
+  const { force: _, ...content } = step;
+  return digest("step", parent, Object.entries(content).sort());
 }
 
 export function imageKey(parent: string, templateId: string): string {

@@ -83,8 +83,8 @@ async function becomeUser(
   context: BuildContext,
   { sandbox }: StepSurroundings,
 ): Promise<BuildContext> {
-  const said = await sandbox.program("add-user", { name: expand(name, variablesOf(context)), sudo });
-  const user = requireUserName(said.split("\n").at(-1) ?? "");
+  const output = await sandbox.program("add-user", { name: expand(name, variablesOf(context)), sudo });
+  const user = requireUserName(output.split("\n").at(-1) ?? "");
   return { ...context, user, home: (await sandbox.homeOf(user)) ?? "/" };
 }
 

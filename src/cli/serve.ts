@@ -109,7 +109,7 @@ export async function serve(config: Config): Promise<number> {
   const metrics = new ServerMetrics({ version: version(), read: () => readings(operated) });
   metrics.watchHost(host);
   metrics.watchStore(store);
-  onLogLine((entry) => metrics.heard(entry));
+  onLogLine((entry) => metrics.onLogEntry(entry));
   const local = new LocalImages(config.localImages);
   const { memoryOvercommit: factor } = config;
   const activity = { allowWebhooksInside: config.allowWebhooksInside };

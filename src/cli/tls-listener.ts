@@ -30,7 +30,7 @@ export class TlsListener {
   readonly #left = new Set<ClientListener>();
   #digest: string | undefined;
   /** Digest of the files that were last found and refused. */
-  #refused: { digest: string; told: boolean } | undefined;
+  #refused: { digest: string; isReported: boolean } | undefined;
   #nextCheck: Timer;
   #isStopped = false;
 
@@ -88,11 +88,11 @@ export class TlsListener {
     } catch (error) {
       // Certificate and key are not written at the same moment, so an error is only reported, once, if it persists.
       const isSame = this.#refused?.digest === digest;
-      if (isSame && this.#refused?.told === false) {
+      if (isSame && this.#refused?.isReported === false) {
         const event = "the new certificate was rejected; the previous one stays";
         log.write({ level: "error", event, file: files.cert, error: described(error) });
       }
-      this.#refused = { digest, told: isSame };
+      this.#refused = { digest, isReported: isSame };
     }
   }
 

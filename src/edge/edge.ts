@@ -83,7 +83,7 @@ export function createEdge(services: EdgeServices): Edge {
   function enter(client: ClientRequest, sandboxId: string, destination: Destination | undefined): Refusal | undefined {
     if (client.isDisconnected) return undefined;
     const taken = quota.take(sandboxId, destination);
-    if ("full" in taken) return { reason: "too-many-connections", sandboxId, of: taken.full, max: taken.max };
+    if ("full" in taken) return { reason: "too-many-connections", sandboxId, scope: taken.full, max: taken.max };
     client.onOver = taken.release;
     return undefined;
   }

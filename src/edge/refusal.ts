@@ -11,7 +11,7 @@ export type Refusal =
   | { reason: "sandbox-not-found" | "sandbox-left" | "resume-forbidden" | "sandbox-in-transition"; sandboxId: string }
   | { reason: "traffic-token-missing" | "traffic-token-wrong"; sandboxId: string }
   | { reason: "limit-reached" | "resume-unavailable"; sandboxId: string }
-  | { reason: "too-many-connections"; sandboxId: string; of: "sandbox" | "team"; max: number }
+  | { reason: "too-many-connections"; sandboxId: string; scope: "sandbox" | "team"; max: number }
   | { reason: "closed-port"; sandboxId: string; port: number }
   | { reason: "internal-endpoint"; path: string }
   | { reason: "bad-request"; status: 400 | 405 | 500; text: string };
@@ -100,13 +100,13 @@ const REFUSAL_TEXTS: Readonly<Record<Exclude<Refusal["reason"], "bad-request">, 
 };
 
 /** The response for a refusal, in the form that suits the client. */
-export function refuse(refusal: Refusal, asked: ReadHeaders): Response {
+export function refuse(refusal: Refusal, requestHeaders: ReadHeaders): Response {
   if (refusal.reason === "bad-request") {
     const headers = { "content-type": "text/plain; charset=utf-8" };
     return new Response(refusal.text, { status: refusal.status, headers });
   }
-  const said = REFUSAL_TEXTS[refusal.reason];
-  const response = answer(bodyOf(refusal, said), said, asked);
+  const texts = REFUSAL_TEXTS[refusal.reason];
+  const response = toResponse(bodyOf(refusal, texts), texts, requestHeaders);
   if (refusal.reason === "resume-unavailable") response.headers.set("retry-after", String(EDGE_RETRY_AFTER_SECONDS));
   return response;
 }
@@ -116,7 +116,7 @@ function bodyOf(refusal: Exclude<Refusal, { reason: "bad-request" }>, { code, me
   const { sandboxId } = refusal;
   if (refusal.reason === "closed-port") return { sandboxId, message, port: refusal.port, code };
   if (refusal.reason !== "too-many-connections") return { sandboxId, message, code };
-  const { of: scope, max } = refusal;
+  const { scope, max } = refusal;
   const whose = scope === "sandbox" ? "The sandbox" : "The sandbox's team";
   return { sandboxId, message: `${whose} has ${max} ${message}`, code, connectionLimit: max };
 }
@@ -130,8 +130,8 @@ interface Body {
   connectionLimit?: number;
 }
 
-function answer(body: Body, page: RefusalText, asked: ReadHeaders): Response {
-  if (!wantsPage(asked)) {
+function toResponse(body: Body, page: RefusalText, requestHeaders: ReadHeaders): Response {
+  if (!wantsPage(requestHeaders)) {
     return new Response(JSON.stringify(body), {
       status: body.code,
       headers: { "content-type": "application/json; charset=utf-8" },
@@ -150,13 +150,13 @@ const SCRIPTED_MODES: ReadonlySet<string> = new Set(["cors", "no-cors", "same-or
 const BROWSER = /mozilla|chrome|safari|firefox|edge|opera|msie/i;
 
 /** Whether a person navigates here with a browser, as opposed to a program or a page's script. */
-export function wantsPage(asked: ReadHeaders): boolean {
-  const accept = asked.get("accept")?.toLowerCase() ?? "";
+export function wantsPage(requestHeaders: ReadHeaders): boolean {
+  const accept = requestHeaders.get("accept")?.toLowerCase() ?? "";
   if (accept.includes("application/json") && !accept.includes("text/html")) return false;
-  const mode = asked.get("sec-fetch-mode")?.toLowerCase() ?? "";
+  const mode = requestHeaders.get("sec-fetch-mode")?.toLowerCase() ?? "";
   if (SCRIPTED_MODES.has(mode)) return false;
-  if (mode !== "navigate" && (asked.get("x-requested-with") ?? "") !== "") return false;
-  return BROWSER.test(asked.get("user-agent") ?? "");
+  if (mode !== "navigate" && (requestHeaders.get("x-requested-with") ?? "") !== "") return false;
+  return BROWSER.test(requestHeaders.get("user-agent") ?? "");
 }
 
 function render(body: Body, page: RefusalText): string {

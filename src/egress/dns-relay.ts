@@ -202,7 +202,7 @@ export class DnsRelay {
   }
 
   close(): void {
-    for (const asked of this.#pending) asked.close();
+    for (const query of this.#pending) query.close();
     for (const client of this.#clients) client.destroy();
     this.#listener?.close();
     this.#tcp?.close();

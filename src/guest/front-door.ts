@@ -87,11 +87,11 @@ async function callResponse(
 }
 
 function requireAccess(request: Request, url: URL, services: GuestServices): Opening {
-  const asked = `${request.method} ${url.pathname}`;
+  const operation = `${request.method} ${url.pathname}`;
   // Checked before the settings are read, because reading lost settings throws.
-  if (asked === "GET /health") return "open";
+  if (operation === "GET /health") return "open";
   const tokens = services.settings.current.accessTokens;
-  switch (asked) {
+  switch (operation) {
     case "GET /files":
       return requireFileAccess(request.headers, url.searchParams, "read", tokens, nowSeconds());
     case "POST /files":

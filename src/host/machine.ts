@@ -120,7 +120,7 @@ export class Machine implements Host {
   }
 
   events(listener: (event: HostEvent) => void): void {
-    this.#journals.tell(listener);
+    this.#journals.onEvent(listener);
     this.#running.listen(listener);
   }
 
@@ -364,7 +364,7 @@ export class Machine implements Host {
       percent,
       read,
       giveUpReady: (isShort) => this.#pool.giveUp(isShort),
-      tell: (event) => this.#running.emit(event),
+      emit: (event) => this.#running.emit(event),
       clock: systemClock,
       log: stderrLog,
     });

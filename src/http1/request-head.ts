@@ -37,9 +37,9 @@ export class RequestHeadReader extends HeadReader<RequestLine, RequestHead> {
   protected head({ method, target, minorVersion }: RequestLine, headers: HeaderLines): RequestHead {
     const hosts = headers.count("host");
     if (hosts > 1 || (hosts === 0 && minorVersion === 1)) throw new BadHead(400, "A request must have one Host header");
-    const told = declaredLength(headers, "request");
-    if (told === "chunked" && minorVersion === 0) throw new BadHead(400, "HTTP/1.0 has no chunked bodies");
-    const bodyBytes = told === "chunked" ? undefined : told === "untold" ? 0 : told;
+    const length = declaredLength(headers, "request");
+    if (length === "chunked" && minorVersion === 0) throw new BadHead(400, "HTTP/1.0 has no chunked bodies");
+    const bodyBytes = length === "chunked" ? undefined : length === "untold" ? 0 : length;
     const connection = headers.get("connection")?.toLowerCase();
     return {
       method,

@@ -40,6 +40,6 @@ export function isBodiless(method: string, { status }: Pick<ResponseHead, "statu
 
 /** "close": the end of the connection is the end of the body. Throws `BadHead` for two lengths. */
 export function responseLength({ headers }: Pick<ResponseHead, "headers">): number | "chunked" | "close" {
-  const told = declaredLength(headers, "response");
-  return told === "untold" ? "close" : told;
+  const length = declaredLength(headers, "response");
+  return length === "untold" ? "close" : length;
 }

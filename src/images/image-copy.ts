@@ -125,15 +125,15 @@ async function copyWatched(disks: Disks, from: string, to: string, signal: Abort
 }
 
 /** Each line of cp names a path of this machine, which is dropped, and ends with the kernel's reason. */
-function copyFault(said: string): Fault {
-  const reason = said.trim().split("\n").at(-1)?.split(": ").at(-1) ?? "";
+function copyFault(message: string): Fault {
+  const reason = message.trim().split("\n").at(-1)?.split(": ").at(-1) ?? "";
   if (reason === "No space left on device") return new Fault(507, "the disk has no space for this image");
   const hint = reason === "File name too long" ? ". FIX: remove folders that are nested so deeply" : "";
-  const cause = new Error(said.slice(-2000));
+  const cause = new Error(message.slice(-2000));
   return new Fault(422, `the files of the build cannot be kept as an image: ${reason}${hint}`, { cause });
 }
 
 export async function bytesOf(folder: string): Promise<number> {
-  const said = await run(["du", "--summarize", "--block-size=1", "--", folder], { timeoutMs: IMAGE_COPY_MS });
-  return Number(said.split("\t")[0]);
+  const output = await run(["du", "--summarize", "--block-size=1", "--", folder], { timeoutMs: IMAGE_COPY_MS });
+  return Number(output.split("\t")[0]);
 }

@@ -25,7 +25,7 @@ interface Execution {
 export class Context {
   #kernel: Promise<Kernel>;
   /** The sandbox's variables as set in this kernel; undefined until set. */
-  #variables: { of: Kernel; are: Variables } | undefined;
+  #variables: { kernel: Kernel; values: Variables } | undefined;
   #turns = Promise.resolve();
   #waiting = 0;
   /** Whether the kernel of the running execution is ended by request. */
@@ -111,7 +111,7 @@ export class Context {
       stream.end();
       await this.#forget(kernel, execution.variables);
     } catch (error) {
-      stream.tell(this.#failure(error));
+      stream.write(this.#failure(error));
       stream.end();
       // The kernel may lack state that the next execution expects, so replace it.
       if (kernel !== undefined && !(error instanceof Fault)) await kernel.kill();
@@ -131,23 +131,23 @@ export class Context {
 
   async #prepare(kernel: Kernel, { variables, accessToken }: Execution): Promise<void> {
     const isCopy = await this.kernels.settle(kernel);
-    const had = this.#variables?.of === kernel ? this.#variables.are : undefined;
-    const told = had === undefined || isCopy ? await this.kernels.facts.variables(accessToken) : undefined;
+    const had = this.#variables?.kernel === kernel ? this.#variables.values : undefined;
+    const current = had === undefined || isCopy ? await this.kernels.facts.variables(accessToken) : undefined;
     const changes: Record<string, string | null> = {};
-    if (told !== undefined) {
+    if (current !== undefined) {
       for (const name of Object.keys(had ?? {})) changes[name] = null;
-      Object.assign(changes, told);
+      Object.assign(changes, current);
     }
     Object.assign(changes, variables);
     if (Object.keys(changes).length > 0) await kernel.setVariables(changes);
-    if (told !== undefined) this.#variables = { of: kernel, are: told };
+    if (current !== undefined) this.#variables = { kernel, values: current };
   }
 
   /** Restores the former values of variables that were set for one execution. */
   async #forget(kernel: Kernel, variables: Variables): Promise<void> {
     const names = Object.keys(variables);
     if (names.length === 0) return;
-    const are = this.#variables?.of === kernel ? this.#variables.are : {};
+    const are = this.#variables?.kernel === kernel ? this.#variables.values : {};
     await kernel.setVariables(Object.fromEntries(names.map((name) => [name, are[name] ?? null])));
   }
 
@@ -168,7 +168,7 @@ export class Context {
     stream.gone.addEventListener("abort", leave, { once: true });
     try {
       if (stream.gone.aborted) return;
-      await kernel.execute(code, (output) => stream.tell(output));
+      await kernel.execute(code, (output) => stream.write(output));
     } finally {
       for (const timer of timers) clearTimeout(timer);
       stream.gone.removeEventListener("abort", leave);

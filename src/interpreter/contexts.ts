@@ -59,8 +59,8 @@ export class Contexts {
   }
 
   #language(name: string | null | undefined): Language {
-    const asked = (name || DEFAULT_LANGUAGE).trim().toLowerCase();
-    const language = this.#languages.get(OTHER_NAMES[asked] ?? asked);
+    const wanted = (name || DEFAULT_LANGUAGE).trim().toLowerCase();
+    const language = this.#languages.get(OTHER_NAMES[wanted] ?? wanted);
     if (language !== undefined) return language;
     const known = [...this.#languages.keys()].join(", ");
     throw new Fault(500, `No kernel for the language ${JSON.stringify(name)} is installed; there are ${known}`);

@@ -49,7 +49,7 @@ export class ExecutionStream {
     response.flushHeaders();
   }
 
-  tell(output: KernelOutput): void {
+  write(output: KernelOutput): void {
     if (this.#isOver || this.gone.aborted) return;
     if (output.kind === "error") {
       if (this.#hasFailed) return;

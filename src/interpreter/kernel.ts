@@ -6,7 +6,7 @@ export interface Kernel {
   readonly pid: number;
 
   /** Runs a cell; resolves after all output. Its error is output; the kernel's end rejects with `KernelEnded`. */
-  execute(code: string, tell: (output: KernelOutput) => void): Promise<void>;
+  execute(code: string, onOutput: (output: KernelOutput) => void): Promise<void>;
 
   /** Interrupts the running cell, which then ends with an error. A cell may ignore it. */
   interrupt(): void;

@@ -67,10 +67,10 @@ export class Gateway implements ServerListener {
     if (all.some(({ resources }) => resources?.subscribe === true)) {
       capabilities.resources = { listChanged: true, subscribe: true };
     }
-    const said = this.#servers.flatMap(({ name, instructions = "" }) =>
+    const instructions = this.#servers.flatMap(({ name, instructions = "" }) =>
       instructions === "" ? [] : [`${name}: ${instructions}`],
     );
-    return { capabilities, instructions: said.join("\n\n").slice(0, INSTRUCTIONS_MAX_CHARS) };
+    return { capabilities, instructions: instructions.join("\n\n").slice(0, INSTRUCTIONS_MAX_CHARS) };
   }
 
   opened(session: Session): void {

@@ -49,8 +49,8 @@ async function pull(names: readonly string[]): Promise<void> {
   }
 }
 
-function report(said: Report): void {
-  process.stdout.write(`${JSON.stringify(said)}\n`);
+function report(message: Report): void {
+  process.stdout.write(`${JSON.stringify(message)}\n`);
 }
 
 main(process.argv.slice(2)).catch((error: unknown) => {

@@ -48,7 +48,7 @@ export class Offers {
   /** The whole list in one page. */
   async list(method: List): Promise<Result> {
     const { entries, key } = LISTS[method];
-    const offers = await this.#ask(method);
+    const offers = await this.#list(method);
     if (key !== "name") return { [entries]: unique(offers, key).map(({ entry }) => entry) };
     const names = publicNames(offers.map(owned));
     return { [entries]: offers.map(({ entry }, at) => ({ ...entry, name: names[at] })) };
@@ -61,7 +61,7 @@ export class Offers {
 
   /** The server of a tool or prompt, and the server's own name for it. */
   async find(method: "tools/list" | "prompts/list", name: string): Promise<{ server: StdioServer; name: string }> {
-    const found = named(await this.#offers(method), name) ?? named(await this.#ask(method), name);
+    const found = named(await this.#offers(method), name) ?? named(await this.#list(method), name);
     if (found !== undefined) return { server: found.server, name: nameOf(found) };
     const kind = LISTS[method].entries.slice(0, -1);
     throw new RpcError(ErrorCode.InvalidParams, `no server has a ${kind} ${JSON.stringify(name)}; ${method} has all`);
@@ -70,7 +70,7 @@ export class Offers {
   /** The server of a resource: the one that lists it, or has a matching template, or is the only one with resources. */
   async serverOf(uri: string): Promise<StdioServer> {
     const isIt = ({ entry }: Offer) => entry.uri === uri;
-    const listed = (await this.#offers("resources/list")).find(isIt) ?? (await this.#ask("resources/list")).find(isIt);
+    const listed = (await this.#offers("resources/list")).find(isIt) ?? (await this.#list("resources/list")).find(isIt);
     if (listed !== undefined) return listed.server;
     const templates = await this.#offers("resources/templates/list");
     const fitting = templates.find(({ entry }) => entry.uriTemplate === uri || fits(entry.uriTemplate, uri));
@@ -81,18 +81,18 @@ export class Offers {
   }
 
   #offers(method: List): Promise<Offer[]> {
-    return this.#known.get(method) ?? this.#ask(method);
+    return this.#known.get(method) ?? this.#list(method);
   }
 
-  #ask(method: List): Promise<Offer[]> {
+  #list(method: List): Promise<Offer[]> {
     const { capability } = LISTS[method];
     const able = this.servers.filter(({ capabilities }) => capabilities[capability] !== undefined);
-    const asked = Promise.all(able.map((server) => this.#askOne(server, method))).then((lists) => lists.flat());
-    this.#known.set(method, asked);
-    return asked;
+    const listing = Promise.all(able.map((server) => this.#listOf(server, method))).then((lists) => lists.flat());
+    this.#known.set(method, listing);
+    return listing;
   }
 
-  async #askOne(server: StdioServer, method: List): Promise<Offer[]> {
+  async #listOf(server: StdioServer, method: List): Promise<Offer[]> {
     const key = `${method} ${server.name}`;
     const found: Offer[] = [];
     let cursor: unknown;

@@ -93,10 +93,10 @@ test("calls to the store are counted by table, and transactions", async () => {
 test("requests are counted by route and status, other warnings and errors by event", async () => {
   const metrics = metricsOf();
   const request = { level: "info", event: "request", status: 200, ms: 3, route: "GET /sandboxes" } as const;
-  metrics.heard(request);
-  metrics.heard({ ...request, status: 404, route: undefined });
-  metrics.heard({ level: "error", event: "the relay ended", how: "SIGKILL" });
-  metrics.heard({ level: "info", event: "a note" });
+  metrics.onLogEntry(request);
+  metrics.onLogEntry({ ...request, status: 404, route: undefined });
+  metrics.onLogEntry({ level: "error", event: "the relay ended", how: "SIGKILL" });
+  metrics.onLogEntry({ level: "info", event: "a note" });
   expect(await samplesOf(metrics, "sandlot_requests_total")).toEqual([
     'sandlot_requests_total{route="GET /sandboxes",status="200"} 1',
     'sandlot_requests_total{route="none",status="404"} 1',
@@ -130,7 +130,7 @@ test("ten thousand teams, templates and events add a bounded number of series", 
       misses: 0,
     },
   });
-  for (const nth of many) metrics.heard({ level: "warn", event: `event ${nth}` });
+  for (const nth of many) metrics.onLogEntry({ level: "warn", event: `event ${nth}` });
   const teams = await samplesOf(metrics, "sandlot_team_sandboxes");
   expect(teams).toHaveLength(METRIC_TEAMS_MAX + 1);
   expect(teams[0]).toBe('sandlot_team_sandboxes{team="team-9999"} 9999');

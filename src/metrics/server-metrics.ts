@@ -173,7 +173,7 @@ export class ServerMetrics {
   }
 
   /** Counts requests by their log lines, and all other warnings and errors. */
-  heard({ level, event, route, status, ms }: LogEntry): void {
+  onLogEntry({ level, event, route, status, ms }: LogEntry): void {
     if (event === "request") {
       const name = this.#routes.of(typeof route === "string" ? route : "none");
       this.#requests.inc({ route: name, status: String(status) });

@@ -25,7 +25,7 @@ beforeEach(() => {
       told.push(isShort ? "given up" : "kept");
       return readyLeft > 0;
     },
-    tell: (event: HostEvent) => void told.push(event.kind === "memory" ? event.state : event.kind),
+    emit: (event: HostEvent) => void told.push(event.kind === "memory" ? event.state : event.kind),
     clock,
     log: { write: (entry) => void entries.push(entry) },
   });

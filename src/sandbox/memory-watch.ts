@@ -28,7 +28,7 @@ interface MemoryWatchParts {
   read(): MemoryLeft;
   /** Gives up all ready sandboxes, or ends that. Returns whether any is left. */
   giveUpReady(isShort: boolean): boolean;
-  tell(event: HostEvent): void;
+  emit(event: HostEvent): void;
   clock: Clock;
   log: Log;
 }
@@ -62,7 +62,7 @@ export class MemoryWatch {
   }
 
   #act(availableBytes: number, reserveBytes: number): void {
-    const { giveUpReady, tell, log } = this.parts;
+    const { giveUpReady, emit, log } = this.parts;
     const wasShort = this.#isShort;
     this.#isShort = availableBytes < reserveBytes * (wasShort ? MEMORY_ENOUGH_AGAIN : 1);
     if (!this.#isShort && !wasShort) return;
@@ -73,10 +73,10 @@ export class MemoryWatch {
       log.write({ level: this.#isShort ? "warn" : "info", event, availableMB, reserveMB });
     }
     // Refused first, so that nothing takes what the pool gives up.
-    if (this.#isShort && !wasShort) tell({ kind: "memory", state: "short", availableBytes, reserveBytes });
+    if (this.#isShort && !wasShort) emit({ kind: "memory", state: "short", availableBytes, reserveBytes });
     const isReadyLeft = giveUpReady(this.#isShort);
     if (this.#isShort && !wasShort) return;
     const state = !this.#isShort ? "enough" : isReadyLeft ? "short" : "exhausted";
-    tell({ kind: "memory", state, availableBytes, reserveBytes });
+    emit({ kind: "memory", state, availableBytes, reserveBytes });
   }
 }

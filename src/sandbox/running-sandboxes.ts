@@ -31,8 +31,8 @@ export class RunningSandboxes {
 
   listen(listener: (event: HostEvent) => void): void {
     this.#listener = listener;
-    const told = [...this.#entries].filter(([, { isAnnounced }]) => isAnnounced);
-    listener({ kind: "inventory", reachable: told.map(([id, running]) => reachable(id, running)) });
+    const announced = [...this.#entries].filter(([, { isAnnounced }]) => isAnnounced);
+    listener({ kind: "inventory", reachable: announced.map(([id, running]) => reachable(id, running)) });
   }
 
   emit(event: HostEvent): void {

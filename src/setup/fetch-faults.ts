@@ -26,18 +26,18 @@ export function npmPlace(cacheFolder: string): Place {
 
 /** Whether a retry may succeed. */
 export function isUnreached(cause: unknown): boolean {
-  const said = cause instanceof Error ? cause.message : String(cause);
-  return UNREACHED.test(said) && !FULL.test(said) && !ABSENT.test(said);
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return UNREACHED.test(message) && !FULL.test(message) && !ABSENT.test(message);
 }
 
 /** Explains a tool's error. An unknown error stays unchanged for the server's log. */
 export function fetchFault(cause: unknown, { cacheFolder, source, reach }: Place): unknown {
-  const said = cause instanceof Error ? cause.message : String(cause);
-  if (FULL.test(said)) {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  if (FULL.test(message)) {
     const fix = `make room on the disk of ${cacheFolder}, or set SANDLOT_CACHE to a folder elsewhere`;
     return new Fault(507, `the disk is full. FIX: ${fix}`, { cause });
   }
-  if (ABSENT.test(said)) {
+  if (ABSENT.test(message)) {
     return new Fault(422, `not all that is needed is on ${source}. FIX: ${reach}`, { cause });
   }
   if (isUnreached(cause)) {

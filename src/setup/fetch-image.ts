@@ -77,7 +77,7 @@ function loaderPlace(loader: string): string {
 /** Names of the libraries that a program of these packages is linked to. */
 async function librariesOf(packages: string, folder: string, loader: string, program: string): Promise<string[]> {
   const path = join(packages, folder);
-  const said = await run([join(path, loader), "--library-path", path, "--list", join(packages, program)]);
-  const found = [...said.matchAll(/=> (\S+)/g)].map(([, file]) => basename(file ?? ""));
+  const output = await run([join(path, loader), "--library-path", path, "--list", join(packages, program)]);
+  const found = [...output.matchAll(/=> (\S+)/g)].map(([, file]) => basename(file ?? ""));
   return found.filter((name) => existsSync(join(path, name)));
 }

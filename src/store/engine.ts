@@ -74,14 +74,14 @@ export function textOrNull(value: unknown): string | null {
 export function resultsOf(sql: Statement) {
   type Arguments = Parameters<Statement>;
   return {
-    execute: async (...asked: Arguments): Promise<void> => void (await sql(...asked)),
+    execute: async (...query: Arguments): Promise<void> => void (await sql(...query)),
     /** The number of affected rows. */
-    count: async (...asked: Arguments) => (await sql(...asked)).count,
+    count: async (...query: Arguments) => (await sql(...query)).count,
     /** Whether a row was affected. */
-    changed: async (...asked: Arguments) => (await sql(...asked)).count > 0,
+    changed: async (...query: Arguments) => (await sql(...query)).count > 0,
     /** The only value. */
-    number: async (...asked: Arguments) => integer(Object.values((await sql(...asked)).rows[0] ?? {})[0]),
+    number: async (...query: Arguments) => integer(Object.values((await sql(...query)).rows[0] ?? {})[0]),
     /** The only column. */
-    texts: async (...asked: Arguments) => (await sql(...asked)).rows.map((row) => text(Object.values(row)[0])),
+    texts: async (...query: Arguments) => (await sql(...query)).rows.map((row) => text(Object.values(row)[0])),
   };
 }

@@ -112,8 +112,8 @@ async function attemptNow(argv: readonly string[], options: CommandOptions): Pro
 export async function run(argv: readonly string[], options: CommandOptions = {}): Promise<string> {
   const result = await attempt(argv, options);
   if (result.exitCode !== 0) {
-    const said = (result.stderr.trim() || result.stdout.trim() || "nothing").slice(-2000);
-    throw new Fault(500, `${commandLine(argv)} ended with exit code ${result.exitCode} and said: ${said}`);
+    const output = (result.stderr.trim() || result.stdout.trim() || "nothing").slice(-2000);
+    throw new Fault(500, `${commandLine(argv)} ended with exit code ${result.exitCode} and said: ${output}`);
   }
   return result.stdout;
 }

@@ -52,7 +52,10 @@ export function canRaiseUserLimits(): boolean {
 }
 
 export function userLimitsFor(memoryMB: number): UserLimit[] {
-  const signals = Math.min(Math.max(SIGNALS_MIN, memoryMB * SIGNALS_PER_MIB), told(limitOf("RLIMIT_SIGPENDING")[1]));
+  const signals = Math.min(
+    Math.max(SIGNALS_MIN, memoryMB * SIGNALS_PER_MIB),
+    asNumber(limitOf("RLIMIT_SIGPENDING")[1]),
+  );
   const [, queues] = limitOf("RLIMIT_MSGQUEUE");
   const bytes = queues === UNLIMITED ? QUEUE_BYTES : Math.min(QUEUE_BYTES, Math.floor(Number(queues) / SHARERS));
   return [
@@ -74,7 +77,7 @@ export function limitUsers(pid: number, limits: readonly UserLimit[]): void {
 
 function asBefore(type: Resource): UserLimit {
   const [soft, hard] = before?.get(type) ?? limitOf(type);
-  return { type, soft: told(soft), hard: told(hard) };
+  return { type, soft: asNumber(soft), hard: asNumber(hard) };
 }
 
 function limitOf(type: Resource): readonly [bigint, bigint] {
@@ -89,6 +92,6 @@ function set(type: Resource, soft: bigint, hard: bigint): boolean {
   return !(callResult("prlimit", () => libc().prlimit(0, RESOURCES[type], ptr(wanted), null)) instanceof SystemError);
 }
 
-function told(limit: bigint): number {
+function asNumber(limit: bigint): number {
   return limit === UNLIMITED ? NO_LIMIT : Number(limit);
 }

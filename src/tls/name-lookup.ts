@@ -43,8 +43,10 @@ export async function lookUp(name: string): Promise<Lookup[]> {
     there.map(async ({ by, argv: [program = "", ...args] }) => {
       const argv = [Bun.which(program, { PATH }) ?? program, ...args, name];
       // A name server that does not reply leads to a timeout, which counts as no result.
-      const said = await attempt(argv, { env: { ...MINIMAL_ENV, PATH }, timeoutMs: LOOKUP_MS }).catch(() => undefined);
-      return { by, addresses: (said?.stdout ?? "").split(/\s+/).filter((address) => address !== "") };
+      const result = await attempt(argv, { env: { ...MINIMAL_ENV, PATH }, timeoutMs: LOOKUP_MS }).catch(
+        () => undefined,
+      );
+      return { by, addresses: (result?.stdout ?? "").split(/\s+/).filter((address) => address !== "") };
     }),
   );
 }

@@ -11,18 +11,18 @@ describe("docs/architecture.md", () => {
   test("lists every module and its imports from others", () => {
     const rows = tableRows(page, ["Module", "Its one job", "May import from other modules"]);
     const documented = rows.map((row) => [row.Module, namesIn(row["May import from other modules"])] as const);
-    const rooms = new Set(folders.map(topOf));
+    const modules = new Set(folders.map(topOf));
     expect(Object.fromEntries(documented)).toEqual(
-      Object.fromEntries([...rooms].map((room) => [`src/${room}`, fromOtherRooms(room)])),
+      Object.fromEntries([...modules].map((module) => [`src/${module}`, importsFromOthers(module)])),
     );
   });
 
   test("lists every sub-folder and its imports", () => {
     const rows = tableRows(page, ["Folder", "Its one job", "Builds on"]);
     const documented = rows.map((row) => [row.Folder, namesIn(row["Builds on"])] as const);
-    const subRooms = folders.filter((folder) => folder.includes("/"));
+    const subfolders = folders.filter((folder) => folder.includes("/"));
     expect(Object.fromEntries(documented)).toEqual(
-      Object.fromEntries(subRooms.map((folder) => [`src/${folder}`, fromOwnRoom(folder)])),
+      Object.fromEntries(subfolders.map((folder) => [`src/${folder}`, importsFromOwn(folder)])),
     );
   });
 
@@ -36,15 +36,15 @@ describe("docs/architecture.md", () => {
   });
 });
 
-/** Other rooms by their names, without the folders inside them; single files as they are. */
-function fromOtherRooms(room: string): string[] {
-  const allowed = folders.filter((folder) => topOf(folder) === room).flatMap((folder) => MAY_IMPORT[folder] ?? []);
-  const others = allowed.filter((entry) => topOf(entry) !== room);
+/** Other modules by their names, without the folders inside them; single files as they are. */
+function importsFromOthers(module: string): string[] {
+  const allowed = folders.filter((folder) => topOf(folder) === module).flatMap((folder) => MAY_IMPORT[folder] ?? []);
+  const others = allowed.filter((entry) => topOf(entry) !== module);
   return sorted(others.map((entry) => (entry.endsWith(".ts") ? entry : topOf(entry))));
 }
 
-/** Folders of the same room, named as seen from it. */
-function fromOwnRoom(folder: string): string[] {
+/** Folders of the same module, named as seen from it. */
+function importsFromOwn(folder: string): string[] {
   const top = topOf(folder);
   const own = (MAY_IMPORT[folder] ?? []).filter((entry) => topOf(entry) === top && !entry.endsWith(".ts"));
   return sorted(own.map((entry) => (entry === top ? top : entry.slice(top.length + 1))));

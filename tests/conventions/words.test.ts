@@ -17,6 +17,9 @@ const REPLACED: readonly [word: RegExp, instead: string][] = [
   [/\b(?:lull|tally|misfit)\b/i, "quiet period, counter, mismatch"],
   [/\bprocess-?hold/i, "process handle"],
   [/\bchronicle/i, "activity"],
+  [/\bletGo/, "unlock, thaw, release or unfreeze"],
+  [/\bcomesBack\b|\bmayGoOn\b|\bLaterPart\b/, "willResume, isAllowed, LazyPart"],
+  [/\bAnswer(?:Body|Head|Lines)\b|\bInnerDoor\b/, "response, or management socket"],
   [/\b(?:on|from) the shelf\b|\bShelf/, "ready pool"],
   [
     // Settings, stored fields and the command `templates wall` keep the name; so do firewalls and wall-clock time.

@@ -52,14 +52,14 @@ export const refusals: Workload[] = [
 ];
 
 /** A program that holds a resource until told to release it; then the pause is possible. */
-function refused(what: string, reason: RegExp, hold: string, letGo: string): Workload {
+function refused(what: string, reason: RegExp, hold: string, release: string): Workload {
   const program = `
 import ctypes, os, socket, struct, sys
 libc = ctypes.CDLL(None)
 word = os.urandom(8).hex()
 ${hold}
 for line in sys.stdin:
-    if line.strip() == "let go": ${letGo}
+    if line.strip() == "let go": ${release}
     print("<%s>" % word)
 `;
   return {

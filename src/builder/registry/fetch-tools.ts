@@ -128,9 +128,9 @@ export class FetchTools {
     const late = AbortSignal.timeout(timeoutMs);
     const pieces: Uint8Array[] = [];
     let bytes = 0;
-    let said = "";
+    let output = "";
     const take = (chunk: Uint8Array, from: "stdout" | "stderr") => {
-      if (from === "stderr") said = (said + Buffer.from(chunk).toString()).slice(-FETCH_SAID_MAX_CHARS);
+      if (from === "stderr") output = (output + Buffer.from(chunk).toString()).slice(-FETCH_SAID_MAX_CHARS);
       else if (outputMaxBytes > 0) {
         bytes += chunk.length;
         if (bytes > outputMaxBytes) throw new Fault(422, `the answer is longer than ${outputMaxBytes} bytes`);
@@ -143,7 +143,7 @@ export class FetchTools {
       const end = await this.commands.run(command, take, over);
       if (end.exitCode === 0) return Buffer.concat(pieces).toString();
       const how = end.signal === "" ? "" : `the tool got ${end.signal}`;
-      throw new Fault(422, reasonOf(said || how, this.#secrets));
+      throw new Fault(422, reasonOf(output || how, this.#secrets));
     } catch (cause) {
       this.signal.throwIfAborted();
       stalled?.throwIfAborted();

@@ -26,8 +26,8 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Why a tool failed: an explanation, then the tool's own words, with all secrets removed. */
-export function reasonOf(said: string, secrets: readonly string[]): string {
-  const own = scrubbed(lastWords(said), secrets);
+export function reasonOf(output: string, secrets: readonly string[]): string {
+  const own = scrubbed(lastLines(output), secrets);
   const reason = REASONS.find(([pattern]) => pattern.test(own))?.[1];
   const shown = own.length > FETCH_REASON_MAX_CHARS ? `…${own.slice(-FETCH_REASON_MAX_CHARS)}` : own;
   if (shown === "") return reason ?? "no reason was given";
@@ -35,8 +35,8 @@ export function reasonOf(said: string, secrets: readonly string[]): string {
 }
 
 /** skopeo: `… level=fatal msg="…"`; umoci: `⨯ …`; otherwise the last line. */
-function lastWords(said: string): string {
-  const lines = said.split("\n").filter((line) => line.trim() !== "");
+function lastLines(output: string): string {
+  const lines = output.split("\n").filter((line) => line.trim() !== "");
   const fatal = lines.findLast((line) => /level=(?:fatal|error)|^\s*⨯/.test(line)) ?? lines.at(-1) ?? "";
   const quoted = /msg="((?:[^"\\]|\\.)*)"/.exec(fatal)?.[1];
   const text = quoted === undefined ? fatal.replace(/^\s*⨯\s*/, "") : quoted.replace(/\\(["\\])/g, "$1");

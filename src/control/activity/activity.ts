@@ -75,7 +75,7 @@ export class Activity implements LifecycleListener {
   /** Events of the host. Never waits. */
   onHostEvent(event: HostEvent): void {
     if (event.kind === "log-waits") {
-      this.#background.run("a sandbox's log could not be followed", () => this.#sayWhere(event.id));
+      this.#background.run("a sandbox's log could not be followed", () => this.#replyPosition(event.id));
     } else if (event.kind === "log") {
       const { id, lines, position } = event;
       const { host } = this.parts;
@@ -140,7 +140,7 @@ export class Activity implements LifecycleListener {
     for (const change of this.teams.check(running)) this.events.noteChange(change);
   }
 
-  async #sayWhere(id: string): Promise<void> {
+  async #replyPosition(id: string): Promise<void> {
     const { host } = this.parts;
     const position = await this.logs.positionOf(id).then(
       (known) => known ?? null,

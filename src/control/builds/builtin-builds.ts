@@ -69,8 +69,8 @@ export class BuiltinBuilds {
       const failed = await this.#failed(id);
       if (failed === undefined) return this.#underWay(definition, await this.#begun(definition));
       this.#last.delete(id);
-      const said = `template "${definition.name}" could not be built: ${reasonOf(failed)} (build ${failed.id}). `;
-      return comeAgain(`${said}The next create tries again`, TEMPLATE_BUILD_FAILED);
+      const message = `template "${definition.name}" could not be built: ${reasonOf(failed)} (build ${failed.id}). `;
+      return comeAgain(`${message}The next create tries again`, TEMPLATE_BUILD_FAILED);
     });
   }
 
@@ -128,9 +128,9 @@ export class BuiltinBuilds {
     const { builds, clock } = this.services;
     const last = builds.lastWords(id);
     const seconds = Math.max(0, Math.round((clock.now() - createdAt) / 1000));
-    const said = last === undefined ? "it has just begun" : `step ${last.step ?? "-"}: ${short(last.message)}`;
+    const progress = last === undefined ? "it has just begun" : `step ${last.step ?? "-"}: ${short(last.message)}`;
     return comeAgain(
-      `template "${name}" is being built (build ${id}, ${seconds} s so far; ${said}). Try again in a moment; ` +
+      `template "${name}" is being built (build ${id}, ${seconds} s so far; ${progress}). Try again in a moment; ` +
         `the operator builds it ahead with \`sandlot templates build ${name}\``,
       TEMPLATE_BUILDING,
     );

@@ -11,12 +11,12 @@ const PREFIX = /^(?:\/[\w.~-]+)+$/;
 export function baseOf({ url, headers }: Request, { fromTrustedProxy, isSecure }: Partial<Client> = {}): string {
   // Without a usable Host header the URL is the bare target.
   const own = /^(https?):\/\/([^/?#]+)/.exec(url);
-  const told = (name: string, pattern: RegExp) =>
+  const forwarded = (name: string, pattern: RegExp) =>
     fromTrustedProxy === true ? firstOf(headers, name, pattern) : undefined;
-  const scheme = told("x-forwarded-proto", /^https?$/) ?? (isSecure === true ? "https" : (own?.[1] ?? "http"));
-  const asked = own?.[2] !== undefined && HOST.test(own[2]) ? own[2] : undefined;
-  const host = told("x-forwarded-host", HOST) ?? asked ?? "localhost";
-  return `${scheme}://${host}${told("x-forwarded-prefix", PREFIX) ?? ""}`;
+  const scheme = forwarded("x-forwarded-proto", /^https?$/) ?? (isSecure === true ? "https" : (own?.[1] ?? "http"));
+  const ownHost = own?.[2] !== undefined && HOST.test(own[2]) ? own[2] : undefined;
+  const host = forwarded("x-forwarded-host", HOST) ?? ownHost ?? "localhost";
+  return `${scheme}://${host}${forwarded("x-forwarded-prefix", PREFIX) ?? ""}`;
 }
 
 /** With several proxies, the one nearest to the client writes the first value. */

@@ -161,8 +161,8 @@ describe("a pause that fails", () => {
     expect((await read(id)).state).toBe("paused");
     expect(asked).toEqual([true, true, true, false]);
     expect(f.eventsOf(id)).toEqual(["created", "warn", "updated", "warn", "updated", "warn", "updated", "paused"]);
-    expect(f.told.find(({ event }) => event === "warn")?.note).toContain("io_uring");
-    expect(f.told.at(-1)?.note).toContain("memory was not kept");
+    expect(f.events.find(({ event }) => event === "warn")?.note).toContain("io_uring");
+    expect(f.events.at(-1)?.note).toContain("memory was not kept");
     expect(f.host.checkpoints).toHaveLength(1);
   });
 

@@ -21,8 +21,8 @@ export class Changes {
   }
 
   watch(id: string): Watch {
-    const heard = Promise.withResolvers<true>();
-    const wake = () => heard.resolve(true);
+    const changed = Promise.withResolvers<true>();
+    const wake = () => changed.resolve(true);
     const watches = this.#watches.get(id) ?? new Set();
     this.#watches.set(id, watches.add(wake));
     const clock = this.clock;
@@ -33,7 +33,7 @@ export class Changes {
         const late = Promise.withResolvers<false>();
         const timer = clock.after(waitMs, () => late.resolve(false));
         try {
-          return await Promise.race([heard.promise, late.promise, closing]);
+          return await Promise.race([changed.promise, late.promise, closing]);
         } finally {
           timer.cancel();
         }

@@ -69,7 +69,7 @@ describe("idle sandboxes", () => {
     await f.passBy(2 * METRIC_IDLE_MS);
     await memory("exhausted");
     expect(await stateOf(id)).toBe("paused");
-    expect(f.told.at(-1)).toMatchObject({ event: "paused", note: "the machine was short of memory" });
+    expect(f.events.at(-1)).toMatchObject({ event: "paused", note: "the machine was short of memory" });
     expect(f.logLines.join()).toContain("sandbox paused to free memory");
     expect((await f.store.sandboxes.byId(id))?.checkpointMemory).toBe(true);
     await memory("enough");
@@ -140,7 +140,7 @@ describe("idle sandboxes", () => {
     };
     await memory("exhausted");
     expect(await statesOf([stubborn, other])).toEqual(["running", "paused"]);
-    const warning = f.told.find(({ event, sandbox }) => event === "warn" && sandbox.id === stubborn);
+    const warning = f.events.find(({ event, sandbox }) => event === "warn" && sandbox.id === stubborn);
     expect(warning?.note).toContain("could not be paused: a process is being traced");
     await f.passBy(RELIEF_AGAIN_MS);
     await memory("exhausted");

@@ -25,7 +25,7 @@ describe("a team with a limit", () => {
       // Clients that find this header wait and try again, which would only make the refusal late.
       expect(reply.headers.has("retry-after")).toBe(false);
       expect(f.host.running).toHaveLength(2);
-      expect(f.told.filter(({ event }) => event === "created")).toHaveLength(2);
+      expect(f.events.filter(({ event }) => event === "created")).toHaveLength(2);
     },
   );
 

@@ -241,12 +241,12 @@ async function connect(
   { lifecycle }: Services,
   team: Team,
   params: { sandboxID: string },
-  asked: { timeout?: number | null | undefined; memory?: boolean | null | undefined; onlyExtend: boolean },
+  options: { timeout?: number | null | undefined; memory?: boolean | null | undefined; onlyExtend: boolean },
 ): Promise<RouteResult> {
   const { sandbox, resumed } = await lifecycle.connect(team, idIn(params), {
-    seconds: secondsOf(team, asked.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
-    memory: asked.memory ?? true,
-    onlyExtend: asked.onlyExtend,
+    seconds: secondsOf(team, options.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
+    memory: options.memory ?? true,
+    onlyExtend: options.onlyExtend,
   });
   return { status: resumed ? 201 : 200, body: asCreated(sandbox) };
 }

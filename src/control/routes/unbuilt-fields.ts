@@ -9,14 +9,14 @@ import type { NetworkUpdate } from "../../contract/management/network.ts";
 type Request = CreateSandboxV1 | CreateSandboxV2;
 
 /** Whether a request uses the field, keyed by its name in the API. */
-const asksFor: Readonly<Record<string, (request: Request) => boolean>> = {
+const usesField: Readonly<Record<string, (request: Request) => boolean>> = {
   "network.rules": ({ network }) => hasEntries(network?.rules),
   "iam.tokens": ({ iam }) => hasEntries(iam?.tokens),
 };
 
 export function refuseUnbuilt(request: Request): void {
-  const asked = Object.keys(asksFor).filter((field) => asksFor[field]?.(request));
-  if (asked.length > 0) throw new Fault(400, `this server does not support ${asked.join(", ")} yet; leave it out`);
+  const unbuilt = Object.keys(usesField).filter((field) => usesField[field]?.(request));
+  if (unbuilt.length > 0) throw new Fault(400, `this server does not support ${unbuilt.join(", ")} yet; leave it out`);
 }
 
 /** For changes of the egress rules of a running sandbox. */

@@ -70,7 +70,7 @@ export class ControlFixture implements AsyncDisposable {
   readonly ids: Ids = createIds(countedRandom());
   readonly logLines: string[] = [];
   /** Calls of the listener: the event, the sandbox and the note; `warn` for a warning. */
-  readonly told: { event: string; sandbox: Sandbox; note: string | undefined }[] = [];
+  readonly events: { event: string; sandbox: Sandbox; note: string | undefined }[] = [];
   /** Folder of the SQLite file. */
   readonly folder: string;
   readonly #database: string;
@@ -162,13 +162,13 @@ export class ControlFixture implements AsyncDisposable {
   }
 
   readonly listener: LifecycleListener = {
-    onEvent: (event, sandbox, note) => void this.told.push({ event, sandbox, note }),
-    warn: (sandbox, note) => void this.told.push({ event: "warn", sandbox, note }),
+    onEvent: (event, sandbox, note) => void this.events.push({ event, sandbox, note }),
+    warn: (sandbox, note) => void this.events.push({ event: "warn", sandbox, note }),
   };
 
   /** The events of one sandbox, in order. */
   eventsOf(id: string): string[] {
-    return this.told.filter(({ sandbox }) => sandbox.id === id).map(({ event }) => event);
+    return this.events.filter(({ sandbox }) => sandbox.id === id).map(({ event }) => event);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

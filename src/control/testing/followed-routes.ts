@@ -10,8 +10,8 @@ export class FollowedRoutes {
   readonly #routes = new Map<string, FollowedRoute>();
 
   constructor(directory: Directory) {
-    directory.follow((told) => {
-      const event: typeof told = JSON.parse(JSON.stringify(told));
+    directory.follow((sent) => {
+      const event: typeof sent = JSON.parse(JSON.stringify(sent));
       if (event.kind === "over") this.#end(event.sandboxId, event.runId);
       else for (const route of event.kind === "table" ? event.routes : [event.route]) this.#enter(route);
     });

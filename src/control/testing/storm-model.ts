@@ -210,9 +210,9 @@ export class StormModel {
   /** At most as many clients are told that they paused a sandbox as pauses were done for clients. */
   #judgeWinners(calls: readonly CallRecord[]): void {
     for (const [id, life] of this.#lives) {
-      const told = calls.filter((call) => call.id === id && call.op === "pause" && call.status === 204).length;
+      const paused = calls.filter((call) => call.id === id && call.op === "pause" && call.status === 204).length;
       const begun = life.filter(({ change }) => change === "beginPause").length;
-      if (told > begun) this.faults.push(`${told} clients paused ${id}, but ${begun} pauses began`);
+      if (paused > begun) this.faults.push(`${paused} clients paused ${id}, but ${begun} pauses began`);
     }
   }
 

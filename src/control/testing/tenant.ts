@@ -84,10 +84,10 @@ export async function makeTenant(f: ControlFixture, slug: string): Promise<Tenan
   await f.control.handle(new Request(url, { method: "PUT", body: tarOf({ [mark]: mark }) }));
   const link = new URL(url).searchParams;
 
-  const asked = { templateID: dockerfile.alias, timeout: 3600, metadata: { mark }, envVars: { MARK: mark } };
+  const request = { templateID: dockerfile.alias, timeout: 3600, metadata: { mark }, envVars: { MARK: mark } };
   const volumeMounts = [{ name: volumeName, path: "/data" }];
-  const { sandboxID = "" } = await call("POST", "/v2/sandboxes", { ...asked, volumeMounts });
-  const { sandboxID: restingID = "" } = await call("POST", "/v2/sandboxes", asked);
+  const { sandboxID = "" } = await call("POST", "/v2/sandboxes", { ...request, volumeMounts });
+  const { sandboxID: restingID = "" } = await call("POST", "/v2/sandboxes", request);
   await call("POST", `/sandboxes/${restingID}/pause`, undefined, 204);
   const made = await call("POST", `/sandboxes/${sandboxID}/snapshots`, {});
   await f.host.say(sandboxID, [{ at: f.clock.now(), level: "info", message: mark, fields: {} }], "1");

@@ -5,7 +5,7 @@ import { bothEngines } from "../../store/testing/engines.ts";
 import { ControlFixture } from "../testing/control-fixture.ts";
 
 /** The next transaction is made, but its reply is lost. */
-function loseAnswer({ store }: ControlFixture): void {
+function loseReply({ store }: ControlFixture): void {
   const { transaction } = store;
   store.transaction = async (...args) => {
     store.transaction = transaction;
@@ -19,7 +19,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     // Seen to fail: the name was taken until the next start.
     test("a volume whose creation failed can be created again", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
-      loseAnswer(f);
+      loseReply(f);
       expect((await f.call("POST", "/volumes", { name: "one" })).status).toBe(500);
       await f.control.settled();
       expect((await f.call("POST", "/volumes", { name: "one" })).status).toBe(201);
@@ -29,7 +29,7 @@ for (const { title, missing, fresh } of bothEngines()) {
     test("a deleted volume is removed", async () => {
       await using f = await ControlFixture.open(new FakeHost(), await fresh());
       const { volumeID } = (await f.call("POST", "/volumes", { name: "one" })).body as unknown as { volumeID: string };
-      loseAnswer(f);
+      loseReply(f);
       expect((await f.call("DELETE", `/volumes/${volumeID}`)).status).toBe(500);
       await f.control.settled();
       expect(f.host.volumes.size).toBe(0);

@@ -42,17 +42,17 @@ const UNUSABLE = /[\p{Cc}\s[\]:,\\"'`]/u;
 export async function findMounts(
   tables: Tables,
   team: Team,
-  asked: readonly AskedMount[],
+  requested: readonly AskedMount[],
   max: number,
 ): Promise<VolumeMount[]> {
-  if (asked.length > max) {
-    throw new Fault(400, `volumeMounts has ${asked.length} entries; a sandbox has at most ${max}`);
+  if (requested.length > max) {
+    throw new Fault(400, `volumeMounts has ${requested.length} entries; a sandbox has at most ${max}`);
   }
   const problems: string[] = [];
   const mounts: VolumeMount[] = [];
-  for (const [at, { name, path }] of asked.entries()) {
+  for (const [at, { name, path }] of requested.entries()) {
     const volume = await tables.volumes.byName(team.id, name);
-    const before = asked.slice(0, at);
+    const before = requested.slice(0, at);
     const wrong = [
       volume === undefined ? `there is no volume ${shown(name)}` : undefined,
       before.some((other) => other.name === name) ? `volume ${shown(name)} is mounted twice` : undefined,

@@ -153,9 +153,9 @@ export class Volumes {
   }
 
   /** Resolves requested mounts to volumes of the team. */
-  async mounts(team: Team, asked: readonly { name: string; path: string }[]): Promise<VolumeMount[]> {
-    if (asked.length === 0) return [];
-    return await findMounts(this.services.store, team, asked, this.#bounds.mountsPerSandbox);
+  async mounts(team: Team, requested: readonly { name: string; path: string }[]): Promise<VolumeMount[]> {
+    if (requested.length === 0) return [];
+    return await findMounts(this.services.store, team, requested, this.#bounds.mountsPerSandbox);
   }
 
   /** Hold it while the content is in use. Fault 429 when the team uses too many volumes. */
@@ -205,9 +205,9 @@ export class Volumes {
     await store.volumes.remove(id);
   }
 
-  #size(asked: number | undefined): number {
+  #size(requestedMB: number | undefined): number {
     const { sizeMB, sizeMaxMB } = this.#bounds;
-    const size = asked ?? sizeMB;
+    const size = requestedMB ?? sizeMB;
     if (size >= VOLUME_MIN_MB && size <= sizeMaxMB) return size;
     throw new Fault(400, `sizeMB must be from ${VOLUME_MIN_MB} to ${sizeMaxMB}, got ${size}`);
   }

@@ -66,7 +66,7 @@ export class EdgeProcesses implements ClientListeners {
         edge.#addresses.add(route.endpoint.host);
       }
       const line = callLine<ProcessCalls>("take", placed);
-      for (const handle of edge.#present) handle.tell(line);
+      for (const handle of edge.#present) handle.send(line);
     });
     try {
       const numbers = Array.from({ length: options.processes }, (_, process) => process);

@@ -27,7 +27,7 @@ export class ProcessHandle {
     private readonly started: StartedProcess,
     own: ServerCalls,
   ) {
-    this.#channel = new Channel<ProcessCalls>((line) => this.tell(line), own);
+    this.#channel = new Channel<ProcessCalls>((line) => this.send(line), own);
     this.ask = this.#channel.call.bind(this.#channel);
     this.over = started.exited.then((how) => {
       this.#isOver = true;
@@ -42,7 +42,7 @@ export class ProcessHandle {
   }
 
   /** In order, after all earlier lines. */
-  tell(line: string): void {
+  send(line: string): void {
     this.started.send(line);
   }
 
@@ -66,11 +66,11 @@ export class ProcessHandle {
       return;
     }
     this.#isPinged = true;
-    const answered = () => {
+    const onPong = () => {
       this.#isPinged = false;
       this.#pingsMissed = 0;
     };
-    this.ask("ping").then(answered, () => undefined);
+    this.ask("ping").then(onPong, () => undefined);
   }
 
   async end(): Promise<void> {

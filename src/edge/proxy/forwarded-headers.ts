@@ -34,14 +34,14 @@ const OWN_BEARER = new RegExp(`(?:^|[\\s,])bearer\\s+(?:${API_KEY_PREFIX}|${ACCE
  * value that would break out of its line.
  */
 export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | null): string {
-  const asked = headers.get("host");
+  const host = headers.get("host");
   const named = namesIn(headers.get("connection"));
-  let lines = headerLine("Host", maskedHost ?? asked ?? "");
+  let lines = headerLine("Host", maskedHost ?? host ?? "");
   headers.forEach((value, name) => {
     if (name === "host" || named?.has(name) === true || staysBehind(name, headers)) return;
     lines += headerLine(name, value);
   });
-  return maskedHost === null || asked === null ? lines : lines + headerLine(FORWARDED_HOST, asked);
+  return maskedHost === null || host === null ? lines : lines + headerLine(FORWARDED_HOST, host);
 }
 
 /** The header lines for the management interface: unchanged, except those about the connection and the reserved one. */

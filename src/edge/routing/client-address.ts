@@ -41,12 +41,12 @@ export function isFromProxy(peer: string, trusted: TrustedProxies): boolean {
 export function clientAddress(peer: string, headers: ReadHeaders, trusted: TrustedProxies): string {
   const own = plain(peer);
   if (!isFromProxy(own, trusted)) return own;
-  const said = [xForwardedFor(headers), forwarded(headers)].flatMap((chain) =>
+  const clients = [xForwardedFor(headers), forwarded(headers)].flatMap((chain) =>
     chain === undefined ? [] : [nearestUntrusted(chain, trusted)],
   );
-  const [client] = said;
+  const [client] = clients;
   // A proxy writes one of the two headers and forwards the client's in the other: if they differ, one is forged.
-  if (client === undefined || said.some((other) => other !== client)) return own;
+  if (client === undefined || clients.some((other) => other !== client)) return own;
   return client;
 }
 

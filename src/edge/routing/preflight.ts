@@ -6,20 +6,20 @@ import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../../contra
 import type { ReadHeaders } from "../../http1/header-lines.ts";
 import { SANDBOX_ID_HEADER } from "./sandbox-address.ts";
 
-interface Asked {
+interface Preflight {
   method: string;
   headers: ReadHeaders;
 }
 
 /** The requested headers, if they include the one that names a sandbox; undefined: not such a preflight. */
-export function preflightOf(request: Asked): string | undefined {
+export function preflightOf(request: Preflight): string | undefined {
   const requested = headersAskedFor(request);
   const names = requested?.split(",").map((name) => name.trim().toLowerCase());
   return names?.includes(SANDBOX_ID_HEADER) ? requested : undefined;
 }
 
 /** Undefined: not a preflight. */
-export function headersAskedFor({ method, headers }: Asked): string | undefined {
+export function headersAskedFor({ method, headers }: Preflight): string | undefined {
   if (method !== "OPTIONS" || !headers.has("access-control-request-method")) return undefined;
   return headers.get("access-control-request-headers") ?? "";
 }

@@ -4,7 +4,7 @@ import type { ReadHeaders } from "../../http1/header-lines.ts";
 
 const PATH = "/files";
 
-interface Asked {
+interface LinkRequest {
   method: string;
   /** Path and query. */
   target: string;
@@ -12,7 +12,7 @@ interface Asked {
 }
 
 /** Undefined: the request is not such a link. */
-export function signedLinkOf(request: Asked): SignedLink | undefined {
+export function signedLinkOf(request: LinkRequest): SignedLink | undefined {
   // A cheap test first: every management request passes here.
   if (!request.target.includes("signature=")) return undefined;
   const operation = operationOf(request);
@@ -32,7 +32,7 @@ export function signedLinkOf(request: Asked): SignedLink | undefined {
 }
 
 /** A preflight belongs to the sandbox of the request that follows it. */
-function operationOf(request: Asked): FileOperation | undefined {
+function operationOf(request: LinkRequest): FileOperation | undefined {
   const method = request.method === "OPTIONS" ? request.headers.get("access-control-request-method") : request.method;
   if (method === "GET") return "read";
   return method === "POST" ? "write" : undefined;

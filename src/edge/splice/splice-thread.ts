@@ -22,8 +22,8 @@ import { SPLICE_PIPE_BYTES, Transfer } from "./transfer.ts";
 const SPLICE_SILENT_MS = 250;
 const ORDERS = 0;
 
-function tell(told: TransferResult | typeof READY): void {
-  parentPort?.postMessage(told);
+function send(message: TransferResult | typeof READY): void {
+  parentPort?.postMessage(message);
 }
 
 class SpliceThread {
@@ -91,7 +91,7 @@ class SpliceThread {
       if (!isWatched) transfer.error = EAGAIN;
     } catch {
       // No pipe is available.
-      tell({ number, taken: 0, given: 0, isWhole: false, error: EAGAIN });
+      send({ number, taken: 0, given: 0, isWhole: false, error: EAGAIN });
     }
   }
 
@@ -104,7 +104,7 @@ class SpliceThread {
     // A pipe with bytes in it is never reused: they belong to this transfer.
     if (inPipe === 0 && this.#idlePipes.length < SPLICE_IDLE_PIPES_MAX) this.#idlePipes.push(ends);
     else closeBoth(ends);
-    tell({ number: order.number, taken, given: taken - inPipe, isWhole, error });
+    send({ number: order.number, taken, given: taken - inPipe, isWhole, error });
   }
 }
 
@@ -113,5 +113,5 @@ function closeBoth(ends: Transfer["pipe"]): void {
 }
 
 const thread = new SpliceThread(workerData as number);
-tell(READY);
+send(READY);
 thread.work();

@@ -92,9 +92,9 @@ export class Splicer implements Splice {
       const thread = new Worker(this.program, { workerData: read });
       this.#thread = thread;
       thread.unref();
-      thread.on("message", (told: TransferResult | typeof READY) => {
-        if (told === READY) this.#isReady = true;
-        else this.#over(told);
+      thread.on("message", (message: TransferResult | typeof READY) => {
+        if (message === READY) this.#isReady = true;
+        else this.#over(message);
       });
       thread.on("error", () => this.#break());
       thread.on("exit", () => {

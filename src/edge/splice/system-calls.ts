@@ -49,7 +49,7 @@ const EINTR = 4;
 const EVENT_BYTES = process.arch === "x64" ? 12 : 16;
 const EVENT_DATA_AT = process.arch === "x64" ? 4 : 8;
 
-function answered(result: number | bigint): number {
+function checked(result: number | bigint): number {
   const number = Number(result);
   return number < 0 ? -errorNumber() : number;
 }
@@ -57,7 +57,7 @@ function answered(result: number | bigint): number {
 /** Moves up to this many bytes; one of the two is a pipe. 0: the source has ended. */
 export function splice(from: number, to: number, bytes: number): number {
   for (;;) {
-    const moved = answered(libc().splice(from, null, to, null, bytes, SPLICE_F_MOVE_NONBLOCK));
+    const moved = checked(libc().splice(from, null, to, null, bytes, SPLICE_F_MOVE_NONBLOCK));
     if (moved !== -EINTR) return moved;
   }
 }
@@ -65,7 +65,7 @@ export function splice(from: number, to: number, bytes: number): number {
 /** Reads ahead on a connection, up to the length of the buffer, without consuming. 0: it has ended. */
 export function peek(from: number, buffer: Uint8Array): number {
   for (;;) {
-    const seen = answered(libc().recv(from, ptr(buffer), buffer.length, MSG_PEEK_DONTWAIT));
+    const seen = checked(libc().recv(from, ptr(buffer), buffer.length, MSG_PEEK_DONTWAIT));
     if (seen !== -EINTR) return seen;
   }
 }
@@ -80,7 +80,7 @@ export function pipe(bytes: number): [number, number] {
 
 /** Another descriptor of the same connection, which stays open when the first is closed. */
 export function duplicate(fd: number): number {
-  return answered(libc().fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  return checked(libc().fcntl(fd, F_DUPFD_CLOEXEC, 0));
 }
 
 /**
@@ -110,12 +110,12 @@ export function boundReceived(fd: number, bytes: number): void {
 }
 
 /** A pollfd: a descriptor and no requested events. The kernel always reports a hangup. */
-const asked = new Int32Array(2);
+const POLLED = new Int32Array(2);
 
 /** The other side has reset the connection, or both have ended it. */
 export function isHungUp(fd: number): boolean {
-  asked.set([fd, 0]);
-  return libc().poll(ptr(asked), 1n, 0) > 0;
+  POLLED.set([fd, 0]);
+  return libc().poll(ptr(POLLED), 1n, 0) > 0;
 }
 
 const WATCHED = { orders: EPOLLIN, read: EPOLLIN + EPOLLET, write: EPOLLOUT + EPOLLET } as const;
@@ -127,7 +127,7 @@ export class Events {
   readonly #view: DataView;
 
   constructor(private readonly maxEvents: number) {
-    this.#fd = answered(libc().epoll_create1(O_CLOEXEC));
+    this.#fd = checked(libc().epoll_create1(O_CLOEXEC));
     if (this.#fd < 0) throw new Error(`the kernel tells no events: error ${-this.#fd}`);
     this.#buffer = new Uint8Array(maxEvents * EVENT_BYTES);
     this.#view = new DataView(this.#buffer.buffer);

@@ -177,7 +177,7 @@ test("a policy that changes during a look-up applies to the waiting connection",
   fixture.table.names.set("a.test", null);
   const sandbox = await client("tls");
   sandbox.write(hello("a.test"));
-  await until("it is asked", () => fixture.table.asked.includes("a.test"));
+  await until("it is asked", () => fixture.table.queries.includes("a.test"));
   fixture.table.names.set("a.test", [A]);
   fixture.relay.set(SANDBOX, allowing("b.test"));
   await sandbox.until(({ ending }) => ending !== undefined);

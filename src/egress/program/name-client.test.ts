@@ -8,11 +8,11 @@ test("a name is asked for again when its time to live is over", async () => {
   table.names.set("a.test", ["1.2.3.4", "1.2.3.5"]);
   expect(await client.resolve("A.test.")).toEqual(["1.2.3.4", "1.2.3.5"]);
   expect(await client.resolve("a.test")).toEqual(["1.2.3.4", "1.2.3.5"]);
-  expect(table.asked).toEqual(["a.test"]);
+  expect(table.queries).toEqual(["a.test"]);
   table.ttlSeconds = 0;
   table.names.set("b.test", ["1.2.3.6"]);
   for (let round = 0; round < 3; round++) expect(await client.resolve("b.test")).toEqual(["1.2.3.6"]);
-  expect(table.asked).toEqual(["a.test", "b.test", "b.test", "b.test"]);
+  expect(table.queries).toEqual(["a.test", "b.test", "b.test", "b.test"]);
 });
 
 test("calls for the same name at once share one query; clients share nothing", async () => {
@@ -20,7 +20,7 @@ test("calls for the same name at once share one query; clients share nothing", a
   const clients = [new NameClient(table), new NameClient(table)];
   table.names.set("a.test", ["1.2.3.4"]);
   await Promise.all(clients.flatMap((client) => [client.resolve("a.test"), client.resolve("a.test")]));
-  expect(table.asked).toEqual(["a.test", "a.test"]);
+  expect(table.queries).toEqual(["a.test", "a.test"]);
 });
 
 test("a name without addresses is not remembered", async () => {

@@ -72,7 +72,7 @@ test("connections of a sandbox without a target so far are bounded", async () =>
   const { fixture, outside } = await relayed({ waitingPerSandbox: 2 });
   const waiting = [await fixture.tls(), await fixture.tls()].map((client) => stack.use(client));
   waiting[0]?.write(hello("silent.test"));
-  await until("it is asked for", () => fixture.table.asked.includes("silent.test"));
+  await until("it is asked for", () => fixture.table.queries.includes("silent.test"));
   await isCut(await tls(fixture));
   await connected(fixture, outside, OTHER_SANDBOX);
   waiting[1]?.write(hello("a.test"));

@@ -6,13 +6,13 @@ export interface NameTable extends Disposable {
   port: number;
   /** The addresses of each name. A name that leads to none does not exist; one with null is never answered. */
   readonly names: Map<string, readonly string[] | null>;
-  readonly asked: string[];
+  readonly queries: string[];
   ttlSeconds: number;
 }
 
 /** `port` zero: any. */
 export async function openNameTable(address: string, port = 0): Promise<NameTable> {
-  const table = { names: new Map<string, readonly string[] | null>(), asked: [] as string[], ttlSeconds: 60 };
+  const table = { names: new Map<string, readonly string[] | null>(), queries: [] as string[], ttlSeconds: 60 };
   const socket = await Bun.udpSocket({
     hostname: address,
     port,
@@ -20,7 +20,7 @@ export async function openNameTable(address: string, port = 0): Promise<NameTabl
       data: (from, query, port, sender) => {
         const question = questionOf(query) ?? Buffer.alloc(0);
         const name = nameIn(question);
-        table.asked.push(name);
+        table.queries.push(name);
         const addresses = table.names.get(name);
         if (addresses !== null) from.send(answer(query, question, addresses ?? [], table.ttlSeconds), port, sender);
       },

@@ -63,10 +63,10 @@ async function plainBytes(request: Request, path: string, file: Stats, headers: 
   headers.set("Accept-Ranges", "bytes");
   if (isUnchanged(request.headers, file.mtimeMs)) return new Response(null, { status: 304, headers });
   headers.set("Content-Type", typeByName(path) ?? (await sniffType(path)));
-  const asked = rangeHolds(request.headers, file.mtimeMs) ? request.headers.get("range") : null;
-  const range = parseRange(asked, file.size);
+  const rangeHeader = rangeHolds(request.headers, file.mtimeMs) ? request.headers.get("range") : null;
+  const range = parseRange(rangeHeader, file.size);
   if (range === "unsatisfiable") {
-    throw new Fault(416, `the range ${quote(asked ?? "")} is outside of the file's ${file.size} bytes`, {
+    throw new Fault(416, `the range ${quote(rangeHeader ?? "")} is outside of the file's ${file.size} bytes`, {
       headers: { "Content-Range": `bytes */${file.size}` },
     });
   }

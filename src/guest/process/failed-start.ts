@@ -25,11 +25,11 @@ const NOT_UNDERSTOOD: readonly (number | null)[] = [2, 126, 127];
 
 /** Runs `spawn` with a sink that holds setpriv's own error line back. `command` is the client's command. */
 export function withReadableErrors(command: Command, sink: OutputSink, spawn: (sink: OutputSink) => Carrier): Carrier {
-  const words = new SetprivErrorFilter(command, sink);
-  const carrier = spawn((kind, chunk) => words.take(kind, chunk));
+  const filter = new SetprivErrorFilter(command, sink);
+  const carrier = spawn((kind, chunk) => filter.take(kind, chunk));
   const kind = carrier.kind === "terminal" ? "pty" : "stderr";
-  const told = Promise.all([carrier.exited, carrier.outputEnded]).then(([exit]) => words.finish(kind, exit));
-  return { ...carrier, outputEnded: told };
+  const reported = Promise.all([carrier.exited, carrier.outputEnded]).then(([exit]) => filter.finish(kind, exit));
+  return { ...carrier, outputEnded: reported };
 }
 
 /** Holds output back as long as it may be setpriv's line about a program that it could not execute. */
@@ -61,13 +61,13 @@ class SetprivErrorFilter {
     const held = this.#held ?? "";
     if (held.startsWith(this.#line) && NOT_EXECUTED.includes(exit.code)) {
       const reason = reasonOf(this.command, held.slice(this.#line.length).trimEnd());
-      await this.#say(kind, `${quote(this.command.argv0)} could not be executed: ${reason}`);
+      await this.#report(kind, `${quote(this.command.argv0)} could not be executed: ${reason}`);
       return;
     }
     if (held !== "") await this.sink(kind, Buffer.from(held, "latin1"));
     if (NOT_UNDERSTOOD.includes(exit.code) && isForeign(this.command)) {
       const own = `a program for ${process.arch} nor a script`;
-      await this.#say(kind, `${quote(this.command.argv0)} could not be executed: it is neither ${own}`);
+      await this.#report(kind, `${quote(this.command.argv0)} could not be executed: it is neither ${own}`);
     }
   }
 
@@ -76,7 +76,7 @@ class SetprivErrorFilter {
     return this.#line.startsWith(held) || held.startsWith(this.#line);
   }
 
-  async #say(kind: OutputKind, line: string): Promise<void> {
+  async #report(kind: OutputKind, line: string): Promise<void> {
     await this.sink(kind, Buffer.from(kind === "pty" ? `${line}\r\n` : `${line}\n`));
   }
 }
@@ -91,7 +91,7 @@ interface Program {
 }
 
 /** `said` is the system's error text, used when the file itself shows nothing wrong. */
-function reasonOf(command: Command, said: string): string {
+function reasonOf(command: Command, errorText: string): string {
   const program = findFile(command);
   if (program === undefined) {
     return command.argv0.includes("/")
@@ -100,16 +100,16 @@ function reasonOf(command: Command, said: string): string {
   }
   const at = program.path === command.argv0 ? "it" : quote(program.path);
   if (program.stats.isDirectory()) return `${at} is a directory`;
-  if (/^Permission denied$/i.test(said)) {
+  if (/^Permission denied$/i.test(errorText)) {
     const mode = (program.stats.mode & 0o777).toString(8).padStart(3, "0");
     return `the user may not execute ${at}, whose mode is ${mode}`;
   }
-  if (/^No such file/i.test(said)) {
+  if (/^No such file/i.test(errorText)) {
     const interpreter = interpreterOf(program.path);
     if (interpreter === undefined) return `the loader that ${at} needs is not in this sandbox`;
     return `the interpreter ${quote(interpreter)} in the first line of ${at} is not there`;
   }
-  return said.toLowerCase();
+  return errorText.toLowerCase();
 }
 
 /** The file that the kernel was asked to execute, examined as root: the user may be unable to see it. */

@@ -117,7 +117,7 @@ function spawnAs(
   }
   try {
     const helped = setprivCommand(command, account, setpriv);
-    return startBelowGuest(account.uid, () => withReadableErrors(command, sink, (heard) => spawn(helped, heard)));
+    return startBelowGuest(account.uid, () => withReadableErrors(command, sink, (filtered) => spawn(helped, filtered)));
   } catch (thrown) {
     throw startFault(command, thrown);
   }

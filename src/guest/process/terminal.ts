@@ -21,8 +21,11 @@ const COLS_DEFAULT = 80;
 const ROWS_DEFAULT = 24;
 
 /** The client's size as the kernel stores it, in 16 bits. Zero or nothing selects the default. */
-export function terminalSize(asked: Partial<TerminalSize> | undefined): TerminalSize {
-  return { cols: (asked?.cols ?? 0) & 0xffff || COLS_DEFAULT, rows: (asked?.rows ?? 0) & 0xffff || ROWS_DEFAULT };
+export function terminalSize(requested: Partial<TerminalSize> | undefined): TerminalSize {
+  return {
+    cols: (requested?.cols ?? 0) & 0xffff || COLS_DEFAULT,
+    rows: (requested?.rows ?? 0) & 0xffff || ROWS_DEFAULT,
+  };
 }
 
 export function spawnInTerminal(command: Command, size: TerminalSize, sink: OutputSink): Carrier {

@@ -8,11 +8,11 @@ import { isAbort } from "../system/rpc-fault.ts";
 /** Details of an unexpected error go to the log, not to the caller. */
 export function toConnectError(thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
-  const told = (message: string, code: Code) => new ConnectError(message, code, undefined, undefined, thrown);
-  if (isAbort(thrown)) return told("the client went away", Code.Canceled);
+  const toError = (message: string, code: Code) => new ConnectError(message, code, undefined, undefined, thrown);
+  if (isAbort(thrown)) return toError("the client went away", Code.Canceled);
   const { errorCode = "", message } = Fault.from(thrown);
   const code = codeFromString(errorCode);
-  if (code !== undefined) return told(message, code);
+  if (code !== undefined) return toError(message, code);
   logError("a call failed for an unforeseen reason", thrown);
-  return told("internal error; the guest's log has the details", Code.Internal);
+  return toError("internal error; the guest's log has the details", Code.Internal);
 }

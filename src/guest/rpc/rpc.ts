@@ -171,7 +171,7 @@ function toStream(
   gone: AbortController,
   shortcut: Shortcut,
 ): ReadableStream<Uint8Array> {
-  const next = shortcut.joined(messages[Symbol.asyncIterator]());
+  const next = shortcut.merged(messages[Symbol.asyncIterator]());
   // Pieces are produced only when the socket asks for them, so a slow client holds the source back.
   return new ReadableStream<Uint8Array>(
     {

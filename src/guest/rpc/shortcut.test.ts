@@ -27,7 +27,7 @@ class Given {
   }
 }
 
-type Next = ReturnType<Shortcut["joined"]>;
+type Next = ReturnType<Shortcut["merged"]>;
 
 async function read(next: Next): Promise<string> {
   const texts: string[] = [];
@@ -49,7 +49,7 @@ test("envelopes of library and service keep their order", async () => {
     await Bun.sleep(1);
     yield piece("end");
   }
-  expect(await read(shortcut.joined(service()))).toBe("start one two keepalive three end");
+  expect(await read(shortcut.merged(service()))).toBe("start one two keepalive three end");
 });
 
 test("waiting envelopes are delivered at once, and only on request", async () => {
@@ -60,7 +60,7 @@ test("waiting envelopes are delivered at once, and only on request", async () =>
     given.open();
     await Promise.withResolvers<void>().promise;
   }
-  const next = shortcut.joined(service());
+  const next = shortcut.merged(service());
   expect(text(await next())).toBe("start");
   const late = next();
   given.give("one", "two", "three");
@@ -79,7 +79,7 @@ test("a failure of the library comes after earlier envelopes", async () => {
     given.give("one");
     throw new Error("broken");
   }
-  const next = shortcut.joined(service());
+  const next = shortcut.merged(service());
   expect(text(await next())).toBe("one");
   await expect((async () => await next())()).rejects.toThrow("broken");
 });
@@ -93,6 +93,6 @@ test("a source is not read for a disconnected client", async () => {
     given.give("lost");
     yield piece("end");
   }
-  expect(await read(shortcut.joined(service()))).toBe("end");
+  expect(await read(shortcut.merged(service()))).toBe("end");
   expect(given.waiting).toEqual(["lost"]);
 });

@@ -37,35 +37,35 @@ export class Shortcut {
   }
 
   /** Merges the source with the library's messages. Each call returns the next piece; undefined is the end. */
-  joined(made: AsyncIterator<Uint8Array>): () => Uint8Array | undefined | Promise<Uint8Array | undefined> {
-    let asked = false;
-    let answer: { result: IteratorResult<Uint8Array> } | { thrown: unknown } | undefined;
-    const note = (news: typeof answer) => {
-      answer = news;
+  merged(made: AsyncIterator<Uint8Array>): () => Uint8Array | undefined | Promise<Uint8Array | undefined> {
+    let isPulling = false;
+    let pulled: { result: IteratorResult<Uint8Array> } | { thrown: unknown } | undefined;
+    const note = (news: typeof pulled) => {
+      pulled = news;
       this.#wake?.();
     };
     const next = (): Uint8Array | undefined | Promise<Uint8Array | undefined> => {
       this.#wake = undefined;
       const given = this.#source?.();
       if (given !== undefined) return given;
-      if (!asked) {
-        asked = true;
+      if (!isPulling) {
+        isPulling = true;
         // Requested once, not per piece: racing a new promise each time would leave pending reactions behind.
         made.next().then(
           (result) => note({ result }),
           (thrown: unknown) => note({ thrown }),
         );
       }
-      if (answer === undefined) {
+      if (pulled === undefined) {
         return new Promise<void>((resolve) => {
           this.#wake = resolve;
         }).then(next);
       }
-      if ("thrown" in answer) throw answer.thrown;
-      const { value, done } = answer.result;
+      if ("thrown" in pulled) throw pulled.thrown;
+      const { value, done } = pulled.result;
       if (done === true) return undefined;
-      asked = false;
-      answer = undefined;
+      isPulling = false;
+      pulled = undefined;
       noteGarbage(value.length + GARBAGE_PER_MESSAGE_BYTES);
       return value;
     };

@@ -103,9 +103,9 @@ interface WireError {
 export async function correctedErrors(response: UniversalServerResponse): Promise<UniversalServerResponse> {
   if (response.body === undefined) return response;
   if (response.status === 200) return { ...response, body: retoldAtEnd(response.body) };
-  const told = Buffer.concat(await Array.fromAsync(response.body)).toString();
-  if (!needsCorrection(told)) return { ...response, body: createAsyncIterable([Buffer.from(told)]) };
-  const error = retold(JSON.parse(told));
+  const text = Buffer.concat(await Array.fromAsync(response.body)).toString();
+  if (!needsCorrection(text)) return { ...response, body: createAsyncIterable([Buffer.from(text)]) };
+  const error = retold(JSON.parse(text));
   const body = Buffer.from(JSON.stringify(error));
   const header = new Headers(response.header);
   header.set("content-length", String(body.length));
@@ -116,19 +116,19 @@ export async function correctedErrors(response: UniversalServerResponse): Promis
 async function* retoldAtEnd(envelopes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   for await (const envelope of envelopes) {
     const ends = envelope[0] === END_OF_STREAM_FLAG;
-    const told = ends ? Buffer.from(envelope.subarray(ENVELOPE_HEAD_BYTES)).toString() : "";
-    if (!needsCorrection(told)) {
+    const text = ends ? Buffer.from(envelope.subarray(ENVELOPE_HEAD_BYTES)).toString() : "";
+    if (!needsCorrection(text)) {
       yield envelope;
       continue;
     }
-    const end: { error?: WireError } = JSON.parse(told);
+    const end: { error?: WireError } = JSON.parse(text);
     yield endOfStream(JSON.stringify(end.error === undefined ? end : { ...end, error: retold(end.error) }));
   }
 }
 
 /** Short texts that are not about a binary message pass unchanged. */
-function needsCorrection(told: string): boolean {
-  return told.length > MESSAGE_MAX_CHARS || told.includes('"parse binary: ');
+function needsCorrection(text: string): boolean {
+  return text.length > MESSAGE_MAX_CHARS || text.includes('"parse binary: ');
 }
 
 function retold(error: WireError): WireError {

@@ -3,7 +3,7 @@ import type { Speaker } from "./encodings.ts";
 import type { StreamedEvent } from "./running-guest.ts";
 
 /** Everything that a stream reported, joined. */
-interface Told {
+interface Outcome {
   pid: number;
   stdout: string;
   stderr: string;
@@ -19,7 +19,7 @@ export class ProcessCalls {
     this.#guest = guest;
   }
 
-  run(message: unknown, headers: Record<string, string> = {}): Promise<Told> {
+  run(message: unknown, headers: Record<string, string> = {}): Promise<Outcome> {
     return follow(this.#guest.stream("process.Process/Start", message, headers));
   }
 
@@ -57,15 +57,15 @@ export const shell = (script: string) => ({ process: { cmd: "/bin/sh", args: ["-
 
 const decode = (base64: string | undefined) => Buffer.from(base64 ?? "", "base64").toString();
 
-export async function follow(events: AsyncIterable<StreamedEvent>): Promise<Told> {
-  const told: Told = { pid: 0, stdout: "", stderr: "", pty: "", end: undefined, error: undefined };
+export async function follow(events: AsyncIterable<StreamedEvent>): Promise<Outcome> {
+  const outcome: Outcome = { pid: 0, stdout: "", stderr: "", pty: "", end: undefined, error: undefined };
   for await (const { json } of events) {
-    told.pid = json.event?.start?.pid ?? told.pid;
-    told.end = json.event?.end ?? told.end;
-    told.error = json.error ?? told.error;
-    for (const kind of ["stdout", "stderr", "pty"] as const) told[kind] += decode(json.event?.data?.[kind]);
+    outcome.pid = json.event?.start?.pid ?? outcome.pid;
+    outcome.end = json.event?.end ?? outcome.end;
+    outcome.error = json.error ?? outcome.error;
+    for (const kind of ["stdout", "stderr", "pty"] as const) outcome[kind] += decode(json.event?.data?.[kind]);
   }
-  return told;
+  return outcome;
 }
 
 async function next(events: AsyncGenerator<StreamedEvent>): Promise<StreamedEvent["json"]> {

@@ -66,17 +66,17 @@ export class StreamedWatch implements AsyncDisposable {
 
   /** All events reported so far. */
   async events(): Promise<ToldEvent[]> {
-    const told: ToldEvent[] = [];
+    const events: ToldEvent[] = [];
     mark(this.#folder);
     for (;;) {
       const message = await this.next();
       if (message.error !== undefined) throw new Error(`the stream failed: ${JSON.stringify(message.error)}`);
       if (message.filesystem?.name === MARK) break;
-      if (message.filesystem !== undefined) told.push(message.filesystem);
+      if (message.filesystem !== undefined) events.push(message.filesystem);
     }
     // Removes the mark, so that a later mark is a new file and events of this one are not taken for it.
     await this.#skipTo("REMOVE");
-    return told;
+    return events;
   }
 
   async shown(): Promise<string[]> {

@@ -53,17 +53,17 @@ export const NAMES: Readonly<Record<string, Records>> = {
 };
 
 /** How often each name was queried, in any type. */
-const asked = new Map<string, number>();
+const queries = new Map<string, number>();
 const rebound = new Map<string, number>();
 
 export function timesAsked(name: string): number {
-  return asked.get(name.toLowerCase()) ?? 0;
+  return queries.get(name.toLowerCase()) ?? 0;
 }
 
 /** The reply to a query for one name; undefined: no reply. Over TCP its length is unlimited. */
 export function answerQuestion(query: Buffer, over: "udp" | "tcp"): Buffer | undefined {
   const { name, type, question } = parse(query);
-  count(asked, name);
+  count(queries, name);
   const found = recordsOf(name, type);
   if (found?.silent === true) return undefined;
   const records = found === undefined || found.fails === true ? [] : written(name, found, type);

@@ -75,10 +75,10 @@ async function listenUdp(hostname: string, port: number, answer: (data: Buffer) 
     port,
     socket: {
       data(socket, data, from, address) {
-        const answered = answerOf(answer, data);
-        if (answered === undefined) return;
-        sendDatagram(socket, answered, from, address);
-        if (answered.toString() === "drip") {
+        const reply = answerOf(answer, data);
+        if (reply === undefined) return;
+        sendDatagram(socket, reply, from, address);
+        if (reply.toString() === "drip") {
           const timer = setInterval(() => sendDatagram(socket, "drop", from, address), DRIP_EVERY_MS);
           setTimeout(() => clearInterval(timer), DRIP_DATAGRAMS_MS);
         }
@@ -116,8 +116,8 @@ function nameStream(): Bun.SocketHandler<{ rest: Buffer }> {
       let rest = Buffer.concat([socket.data.rest, piece]);
       while (rest.length >= 2 && rest.length >= 2 + rest.readUInt16BE(0)) {
         const end = 2 + rest.readUInt16BE(0);
-        const answered = answerOf((query) => answerQuestion(query, "tcp"), rest.subarray(2, end));
-        if (answered !== undefined) socket.write(Buffer.concat([lengthOf(answered), answered]));
+        const reply = answerOf((query) => answerQuestion(query, "tcp"), rest.subarray(2, end));
+        if (reply !== undefined) socket.write(Buffer.concat([lengthOf(reply), reply]));
         rest = rest.subarray(end);
       }
       socket.data = { rest };
@@ -165,9 +165,9 @@ async function serveNames(request: IncomingMessage, response: ServerResponse, ur
   if (request.method === "POST") {
     for await (const piece of request) query = Buffer.concat([query, piece as Buffer]).subarray(0, QUESTION_MAX_BYTES);
   }
-  const answered = answerOf((one) => answerQuestion(one, "tcp"), query);
+  const reply = answerOf((one) => answerQuestion(one, "tcp"), query);
   response.setHeader("content-type", "application/dns-message");
-  response.end(answered ?? "");
+  response.end(reply ?? "");
 }
 
 function drip(response: ServerResponse): void {

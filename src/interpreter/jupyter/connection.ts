@@ -54,13 +54,13 @@ export class KernelConnection {
     listener: Listener,
   ): Promise<KernelConnection> {
     let isHeard = false;
-    let hears = false;
+    let isSubscribed = false;
     const reader = (from: "shell" | "iopub") => (message: Message) => {
       if ("leftOutBytes" in message) return listener.onLeftOut(message.leftOutBytes);
       // Published messages start with their topic.
       const known = received(message.frames);
       if (from === "iopub") isHeard = true;
-      else hears = true;
+      else isSubscribed = true;
       listener.onReceived(from, known);
     };
     const connect = (name: "shell" | "iopub") =>
@@ -71,10 +71,10 @@ export class KernelConnection {
       });
     const iopub = await connect("iopub");
     const connection = new KernelConnection(await connect("shell"), iopub, session);
-    while (!isHeard || !hears) {
+    while (!isHeard || !isSubscribed) {
       signal.throwIfAborted();
       connection.request("kernel_info_request", {});
-      for (let waited = 0; waited < KERNEL_ASK_AGAIN_MS && !(isHeard && hears); waited += 5) await Bun.sleep(5);
+      for (let waited = 0; waited < KERNEL_ASK_AGAIN_MS && !(isHeard && isSubscribed); waited += 5) await Bun.sleep(5);
     }
     return connection;
   }

@@ -30,7 +30,7 @@ export interface JupyterLanguage {
 
 interface Cell {
   id: string;
-  tell(output: KernelOutput): void;
+  onOutput(output: KernelOutput): void;
   isIdle: boolean;
   reply: Reply | undefined;
   over: PromiseWithResolvers<Reply>;
@@ -73,7 +73,7 @@ export class JupyterKernel implements Kernel {
     try {
       kernel.#connection = await KernelConnection.open(file, session, giveUp.signal, {
         onReceived: (from, message) => kernel.#receive(from, message),
-        onLeftOut: (bytes) => kernel.#tellLeftOut(bytes),
+        onLeftOut: (bytes) => kernel.#reportLeftOut(bytes),
         // A kernel without its sockets is useless.
         onLost: () => void kernel.kill(),
       });
@@ -96,10 +96,15 @@ export class JupyterKernel implements Kernel {
     await this.#run("1 + 1", true, () => undefined);
   }
 
-  async execute(code: string, tell: Cell["tell"]): Promise<void> {
-    const { status, payload = [] } = await this.#run(code, false, tell);
+  async execute(code: string, onOutput: Cell["onOutput"]): Promise<void> {
+    const { status, payload = [] } = await this.#run(code, false, onOutput);
     if (status === "aborted") {
-      tell({ kind: "error", name: "ExecutionAborted", value: "The kernel refused to run the code.", traceback: "" });
+      onOutput({
+        kind: "error",
+        name: "ExecutionAborted",
+        value: "The kernel refused to run the code.",
+        traceback: "",
+      });
     }
     // `exit()` and `quit()`: the kernel announces its end and exits after it has reported idle.
     if (payload.some(({ source }) => source === "ask_exit")) {
@@ -138,7 +143,7 @@ export class JupyterKernel implements Kernel {
     if (status !== "ok") throw new Fault(500, `the kernel could not ${what}: ${ename ?? status}: ${evalue ?? ""}`);
   }
 
-  #run(code: string, isSilent: boolean, tell: Cell["tell"]): Promise<Reply> {
+  #run(code: string, isSilent: boolean, onOutput: Cell["onOutput"]): Promise<Reply> {
     if (this.#connection === undefined) return Promise.reject(new KernelEnded("the kernel has ended"));
     const id = this.#connection.request("execute_request", {
       code,
@@ -149,7 +154,7 @@ export class JupyterKernel implements Kernel {
       stop_on_error: true,
     });
     const over = Promise.withResolvers<Reply>();
-    this.#cell = { id, tell, isIdle: false, reply: undefined, over };
+    this.#cell = { id, onOutput, isIdle: false, reply: undefined, over };
     return over.promise;
   }
 
@@ -162,15 +167,15 @@ export class JupyterKernel implements Kernel {
       const { execution_state: state } = JSON.parse(message.content) as { execution_state?: string };
       if (state === "idle") cell.isIdle = true;
     } else {
-      for (const output of outputsOf(message)) cell.tell(output);
+      for (const output of outputsOf(message)) cell.onOutput(output);
     }
     if (!cell.isIdle || cell.reply === undefined) return;
     this.#cell = undefined;
     cell.over.resolve(cell.reply);
   }
 
-  #tellLeftOut(bytes: number): void {
-    this.#cell?.tell({ kind: "stderr", text: `[an output of ${bytes} bytes is left out: it is too large]\n` });
+  #reportLeftOut(bytes: number): void {
+    this.#cell?.onOutput({ kind: "stderr", text: `[an output of ${bytes} bytes is left out: it is too large]\n` });
   }
 
   /** Earlier output may still be unread. A forked child can hold the sockets open, so the wait is bounded. */

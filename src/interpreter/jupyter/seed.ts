@@ -8,7 +8,7 @@ import { logFailure } from "../log.ts";
 /** Maximum length of a line from the seed, which holds a number or two. */
 const SEED_LINE_MAX_BYTES = 1_024;
 
-interface Said {
+interface SeedMessage {
   for?: number;
   pid?: number;
   fault?: string;
@@ -42,14 +42,14 @@ export class Seed {
   /** Resolves when the kernel's process exists; it leads its own session. */
   async fork(argv: readonly string[], folder: string): Promise<KernelProcess> {
     const number = ++this.#requests;
-    const asked = Promise.withResolvers<KernelProcess>();
-    this.#asked.set(number, asked);
+    const started = Promise.withResolvers<KernelProcess>();
+    this.#asked.set(number, started);
     const late = setTimeout(() => this.#refuse(number, `not within ${KERNEL_START_MS} ms`), KERNEL_START_MS);
     try {
       if (this.#hasEnded) this.#refuse(number, "it has ended");
       this.#child.stdin.write(`${JSON.stringify({ for: number, folder, argv })}\n`);
       this.#child.stdin.flush();
-      return await asked.promise;
+      return await started.promise;
     } finally {
       clearTimeout(late);
       this.#asked.delete(number);
@@ -72,7 +72,7 @@ export class Seed {
   }
 
   #hear(line: string): void {
-    const { for: number, pid, fault, ended } = JSON.parse(line) as Said;
+    const { for: number, pid, fault, ended } = JSON.parse(line) as SeedMessage;
     if (ended !== undefined) {
       this.#running.get(ended)?.();
       this.#running.delete(ended);
@@ -82,9 +82,9 @@ export class Seed {
     const gone = Promise.withResolvers<void>();
     this.#running.set(pid, gone.resolve);
     const kernel = new KernelProcess(pid, gone.promise, async () => this.#log.text);
-    const asked = this.#asked.get(number);
-    if (asked === undefined) kernel.signal("SIGKILL");
-    else asked.resolve(kernel);
+    const started = this.#asked.get(number);
+    if (started === undefined) kernel.signal("SIGKILL");
+    else started.resolve(kernel);
   }
 
   #refuse(number: number, why: string): void {

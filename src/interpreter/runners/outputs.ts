@@ -14,18 +14,18 @@ const INTERRUPTED: KernelOutput = {
  * the cell may fail with their error before its runner notices the interrupt.
  */
 export function interruptible(
-  tell: (output: KernelOutput) => void,
+  onOutput: (output: KernelOutput) => void,
   isInterrupted: () => boolean,
 ): (output: KernelOutput) => void {
-  return (output) => tell(output.kind === "error" && isInterrupted() ? INTERRUPTED : output);
+  return (output) => onOutput(output.kind === "error" && isInterrupted() ? INTERRUPTED : output);
 }
 
-export function tellOutput(message: RunnerMessage, tell: (output: KernelOutput) => void): void {
+export function emitOutput(message: RunnerMessage, onOutput: (output: KernelOutput) => void): void {
   const { kind, text, isMain, bundle, name, value, traceback } = message;
-  if ((kind === "stdout" || kind === "stderr") && typeof text === "string") tell({ kind, text });
-  else if (kind === "result" && typeof isMain === "boolean" && isBundle(bundle)) tell({ kind, isMain, bundle });
+  if ((kind === "stdout" || kind === "stderr") && typeof text === "string") onOutput({ kind, text });
+  else if (kind === "result" && typeof isMain === "boolean" && isBundle(bundle)) onOutput({ kind, isMain, bundle });
   else if (kind === "error" && typeof name === "string" && typeof value === "string" && typeof traceback === "string") {
-    tell({ kind, name, value, traceback });
+    onOutput({ kind, name, value, traceback });
   }
 }
 

@@ -19,10 +19,10 @@ export abstract class RunnerKernel implements Kernel {
     this.ended = runner.ended;
   }
 
-  async execute(code: string, tell: Tell): Promise<void> {
-    tell({ kind: "count", count: ++this.#count });
+  async execute(code: string, onOutput: Tell): Promise<void> {
+    onOutput({ kind: "count", count: ++this.#count });
     this.isCellInterrupted = false;
-    await this.run(code, this.#count, tell);
+    await this.run(code, this.#count, onOutput);
   }
 
   interrupt(): void {
@@ -47,7 +47,7 @@ export abstract class RunnerKernel implements Kernel {
 
   abstract setVariables(variables: Readonly<Record<string, string | null>>): Promise<void>;
   /** `count` is the number of the cell. */
-  protected abstract run(code: string, count: number, tell: Tell): Promise<void>;
+  protected abstract run(code: string, count: number, onOutput: Tell): Promise<void>;
   /** These two return the reason if it is not possible. */
   protected abstract changeFolder(path: string): Promise<unknown>;
   protected abstract drawSeeds(): Promise<unknown>;

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { untilTrue } from "../../base/testing/until.ts";
 import { KernelEnded, type KernelOutput } from "../kernel.ts";
 import { bash } from "./bash/language.ts";
-import { tellOutput } from "./outputs.ts";
+import { emitOutput } from "./outputs.ts";
 import { RUNNER_LAST_WORDS_MS, Runner, type RunnerMessage } from "./runner.ts";
 import { run } from "./testing/cells.ts";
 import { chunkPieces } from "./text.ts";
@@ -40,8 +40,8 @@ test("invalid messages are dropped", () => {
     { kind: "count", count: 7 },
     {},
   ];
-  for (const message of messages) tellOutput(message, (output) => told.push(output));
+  for (const message of messages) emitOutput(message, (output) => told.push(output));
   expect(told).toEqual([]);
-  tellOutput({ kind: "result", isMain: true, bundle: { "text/plain": '"x"' } }, (output) => told.push(output));
+  emitOutput({ kind: "result", isMain: true, bundle: { "text/plain": '"x"' } }, (output) => told.push(output));
   expect(told).toHaveLength(1);
 });

@@ -24,13 +24,13 @@ const START_LOG_MAX_CHARS = 4_000;
 interface RunnerProgram {
   argv: readonly string[];
   /** Splits the text that is printed without the runner's help. */
-  pieces: (tell: (text: string) => void) => TextPieces;
+  pieces: (onText: (text: string) => void) => TextPieces;
 }
 
 /** A message of a runner. The last one about a request has the request's number in `done`. */
 export type RunnerMessage = Readonly<Record<string, unknown>> & { done?: number };
 
-export interface RunnerEars {
+export interface RunnerListener {
   text(stream: "stdout" | "stderr", text: string): void;
   message(message: RunnerMessage): void;
 }
@@ -43,7 +43,7 @@ interface Ends {
 
 interface Request {
   number: number;
-  ears: RunnerEars;
+  listener: RunnerListener;
   /** Streams on which the request has not ended yet. */
   open: Set<"stdout" | "stderr">;
   last: RunnerMessage;
@@ -106,12 +106,12 @@ export class Runner {
   }
 
   /** One at a time. Resolves with the last message, after all output; rejects with `KernelEnded`. */
-  ask(body: (number: number) => string, ears: RunnerEars, timeoutMs?: number): Promise<RunnerMessage> {
+  ask(body: (number: number) => string, listener: RunnerListener, timeoutMs?: number): Promise<RunnerMessage> {
     if (this.#hasEnded) return Promise.reject(new KernelEnded("the kernel's process has ended"));
     if (this.#running !== undefined) return Promise.reject(new Fault(500, "the kernel is busy with another request"));
     const number = this.#number++;
     return new Promise((resolve, reject) => {
-      this.#running = { number, ears, open: new Set(["stdout", "stderr"]), last: {}, resolve, reject };
+      this.#running = { number, listener: listener, open: new Set(["stdout", "stderr"]), last: {}, resolve, reject };
       if (timeoutMs !== undefined) {
         this.#running.timer = setTimeout(() => {
           this.#settle()?.reject(
@@ -124,7 +124,7 @@ export class Runner {
   }
 
   /** Sends a message without a reply, also during a request. */
-  tell(message: string): void {
+  send(message: string): void {
     if (!this.#hasEnded) void this.#write(message);
   }
 
@@ -143,14 +143,14 @@ export class Runner {
 
   async #ready(token: string, program: RunnerProgram, folder: string): Promise<void> {
     let log = "";
-    const ears: RunnerEars = {
+    const listener: RunnerListener = {
       text: (_stream, text) => {
         log = (log + text).slice(-START_LOG_MAX_CHARS);
       },
       message: () => undefined,
     };
     try {
-      await this.ask(() => `${token}\n`, ears, RUNNER_START_MS);
+      await this.ask(() => `${token}\n`, listener, RUNNER_START_MS);
     } catch (thrown) {
       this.signal("SIGKILL");
       const said = log === "" ? "It said nothing" : `It said: ${log.trim()}`;
@@ -162,7 +162,7 @@ export class Runner {
 
   async #listen(stream: "stdout" | "stderr", fd: number, token: string, program: RunnerProgram): Promise<void> {
     // Output without a running request is discarded, but read, otherwise its writer would block forever.
-    const pieces = program.pieces((text) => this.#running?.ears.text(stream, text));
+    const pieces = program.pieces((text) => this.#running?.listener.text(stream, text));
     const frames = new Frames(
       token,
       (bytes) => pieces.take(bytes),
@@ -185,7 +185,7 @@ export class Runner {
     const running = this.#running;
     if (running === undefined) return;
     if (message.done === undefined) {
-      running.ears.message(message);
+      running.listener.message(message);
       return;
     }
     if (message.done !== running.number) return;

@@ -12,48 +12,48 @@ export interface TextPieces {
 }
 
 /** Delivers text as it comes, but never splits a character. Invalid UTF-8 becomes U+FFFD. */
-export function chunkPieces(tell: (text: string) => void): TextPieces {
+export function chunkPieces(onText: (text: string) => void): TextPieces {
   let decoder = new TextDecoder();
   return {
-    take: (bytes) => tellSome(decoder.decode(bytes, { stream: true }), tell),
+    take: (bytes) => emitPieces(decoder.decode(bytes, { stream: true }), onText),
     flush: () => {
-      tellSome(decoder.decode(), tell);
+      emitPieces(decoder.decode(), onText);
       decoder = new TextDecoder();
     },
   };
 }
 
 /** Delivers line by line; text without a line end follows after a short time. */
-export function linePieces(tell: (text: string) => void): TextPieces {
+export function linePieces(onText: (text: string) => void): TextPieces {
   let line = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const tellRest = () => {
+  const emitRest = () => {
     clearTimeout(timer);
     timer = undefined;
-    tellSome(line, tell);
+    emitPieces(line, onText);
     line = "";
   };
   const chunks = chunkPieces((text) => {
     let start = 0;
     for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", start)) {
-      tell(line + text.slice(start, end + 1));
+      onText(line + text.slice(start, end + 1));
       line = "";
       start = end + 1;
     }
     line += text.slice(start);
-    if (line.length > LINE_MAX_CHARS) tellRest();
+    if (line.length > LINE_MAX_CHARS) emitRest();
     clearTimeout(timer);
-    timer = line === "" ? undefined : setTimeout(tellRest, LINE_REST_MS);
+    timer = line === "" ? undefined : setTimeout(emitRest, LINE_REST_MS);
   });
   return {
     take: chunks.take,
     flush: () => {
       chunks.flush();
-      tellRest();
+      emitRest();
     },
   };
 }
 
-function tellSome(text: string, tell: (text: string) => void): void {
-  if (text !== "") tell(text);
+function emitPieces(text: string, onText: (text: string) => void): void {
+  if (text !== "") onText(text);
 }

@@ -33,17 +33,17 @@ class ScriptedKernel implements Kernel {
     this.#end = resolve;
   }
 
-  async execute(code: string, tell: (output: KernelOutput) => void): Promise<void> {
+  async execute(code: string, onOutput: (output: KernelOutput) => void): Promise<void> {
     if (!this.isAlive) throw new KernelEnded("it has ended");
     this.cells.push(code);
-    tell({ kind: "count", count: ++this.#count });
+    onOutput({ kind: "count", count: ++this.#count });
     const [verb, rest = ""] = code.split(/ (.*)/s);
-    if (verb === "say") tell({ kind: "stdout", text: rest });
-    if (verb === "show") tell({ kind: "stdout", text: this.variables.get(rest) ?? "(none)" });
-    if (verb === "fail") tell({ kind: "error", name: "Failed", value: rest, traceback: "" });
+    if (verb === "say") onOutput({ kind: "stdout", text: rest });
+    if (verb === "show") onOutput({ kind: "stdout", text: this.variables.get(rest) ?? "(none)" });
+    if (verb === "fail") onOutput({ kind: "error", name: "Failed", value: rest, traceback: "" });
     if (verb === "die") await this.kill();
     if (verb === "wait" && (await this.#untilStopped(rest === "deaf"))) {
-      tell({ kind: "error", name: "Interrupted", value: "", traceback: "" });
+      onOutput({ kind: "error", name: "Interrupted", value: "", traceback: "" });
     }
     if (!this.isAlive) throw new KernelEnded("it has ended");
   }

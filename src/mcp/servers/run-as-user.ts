@@ -58,7 +58,7 @@ export async function runAsUser(
 ): Promise<string | undefined> {
   const ended = Promise.withResolvers<string>();
   const program = startAsUser(argv, options, ended.resolve);
-  const said = new LastWords(program.stderr);
+  const lastWords = new LastWords(program.stderr);
   const rest = program.stdout.pipeTo(new WritableStream()).catch(() => undefined);
   program.stdin.end();
   const end = () => endGroup(program, "SIGKILL");
@@ -68,9 +68,9 @@ export async function runAsUser(
     const how = await ended.promise;
     // End its remaining child processes, which may hold its pipes open.
     end();
-    await Promise.all([said.over, rest]);
+    await Promise.all([lastWords.over, rest]);
     if (program.exitCode === 0) return undefined;
-    return `${said.text()} (${how})${signal.aborted ? "; there was no more time" : ""}`;
+    return `${lastWords.text()} (${how})${signal.aborted ? "; there was no more time" : ""}`;
   } finally {
     signal.removeEventListener("abort", end);
   }

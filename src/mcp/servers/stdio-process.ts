@@ -64,9 +64,9 @@ export class StdioProcess implements Transport {
 
   /** Why it ended, with the end of its stderr. */
   lastWords(): string {
-    const said = this.#stderr?.text() ?? "";
+    const output = this.#stderr?.text() ?? "";
     const end = this.#end ?? "still running";
-    return said === "" ? `${end}; nothing on its standard error` : `${end}; on its standard error: ${said}`;
+    return output === "" ? `${end}; nothing on its standard error` : `${end}; on its standard error: ${output}`;
   }
 
   #begin(): Program {

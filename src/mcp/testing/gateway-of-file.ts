@@ -33,7 +33,12 @@ export function gatewayOfFile(plans: readonly ServerPlan[]): () => TestGateway {
     const gateway = new Gateway(plans, undefined, (line) => log.push(line));
     await gateway.start(AbortSignal.timeout(START_MS));
     const door = new FrontDoor(gateway, accessToken(TOKEN));
-    const server = Bun.serve({ port: 0, hostname: "127.0.0.1", idleTimeout: 0, fetch: (asked) => door.handle(asked) });
+    const server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      idleTimeout: 0,
+      fetch: (request) => door.handle(request),
+    });
     close = async () => {
       await door.close();
       await server.stop(true);

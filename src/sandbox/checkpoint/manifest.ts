@@ -60,8 +60,8 @@ export function requireFit(memory: MemoryFacts, name: RuntimeName, runtime: Pick
 /** Mounts are part of the memory, so a restore can neither add nor omit a volume. */
 export function requireSameVolumes(memory: MemoryFacts, wanted: readonly VolumeMount[]): void {
   const listed = (mounts: readonly VolumeMount[]) => mounts.map(({ volume, path }) => `${path} ${volume}`).sort();
-  const [written, asked] = [listed(volumesIn(memory.mounts)), listed(wanted)];
-  if (written.length === asked.length && written.every((each, at) => each === asked[at])) return;
+  const [written, requested] = [listed(volumesIn(memory.mounts)), listed(wanted)];
+  if (written.length === requested.length && written.every((each, at) => each === requested[at])) return;
   throw new Fault(
     422,
     "the memory of this snapshot has other volumes mounted than this sandbox; " +

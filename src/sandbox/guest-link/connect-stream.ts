@@ -59,8 +59,8 @@ export async function* messagesOf(body: AsyncIterable<Uint8Array>): AsyncGenerat
 function requireNoError({ error }: Record<string, unknown>): void {
   if (typeof error !== "object" || error === null) return;
   const { message, code } = error as Record<string, unknown>;
-  const [said = "an error without words"] = [message, code].filter((text) => typeof text === "string" && text !== "");
-  throw new Fault(422, String(said).slice(0, GUEST_MESSAGE_MAX_BYTES));
+  const [text = "an error without words"] = [message, code].filter((text) => typeof text === "string" && text !== "");
+  throw new Fault(422, String(text).slice(0, GUEST_MESSAGE_MAX_BYTES));
 }
 
 function unfit(what: string): Fault {

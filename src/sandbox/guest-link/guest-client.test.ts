@@ -70,7 +70,7 @@ describe("a guest that reads its settings from the file", () => {
   });
 
   const taking: [string, (guest: GuestClient) => Promise<void> | void][] = [
-    ["has answered", (guest) => guest.heard()],
+    ["has answered", (guest) => guest.settingsApplied()],
     ["has answered to be copied", (guest) => guest.settle()],
     ["was told others", (guest) => guest.configure(settings)],
     ["was told others at once", (guest) => guest.readyWith(settings, () => true)],
@@ -105,7 +105,7 @@ describe("a guest that reads its settings from the file", () => {
     await guest.settle();
     expect(asked).toBe(1);
     const heard = new GuestClient(ADDRESS, "secret", files);
-    heard.heard();
+    heard.settingsApplied();
     await heard.settle();
     expect(asked).toBe(1);
     const told = new GuestClient(ADDRESS, "secret", files);

@@ -144,7 +144,7 @@ export class GuestClient {
   async configure(settings: GuestSettings): Promise<void> {
     this.#keep(settings);
     await this.#tell(settings);
-    this.heard();
+    this.settingsApplied();
   }
 
   /**
@@ -158,7 +158,7 @@ export class GuestClient {
   }
 
   /** To be called when the guest has responded: it has its settings, so the file it sees is cut back to the secret. */
-  heard(): void {
+  settingsApplied(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     if (this.files !== undefined && existsSync(this.files.shown)) truncateSync(this.files.shown, this.secret.length);
@@ -171,7 +171,7 @@ export class GuestClient {
   async settle(): Promise<void> {
     if (this.#isSettled) return;
     const answer = await this.#call("GET", "ping", undefined, GUEST_PING_MAX_MS).catch(() => undefined);
-    if (answer?.status === 204) this.heard();
+    if (answer?.status === 204) this.settingsApplied();
   }
 
   /** `ready` and `configure` in one. */
@@ -183,7 +183,7 @@ export class GuestClient {
       if (status >= 400 && status < 500) throw refused(status);
     };
     await this.#answering(alive, ask, sign, judge);
-    this.heard();
+    this.settingsApplied();
   }
 
   #keep(settings: GuestSettings): void {

@@ -70,7 +70,7 @@ export class GuestCommands {
     if (response.status !== 200 || response.body === null) {
       throw await refusal(response).finally(() => silence.end());
     }
-    const events = eventsOf(messagesOf(silence.heard(response.body)));
+    const events = eventsOf(messagesOf(silence.readTimed(response.body)));
     try {
       const first = await events.next();
       if (first.done || first.value.kind !== "start") throw new Fault(502, "the sandbox's runtime started nothing");
@@ -171,7 +171,7 @@ class Silence {
     this.#wait();
   }
 
-  async *heard(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async *readTimed(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
     const reader = body.getReader();
     try {
       for (;;) {
@@ -199,8 +199,8 @@ class Silence {
 
   #wait(): void {
     clearTimeout(this.#timer);
-    const said = new Fault(502, `the sandbox's runtime sent nothing for ${this.maxMs / 1000} s`);
-    this.#timer = setTimeout(() => this.#over.abort(said), this.maxMs);
+    const fault = new Fault(502, `the sandbox's runtime sent nothing for ${this.maxMs / 1000} s`);
+    this.#timer = setTimeout(() => this.#over.abort(fault), this.maxMs);
     this.#timer.unref();
   }
 }

@@ -50,7 +50,7 @@ class Reader {
   asked = 0;
 
   constructor(readonly journals: GuestJournals) {
-    journals.tell((event) => this.hear(event));
+    journals.onEvent((event) => this.hear(event));
   }
 
   hear(event: LogEvent): void {
@@ -172,7 +172,7 @@ describe("an honest guest", () => {
     const journals = new GuestJournals(port);
     open.push(() => journals.close());
     const told: LogEvent[] = [];
-    journals.tell((event) => void told.push(event));
+    journals.onEvent((event) => void told.push(event));
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
     await untilTrue(() => told.length !== 0);
     more?.();
@@ -193,7 +193,7 @@ describe("an honest guest", () => {
     await until("it is heard", async () => {
       const journals = new GuestJournals(port);
       const told: LogEvent[] = [];
-      journals.tell((event) => void told.push(event));
+      journals.onEvent((event) => void told.push(event));
       journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
       journals.leaveSoon("i1");
       await Bun.sleep(100);
@@ -288,7 +288,7 @@ describe("many at once", () => {
     /** How many ask in each turn of the event loop. */
     const turns: number[] = [];
     let isNewTurn = true;
-    journals.tell((event) => {
+    journals.onEvent((event) => {
       if (event.kind === "log-waits") {
         asked.push(event.id);
         if (isNewTurn) turns.push(0);

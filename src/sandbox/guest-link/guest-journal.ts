@@ -38,7 +38,7 @@ interface JournalSource {
   /** Sends the guest its settings again, when it has lost them. */
   reconfigure?: () => Promise<void>;
   /** Called when the guest's response starts. */
-  heard?: () => void;
+  settingsApplied?: () => void;
 }
 
 export class GuestJournals {
@@ -51,7 +51,7 @@ export class GuestJournals {
   constructor(private readonly port: number = RUNTIME_PORT) {}
 
   /** Sets the receiver. Nothing is followed before there is one. */
-  tell(listener: (event: LogEvent) => void): void {
+  onEvent(listener: (event: LogEvent) => void): void {
     this.#tell = listener;
   }
 
@@ -129,7 +129,7 @@ class Follower {
     readonly id: string,
     readonly source: JournalSource,
     readonly port: number,
-    readonly tell: (event: LogEvent) => void,
+    readonly emit: (event: LogEvent) => void,
   ) {}
 
   leave(): void {
@@ -165,7 +165,7 @@ class Follower {
       signal: AbortSignal.any([this.left, hangUp.signal]),
     });
     try {
-      if (response.status === 200) this.source.heard?.();
+      if (response.status === 200) this.source.settingsApplied?.();
       if (response.status === SETTINGS_LOST_STATUS) await this.source.reconfigure?.();
       if (response.status === 200 && response.body !== null) await this.#read(response.body);
     } finally {
@@ -201,7 +201,7 @@ class Follower {
     late.unref();
     this.answer = answer;
     try {
-      this.tell(event);
+      this.emit(event);
       return await answer.promise;
     } finally {
       clearTimeout(late);
@@ -211,16 +211,16 @@ class Follower {
 
   #understand(text: string, hearing: { journal: string; seq: number }): LogLine[] {
     const now = Date.now();
-    const heard = text.length > JOURNAL_LINE_MAX_BYTES ? undefined : readJournalLine(text, now);
-    if (heard === undefined) throw new Unfit("something that is not a log line");
-    if (heard.kind === "greeting") {
+    const line = text.length > JOURNAL_LINE_MAX_BYTES ? undefined : readJournalLine(text, now);
+    if (line === undefined) throw new Unfit("something that is not a log line");
+    if (line.kind === "greeting") {
       if (hearing.journal !== "") throw new Unfit("a second greeting");
-      hearing.journal = heard.journal;
+      hearing.journal = line.journal;
       return [];
     }
-    if (hearing.journal === "" || heard.seq <= hearing.seq) throw new Unfit("lines out of their order");
-    hearing.seq = heard.seq;
-    return [heard.kind === "entry" ? heard.line : lineOfGap(heard.dropped, now)];
+    if (hearing.journal === "" || line.seq <= hearing.seq) throw new Unfit("lines out of their order");
+    hearing.seq = line.seq;
+    return [line.kind === "entry" ? line.line : lineOfGap(line.dropped, now)];
   }
 
   /** The wait after a flood, until there is room again for what a working guest may have buffered. */

@@ -16,7 +16,7 @@ export class OnLinkSet {
   constructor(
     private readonly table: string,
     private readonly nft: (script: string) => Promise<void>,
-    readonly tell: (ranges: readonly string[]) => Promise<void>,
+    readonly onChange: (ranges: readonly string[]) => Promise<void>,
   ) {}
 
   get ranges(): readonly string[] {
@@ -43,7 +43,7 @@ export class OnLinkSet {
       const now = onLinkRanges(readFileSync(ROUTES, "utf8"));
       if (now.join() === this.#ranges.join()) return;
       await this.nft(replaceOnLink(this.table, now));
-      await this.tell(now);
+      await this.onChange(now);
       this.#ranges = now;
     } catch (error) {
       stderrLog.write({ level: "error", event: "on-link networks could not be refreshed", error: described(error) });

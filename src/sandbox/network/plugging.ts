@@ -167,10 +167,10 @@ function numberOf(socket: NetlinkSocket, name: string, before: readonly RouteReq
 /** Performs all requests. Throws a Fault with the first that the kernel refused. */
 function demand(socket: NetlinkSocket, requests: readonly RouteRequest[], allowed: readonly number[] = []): Buffer[][] {
   const outcomes = socket.ask(requests);
-  outcomes.forEach(({ refused, said }, index) => {
+  outcomes.forEach(({ refused, message }, index) => {
     if (refused === 0 || allowed.includes(refused)) return;
     const cause = new SystemError(requests[index]?.what ?? "a request", refused);
-    throw new Fault(500, said === undefined ? cause.message : `${cause.message}: ${said}`, { cause });
+    throw new Fault(500, message === undefined ? cause.message : `${cause.message}: ${message}`, { cause });
   });
   return outcomes.map(({ answers }) => answers);
 }

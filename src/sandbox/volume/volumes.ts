@@ -277,8 +277,8 @@ async function sync(path: string): Promise<void> {
 }
 
 function roomFault(cause: unknown): Fault {
-  const said = cause instanceof Error ? cause.message : String(cause);
-  if (!/ENOSPC|no space left/i.test(said)) return Fault.from(cause);
+  const message = cause instanceof Error ? cause.message : String(cause);
+  if (!/ENOSPC|no space left/i.test(message)) return Fault.from(cause);
   return new Fault(507, "the disk has no space for a new volume", { cause });
 }
 

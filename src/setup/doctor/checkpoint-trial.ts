@@ -42,9 +42,9 @@ export async function tryCheckpoint(options: DoctorOptions, runtime: RuntimeName
       options.runsc ?? "",
     ];
     const result = await attempt(command, { timeoutMs: TRIAL_MS });
-    const said = result.stderr.trim() || "the trial said nothing";
-    if (result.exitCode === TIMEOUT_EXIT_CODE) throw new Fault(503, said);
-    if (result.exitCode !== 0) throw new Fault(500, said);
+    const output = result.stderr.trim() || "the trial said nothing";
+    if (result.exitCode === TIMEOUT_EXIT_CODE) throw new Fault(503, output);
+    if (result.exitCode !== 0) throw new Fault(500, output);
     return JSON.parse(result.stdout) as TrialResult;
   } finally {
     await teardown(data, options.cacheFolder, { keepData: false });

@@ -40,8 +40,10 @@ export function modulesFinding(aliases: string, config: string, isLoaded: (name:
   const refused = new Set([...refusals].map(([, listed, installed]) => plain(listed ?? installed ?? "")));
   const off = new Set([...config.matchAll(/^alias (\S+) off$/gm)].map(([, alias = ""]) => plain(alias)));
   // Distributions removed the alias of some of these modules, so that only an explicit modprobe loads them.
-  const asked = [...aliases.matchAll(/^alias ((?:net-pf|tty-ldisc)-\S+) (\S+)$/gm)];
-  const loadable = new Set(asked.flatMap(([, alias = "", name = ""]) => (off.has(plain(alias)) ? [] : [plain(name)])));
+  const autoloaded = [...aliases.matchAll(/^alias ((?:net-pf|tty-ldisc)-\S+) (\S+)$/gm)];
+  const loadable = new Set(
+    autoloaded.flatMap(([, alias = "", name = ""]) => (off.has(plain(alias)) ? [] : [plain(name)])),
+  );
   const left = RARE.filter((name) => loadable.has(name) && !refused.has(name) && !isLoaded(name));
   if (left.length === 0) return ok("no rare protocol is loaded because a program asks for it");
   return degraded(

@@ -47,8 +47,8 @@ async function runsc(toolbox: Toolbox, options: DoctorOptions) {
   const isChosen = options.runtime === "runsc" || options.runsc !== undefined;
   if (!isChosen && !existsSync(program)) return ok("not installed; SANDLOT_WALL=runsc installs it");
   const lost = "the isolation runtime runsc cannot be used";
-  const said = await attempt([program, "--version"]).catch(() => undefined);
-  const version = /^runsc version (\S+)/m.exec(said?.stdout ?? "")?.[1];
+  const result = await attempt([program, "--version"]).catch(() => undefined);
+  const version = /^runsc version (\S+)/m.exec(result?.stdout ?? "")?.[1];
   if (version === undefined) return unusable(isChosen, `${program} does not run`, lost);
   const date = Number(/\d{8}/.exec(version)?.[0] ?? 0);
   if (date < RUNSC_MIN_DATE) return unusable(isChosen, `version ${version} is older than ${RUNSC_MIN_DATE}`, lost);

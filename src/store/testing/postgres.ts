@@ -110,14 +110,14 @@ async function numberFrom(command: string[]): Promise<number | undefined> {
 /** Keeps reading afterwards, so that the server never blocks on a full pipe. */
 function untilItSays(stream: ReadableStream<Uint8Array>, words: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    let heard = "";
+    let output = "";
     const decoder = new TextDecoder();
     const listen = async () => {
       for await (const chunk of stream) {
-        heard = (heard + decoder.decode(chunk, { stream: true })).slice(-10_000);
-        if (heard.includes(words)) resolve();
+        output = (output + decoder.decode(chunk, { stream: true })).slice(-10_000);
+        if (output.includes(words)) resolve();
       }
-      reject(new Error(`the server ended before it said "${words}": ${heard}`));
+      reject(new Error(`the server ended before it said "${words}": ${output}`));
     };
     listen().catch(reject);
   });

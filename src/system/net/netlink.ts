@@ -63,7 +63,7 @@ interface NetlinkMessage {
 /** The result of a request: the kernel's error number, 0 for success, and its message. */
 interface NetlinkOutcome {
   refused: number;
-  said: string | undefined;
+  message: string | undefined;
   answers: Buffer[];
 }
 
@@ -84,7 +84,7 @@ export class NetlinkSocket implements Disposable {
   ask(requests: readonly NetlinkRequest[]): NetlinkOutcome[] {
     const first = this.#sequence;
     this.#send(requests.map(({ type, flags, body }) => ({ type, flags: flags | NLM_ACK, body })));
-    const outcomes = requests.map((): NetlinkOutcome => ({ refused: 0, said: undefined, answers: [] }));
+    const outcomes = requests.map((): NetlinkOutcome => ({ refused: 0, message: undefined, answers: [] }));
     for (let [left, turns] = [requests.length, 0]; left > 0 && turns < NETLINK_ANSWERS_MAX; turns++) {
       for (const { type, sequence, body } of this.receive()) {
         const outcome = outcomes[sequence - first];
@@ -93,7 +93,7 @@ export class NetlinkSocket implements Disposable {
         if (type !== NLMSG_ERROR) outcome.answers.push(body);
         else {
           outcome.refused = -body.readInt32LE(0);
-          outcome.said = outcome.refused === 0 ? undefined : wordsOf(body);
+          outcome.message = outcome.refused === 0 ? undefined : wordsOf(body);
           left--;
         }
       }

@@ -50,14 +50,14 @@ export class Firewall {
     return this.#waiting.splice(0, fits < 0 ? this.#waiting.length : fits);
   }
 
-  async #together(asked: readonly QueuedScript[]): Promise<void> {
+  async #together(queued: readonly QueuedScript[]): Promise<void> {
     try {
-      await this.load(asked.map(({ script }) => script).join(""));
-      for (const { done } of asked) done.resolve();
+      await this.load(queued.map(({ script }) => script).join(""));
+      for (const { done } of queued) done.resolve();
     } catch (error) {
       const isTooSlow = Fault.from(error).status === 503;
-      if (asked.length === 1 || isTooSlow) for (const { done } of asked) done.reject(error);
-      else for (const each of asked) await this.#together([each]);
+      if (queued.length === 1 || isTooSlow) for (const { done } of queued) done.reject(error);
+      else for (const each of queued) await this.#together([each]);
     }
   }
 }

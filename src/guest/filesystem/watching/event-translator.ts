@@ -41,13 +41,13 @@ export class EventTranslator {
   ) {}
 
   /** Adds to `notices`. If it throws, notices added before remain valid. */
-  async tell(events: readonly InotifyEvent[], notices: Notice[]): Promise<void> {
+  async report(events: readonly InotifyEvent[], notices: Notice[]): Promise<void> {
     for (const event of events) {
       if ((event.mask & IN.Q_OVERFLOW) !== 0) throw overflow();
       const directory = this.tree.find(event.wd);
       if ((event.mask & IN.IGNORED) !== 0) this.#noteIgnored(event.wd, directory);
       else if (directory === undefined) continue;
-      else if (event.name === "") this.#tellOfItself(directory, event.mask, notices);
+      else if (event.name === "") this.#reportItself(directory, event.mask, notices);
       else await this.#tellOfChild(directory, event, notices);
     }
     if (this.surveyor !== undefined && this.#unsettled.size > 0) await this.#settle(this.surveyor, notices);
@@ -60,7 +60,7 @@ export class EventTranslator {
   }
 
   /** Directories below the root are reported by their parents. */
-  #tellOfItself(directory: WatchedDirectory, mask: number, notices: Notice[]): void {
+  #reportItself(directory: WatchedDirectory, mask: number, notices: Notice[]): void {
     const hasMoved = (mask & IN.MOVE_SELF) !== 0;
     if (directory === this.tree.root) {
       for (const type of eventTypes(mask)) notices.push({ name: ".", type });

@@ -109,7 +109,7 @@ export class Watch {
       for await (const batch of this.inotify.batches()) {
         const notices: Notice[] = [];
         try {
-          await translator.tell(batch, notices);
+          await translator.report(batch, notices);
         } finally {
           await this.#deliver(notices);
         }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { kernelUuid } from "../../../base/kernel-random.ts";
 import type { Language } from "../../kernel.ts";
-import { Runner, type RunnerEars } from "../runner.ts";
+import { Runner, type RunnerListener } from "../runner.ts";
 import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
 import { linePieces } from "../text.ts";
 import { BASH_PROGRAM } from "./program.ts";
@@ -31,15 +31,15 @@ class BashKernel extends RunnerKernel {
     await this.#chore(lines.join("\n"));
   }
 
-  protected async run(code: string, _count: number, tell: Tell): Promise<void> {
-    const text: RunnerEars["text"] = (kind, said) => tell({ kind, text: said });
+  protected async run(code: string, _count: number, onOutput: Tell): Promise<void> {
+    const text: RunnerListener["text"] = (kind, content) => onOutput({ kind, text: content });
     const status = await this.#runCell(code, text);
-    if (status !== 0) tell({ kind: "error", name: "", value: String(status), traceback: `exit status ${status}` });
+    if (status !== 0) onOutput({ kind: "error", name: "", value: String(status), traceback: `exit status ${status}` });
   }
 
   protected async changeFolder(path: string): Promise<string | undefined> {
-    const { status, said } = await this.#chore(`cd -- ${quoted(path)}`);
-    return status === 0 ? undefined : said.trim();
+    const { status, output } = await this.#chore(`cd -- ${quoted(path)}`);
+    return status === 0 ? undefined : output.trim();
   }
 
   /** Assigning to RANDOM seeds it. A shell has no other random state. */
@@ -47,14 +47,14 @@ class BashKernel extends RunnerKernel {
     await this.#chore("RANDOM=$SRANDOM");
   }
 
-  async #chore(code: string): Promise<{ status: number; said: string }> {
-    let said = "";
-    const status = await this.#ask("chore", code, (_stream, text) => (said += text), RUNNER_CHORE_MS);
-    return { status, said };
+  async #chore(code: string): Promise<{ status: number; output: string }> {
+    let output = "";
+    const status = await this.#ask("chore", code, (_stream, text) => (output += text), RUNNER_CHORE_MS);
+    return { status, output };
   }
 
   /** Runs long code from a file, because bash reads pipes byte by byte. */
-  async #runCell(code: string, text: RunnerEars["text"]): Promise<number> {
+  async #runCell(code: string, text: RunnerListener["text"]): Promise<number> {
     if (code.length <= DIRECT_MAX_CHARS) return this.#ask("cell", code, text);
     const file = join(tmpdir(), `.cell-${kernelUuid()}`);
     writeFileSync(file, code.replaceAll("\0", ""), { mode: 0o600, flag: "wx" });
@@ -69,7 +69,7 @@ class BashKernel extends RunnerKernel {
   async #ask(
     kind: "cell" | "chore" | "file",
     code: string,
-    text: RunnerEars["text"],
+    text: RunnerListener["text"],
     timeoutMs?: number,
   ): Promise<number> {
     // Neither shell code nor variables can contain NUL.

@@ -1,7 +1,7 @@
 /** Java through JShell: Sandlot's runner executes cells in its own JVM; the JDK starts it from source. */
 import { existsSync } from "node:fs";
 import type { Language } from "../../kernel.ts";
-import { interruptible, tellOutput } from "../outputs.ts";
+import { emitOutput, interruptible } from "../outputs.ts";
 import { Runner, type RunnerMessage } from "../runner.ts";
 import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
 import { chunkPieces } from "../text.ts";
@@ -39,11 +39,11 @@ class JavaKernel extends RunnerKernel {
     await this.#chore("set", set.flat().join(SEPARATOR));
   }
 
-  protected async run(code: string, _count: number, tell: Tell): Promise<void> {
+  protected async run(code: string, _count: number, onOutput: Tell): Promise<void> {
     await this.#ask(
       "cell",
       code,
-      interruptible(tell, () => this.isCellInterrupted),
+      interruptible(onOutput, () => this.isCellInterrupted),
     );
   }
 
@@ -60,12 +60,12 @@ class JavaKernel extends RunnerKernel {
     return this.#ask(kind, body, () => undefined, RUNNER_CHORE_MS);
   }
 
-  #ask(kind: string, body: string, tell: Tell, timeoutMs?: number): Promise<RunnerMessage> {
+  #ask(kind: string, body: string, onOutput: Tell, timeoutMs?: number): Promise<RunnerMessage> {
     return this.runner.ask(
       (number) => `${number}\0${kind}\0${body.replaceAll("\0", "")}\0`,
       {
-        text: (stream, text) => tell({ kind: stream, text }),
-        message: (message) => tellOutput(message, tell),
+        text: (stream, text) => onOutput({ kind: stream, text }),
+        message: (message) => emitOutput(message, onOutput),
       },
       timeoutMs,
     );

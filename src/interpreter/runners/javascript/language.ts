@@ -5,8 +5,8 @@
  */
 import { Fault } from "../../../contract/fault.ts";
 import { KernelEnded, type KernelOutput, type Language } from "../../kernel.ts";
-import { interruptible, tellOutput } from "../outputs.ts";
-import { Runner, type RunnerEars, type RunnerMessage } from "../runner.ts";
+import { emitOutput, interruptible } from "../outputs.ts";
+import { Runner, type RunnerListener, type RunnerMessage } from "../runner.ts";
 import { RUNNER_CHORE_MS, RunnerKernel, type Tell } from "../runner-kernel.ts";
 import { chunkPieces } from "../text.ts";
 import { CellSyntaxError, type Script, scriptOf } from "./cell.ts";
@@ -48,25 +48,25 @@ class JavascriptKernel extends RunnerKernel {
     this.#breaker = new LoopBreaker(runner.pid, () => runner.signal("SIGINT"));
   }
 
-  protected async run(code: string, count: number, tell: Tell): Promise<void> {
+  protected async run(code: string, count: number, onOutput: Tell): Promise<void> {
     const name = `[cell ${count}]`;
     let script: Script;
     try {
       script = scriptOf(code, this.language);
     } catch (thrown) {
       if (!(thrown instanceof CellSyntaxError)) throw thrown;
-      tell(syntaxError(thrown, code, name));
+      onOutput(syntaxError(thrown, code, name));
       return;
     }
     await this.#reach();
-    const tellOwn = interruptible(tell, () => this.isCellInterrupted);
+    const emitOwn = interruptible(onOutput, () => this.isCellInterrupted);
     try {
       await this.runner.ask((number) => line(Object.assign({ number, kind: "cell", name }, script)), {
         text: (kind, text) => {
           const users = kind === "stderr" ? this.#breaker.withoutNotices(text) : text;
-          if (users !== "") tell({ kind, text: users });
+          if (users !== "") onOutput({ kind, text: users });
         },
-        message: (message) => tellOutput(message, tellOwn),
+        message: (message) => emitOutput(message, emitOwn),
       });
     } finally {
       this.#breaker.cellEnded();
@@ -76,7 +76,7 @@ class JavascriptKernel extends RunnerKernel {
   override interrupt(): void {
     this.#wasInterrupted = true;
     this.isCellInterrupted = true;
-    this.runner.tell(line({ kind: "interrupt" }));
+    this.runner.send(line({ kind: "interrupt" }));
     this.#breaker.interrupted();
   }
 
@@ -116,11 +116,11 @@ class JavascriptKernel extends RunnerKernel {
   }
 
   #ask(body: object, timeoutMs: number): Promise<RunnerMessage> {
-    const ears: RunnerEars = {
+    const listener: RunnerListener = {
       text: (_kind, text) => void this.#breaker.withoutNotices(text),
       message: () => undefined,
     };
-    return this.runner.ask((number) => line(Object.assign({ number }, body)), ears, timeoutMs);
+    return this.runner.ask((number) => line(Object.assign({ number }, body)), listener, timeoutMs);
   }
 }
 

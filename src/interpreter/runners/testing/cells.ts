@@ -14,43 +14,43 @@ interface CellSaid {
 }
 
 export async function run(kernel: Kernel, code: string): Promise<CellSaid> {
-  const said: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
-  await kernel.execute(code, (output) => note(said, output));
-  return said;
+  const outputs: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
+  await kernel.execute(code, (output) => note(outputs, output));
+  return outputs;
 }
 
 /** Interrupts as soon as the cell has said something, and again like the server when that was not heard. */
 export async function runInterrupted(kernel: Kernel, code: string): Promise<CellSaid> {
-  const said: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
+  const outputs: CellSaid = { stdout: [], stderr: [], results: [], bundles: [], error: undefined, count: undefined };
   let again: ReturnType<typeof setInterval> | undefined;
   await kernel.execute(code, (output) => {
-    note(said, output);
+    note(outputs, output);
     if (output.kind !== "stdout") return;
     kernel.interrupt();
     again ??= setInterval(() => kernel.interrupt(), INTERRUPT_AGAIN_MS[0]);
   });
   clearInterval(again);
-  return said;
+  return outputs;
 }
 
-function note(said: CellSaid, output: KernelOutput): void {
+function note(outputs: CellSaid, output: KernelOutput): void {
   switch (output.kind) {
     case "count":
-      said.count = output.count;
+      outputs.count = output.count;
       break;
     case "stdout":
     case "stderr":
-      said[output.kind].push(output.text);
+      outputs[output.kind].push(output.text);
       break;
     case "error": {
       const { name, value, traceback } = output;
-      said.error = { name, value, traceback };
+      outputs.error = { name, value, traceback };
       break;
     }
     case "result": {
       const bundle = Object.fromEntries(Object.entries(output.bundle).map(([type, json]) => [type, JSON.parse(json)]));
-      said.bundles.push(bundle);
-      said.results.push(String(bundle["text/plain"]));
+      outputs.bundles.push(bundle);
+      outputs.results.push(String(bundle["text/plain"]));
     }
   }
 }

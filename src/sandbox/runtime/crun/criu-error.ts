@@ -47,8 +47,8 @@ export function explain(log: string, processes: readonly number[]): Fault {
   if (first === undefined) {
     return new Fault(500, "the checkpoint could not be written; the sandbox is still running", { cause });
   }
-  const said = printable(first.replace(/^.*?Error \([^)]*\):\s*/, "")).trim();
-  const reason = REASONS.find(([pattern]) => pattern.test(errors.join("\n")))?.[1] ?? `CRIU says: ${said}`;
+  const message = printable(first.replace(/^.*?Error \([^)]*\):\s*/, "")).trim();
+  const reason = REASONS.find(([pattern]) => pattern.test(errors.join("\n")))?.[1] ?? `CRIU says: ${message}`;
   return refusal(culprit(log, errors, processes), reason, cause);
 }
 

@@ -108,8 +108,8 @@ export class Criu {
 
   static async open(toolbox: Toolbox, data: DataFolder): Promise<Criu> {
     await rememberKernelFacts(toolbox.criu, data.runFolder);
-    const said = await run([...toolbox.criu, "--version"]);
-    return new Criu(toolbox, data, /Version:\s*([\d.]+)/.exec(said)?.[1] ?? "0");
+    const output = await run([...toolbox.criu, "--version"]);
+    return new Criu(toolbox, data, /Version:\s*([\d.]+)/.exec(output)?.[1] ?? "0");
   }
 
   /** Stops a running sandbox and begins to write it. `earlier` is the first try, if that failed. */

@@ -211,9 +211,9 @@ function boundIpcOrComplain(pid: number, { id, size }: NewSandbox): void {
 const NO_FOLDER = /: (?:Not a directory|File exists)\b/;
 
 function volumeFault(volumes: readonly OutsideMount[], cause: unknown): Fault | undefined {
-  const said = Fault.from(cause).message;
-  if (!NO_FOLDER.test(said)) return undefined;
-  const volume = volumes.find(({ inside }) => said.includes(`\`${inside.slice(1)}\``));
+  const message = Fault.from(cause).message;
+  if (!NO_FOLDER.test(message)) return undefined;
+  const volume = volumes.find(({ inside }) => message.includes(`\`${inside.slice(1)}\``));
   return volume && fileOnTheWay(volume.inside, cause);
 }
 

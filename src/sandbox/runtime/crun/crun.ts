@@ -43,8 +43,8 @@ export class Crun {
     const options = { timeoutMs: this.startMs, name: "crun create", env: this.#env, silent: true };
     const { exitCode } = await attempt(command, options);
     if (exitCode !== 0) {
-      const said = await readFile(log, "utf8").catch(() => "(no log)");
-      throw new Fault(500, `crun create ended with ${exitCode}: ${said}`);
+      const output = await readFile(log, "utf8").catch(() => "(no log)");
+      throw new Fault(500, `crun create ended with ${exitCode}: ${output}`);
     }
     // Synchronous: the file is tiny and in memory, and a thread switch would take longer.
     return Number.parseInt(readFileSync(pidFile, "utf8"), 10);
@@ -73,14 +73,14 @@ export class Crun {
     const folder = join(this.stateFolder, id);
     // The host itself removes the cgroup.
     if (await hasEnded(folder)) return await rm(folder, { recursive: true, force: true });
-    let said = "";
+    let output = "";
     for (let tries = 0; tries < CRUN_REMOVE_TRIES_MAX; tries++) {
       const options = { timeoutMs: CRUN_REMOVE_MS, name: "crun delete", env: this.#env };
       const result = await attempt([...this.#command, "delete", "--force", id], options);
       if (result.exitCode === 0 || !(await this.list()).includes(id)) return;
-      said = result.stderr;
+      output = result.stderr;
     }
-    throw new Fault(500, `crun could not remove ${id}: ${said}`);
+    throw new Fault(500, `crun could not remove ${id}: ${output}`);
   }
 
   async list(): Promise<string[]> {

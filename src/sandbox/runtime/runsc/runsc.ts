@@ -64,8 +64,8 @@ export class Runsc {
 
   /** The version that runsc reports; undefined when it does not run. */
   async version(): Promise<string | undefined> {
-    const said = await attempt([this.binary, "--version"], { timeoutMs: RUNSC_SIGNAL_MS }).catch(() => undefined);
-    return said?.exitCode === 0 ? /^runsc version (\S+)$/m.exec(said.stdout)?.[1] : undefined;
+    const result = await attempt([this.binary, "--version"], { timeoutMs: RUNSC_SIGNAL_MS }).catch(() => undefined);
+    return result?.exitCode === 0 ? /^runsc version (\S+)$/m.exec(result.stdout)?.[1] : undefined;
   }
 
   /** Creates the container of `bundle`/config.json, before its first process runs; returns the pid of its kernel. */
@@ -140,9 +140,9 @@ export class Runsc {
     const command = [this.binary, "--root", this.#folder, ...FLAGS, ...logging, ...args];
     const enter = ["/bin/sh", "-c", ENTER, "sh", join(place, "cgroup.procs")];
     // The reason comes first; a long dump of the sandbox's kernel may follow.
-    let said = "";
+    let output = "";
     const onOutput = (text: string) => {
-      if (said.length < RUNSC_SAID_MAX_CHARS) said = (said + text).slice(0, RUNSC_SAID_MAX_CHARS);
+      if (output.length < RUNSC_SAID_MAX_CHARS) output = (output + text).slice(0, RUNSC_SAID_MAX_CHARS);
     };
     try {
       const { exitCode } = await attempt([...enter, ...command], {
@@ -152,7 +152,7 @@ export class Runsc {
         silent: log !== undefined,
       });
       if (exitCode === 0) return;
-      const reason = log === undefined ? said : (await readToolLog(log)).slice(-RUNSC_SAID_MAX_CHARS);
+      const reason = log === undefined ? output : (await readToolLog(log)).slice(-RUNSC_SAID_MAX_CHARS);
       throw new Fault(500, `${name} ended with ${exitCode}: ${reason.trim()}`);
     } finally {
       // Fails while a process still runs there; the next server start then finds it.

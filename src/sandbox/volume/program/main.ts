@@ -23,7 +23,7 @@ interface ContentRequest {
 }
 
 const operations: Readonly<
-  Record<string, (asked: ContentRequest, body: ReadableStream<Uint8Array> | null) => Promise<unknown>>
+  Record<string, (request: ContentRequest, body: ReadableStream<Uint8Array> | null) => Promise<unknown>>
 > = {
   "/stat": ({ path }) => statEntry(path),
   "/list": ({ path, depth }) => listFolder(path, depth),
@@ -37,26 +37,26 @@ const operations: Readonly<
 /** Operations that create an entry; all others expect it to exist. */
 const MAKING: ReadonlySet<string> = new Set(["/make-folder", "/write"]);
 
-async function answer(request: Request): Promise<Response> {
-  const { pathname, search } = new URL(request.url);
-  const asked = JSON.parse(decodeURIComponent(search.slice(1))) as ContentRequest;
+async function respond(call: Request): Promise<Response> {
+  const { pathname, search } = new URL(call.url);
+  const request = JSON.parse(decodeURIComponent(search.slice(1))) as ContentRequest;
   try {
     if (pathname === "/read") {
-      const { bytes, content } = await readFile(asked.path);
+      const { bytes, content } = await readFile(request.path);
       return new Response(content, { headers: { "X-Bytes": String(bytes) } });
     }
     const operation = operations[pathname];
     if (operation === undefined) throw new Fault(500, `the content of a volume has no ${pathname}`);
-    return Response.json((await operation(asked, request.body)) ?? null);
+    return Response.json((await operation(request, call.body)) ?? null);
   } catch (thrown) {
-    const fault = entryFault(asked.path ?? "", thrown, MAKING.has(pathname) ? "make" : "use");
+    const fault = entryFault(request.path ?? "", thrown, MAKING.has(pathname) ? "make" : "use");
     if (fault.status === 500) console.error(described(fault));
     return Response.json(fault.toBody(), { status: fault.status });
   }
 }
 
 const [root = "", socket = ""] = process.argv.slice(2);
-Bun.serve({ unix: socket, maxRequestBodySize: Number.MAX_SAFE_INTEGER, fetch: answer });
+Bun.serve({ unix: socket, maxRequestBodySize: Number.MAX_SAFE_INTEGER, fetch: respond });
 process.umask(0);
 prepareDirectories();
 confineTo(root);

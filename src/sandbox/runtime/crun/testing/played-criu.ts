@@ -25,8 +25,8 @@ function say(bytes: string): void {
 
 /** Fails when told to, and when the other end is closed. */
 function stage(name: string, pid = ""): void {
-  const told = `0a${hexLength(name)}${Buffer.from(name).toString("hex")}${pid}`;
-  say(`080610012a${hexLength(Buffer.from(told, "hex"))}${told}`);
+  const message = `0a${hexLength(name)}${Buffer.from(name).toString("hex")}${pid}`;
+  say(`080610012a${hexLength(Buffer.from(message, "hex"))}${message}`);
   if (part === "dies") process.exit(4);
   if (hear() !== GO_ON) process.exit(1);
 }
