@@ -5,13 +5,13 @@ import { BACKUP } from "../backup/contents.ts";
 import { Repository, requireTarget } from "../backup/repository.ts";
 import { installedRestic } from "../backup/restic-program.ts";
 import { restore } from "../backup/restore.ts";
+import { version } from "../base/version.ts";
 import { Fault } from "../contract/fault.ts";
 import { DataFolder } from "../system/data-folder.ts";
 import { MountNamespace } from "../system/mount/mount-namespace.ts";
 import { replaceProcess } from "../system/syscalls.ts";
 import type { Config } from "./config.ts";
 import { requireRoot } from "./prepare.ts";
-import { version } from "./version.ts";
 
 const say = (line: string) => console.log(line);
 

@@ -6,9 +6,9 @@
 import { parseArgs } from "node:util";
 import { DEFINITIONS } from "../../templates/definitions.ts";
 import { nearest } from "../base/nearest.ts";
+import { version } from "../base/version.ts";
 import { Fault } from "../contract/fault.ts";
 import { loadConfig } from "./config.ts";
-import { version } from "./version.ts";
 
 interface Option {
   type: "string" | "boolean";

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { described, type Log, onLogLine, stderrLog } from "../base/log.ts";
 import { stepsInto } from "../base/step-file.ts";
+import { version } from "../base/version.ts";
 import { FolderBlobs } from "../blobs/folder-blobs.ts";
 import { LocalImages } from "../builder/registry/local-images.ts";
 import { Fault } from "../contract/fault.ts";
@@ -43,7 +44,6 @@ import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
 import { serveMetrics } from "./metrics-listener.ts";
 import { currentGuestFolder, requireRoot } from "./prepare.ts";
-import { version } from "./version.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
 const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;

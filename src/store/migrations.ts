@@ -2,6 +2,7 @@
  * Migrations of the database. The list only grows: a released step is never edited; a later step corrects it. Every
  * statement works in SQLite and in Postgres.
  */
+import { version } from "../base/version.ts";
 import { Fault } from "../contract/fault.ts";
 import { type Engine, integer, type Statement } from "./engine.ts";
 
@@ -322,6 +323,9 @@ export const migrations: readonly Migration[] = [
   },
 ];
 
+/** Between the title of a step and the version of the program that applied it. */
+const WRITTEN_BY = ", by sandlot ";
+
 /** Migrates the database to the newest version, one transaction per step. */
 export async function migrate(engine: Engine, now: number, steps: readonly Migration[] = migrations): Promise<void> {
   await engine.sql`CREATE TABLE IF NOT EXISTS schema_versions (
@@ -333,8 +337,8 @@ export async function migrate(engine: Engine, now: number, steps: readonly Migra
   if (found > known) {
     throw new Fault(
       500,
-      `the database is at version ${found}, but this program knows versions up to ${known}; ` +
-        "start the newer program that wrote it, or restore a backup from before the upgrade",
+      `the database is at version ${found}, but this program, sandlot ${version()}, knows versions up to ${known}. FIX: ` +
+        `start ${await writerOf(engine.sql)}, or restore a backup from before the upgrade (docs/upgrade.md)`,
     );
   }
   for (const step of steps) {
@@ -342,9 +346,16 @@ export async function migrate(engine: Engine, now: number, steps: readonly Migra
       // Checked again inside the transaction: another process may have been first.
       if ((await currentVersion(sql)) >= step.version) return;
       await step.apply(sql);
-      await sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${step.version}, ${step.title}, ${now})`;
+      await sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${step.version}, ${step.title + WRITTEN_BY + version()}, ${now})`;
     });
   }
+}
+
+/** The program that brought the database to its version, for an older program. */
+async function writerOf(sql: Statement): Promise<string> {
+  const { rows } = await sql`SELECT title FROM schema_versions ORDER BY version DESC LIMIT 1`;
+  const [, writer] = String(rows[0]?.title).split(WRITTEN_BY);
+  return writer === undefined ? "the newer program that wrote it" : `sandlot ${writer} or later`;
 }
 
 async function currentVersion(sql: Statement): Promise<number> {

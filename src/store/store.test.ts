@@ -85,17 +85,18 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(await egressChanges.finish({ ...run, executionId: "next" }, to)).toBeUndefined();
     });
 
-    test("a database of a newer version is rejected and unchanged", async () => {
+    test("a database of a newer version is rejected with the name of that version, and unchanged", async () => {
       const engine = await openEngine(url);
       try {
-        await engine.sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${99}, ${"future"}, ${NOW})`;
+        const future = "future, by sandlot 9.1.0";
+        await engine.sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${99}, ${future}, ${NOW})`;
       } finally {
         await engine.close();
       }
       const refusal = await openStore(url, LATER).catch((fault: unknown) => fault);
       expect(refusal).toBeInstanceOf(Fault);
       expect(String(refusal)).toContain("version 99");
-      expect(String(refusal)).toContain(`up to ${migrations.length}`);
+      expect(String(refusal)).toContain(`up to ${migrations.length}. FIX: start sandlot 9.1.0 or later`);
     });
 
     test("an interrupted migration leaves nothing and is retried", async () => {

@@ -46,12 +46,14 @@ export async function startServer(
   dataFolder: string,
   extra: Record<string, string> = {},
   readyMs = READY_MS,
+  /** Of another version. */
+  project = PROJECT,
 ): Promise<TestServer> {
   mkdirSync(dataFolder, { recursive: true });
   const port = freePort();
   // On a shared server, a template that one file used would be kept ready for clients that never come.
   const env = serverEnv(dataFolder, { SANDLOT_LISTEN: `127.0.0.1:${port}`, SANDLOT_READY_MAX: "0", ...extra });
-  const child = Bun.spawn([process.execPath, join(PROJECT, "src/cli/main.ts"), "up"], {
+  const child = Bun.spawn([process.execPath, join(project, "src/cli/main.ts"), "up"], {
     env,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -1,6 +1,7 @@
 /** What the server tells its operator: readings for its metrics, its status, and its sandboxes. */
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
+import { version } from "../../base/version.ts";
 import type { Usage } from "../../contract/internal/host.ts";
 import type { Control } from "../../control/control.ts";
 import type { Machine } from "../../host/machine.ts";
@@ -14,7 +15,6 @@ import { mergedMemory } from "../../system/page-merging.ts";
 import type { Listen } from "../addresses.ts";
 import type { TlsAddresses } from "../banner.ts";
 import type { Config } from "../config.ts";
-import { version } from "../version.ts";
 import type { AdminRoutes } from "./admin-socket.ts";
 
 /** Sandboxes in a list for the operator, the newest first. */

@@ -1,0 +1,38 @@
+/** The earlier version from which the tests upgrade, as a folder with its files. */
+import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { attempt, run } from "../../src/system/command.ts";
+
+/** v0.1.0. A commit, because a clone may lack tags. */
+const COMMIT = "baa66937376dafa10a7a718b329969dd746004d0";
+const PROJECT = join(import.meta.dir, "../..");
+const FETCH_MS = 120_000;
+const INSTALL_MS = 600_000;
+
+/** Undefined: this clone lacks the commit, and cannot fetch it. */
+export async function referenceVersion(folder: string): Promise<string | undefined> {
+  const git = ["git", "-c", "safe.directory=*", "-C", PROJECT];
+  if ((await attempt([...git, "cat-file", "-e", COMMIT])).exitCode !== 0) {
+    // A shallow clone has only the newest commits.
+    const fetch = [...git, "fetch", "--quiet", "--depth=1", "origin", COMMIT];
+    if ((await attempt(fetch, { timeoutMs: FETCH_MS })).exitCode !== 0) return undefined;
+  }
+  mkdirSync(folder, { recursive: true });
+  const archive = [...git, "archive", COMMIT].map((word) => `'${word}'`).join(" ");
+  await run(["bash", "-c", `set -o pipefail; ${archive} | tar --extract --directory="$1"`, "bash", folder]);
+  await installPackages(folder);
+  return folder;
+}
+
+/** Today's packages, unless one that the earlier version names has changed. */
+async function installPackages(folder: string): Promise<void> {
+  const [then, now] = [packagesOf(folder), packagesOf(PROJECT)];
+  if (Object.entries(then).every(([name, version]) => now[name] === version)) {
+    symlinkSync(join(PROJECT, "node_modules"), join(folder, "node_modules"));
+  } else await run(["npm", "ci", "--no-audit", "--no-fund"], { cwd: folder, timeoutMs: INSTALL_MS });
+}
+
+function packagesOf(folder: string): Record<string, string> {
+  const { dependencies = {}, devDependencies = {} } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  return { ...dependencies, ...devDependencies };
+}
