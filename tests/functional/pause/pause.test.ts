@@ -1,6 +1,6 @@
 /** Pause, resume and fork through the official client. Snapshots: sandboxes/snapshots.test.ts. */
 import { expect, test } from "bun:test";
-import { Sandbox, SandboxNotFoundError, type SandboxOpts, TimeoutError } from "e2b";
+import { Sandbox, SandboxNotFoundError, type SandboxOpts } from "e2b";
 import { timed } from "../../../src/base/testing/timed.ts";
 import { startListening } from "../../support/listening.ts";
 import { runtimeTokenOf } from "../../support/runtime-calls.ts";
@@ -93,7 +93,6 @@ test("a pause ends requests that the sandbox has, and says so", async () => {
   const sandbox = await counting({ lifecycle: AUTO_PAUSE });
   const visiting = ask(sandbox.sandboxId, {}, "/never");
   await until("the service has the request", () => sandbox.files.exists("/tmp/waits"));
-  const reading = refusalOf(sandbox.commands.run("sleep 10000", { timeoutMs: 0 }));
   const paused = sandbox.pause();
   const response = await visiting;
   expect([response.status, await response.json()]).toEqual([
@@ -101,7 +100,6 @@ test("a pause ends requests that the sandbox has, and says so", async () => {
     { sandboxId: sandbox.sandboxId, message: "The sandbox was paused or ended before it responded", code: 502 },
   ]);
   expect(await paused).toBe(true);
-  expect(await reading).toBeInstanceOf(TimeoutError);
   expect((await sandbox.getInfo()).state).toBe("paused");
   await sandbox.kill();
 });
