@@ -1,12 +1,8 @@
 /** `sandlot limits --all`: every user-visible limit, as a table. docs/limits.md holds the same. */
 import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 import { CONTROL_LIMITS } from "../control/published-limits.ts";
-import {
-  EDGE_LIMITS,
-  EDGE_REQUEST_HEAD_MAX_BYTES,
-  EDGE_REQUEST_HEAD_MAX_LINES,
-  EDGE_REQUEST_HEAD_MS,
-} from "../edge/limits.ts";
+import { EDGE_REQUEST_HEAD_MAX_BYTES, EDGE_REQUEST_HEAD_MAX_LINES, EDGE_REQUEST_HEAD_MS } from "../edge/limits.ts";
+import { EDGE_LIMITS } from "../edge/published-limits.ts";
 import { GUEST_LIMITS } from "../guest/published-limits.ts";
 import { HOST_LIMITS } from "../host/published-limits.ts";
 import { IDLE_SECONDS } from "./listeners.ts";

@@ -1,7 +1,6 @@
 /** Limits that several files of this module share. Units come last in a name. */
 
 import { scaled } from "../base/time-factor.ts";
-import { inBytes, type Limit, limitRows } from "../contract/limit.ts";
 
 /** A chunk of a body up to this size is joined with the bytes before it; larger ones are not copied. */
 export const EDGE_JOINED_PIECE_MAX_BYTES = 16 * 1024;
@@ -59,33 +58,3 @@ export interface ConnectionLimits {
   perTeam: number;
 }
 export const EDGE_CONNECTIONS_DEFAULT: ConnectionLimits = { perSandbox: 2_500, perTeam: 20_000 };
-/** Limits that clients of sandbox URLs, and the services behind them, can reach. */
-export const EDGE_LIMITS: readonly Limit[] = limitRows([
-  [
-    "sandbox",
-    "concurrent requests, streams and WebSockets to a sandbox",
-    `${EDGE_CONNECTIONS_DEFAULT.perSandbox} at once`,
-    "429 without `Retry-After`",
-    "SANDLOT_CONNECTIONS_PER_SANDBOX",
-  ],
-  [
-    "team",
-    "concurrent requests, streams and WebSockets of a team",
-    `${EDGE_CONNECTIONS_DEFAULT.perTeam} at once`,
-    "429 without `Retry-After`",
-    "SANDLOT_CONNECTIONS_PER_TEAM",
-  ],
-  [
-    "connection",
-    "response bytes not yet read by a client",
-    inBytes(EDGE_RESPONSE_WAITING_MAX_BYTES),
-    "the service blocks; no data is lost",
-  ],
-  [
-    "connection",
-    "HTTP/2 request bodies not yet read by services",
-    inBytes(EDGE_HTTP2_UNTAKEN_MAX_BYTES),
-    `the client waits; after ${EDGE_HTTP2_UNTAKEN_MS / 1000} s without progress the largest are reset`,
-  ],
-  ["request", "response head of a service", inBytes(EDGE_RESPONSE_HEAD_MAX_BYTES), "502; the port counts as closed"],
-]);

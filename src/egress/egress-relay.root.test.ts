@@ -110,19 +110,19 @@ test("a killed relay restarts on the same ports with all policies", async () => 
 });
 
 /** A relay that the server gives up sooner than usual. */
-async function openImpatient(lookMs: number): Promise<EgressRelay> {
+async function openImpatient(checkMs: number): Promise<EgressRelay> {
   const log = { write: () => undefined };
-  return await EgressRelay.open({ gateway: "127.53.0.6", folder, closed: () => closed.ranges, log, checkMs: lookMs });
+  return await EgressRelay.open({ gateway: "127.53.0.6", folder, closed: () => closed.ranges, log, checkMs });
 }
 
 // Seen before: after the server was blocked for ten seconds, connections of all sandboxes were cut.
 test("a relay whose reply is still unread is not considered hung", async () => {
-  const lookMs = 200;
+  const checkMs = 200;
   const others = pidsOfRelays();
-  const impatient = await openImpatient(lookMs);
+  const impatient = await openImpatient(checkMs);
   const before = pidsOfRelays();
   const set = impatient.set(SANDBOX, allowing("b.test"));
-  Bun.sleepSync(2 * lookMs * RELAY_REPLY_CHECKS_MAX);
+  Bun.sleepSync(2 * checkMs * RELAY_REPLY_CHECKS_MAX);
   await set;
   await impatient.set(SANDBOX, null);
   expect(pidsOfRelays()).toEqual(before);

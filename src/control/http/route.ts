@@ -90,7 +90,7 @@ interface RouteDefinition<S, P extends string, A extends Authentication, Q exten
   auth: A;
   query?: Q;
   body?: { schema: B; required: boolean; maxBytes?: number };
-  /** Without a status in the answer, the first declared one is sent. Undefined: no body either. */
+  /** Without a status in the result, the first declared one is sent. Undefined: no body either. */
   handle(call: Call<P, A, Q, B>, services: S): Promise<Partial<RouteResult> | undefined>;
   refused?(call: Pick<Call<P, A, Q, B>, "params" | "caller"> & { fault: Fault }, services: S): Promise<void>;
 }
@@ -118,8 +118,8 @@ export function routesWith<S>() {
       async run({ search, json, ...call }, services) {
         const query = readQuery(facts.query ?? noQuery, search);
         const body = parseBody(facts.body, json);
-        const answer = await handle({ ...call, query, body } as Parsed, services);
-        return { status: facts.success[0]?.status ?? 200, ...answer };
+        const result = await handle({ ...call, query, body } as Parsed, services);
+        return { status: facts.success[0]?.status ?? 200, ...result };
       },
     };
   };

@@ -2,7 +2,7 @@
 import type { Directory } from "../../contract/internal/directory.ts";
 
 export function idleServices() {
-  const unexpected = () => Promise.reject(new Error("nobody asks"));
+  const unexpected = () => Promise.reject(new Error("an idle edge gets no requests"));
   const directory: Directory = {
     follow: () => undefined,
     forward: unexpected,

@@ -32,7 +32,7 @@ export class Peer {
   events: PeerEvents = IGNORE_EVENTS;
   /** Bytes that the kernel has not accepted yet. */
   #outgoing: Buffer[] = [];
-  /** Came while nobody wanted it. */
+  /** Received while paused. */
   #incoming: Buffer<ArrayBuffer>[] = [];
   #incomingBytes = 0;
   #paused = false;
