@@ -8,6 +8,7 @@ import { BUILD_LIMITS_DEFAULT } from "../control/builds/build-limits.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "../edge/limits.ts";
 import { parseListen } from "./addresses.ts";
 import { loadConfig } from "./config.ts";
+import { settingsBesideFile } from "./settings.ts";
 
 const folder = folderOfFile("config");
 let files = 0;
@@ -264,4 +265,15 @@ test("the factor of internal timeouts is a number from 1 to 100", () => {
       `timeFactor must be a number from 1 to 100, not "${bad}"`,
     );
   }
+});
+
+test("settings beside the config file are those with another value", () => {
+  const env = {
+    ...file('{ "timeFactor": 20, "ready": 8 }'),
+    SANDLOT_TIME_FACTOR: "20",
+    SANDLOT_READY: "4",
+    PATH: "/bin",
+  };
+  expect(settingsBesideFile(env)).toEqual(["SANDLOT_CONFIG", "SANDLOT_READY"]);
+  expect(settingsBesideFile({ SANDLOT_DATA: "" })).toEqual([]);
 });

@@ -12,7 +12,7 @@ import { down, runningServer } from "./down.ts";
 import { requireFree } from "./listeners.ts";
 import { requireRoot } from "./prepare.ts";
 import { SERVICE, UNIT_FILE, UNIT_MARK, unitText } from "./service-unit.ts";
-import { CONFIG_FILE_DEFAULT } from "./settings.ts";
+import { CONFIG_FILE_DEFAULT, settingsBesideFile } from "./settings.ts";
 import { setUpMachine } from "./up.ts";
 
 const PROJECT = join(import.meta.dir, "../..");
@@ -118,7 +118,7 @@ function requireSystemd(): void {
 
 /** The service does not get the environment of a shell, and the data of another server must not be removed with it. */
 function requireSettingsInFile(env: Readonly<Record<string, string | undefined>>): void {
-  const given = Object.keys(env).filter((name) => name.startsWith("SANDLOT_") && env[name]);
+  const given = settingsBesideFile(env);
   if (given.length === 0) return;
   throw new Fault(
     400,

@@ -78,6 +78,14 @@ export function settingValues(env: Record<string, string | undefined>): Value<Se
   return (key) => env[found(key)[0]] || file[key];
 }
 
+/** Variables with another value than the config file. `main.ts` copies the time factor of the file to its variable. */
+export function settingsBesideFile(env: Record<string, string | undefined>): string[] {
+  const file: Record<string, string> = readConfigFile(env);
+  const keys: Record<string, Setting> = SETTINGS;
+  const given = Object.keys(env).filter((name) => name.startsWith("SANDLOT_") && env[name]);
+  return given.filter((name) => file[keys[name]?.key ?? ""] !== env[name]);
+}
+
 export function defaultOf(key: SettingKey): string {
   return found(key)[1].default;
 }
