@@ -41,6 +41,8 @@ const PACKET_FILTERS_OF_TESTS = {
 };
 /** The browser that tests view desktop streams with. */
 const BROWSER_OF_TESTS = { chromium: "chromium" };
+/** Scrapes a server in a long run. */
+const PROMETHEUS_OF_TESTS = { prometheus: "prometheus", promtool: "prometheus" };
 /** Lets Node and Python resolve names below localhost. The package has no command to check for. */
 const NAMES_OF_TESTS = { "names below localhost": "libnss-myhostname" };
 /**
@@ -98,6 +100,7 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   await install(TOOLS_OF_TESTS);
   if (files.some((file) => file.includes("/firewall-check."))) await install(PACKET_FILTERS_OF_TESTS);
   if (files.some((file) => file.startsWith("tests/functional/desktop/"))) await install(BROWSER_OF_TESTS);
+  if (LONG && files.some((file) => file.includes("/prometheus."))) await install(PROMETHEUS_OF_TESTS);
   if (!isFound(await lookUp("api.sandlot.localhost"), "sandlot.localhost")) await install(NAMES_OF_TESTS);
   await removeStaleNetworks();
   const network = await makeOuterNetwork();

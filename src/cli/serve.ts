@@ -110,6 +110,8 @@ export async function serve(config: Config): Promise<number> {
   metrics.watchHost(host);
   metrics.watchStore(store);
   onLogLine((entry) => metrics.onLogEntry(entry));
+  host.parts.network.onDecisions = (decisions) => metrics.relayReported(decisions);
+  host.parts.dns.onDecision = (decision) => metrics.dnsDecided(decision);
   const local = new LocalImages(config.localImages);
   const { memoryOvercommit: factor } = config;
   const activity = { allowWebhooksInside: config.allowWebhooksInside };
@@ -154,6 +156,7 @@ export async function serve(config: Config): Promise<number> {
     trustedProxies,
     limits: config.connections,
     log: edgeLog(log),
+    counted: (report) => metrics.edgeReported(report),
   });
   host.parts.network.beforeReuse = (address) => edge.closeConnectionsTo(address);
   const listeners = await Listeners.open(config, { fronts: edge, log });

@@ -10,6 +10,7 @@ import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
+import type { ReadHeaders } from "../http1/header-lines.ts";
 import type { ClientRequest } from "./front/client-request.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
 import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
@@ -19,7 +20,8 @@ import { type ManagementSocket, PEER_HEADER, peerLine } from "./proxy/management
 import { respondWith } from "./proxy/respond.ts";
 import type { ConnectOptions } from "./proxy/sandbox-socket.ts";
 import { upgradeOf } from "./proxy/upgrade.ts";
-import { type Refusal, refuse } from "./refusal.ts";
+import { type Refusal, refuse as responseTo } from "./refusal.ts";
+import { classOf, RequestCounts } from "./request-counts.ts";
 import { clientAddress, NO_PROXIES, type TrustedProxies } from "./routing/client-address.ts";
 import { internalPath } from "./routing/control-path.ts";
 import { headersAskedFor, preflightOf, preflightResponse } from "./routing/preflight.ts";
@@ -49,12 +51,13 @@ interface EdgeServices {
   quota?: ConnectionQuota;
   /** Moves long bodies inside the kernel. Absent: the edge copies all bodies. */
   splice?: Splice;
+  counts?: RequestCounts;
   /** Limits the kernel's buffers of connections to sandboxes. Absent: the kernel's defaults. */
   buffers?: ConnectOptions["buffers"];
 }
 
 export function createEdge(services: EdgeServices): Edge {
-  const { directory, routes, management, log, trustedProxies = NO_PROXIES } = services;
+  const { directory, routes, management, log, trustedProxies = NO_PROXIES, counts = new RequestCounts() } = services;
   const quota = services.quota ?? new LocalQuota(EDGE_CONNECTIONS_DEFAULT);
   const lookup = new ServiceLookup(directory, routes, log);
 
@@ -64,6 +67,20 @@ export function createEdge(services: EdgeServices): Edge {
     // Most requests take this path, which needs no promise.
     if (address !== undefined) guarded(client, () => handleAddressed(client, target, address));
     else guarded(client, () => handleOther(client, target));
+  }
+
+  function refuse(refusal: Refusal, headers: ReadHeaders): Response {
+    counts.refusal(refusal);
+    return responseTo(refusal, headers);
+  }
+
+  /** A browser's preflight cannot carry the missing token, so on the runtime port it gets the runtime's CORS response. */
+  function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddress): Response {
+    const preflight = headersAskedFor(client);
+    if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && preflight !== undefined) {
+      return preflightResponse(preflight);
+    }
+    return refuse(refusal, client.headers);
   }
 
   /** Whatever fails, the client gets a response. */
@@ -99,6 +116,7 @@ export function createEdge(services: EdgeServices): Edge {
 
   async function proxyToManagement(client: ClientRequest): Promise<void> {
     const { method, target, headers } = client;
+    counts.request("management");
     const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(management, client);
     const outgoing = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
     // The management server closes a request that is idle for too long; the edge then does the same.
@@ -113,6 +131,7 @@ export function createEdge(services: EdgeServices): Edge {
   ): Promise<void> | undefined {
     const { method, headers } = client;
     if ("problem" in route) return respondWith(client, refuse(badRequest(400, route.problem), headers));
+    counts.request(classOf(route.port, target));
     const refusal = refusalFor(method, route, target);
     if (refusal !== undefined) return respondWith(client, refuse(refusal, headers));
     const destination = routes.find(route.sandboxId);
@@ -134,7 +153,12 @@ export function createEdge(services: EdgeServices): Edge {
     }
     const service = lookup.atOnce(route, headers, destination);
     if (service === undefined) return toSandbox(client, target, route);
+    const began = performance.now();
+    const isStart = classOf(route.port, target) === "command";
     startExchange(client, outgoingRequest(client, target, route, service), connectOptions(service, services), {
+      responded() {
+        if (isStart) counts.commandStarted((performance.now() - began) / 1000);
+      },
       failed(failure) {
         guarded(client, async () => {
           const why = await lookup.refusalAfter(route, headers, service, failure);
@@ -210,15 +234,6 @@ function outgoingRequest(
   const connection = upgrade === undefined ? "Connection: close\r\n" : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
   const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost)}${connection}`;
   return { head, isGuest, upgrade };
-}
-
-/** A browser's preflight cannot carry the missing token, so on the runtime port it gets the runtime's CORS response. */
-function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddress): Response {
-  const preflight = headersAskedFor(client);
-  if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && preflight !== undefined) {
-    return preflightResponse(preflight);
-  }
-  return refuse(refusal, client.headers);
 }
 
 /** Refusals that need no lookup of the sandbox. */

@@ -43,6 +43,8 @@ export class DnsRelay {
   readonly #questions = new Counter(DNS_QUERIES_PER_SANDBOX_MAX);
   readonly #connections = new Counter(DNS_CONNECTIONS_PER_SANDBOX_MAX);
   readonly #clients = new Set<Socket>();
+  /** Called with the outcome of each query. */
+  onDecision: (decision: string) => void = () => undefined;
   #listener: Listener | undefined;
   #tcp: Server | undefined;
 
@@ -104,9 +106,13 @@ export class DnsRelay {
     const question = readQuery(message);
     if (question === undefined) return undefined;
     if (typeof question === "number") return refusalOf(message, question);
-    if (!this.#mayAsk(source, question)) return refusalOf(message, REFUSAL.refused);
+    if (!this.#mayAsk(source, question)) {
+      this.onDecision("forbidden");
+      return refusalOf(message, REFUSAL.refused);
+    }
     const query = this.judgeOf(source) === undefined ? message : bareQuery(message, question);
     const answer = await upstream(query, question.bytes);
+    this.onDecision(answer === undefined ? "silent" : "allowed");
     if (answer === undefined) return undefined;
     // The policy may have changed while the query was in flight.
     if (!this.#mayAsk(source, question)) return refusalOf(message, REFUSAL.refused);

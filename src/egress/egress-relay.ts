@@ -7,6 +7,7 @@
 
 import { join } from "node:path";
 import { boundedLines } from "../base/bounded-lines.ts";
+import type { CountsByName } from "../base/counts.ts";
 import { described, type Log } from "../base/log.ts";
 import { sendTo } from "../base/program-input.ts";
 import { scaled } from "../base/time-factor.ts";
@@ -50,6 +51,8 @@ interface RelayOptions {
   closed: () => readonly string[];
   /** Receives the reason why connections of the sandbox with this address fail. */
   onTrouble?: (source: string, message: string) => void;
+  /** Receives the outcomes of connections, at intervals. */
+  onDecisions?: (decisions: CountsByName) => void;
   log: Log;
   /** Interval between checks for a reply. */
   checkMs?: number;
@@ -201,6 +204,7 @@ export class EgressRelay {
           const { source, trouble } = reply;
           this.options.onTrouble?.(String(source), String(trouble).slice(0, RELAY_ERROR_MAX_CHARS));
         }
+        if ("decisions" in reply) this.options.onDecisions?.(reply.decisions);
         if (!("done" in reply)) continue;
         const pending = this.#pending.get(reply.done);
         this.#pending.delete(reply.done);

@@ -1,4 +1,5 @@
 /** Messages between the server and the relay process: one JSON object per line, with replies in any order. */
+import type { CountsByName } from "../base/counts.ts";
 import type { EgressPolicy } from "../contract/internal/host.ts";
 import type { Ports } from "./program/connection-relay.ts";
 
@@ -17,5 +18,12 @@ export interface RelayStart {
   connectionsMax: number;
 }
 
-/** `trouble`: why connections of the sandbox with this address fail, reported at intervals. */
-export type RelayReply = { ready: Ports } | { done: number } | { trouble: string; source: string };
+/**
+ * `decisions`: outcomes of connections since the last such message. `trouble`: why connections of the sandbox with this
+ * address fail, reported at intervals.
+ */
+export type RelayReply =
+  | { ready: Ports }
+  | { done: number }
+  | { trouble: string; source: string }
+  | { decisions: CountsByName };

@@ -106,6 +106,30 @@ test("requests are counted by route and status, other warnings and errors by eve
   ]);
 });
 
+test("reports of edge and relay are added up; names and numbers beyond reason are not", async () => {
+  const metrics = metricsOf();
+  const names = Array.from({ length: 1_000 }, (_, nth) => [`made-up-${nth}`, 1] as const);
+  metrics.edgeReported({ requests: { command: 2, files: -1 }, refusals: { "closed-port": 1 }, starts: [0.004] });
+  metrics.edgeReported({ requests: { command: 1, service: Number.NaN }, refusals: {}, starts: [] });
+  metrics.relayReported({ allowed: 3, forbidden: 1 });
+  metrics.dnsDecided("allowed");
+  expect(await samplesOf(metrics, "sandlot_edge_re")).toEqual([
+    'sandlot_edge_requests_total{class="command"} 3',
+    'sandlot_edge_refusals_total{reason="closed-port"} 1',
+  ]);
+  expect(await samplesOf(metrics, "sandlot_command_start_seconds_count")).toEqual([
+    "sandlot_command_start_seconds_count 1",
+  ]);
+  expect(await samplesOf(metrics, "sandlot_relay")).toEqual([
+    'sandlot_relay_connections_total{decision="allowed"} 3',
+    'sandlot_relay_connections_total{decision="forbidden"} 1',
+  ]);
+  expect(await samplesOf(metrics, "sandlot_dns")).toEqual(['sandlot_dns_queries_total{decision="allowed"} 1']);
+  const hostile = metricsOf();
+  hostile.relayReported(Object.fromEntries(names));
+  expect((await samplesOf(hostile, "sandlot_relay")).length).toBeLessThan(100);
+});
+
 test("sandboxes are counted by state and team; paused ones hold no memory", async () => {
   const row = { team: "one", state: "running", count: 2, memoryMB: 1024 };
   const metrics = metricsOf({ sandboxes: [row, { ...row, state: "paused", count: 5, memoryMB: 4096 }] });

@@ -17,6 +17,7 @@ const OPERATION_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 const BUILD_SECONDS = [1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600];
 const REQUEST_SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5, 10];
 const STORE_SECONDS = [0.0001, 0.0005, 0.001, 0.005, 0.025, 0.1, 1];
+const START_SECONDS = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 const DELAY_SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 
 /** Values of labels that depend on teams, templates or texts in the code. */
@@ -24,6 +25,8 @@ export const METRIC_TEAMS_MAX = 50;
 export const METRIC_TEMPLATES_MAX = 50;
 export const METRIC_EVENTS_MAX = 200;
 const METRIC_ROUTES_MAX = 200;
+/** Names that other processes report: they handle hostile bytes, and are not trusted with more. */
+const METRIC_NAMES_MAX = 50;
 /** Interval of the measurement of the event loop's delay. */
 const DELAY_LOOK_MS = 500;
 /** Texts asked for within this time are read once. */
@@ -63,6 +66,13 @@ export interface Readings {
   };
 }
 
+/** What an edge process reports about requests. */
+interface RequestReport {
+  requests: Readonly<Record<string, number>>;
+  refusals: Readonly<Record<string, number>>;
+  starts: readonly number[];
+}
+
 interface MetricsServices {
   version: string;
   read(): Promise<Readings>;
@@ -93,6 +103,17 @@ export class ServerMetrics {
     "level",
     "event",
   ]);
+  readonly #edge = {
+    requests: this.#counter("sandlot_edge_requests_total", "Requests of clients.", ["class"]),
+    refusals: this.#counter("sandlot_edge_refusals_total", "Requests that the edge refused.", ["reason"]),
+    starts: this.#histogram("sandlot_command_start_seconds", "Time until a command has started.", START_SECONDS, []),
+  };
+  readonly #connections = this.#counter(
+    "sandlot_relay_connections_total",
+    "Connections of sandboxes with name rules.",
+    ["decision"],
+  );
+  readonly #queries = this.#counter("sandlot_dns_queries_total", "DNS queries of sandboxes.", ["decision"]);
   readonly #delay = this.#histogram(
     "sandlot_event_loop_delay_seconds",
     "Delay of the server's event loop, measured twice a second.",
@@ -113,6 +134,7 @@ export class ServerMetrics {
   readonly #resident = this.#gauge("process_resident_memory_bytes", "Resident memory of the server process.");
   readonly #files = this.#gauge("process_open_fds", "Open files of the server process.");
   readonly #events = new BoundedLabel(METRIC_EVENTS_MAX);
+  readonly #names = new BoundedLabel(METRIC_NAMES_MAX);
   readonly #routes = new BoundedLabel(METRIC_ROUTES_MAX);
   readonly #delayTimer: Timer;
   #text: { at: number; text: Promise<string> } | undefined;
@@ -179,6 +201,22 @@ export class ServerMetrics {
       this.#requests.inc({ route: name, status: String(status) });
       this.#requestSeconds.observe({ route: name }, Number(ms) / 1000);
     } else if (level !== "info") this.#logEvents.inc({ level, event: this.#events.of(event) });
+  }
+
+  /** Requests of an edge process, as it reports them. */
+  edgeReported({ requests, refusals, starts }: RequestReport): void {
+    for (const [name, count] of valid(requests, this.#names)) this.#edge.requests.inc({ class: name }, count);
+    for (const [name, count] of valid(refusals, this.#names)) this.#edge.refusals.inc({ reason: name }, count);
+    for (const seconds of starts) if (seconds >= 0) this.#edge.starts.observe(seconds);
+  }
+
+  /** Outcomes of connections, as the relay reports them. */
+  relayReported(decisions: Readonly<Record<string, number>>): void {
+    for (const [decision, count] of valid(decisions, this.#names)) this.#connections.inc({ decision }, count);
+  }
+
+  dnsDecided(decision: string): void {
+    this.#queries.inc({ decision });
   }
 
   /** In the text format of Prometheus. */
@@ -267,6 +305,12 @@ function gaugesOf<N extends string, L extends string>(
     new Gauge({ name, help, labelNames, registers: [registry] }),
   ]);
   return Object.fromEntries(gauges);
+}
+
+/** Counts that can be added; other names and numbers of a process that is not trusted are dropped. */
+function valid(counts: Readonly<Record<string, number>>, names: BoundedLabel): [name: string, count: number][] {
+  const entries = Object.entries(counts).filter(([, count]) => Number.isSafeInteger(count) && count > 0);
+  return entries.map(([name, count]) => [names.of(name), count]);
 }
 
 type Done = (seconds: number, result: unknown, failure?: unknown) => void;

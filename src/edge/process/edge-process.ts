@@ -8,12 +8,16 @@ import { createEdge, type Edge } from "../edge.ts";
 import { Front } from "../front/front.ts";
 import { EDGE_UNSENT_MAX_BYTES } from "../limits.ts";
 import type { SocketBuffers } from "../proxy/sandbox-socket.ts";
+import { RequestCounts } from "../request-counts.ts";
 import { TrustedProxies } from "../routing/client-address.ts";
 import { RouteTable } from "../routing/route-table.ts";
 import { Channel } from "./channel.ts";
 import type { ProcessCalls, ProcessSettings, ServerCalls } from "./protocol.ts";
 import { SharedCounts } from "./shared-counts.ts";
 import { SharedQuota } from "./shared-quota.ts";
+
+/** Interval of reports about requests. */
+const EDGE_COUNTS_EVERY_MS = 1_000;
 
 /** What the program that starts the edge provides. */
 interface ProcessServices {
@@ -77,6 +81,11 @@ export class EdgeProcess {
     const { processes, process, countsFile, management, trustedProxies, limits } = settings;
     const channel = this.#channel;
     if (settings.recordsSteps) reportSteps(channel);
+    const requests = new RequestCounts();
+    setInterval(() => {
+      const report = requests.take();
+      if (report !== undefined) void channel.call("counted", report).catch(() => undefined);
+    }, EDGE_COUNTS_EVERY_MS).unref();
     const counts = new SharedCounts(Bun.mmap(countsFile, { shared: true }), processes);
     this.#processes = processes;
     this.#edge = createEdge({
@@ -91,6 +100,7 @@ export class EdgeProcess {
       log: (message, context) => void channel.call("log", message, withoutErrors(context)).catch(() => undefined),
       trustedProxies: new TrustedProxies(trustedProxies),
       quota: new SharedQuota(counts, process, processes, limits),
+      counts: requests,
       splice: this.surroundings.splice,
       buffers: this.surroundings.sockets,
     });

@@ -11,6 +11,7 @@ import type { Directory } from "../../contract/internal/directory.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../front/listeners.ts";
 import { type ConnectionLimits, EDGE_PROCESS_PING_MS } from "../limits.ts";
 import type { ManagementSocket } from "../proxy/management-peer.ts";
+import type { RequestReport } from "../request-counts.ts";
 import type { EdgeLog } from "../routing/service-lookup.ts";
 import { callLine } from "./channel.ts";
 import { NumberedRoutes } from "./numbered-routes.ts";
@@ -34,6 +35,8 @@ export interface EdgeOptions {
   counts: SharedCounts;
   countsFile: string;
   log: EdgeLog;
+  /** Gets the reports about requests. */
+  counted?(report: RequestReport): void;
   /** Interval of health checks, if not the default. */
   pingMs?: number;
 }
@@ -140,6 +143,7 @@ export class EdgeProcesses implements ClientListeners {
       forward: (id, port) => directory.forward(id, port),
       findSigned: (link, client) => directory.findSigned(link, client),
       log,
+      counted: (report) => this.options.counted?.(report),
       ...stepsOfProcess(),
     });
     this.#handles[process] = handle;

@@ -5,6 +5,7 @@ import type { Directory } from "../../contract/internal/directory.ts";
 import type { ListenerSettings } from "../front/listeners.ts";
 import type { ConnectionLimits } from "../limits.ts";
 import type { ManagementSocket } from "../proxy/management-peer.ts";
+import type { RequestReport } from "../request-counts.ts";
 import type { PlacedEvent } from "../routing/route-table.ts";
 
 /** Calls from the server to the process. */
@@ -24,6 +25,8 @@ export interface ProcessCalls {
 /** Calls from the process to the server. */
 export interface ServerCalls extends Omit<Directory, "follow"> {
   log(message: string, context: Record<string, unknown>): void;
+  /** At intervals, if there is anything to report. */
+  counted(report: RequestReport): void;
   /** A step of this process, with its own numbers. Only while steps are recorded. */
   stepBegan(number: number, name: string): void;
   stepEnded(number: number, as: Pick<Step, "beganAt" | "wallMs" | "uses">): void;

@@ -4,6 +4,7 @@
  * third. A policy applies as soon as `set` returns, also to open connections.
  */
 
+import { Counts } from "../../base/counts.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { Ipv4Ranges } from "../../contract/ip-range.ts";
 import type { Bounds } from "./bounds.ts";
@@ -44,6 +45,7 @@ export class ConnectionRelay implements SharedState {
   readonly nameServer: NameServer;
   readonly ports: Ports;
   readonly report: SharedState["report"];
+  readonly decisions = new Counts();
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #serverPorts: { http: number; tls: number };
   readonly #acceptors: Acceptor[];
@@ -99,7 +101,10 @@ export class ConnectionRelay implements SharedState {
       ...Peer.handlers,
       open: (socket) => {
         const sandbox = this.#sandboxes.get(socket.remoteAddress);
-        if (sandbox === undefined || !this.#hasRoom(sandbox)) return void socket.terminate();
+        if (sandbox === undefined || !this.#hasRoom(sandbox)) {
+          this.decisions.add("no-room");
+          return void socket.terminate();
+        }
         this.#flows += 1;
         const flow = new Flow(sandbox, socket, () => {
           this.#flows -= 1;
@@ -131,7 +136,7 @@ export class ConnectionRelay implements SharedState {
 
   #relayProxied(flow: Flow, fd: number): void {
     const destination = originalDestination(fd);
-    if (destination === undefined || flow.sandbox.isClosed(destination.address)) return void flow.cut();
+    if (destination === undefined || flow.sandbox.isClosed(destination.address)) return void this.#forbid(flow);
     const { address, port } = destination;
     if (flow.sandbox.judge.allowsAddress(address)) {
       relayUnread(flow, address, port).catch(() => flow.cut());
@@ -139,6 +144,11 @@ export class ConnectionRelay implements SharedState {
     }
     if (port === HTTP_PORT) return void new HttpFlow(flow, HTTP_PORT);
     if (port === TLS_PORT) return void relayTls(flow, TLS_PORT);
+    this.#forbid(flow);
+  }
+
+  #forbid(flow: Flow): void {
+    this.decisions.add("forbidden");
     flow.cut();
   }
 

@@ -66,6 +66,12 @@ export class Flow implements PeerOwner, Relayed {
 
   /** Opens a connection to the destination if the policy allows it. The returned peer is paused. */
   async reach(purpose: Purpose, port: number): Promise<Peer | NotReached> {
+    const outcome = await this.#reach(purpose, port);
+    this.sandbox.shared.decisions.add(typeof outcome === "string" ? outcome : "allowed");
+    return outcome;
+  }
+
+  async #reach(purpose: Purpose, port: number): Promise<Peer | NotReached> {
     const { judge, shared, names } = this.sandbox;
     if ("name" in purpose ? !judge.allowsName(purpose.name) : !judge.allowsAddress(purpose.address)) return "forbidden";
     this.#purpose = purpose;

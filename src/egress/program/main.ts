@@ -5,6 +5,7 @@ import { BOUNDS } from "./bounds.ts";
 import { ConnectionRelay } from "./connection-relay.ts";
 
 const DNS_PORT = 53;
+const COUNTS_EVERY_MS = 1_000;
 
 const lines = boundedLines(Bun.stdin.stream(), RELAY_MESSAGE_MAX_BYTES);
 const { address, ports, connectionsMax } = JSON.parse((await lines.next()).value ?? "null") as RelayStart;
@@ -16,6 +17,10 @@ const relay = new ConnectionRelay({
   report: (source, trouble) => reply({ trouble, source }),
 });
 reply({ ready: relay.ports });
+setInterval(() => {
+  const decisions = relay.decisions.take();
+  if (decisions !== undefined) reply({ decisions });
+}, COUNTS_EVERY_MS);
 for await (const line of lines) {
   const request = JSON.parse(line) as RelayRequest;
   if (request.do === "set") relay.set(request.source, request.policy);

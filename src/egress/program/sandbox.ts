@@ -2,6 +2,7 @@
  * A sandbox's state in the relay: its policy, its connections and its share of memory. A sandbox that exceeds its share
  * is not read until enough is written, so that it delays only itself.
  */
+import type { Counts } from "../../base/counts.ts";
 import { TokenBucket } from "../../base/token-bucket.ts";
 import type { EgressPolicy } from "../../contract/internal/host.ts";
 import { EgressJudge } from "../egress-judge.ts";
@@ -15,6 +16,8 @@ export interface SharedState {
   /** Whether an address is currently closed to every sandbox. */
   isClosed(address: string): boolean;
   report(source: string, message: string): void;
+  /** Counts outcomes of connections. */
+  readonly decisions: Counts;
   /** Bytes that each sandbox may currently buffer. */
   shareBytes(): number;
 }

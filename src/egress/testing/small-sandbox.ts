@@ -1,4 +1,5 @@
 /** A relay sandbox with a small share of memory, which a test fills with one word. */
+import { Counts } from "../../base/counts.ts";
 import { BOUNDS } from "../program/bounds.ts";
 import { Sandbox } from "../program/sandbox.ts";
 
@@ -9,6 +10,7 @@ export function smallSandbox(): Sandbox {
     bounds: BOUNDS,
     nameServer: { address: "127.0.0.1", port: 53 },
     report: () => undefined,
+    decisions: new Counts(),
     isClosed: () => false,
     shareBytes: () => SHARE_BYTES,
   };

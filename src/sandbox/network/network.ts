@@ -8,6 +8,7 @@ import { readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { Background } from "../../base/background.ts";
 import { systemClock } from "../../base/clock.ts";
+import type { CountsByName } from "../../base/counts.ts";
 import { described, stderrLog } from "../../base/log.ts";
 import { RetryQueue } from "../../base/retry-queue.ts";
 import { CLOSED_RANGES, gatewayAddress, SLOT_FIRST, SLOT_LAST, slotAddress } from "../../contract/address-plan.ts";
@@ -43,6 +44,7 @@ type OpenRelay = (options: {
   gateway: string;
   closed: () => readonly string[];
   onTrouble: (address: string, message: string) => void;
+  onDecisions: (decisions: CountsByName) => void;
 }) => Promise<ConnectionRelay>;
 
 /** The namespace that is connected to a slot; fields as in plugging.ts. */
@@ -88,6 +90,8 @@ export class Network {
   beforeReuse: (address: string) => Promise<void> = async () => undefined;
   /** Called with the address of a sandbox whose connections fail, and the reason. */
   onTrouble: (address: string, message: string) => void = () => undefined;
+  /** Called at intervals with the outcomes of connections through the relay. */
+  onDecisions: (decisions: CountsByName) => void = () => undefined;
   #isStrict = false;
   #mtu = MTU_DEFAULT;
 
@@ -142,6 +146,7 @@ export class Network {
       gateway,
       closed: () => [...CLOSED_RANGES, ...this.#onLink.ranges],
       onTrouble: (address, message) => this.onTrouble(address, message),
+      onDecisions: (decisions) => this.onDecisions(decisions),
     });
     // The relay must know the rules before connections are redirected to it.
     await this.#egress.use(relay);
