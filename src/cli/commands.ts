@@ -161,6 +161,27 @@ export const COMMANDS: readonly Command[] = [
       (await import("./templates.ts")).changeRuntime(config(), name, runtime),
   },
   {
+    usage: "top",
+    about: "Show the sandboxes of all teams with their use of the machine; live on a terminal",
+    options: {
+      sort: {
+        type: "string",
+        value: "KEY",
+        about: "cpu, memory, disk, saved, age, team, template, state or id (default: cpu)",
+      },
+      filter: {
+        type: "string",
+        value: "TEXT",
+        about: "only those with this text in id, template, team or state (default: all)",
+      },
+    },
+    run: async ({ values }) =>
+      (await import("./top/top.ts")).top(config(), {
+        sort: String(values.sort ?? "cpu"),
+        filter: String(values.filter ?? ""),
+      }),
+  },
+  {
     usage: "metrics",
     about: "Print the metrics of the running server for Prometheus",
     run: async () => (await import("./admin/admin-client.ts")).printMetrics(config()),

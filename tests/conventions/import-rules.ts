@@ -52,7 +52,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   mcp: list("contract base"),
 
   system: list("contract base"),
-  "system/cgroup": list("contract base system/data-folder.ts"),
+  "system/cgroup": list("contract base system/data-folder.ts system/page-size.ts"),
   "system/mount": list(`
     contract base system/command.ts system/data-folder.ts system/id-range.ts system/job-thread.ts system/mount-calls.ts
     system/page-size.ts system/syscalls.ts system/user-namespace.ts

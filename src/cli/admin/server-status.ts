@@ -10,6 +10,7 @@ import type { SandboxOverview } from "../../store/sandboxes.ts";
 import type { Store } from "../../store/store.ts";
 import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
 import { memoryLeft } from "../../system/cgroup/memory-left.ts";
+import { mergedBytes } from "../../system/cgroup/merged-bytes.ts";
 import type { DataFolder } from "../../system/data-folder.ts";
 import { mergedMemory } from "../../system/page-merging.ts";
 import type { Listen } from "../addresses.ts";
@@ -22,8 +23,10 @@ const ADMIN_SANDBOXES_MAX = 10_000;
 const MIB = 1024 ** 2;
 
 /** A sandbox with its use of the machine, if it runs. */
-interface AdminSandbox extends SandboxOverview {
+export interface AdminSandbox extends SandboxOverview {
   usage: Usage | undefined;
+  /** Memory of its processes that the machine keeps once for several; undefined: sharing is off. */
+  savedBytes: number | undefined;
 }
 
 /** `GET /status` of the admin socket. */
@@ -43,7 +46,14 @@ export interface ServerStatus {
   /** In the ready pool. */
   ready: number;
   slots: { total: number; free: number };
-  memory: { totalBytes: number; availableBytes: number; usedBytes: number; promisedBytes: number };
+  memory: {
+    totalBytes: number;
+    availableBytes: number;
+    usedBytes: number;
+    promisedBytes: number;
+    /** By sharing. */
+    savedBytes: number;
+  };
   disk: { totalBytes: number; freeBytes: number };
 }
 
@@ -92,6 +102,7 @@ async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): 
       availableBytes: numbers.sandlot_memory_available_bytes,
       usedBytes: numbers.sandlot_memory_used_bytes,
       promisedBytes: sum(inMemory.map(({ memoryMB }) => memoryMB)) * MIB,
+      savedBytes: numbers.sandlot_shared_memory_saved_bytes,
     },
     disk: { totalBytes: numbers.sandlot_disk_bytes, freeBytes: numbers.sandlot_disk_free_bytes },
   };
@@ -130,8 +141,15 @@ export async function readings({ data, store, host, config }: Operated): Promise
   };
 }
 
-async function adminSandboxes({ store, host }: Operated): Promise<AdminSandbox[]> {
+async function adminSandboxes({ data, store, host, config }: Operated): Promise<AdminSandbox[]> {
   const rows = await store.sandboxes.overview(ADMIN_SANDBOXES_MAX);
   const usages = await host.measure(rows.flatMap(({ id, state }) => (state === "paused" ? [] : [id])));
-  return rows.map((row) => ({ ...row, usage: usages[row.id] }));
+  return await Promise.all(
+    rows.map(async (row) => {
+      const usage = usages[row.id];
+      const isShared = usage !== undefined && config.sharedMemory !== "off";
+      const savedBytes = isShared ? await mergedBytes(`${data.cgroup}/${row.id}`) : undefined;
+      return { ...row, usage, savedBytes };
+    }),
+  );
 }
