@@ -70,7 +70,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     usage: "status",
-    about: "Show the server's address, sandboxes and resources; exit code 3 if it does not run",
+    about: "Show address, sandboxes and resources of the server; exit code 3 if it is down",
     run: async () => (await import("./status.ts")).status(config()),
   },
   {
@@ -162,7 +162,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     usage: "top",
-    about: "Show the sandboxes of all teams with their use of the machine; live on a terminal",
+    about: "Show the sandboxes of all teams, live on a terminal",
     options: {
       sort: {
         type: "string",
@@ -180,6 +180,30 @@ export const COMMANDS: readonly Command[] = [
         sort: String(values.sort ?? "cpu"),
         filter: String(values.filter ?? ""),
       }),
+  },
+  {
+    usage: "logs [SOURCE]",
+    about: "Show the log for people (default: the newest lines of the running server)",
+    arguments: { SOURCE: "journal, a file, or - for standard input" },
+    options: {
+      level: { type: "string", value: "LEVEL", about: "least level: info, warn or error (default: info)" },
+      request: { type: "string", value: "ID", about: "only lines about this request (default: all)" },
+    },
+    run: async ({ positionals: [source], values }) =>
+      (await import("./logs/logs.ts")).logs(config(), {
+        source,
+        level: String(values.level ?? "info"),
+        request: values.request === undefined ? undefined : String(values.request),
+      }),
+  },
+  {
+    usage: "support [FILE]",
+    about: "Write a diagnostics bundle without secrets",
+    options: {
+      "no-doctor": { type: "boolean", about: "without the doctor, which takes up to a minute (default: no)" },
+    },
+    run: async ({ positionals: [file], values }) =>
+      (await import("./support/support.ts")).support(config(), file, !values["no-doctor"]),
   },
   {
     usage: "metrics",

@@ -16,7 +16,11 @@ export async function doctor(config: Config): Promise<number> {
   return (await examineAndPrint(config, { onlyProblems: false })).has("broken") ? 1 : 0;
 }
 
-export async function examineAndPrint(config: Config, options: { onlyProblems: boolean }) {
+export async function examineAndPrint(
+  config: Config,
+  options: { onlyProblems: boolean; print?: (line: string) => void },
+) {
+  const { print = console.log } = options;
   const { dataFolder, cacheFolder, runtime, runsc, memoryReserve } = config;
   const { domain, certificate } = config.addresses;
   const guestFolder = currentGuestFolder(config);
@@ -27,7 +31,7 @@ export async function examineAndPrint(config: Config, options: { onlyProblems: b
   const about = { ...machine, domain, certificate, privateNetworks, sharedMemory };
   return await examine(about, (name, finding) => {
     if (options.onlyProblems && finding.status === "ok") return;
-    for (const line of findingLines(name, finding)) console.log(line);
+    for (const line of findingLines(name, finding)) print(line);
   });
 }
 

@@ -42,6 +42,7 @@ import { serverFile } from "./down.ts";
 import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
+import { RecentLines } from "./logs/recent-lines.ts";
 import { serveMetrics } from "./metrics-listener.ts";
 import { currentGuestFolder, requireRoot } from "./prepare.ts";
 
@@ -109,7 +110,11 @@ export async function serve(config: Config): Promise<number> {
   const metrics = new ServerMetrics({ version: version(), read: () => readings(operated) });
   metrics.watchHost(host);
   metrics.watchStore(store);
-  onLogLine((entry) => metrics.onLogEntry(entry));
+  const recentLines = new RecentLines();
+  onLogLine((entry, line) => {
+    metrics.onLogEntry(entry);
+    recentLines.add(line);
+  });
   host.parts.network.onDecisions = (decisions) => metrics.relayReported(decisions);
   host.parts.dns.onDecision = (decision) => metrics.dnsDecided(decision);
   const local = new LocalImages(config.localImages);
@@ -161,7 +166,10 @@ export async function serve(config: Config): Promise<number> {
   host.parts.network.beforeReuse = (address) => edge.closeConnectionsTo(address);
   const listeners = await Listeners.open(config, { fronts: edge, log });
   const prometheus = config.metrics === undefined ? undefined : await serveMetrics(config.metrics, metrics);
-  const admin = serveAdmin(data.adminSocket, adminRoutes(operated, { control, metrics, tls: listeners.tls }));
+  const admin = serveAdmin(
+    data.adminSocket,
+    adminRoutes(operated, { control, metrics, recentLines, tls: listeners.tls }),
+  );
   await control.start();
   await buildAhead(control, config.templates);
   const isTerminal = process.stdout.isTTY === true;

@@ -14,7 +14,13 @@ const FOUND = {
   sandboxes: { running: 3, paused: 2 },
   ready: 4,
   slots: { total: 4096, free: 4089 },
-  memory: { totalBytes: 16 * GIB, availableBytes: 10.5 * GIB, usedBytes: 0.25 * GIB, promisedBytes: 3 * GIB },
+  memory: {
+    totalBytes: 16 * GIB,
+    availableBytes: 10.5 * GIB,
+    usedBytes: 0.25 * GIB,
+    promisedBytes: 3 * GIB,
+    savedBytes: 0,
+  },
   disk: { totalBytes: 200 * GIB, freeBytes: 150 * GIB },
 };
 

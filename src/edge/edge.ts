@@ -74,7 +74,7 @@ export function createEdge(services: EdgeServices): Edge {
     return responseTo(refusal, headers);
   }
 
-  /** A browser's preflight cannot carry the missing token, so on the runtime port it gets the runtime's CORS response. */
+  /** A browser's preflight cannot carry the missing token: on the runtime port it gets the runtime's CORS response. */
   function refused(refusal: Refusal, client: ClientRequest, { port }: SandboxAddress): Response {
     const preflight = headersAskedFor(client);
     if (refusal.reason === "traffic-token-missing" && port === RUNTIME_PORT && preflight !== undefined) {

@@ -7,8 +7,8 @@ import type { Refusal } from "./refusal.ts";
 const EDGE_STARTS_MAX = 1_000;
 
 /**
- * `command` starts a command, `files` transfers a file, `runtime` is any other request to a sandbox's runtime, `service`
- * one to another port, `management` one to the management API.
+ * `command` starts a command, `files` transfers a file, `runtime` is any other request to a sandbox's runtime,
+ * `service` one to another port, `management` one to the management API.
  */
 type RequestClass = "command" | "files" | "runtime" | "service" | "management";
 

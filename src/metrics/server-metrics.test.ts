@@ -143,8 +143,8 @@ test("sandboxes are counted by state and team; paused ones hold no memory", asyn
   ]);
 });
 
-test("ten thousand teams, templates and events add a bounded number of series", async () => {
-  const many = Array.from({ length: 10_000 }, (_, nth) => nth);
+test("a thousand teams, templates and events add a bounded number of series", async () => {
+  const many = Array.from({ length: 1_000 }, (_, nth) => nth);
   const metrics = metricsOf({
     sandboxes: many.map((nth) => ({ team: `team-${nth}`, state: "running", count: nth, memoryMB: 1 })),
     pool: {
@@ -157,8 +157,8 @@ test("ten thousand teams, templates and events add a bounded number of series", 
   for (const nth of many) metrics.onLogEntry({ level: "warn", event: `event ${nth}` });
   const teams = await samplesOf(metrics, "sandlot_team_sandboxes");
   expect(teams).toHaveLength(METRIC_TEAMS_MAX + 1);
-  expect(teams[0]).toBe('sandlot_team_sandboxes{team="team-9999"} 9999');
-  const all = (10_000 * 9_999) / 2;
+  expect(teams[0]).toBe('sandlot_team_sandboxes{team="team-999"} 999');
+  const all = (1_000 * 999) / 2;
   const values = teams.map((line) => Number(line.split(" ").at(-1)));
   expect(values.reduce((sum, value) => sum + value, 0)).toBe(all);
   expect(await samplesOf(metrics, "sandlot_ready_pool_ready")).toHaveLength(METRIC_TEMPLATES_MAX + 1);

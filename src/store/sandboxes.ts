@@ -298,6 +298,16 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows.map((row) => ({ id: text(row.id), tokens: JSON.parse(text(row.tokens)) }));
     },
 
+    /** Tokens and values of environment variables of all sandboxes. */
+    async secrets(): Promise<string[]> {
+      const { rows } = await sql`SELECT tokens, traffic_token, env_vars FROM sandboxes`;
+      return rows.flatMap((row) => [
+        ...JSON.parse(text(row.tokens)),
+        ...(row.traffic_token === null ? [] : [text(row.traffic_token)]),
+        ...Object.values<string>(JSON.parse(text(row.env_vars))),
+      ]);
+    },
+
     async earliestEnd(): Promise<number | undefined> {
       const { rows } = await sql`SELECT MIN(end_at) AS end_at FROM sandboxes WHERE state = 'running'`;
       return integerOrNull(rows[0]?.end_at ?? null) ?? undefined;

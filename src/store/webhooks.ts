@@ -53,10 +53,11 @@ export interface DeliveryFilter {
 
 export function webhooksIn(sql: Statement) {
   const hooksRows = webhooks.over(sql);
-  const { all, execute, changed, count, number } = deliveries.over(sql);
+  const { all, execute, changed, count, number, texts } = deliveries.over(sql);
   return {
     add: (webhook: Webhook) => execute`INSERT INTO webhooks ${webhooks.values(webhook)}`,
     of: (teamId: string) => hooksRows.all`SELECT * FROM webhooks WHERE team_id = ${teamId} ORDER BY created_at, id`,
+    secrets: () => texts`SELECT secret FROM webhooks`,
     byId: (id: string) => hooksRows.first`SELECT * FROM webhooks WHERE id = ${id}`,
 
     replace: (webhook: Webhook) => execute`UPDATE webhooks SET name = ${webhook.name}, url = ${webhook.url},

@@ -16,6 +16,7 @@ import { mergedMemory } from "../../system/page-merging.ts";
 import type { Listen } from "../addresses.ts";
 import type { TlsAddresses } from "../banner.ts";
 import type { Config } from "../config.ts";
+import type { RecentLines } from "../logs/recent-lines.ts";
 import type { AdminRoutes } from "./admin-socket.ts";
 
 /** Sandboxes in a list for the operator, the newest first. */
@@ -67,13 +68,15 @@ interface Operated {
 interface AdminServices {
   control: Pick<Control, "operator">;
   metrics: Pick<ServerMetrics, "text">;
+  recentLines: Pick<RecentLines, "text">;
   tls: TlsAddresses | undefined;
 }
 
-export function adminRoutes(operated: Operated, { control, metrics, tls }: AdminServices): AdminRoutes {
+export function adminRoutes(operated: Operated, { control, metrics, recentLines, tls }: AdminServices): AdminRoutes {
   return {
     "GET /status": () => serverStatus(operated, tls),
     "GET /metrics": () => metrics.text(),
+    "GET /logs": async () => recentLines.text,
     "GET /sandboxes": () => adminSandboxes(operated),
     "POST /sandboxes/{id}/pause": (id) => control.operator.pause(id),
     "DELETE /sandboxes/{id}": (id) => control.operator.kill(id),

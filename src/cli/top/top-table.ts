@@ -7,7 +7,7 @@ export interface Sample {
   sandboxes: readonly AdminSandbox[];
 }
 
-export interface TopRow {
+interface TopRow {
   id: string;
   template: string;
   team: string;

@@ -327,6 +327,17 @@ describe("the log", () => {
     for (const secret of [token, f.apiKey, "hunter2", "v1_abc", "e2b_wrong"]) expect(everything).not.toContain(secret);
   });
 
+  test("has the id that the client chose, unless it could be something else", async () => {
+    const idFor = async (given: string) => {
+      const request = new Request("http://sandlot.test/health", { headers: { "X-Request-Id": given } });
+      const { headers } = await f.control.handle(request);
+      expect(JSON.parse(f.logLines.at(-1) ?? "{}").request).toBe(headers.get("x-request-id"));
+      return headers.get("x-request-id");
+    };
+    expect(await idFor("job-7_b")).toBe("job-7_b");
+    for (const odd of ["a b", "x".repeat(65), 'a"b', "é"]) expect(await idFor(odd)).toMatch(/^[0-9a-f]{16}$/);
+  });
+
   test("truncates a long path", async () => {
     await f.call("GET", `/${"x".repeat(10_000)}`);
     expect(f.logLines.at(-1)?.length).toBeLessThan(600);

@@ -25,6 +25,7 @@ import type { Route, RouteResult } from "./route.ts";
 import { baseOf } from "./server-address.ts";
 
 export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
+const REQUEST_ID = /^[\w-]{1,64}$/;
 /** Longer paths are cut in log lines. */
 const LOGGED_PATH_MAX_CHARS = 256;
 
@@ -99,7 +100,7 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
 
   return async (request, client) => {
     const exchange: Exchange = {
-      id: ids.requestId(),
+      id: givenId(request) ?? ids.requestId(),
       client,
       route: undefined,
       allowance: undefined,
@@ -126,6 +127,12 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
     });
     return response;
   };
+}
+
+/** The id that the client chose, if it has a form that is safe in logs and headers. */
+function givenId({ headers }: Request): string | undefined {
+  const given = headers.get("x-request-id");
+  return given !== null && REQUEST_ID.test(given) ? given : undefined;
 }
 
 /** Not failures of the server: the feature is not built; the server is busy; the disk or a quota is full. */

@@ -1,9 +1,11 @@
 /** What the operator of a running server sees of it. */
 import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "e2b";
 import { serverEnv } from "../../../src/cli/testing/server-env.ts";
 import { attempt } from "../../../src/system/command.ts";
+import { LONG } from "../../support/long.ts";
 import { LocalTerminal } from "../../support/programs/local-terminal.ts";
 import { sharedServer } from "../../support/shared-server.ts";
 import { until } from "../../support/until.ts";
@@ -14,7 +16,7 @@ const server = sharedServer();
 
 async function sandlot(...words: string[]): Promise<string> {
   const env = serverEnv(server().dataFolder);
-  const { exitCode, stdout, stderr } = await attempt([process.execPath, MAIN, ...words], { env });
+  const { exitCode, stdout, stderr } = await attempt([process.execPath, MAIN, ...words], { env, timeoutMs: 240_000 });
   expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
   return stdout;
 }
@@ -78,4 +80,67 @@ describe("sandlot top", () => {
     terminal.type("q");
     expect(await terminal.exited).toBe(0);
   });
+});
+
+test("sandlot logs shows requests of the running server, by their id", async () => {
+  const response = await fetch(`${server().url}/sandboxes`, {
+    headers: { "X-API-Key": server().options.apiKey, "X-Request-Id": "chosen-by-a-client" },
+  });
+  expect(response.headers.get("x-request-id")).toBe("chosen-by-a-client");
+  const shown = await sandlot("logs", "--request", "chosen-by-a-client");
+  expect(shown).toMatch(
+    /^[-\d]+ [:.\d]+ INFO {2}request request=chosen-by-a-client method=GET path=\/sandboxes .*status=200/,
+  );
+});
+
+test("sandlot support writes a bundle for root only, without secrets of tenants and operators", async () => {
+  const folder = mkdtempSync("/tmp/sandlot-bundle-");
+  const planted = "plantedQ7x9Zk2";
+  const { apiKey } = server().options;
+  const sandbox = await Sandbox.create({ ...server().options, envs: { HARMLESS: `${planted}-env` } });
+  const api = (path: string, body: object) =>
+    fetch(`${server().url}${path}`, {
+      method: "POST",
+      headers: { "X-API-Key": apiKey, "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  // Both are refused, and what the client sent may be in the log.
+  await api(`/sandboxes/${planted}-token/pause`, {});
+  await api(`/v3/templates?token=${planted}-query`, {
+    fromImageRegistry: { type: "registry", password: `${planted}-pw` },
+  });
+  await api("/events/webhooks", {
+    name: "w",
+    url: "https://example.com/",
+    enabled: true,
+    events: [],
+    signatureSecret: `${planted}-hook`,
+  });
+  try {
+    const file = join(folder, "bundle.tar.gz");
+    await sandlot("support", file, ...(LONG ? [] : ["--no-doctor"]));
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const { exitCode } = await attempt(["tar", "-xzf", file, "-C", folder, "--strip-components=1"]);
+    expect(exitCode).toBe(0);
+    const text = (part: string) => readFileSync(join(folder, part), "utf8");
+    if (LONG) expect(text("doctor.txt")).toContain("ok");
+    expect(JSON.parse(text("status.json"))).toMatchObject({ pid: server().pid });
+    expect(text("sandboxes.json")).toContain(sandbox.sandboxId);
+    expect(text("metrics.txt")).toContain("sandlot_sandboxes");
+    expect(text("log.ndjson")).toContain('"event":"request"');
+    for (const part of readdirSync(folder).filter((name) => name !== "bundle.tar.gz")) {
+      const secrets = [
+        `${planted}-env`,
+        `${planted}-query`,
+        `${planted}-pw`,
+        `${planted}-hook`,
+        apiKey,
+        apiKey.slice(-8),
+      ];
+      for (const secret of secrets) expect(text(part)).not.toContain(secret);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+    await sandbox.kill();
+  }
 });

@@ -1,0 +1,139 @@
+/**
+ * `sandlot support`: one archive with what an engineer needs to help: doctor, versions, settings, log, metrics and
+ * counts. It has no contents and no environment of sandboxes, and secrets are removed from every file.
+ */
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { described } from "../../base/log.ts";
+import { version } from "../../base/version.ts";
+import { Fault } from "../../contract/fault.ts";
+import { attempt, run } from "../../system/command.ts";
+import { DataFolder } from "../../system/data-folder.ts";
+import { Toolbox } from "../../system/toolbox.ts";
+import { adminCall } from "../admin/admin-client.ts";
+import type { AdminSandbox } from "../admin/server-status.ts";
+import type { Config } from "../config.ts";
+import { examineAndPrint } from "../doctor.ts";
+import { requireRoot } from "../prepare.ts";
+import { defaultOf, SETTINGS, settingValues } from "../settings.ts";
+import { withStore } from "../with-store.ts";
+import { redacted } from "./redaction.ts";
+
+const JOURNAL_LINES = "5000";
+const COMMAND_MS = 30_000;
+const DOCTOR = "doctor.txt";
+
+/** By name in the archive. */
+type Parts = Readonly<Record<string, () => string | Promise<string>>>;
+
+export async function support(config: Config, file: string | undefined, withDoctor: boolean): Promise<number> {
+  requireRoot();
+  const now = new Date().toISOString().replaceAll(":", "").slice(0, 17);
+  const name = `sandlot-support-${now}`;
+  const target = resolve(file ?? `${name}.tar.gz`);
+  if (existsSync(target)) throw new Fault(409, `${target} exists; choose another name`);
+  const folder = mkdtempSync(join(tmpdir(), "sandlot-support-"));
+  try {
+    mkdirSync(join(folder, name));
+    const secrets = await secretsOf(config);
+    for (const [part, read] of Object.entries(partsOf(config))) {
+      if (part === DOCTOR && !withDoctor) continue;
+      // A part that cannot be read says why; the others are still useful.
+      const text = await Promise.try(read).catch((error: unknown) => `could not be read: ${described(error)}\n`);
+      writeFileSync(join(folder, name, part), redacted(text, secrets));
+    }
+    const archive = join(folder, "archive.tar.gz");
+    await run(["tar", "--create", "--gzip", "--file", archive, "--directory", folder, name]);
+    copyFileSync(archive, target, constants.COPYFILE_EXCL);
+    chmodSync(target, 0o600);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  console.log(
+    `sandlot: wrote ${target}\nSecrets are removed, names of teams and templates are not. Read it before you send it.`,
+  );
+  return 0;
+}
+
+function partsOf(config: Config): Parts {
+  const admin = async (path: string) => await (await adminCall(config, `GET ${path}`)).text();
+  return {
+    [DOCTOR]: () => doctorText(config),
+    "versions.txt": () => versions(config),
+    "settings.json": () => indented(effectiveSettings(process.env)),
+    "status.json": async () => indented(JSON.parse(await admin("/status"))),
+    "sandboxes.json": async () => {
+      const sandboxes = JSON.parse(await admin("/sandboxes")) as AdminSandbox[];
+      return indented(sandboxes.map(({ alias, ...rest }) => rest));
+    },
+    "metrics.txt": () => admin("/metrics"),
+    "log.ndjson": () => admin("/logs"),
+    "journal.ndjson": () =>
+      output(["journalctl", "--unit", "sandlot", "--output", "cat", "--no-pager", "--lines", JOURNAL_LINES]),
+    "kernel-log.txt": () => output(["dmesg", "--level", "emerg,alert,crit,err,warn"]),
+  };
+}
+
+async function doctorText(config: Config): Promise<string> {
+  const lines: string[] = [];
+  await examineAndPrint(config, { onlyProblems: false, print: (line) => void lines.push(line) });
+  return `${lines.join("\n")}\n`;
+}
+
+async function versions({ cacheFolder }: Config): Promise<string> {
+  const { toolFolder } = new Toolbox(cacheFolder);
+  return [
+    `sandlot ${version()}, bun ${Bun.version}, ${process.arch}`,
+    await output(["uname", "-a"]),
+    existsSync("/etc/os-release") ? readFileSync("/etc/os-release", "utf8") : "no /etc/os-release\n",
+    `tools: ${toolFolder}\n`,
+    await output(["nft", "--version"]),
+    await output(["findmnt", "--target", "/sys/fs/cgroup", "--submounts", "--list"]),
+  ].join("\n");
+}
+
+/** Each setting with its value and whether it is the default. */
+export function effectiveSettings(
+  env: Record<string, string | undefined>,
+): Record<string, { value: string; isSet: boolean }> {
+  const given = settingValues(env);
+  const settings = Object.entries(SETTINGS).map(([variable, { key }]) => {
+    const value = given(key);
+    return [variable, { value: value ?? defaultOf(key), isSet: value !== undefined }] as const;
+  });
+  return Object.fromEntries(settings);
+}
+
+async function output(argv: readonly string[]): Promise<string> {
+  if (Bun.which(argv[0] ?? "") === null) return `this machine has no ${argv[0]}\n`;
+  const { stdout, stderr, exitCode } = await attempt(argv, { timeoutMs: COMMAND_MS });
+  return exitCode === 0 ? stdout : `${stdout}\n${argv[0]} ended with exit code ${exitCode}: ${stderr}\n`;
+}
+
+function indented(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`;
+}
+
+/** Secrets in the files and the store of the server, to remove them wherever they are. */
+async function secretsOf(config: Config): Promise<string[]> {
+  if (!DataFolder.isAt(config.dataFolder)) return [];
+  const data = new DataFolder(config.dataFolder);
+  const own = existsSync(data.keyFile) ? [readFileSync(data.keyFile, "utf8").trim()] : [];
+  if (!existsSync(data.storeFile)) return own;
+  const stored = await withStore(config, async ({ sandboxes, webhooks }) => [
+    ...(await sandboxes.secrets()),
+    ...(await webhooks.secrets()),
+  ]);
+  return own.concat(stored);
+}
