@@ -238,7 +238,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     usage: "verify TARGET",
-    about: "List the backups at a target and compare all of their data with its digests",
+    about: "List the backups at a target and check their digests",
     arguments: { TARGET },
     run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).verify(config(), target),
   },
