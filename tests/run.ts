@@ -6,11 +6,14 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { loadConfig } from "../src/cli/config.ts";
+import { type Config, loadConfig } from "../src/cli/config.ts";
 import { prepare, runscSteps } from "../src/cli/prepare.ts";
 import { makeOuterNetwork, removeStaleNetworks } from "../src/host/testing/outer-network.ts";
 import { installPackages } from "../src/setup/packages.ts";
+import type { SetupStep } from "../src/setup/step.ts";
+import { resticFolderStep } from "../src/setup/tool-folder.ts";
 import { run } from "../src/system/command.ts";
+import { Toolbox } from "../src/system/toolbox.ts";
 import { isFound, lookUp } from "../src/tls/name-lookup.ts";
 import { type BunTestOptions, bunTest, hasPassed, type Outcome, WORKERS } from "./bun-test.ts";
 import { runCheckLane } from "./check-lane.ts";
@@ -93,7 +96,8 @@ process.exit(isGood ? 0 : 1);
 
 async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const config = loadConfig(settingsOfServer(process.env));
-  await prepare(config, [...runscSteps(config), ...imageSteps(config, files), ...templateStepsFor(config, files)]);
+  const ofFiles = [...imageSteps(config, files), ...templateStepsFor(config, files), ...resticSteps(config)];
+  await prepare(config, [...runscSteps(config), ...ofFiles]);
   // All before the tests: their network has no package servers.
   const install = (commands: Readonly<Record<string, string>>) =>
     installPackages((line) => console.error(`  ${line}`), commands);
@@ -128,6 +132,12 @@ async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
     await network.remove();
   }
   return found;
+}
+
+/** Backups install restic at their first use, which has no package servers in a test. */
+function resticSteps({ cacheFolder, debianMirror }: Config): SetupStep[] {
+  const isUsed = files.some((file) => file.startsWith("src/backup/"));
+  return isUsed ? [resticFolderStep(new Toolbox(cacheFolder), debianMirror)] : [];
 }
 
 /**

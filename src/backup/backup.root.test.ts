@@ -19,7 +19,6 @@ import { Toolbox } from "../system/toolbox.ts";
 import { backUp } from "./backup.ts";
 import { BACKUP } from "./contents.ts";
 import { Repository } from "./repository.ts";
-import { installedRestic } from "./restic-program.ts";
 import { restore } from "./restore.ts";
 
 const TOOLS = new Toolbox(process.env.SANDLOT_CACHE ?? "/var/cache/sandlot");
@@ -57,7 +56,6 @@ async function writtenDisk(disks: Disks, images: Images, image: string, line: st
 }
 
 beforeAll(async () => {
-  await installedRestic({ cacheFolder: TOOLS.cacheFolder, debianMirror: undefined }, () => undefined);
   const base = join(old.cacheFolder, "images/base");
   mkdirSync(join(base, "share/doc"), { recursive: true });
   for (const name of ["one", "gone", "share/doc/text"]) writeFileSync(join(base, name), `${name}\n`);
