@@ -51,10 +51,14 @@ export async function markExamined(
   writeFileSync(mark, "");
 }
 
-/** As far as a server has run here. */
-async function teamsOf(config: Config): Promise<Team[]> {
+/** As far as a server of this version has run here. */
+export async function teamsOf(config: Pick<Config, "dataFolder">): Promise<Team[]> {
   if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [];
-  return await withStore(config, (store) => store.people.teams());
+  return await withStore(config, (store) => store.people.teams()).catch((error: unknown) => {
+    // Before an upgrade: an earlier version may be running on the store.
+    if (error instanceof Fault && error.status === 409) return [];
+    throw error;
+  });
 }
 
 /** By the setting, and by limits of teams. */

@@ -328,19 +328,7 @@ const WRITTEN_BY = ", by sandlot ";
 
 /** Migrates the database to the newest version, one transaction per step. */
 export async function migrate(engine: Engine, now: number, steps: readonly Migration[] = migrations): Promise<void> {
-  await engine.sql`CREATE TABLE IF NOT EXISTS schema_versions (
-    version INTEGER PRIMARY KEY,
-    title TEXT NOT NULL,
-    applied_at BIGINT NOT NULL)`;
-  const known = steps.length;
-  const found = await currentVersion(engine.sql);
-  if (found > known) {
-    throw new Fault(
-      500,
-      `the database is at version ${found}, but this program, sandlot ${version()}, knows versions up to ${known}. FIX: ` +
-        `start ${await writerOf(engine.sql)}, or restore a backup from before the upgrade (docs/upgrade.md)`,
-    );
-  }
+  await knownVersion(engine, steps.length);
   for (const step of steps) {
     await engine.transaction(async (sql) => {
       // Checked again inside the transaction: another process may have been first.
@@ -349,6 +337,35 @@ export async function migrate(engine: Engine, now: number, steps: readonly Migra
       await sql`INSERT INTO schema_versions (version, title, applied_at) VALUES (${step.version}, ${step.title + WRITTEN_BY + version()}, ${now})`;
     });
   }
+}
+
+/** Throws Fault 409 for a database that this program would have to migrate. */
+export async function requireMigrated(engine: Engine): Promise<void> {
+  const known = migrations.length;
+  const found = await knownVersion(engine, known);
+  if (found === known) return;
+  throw new Fault(
+    409,
+    `the store has version ${found}, but this program, sandlot ${version()}, needs version ${known}. FIX: restart the ` +
+      "server with this version first; only a server migrates its store",
+  );
+}
+
+/** Throws Fault 500 for a database of a newer program. */
+async function knownVersion(engine: Engine, known: number): Promise<number> {
+  await engine.sql`CREATE TABLE IF NOT EXISTS schema_versions (
+    version INTEGER PRIMARY KEY,
+    title TEXT NOT NULL,
+    applied_at BIGINT NOT NULL)`;
+  const found = await currentVersion(engine.sql);
+  if (found > known) {
+    throw new Fault(
+      500,
+      `the database is at version ${found}, but this program, sandlot ${version()}, knows versions up to ${known}. FIX: ` +
+        `start ${await writerOf(engine.sql)}, or restore a backup from before the upgrade (docs/upgrade.md)`,
+    );
+  }
+  return found;
 }
 
 /** The program that brought the database to its version, for an older program. */

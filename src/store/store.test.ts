@@ -4,7 +4,7 @@ import { Fault } from "../contract/fault.ts";
 import { openEngine } from "./engine.ts";
 import { migrate, migrations } from "./migrations.ts";
 import type { ListFilter, Sandbox } from "./sandboxes.ts";
-import { openStore, type Store } from "./store.ts";
+import { openMigratedStore, openStore, type Store } from "./store.ts";
 import { bothEngines } from "./testing/engines.ts";
 import { aSandbox, LATER, NOW, template } from "./testing/rows.ts";
 
@@ -97,6 +97,21 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(refusal).toBeInstanceOf(Fault);
       expect(String(refusal)).toContain("version 99");
       expect(String(refusal)).toContain(`up to ${migrations.length}. FIX: start sandlot 9.1.0 or later`);
+    });
+
+    test("a database of an earlier version is refused beside its server, and unchanged", async () => {
+      await (await openMigratedStore(url)).close();
+      const engine = await openEngine(url);
+      try {
+        await engine.sql`DELETE FROM schema_versions WHERE version = ${migrations.length}`;
+        const refusal = await openMigratedStore(url).catch((fault: unknown) => fault);
+        expect(refusal).toMatchObject({ status: 409 });
+        expect(String(refusal)).toContain(`the store has version ${migrations.length - 1}, but this program`);
+        const { rows } = await engine.sql`SELECT MAX(version) AS version FROM schema_versions`;
+        expect(Number(rows[0]?.version)).toBe(migrations.length - 1);
+      } finally {
+        await engine.close();
+      }
     });
 
     test("an interrupted migration leaves nothing and is retried", async () => {

@@ -8,11 +8,11 @@ import { buildLogsIn } from "./build-logs.ts";
 import { buildsIn } from "./builds.ts";
 import { buildsInUseIn } from "./builds-in-use.ts";
 import { egressChangesIn } from "./egress-changes.ts";
-import { type Outlasts, openEngine, type Statement } from "./engine.ts";
+import { type Engine, type Outlasts, openEngine, type Statement } from "./engine.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
-import { migrate } from "./migrations.ts";
+import { migrate, requireMigrated } from "./migrations.ts";
 import { peopleIn } from "./people.ts";
 import { sandboxEventsIn } from "./sandbox-events.ts";
 import { sandboxLogsIn } from "./sandbox-logs.ts";
@@ -35,12 +35,21 @@ export interface Store extends Tables {
 
 /** Opens the database at `url` (`sqlite://…`, `postgres://…`) and migrates its tables. `now` dates the migrations. */
 export async function openStore(url: string, now: number): Promise<Store> {
+  return await openAfter(url, (engine) => migrate(engine, now));
+}
+
+/** Beside a server, whose tables must stay as they are. Throws Fault 409 if they are of an earlier version. */
+export async function openMigratedStore(url: string): Promise<Store> {
+  return await openAfter(url, requireMigrated);
+}
+
+async function openAfter(url: string, prepare: (engine: Engine) => Promise<void>): Promise<Store> {
   const engine = await openEngine(url).catch((cause) => {
     if (cause instanceof Fault) throw cause;
     throw new Fault(500, `the database cannot be opened: ${reasonOf(cause)}`, { cause });
   });
   try {
-    await migrate(engine, now);
+    await prepare(engine);
   } catch (cause) {
     await engine.close();
     if (cause instanceof Fault) throw cause;
