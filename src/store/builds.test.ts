@@ -56,6 +56,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       expect(done).toMatchObject({ ...RESULT, status: "ready", start, finishedAt: LATER, updatedAt: LATER });
       expect(await store.builds.tagged(T, "v1")).toEqual(done);
       expect(await store.builds.ready(T, "b1")).toEqual(done);
+      expect(await store.builds.variables(1)).toEqual([RESULT.envVars]);
       expect(await finish("b1")).toBeUndefined();
       expect(await store.builds.fail("b1", { message: "late", step: null }, LATER)).toBeUndefined();
       expect(await store.templates.byId(T)).toMatchObject({ buildCount: 1, updatedAt: LATER });

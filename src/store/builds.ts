@@ -188,6 +188,12 @@ export function buildsIn(sql: Statement) {
         WHERE id = ${id} AND status = 'ready' AND COALESCE(checkpoint, '') = ${from ?? ""}
           AND EXISTS (SELECT 1 FROM templates WHERE templates.id = builds.template_id AND deleted_at IS NULL)`,
 
+    /** Environment variables of the newest builds. */
+    async variables(limit: number): Promise<Record<string, string>[]> {
+      const { rows } = await sql`SELECT env_vars FROM builds ORDER BY created_at DESC, id LIMIT ${limit}`;
+      return rows.map((row) => JSON.parse(text(row.env_vars)));
+    },
+
     /** Newest first, below the number `before`. */
     ofTemplate: (templateId: string, before: number | undefined, limit: number) => all`SELECT * FROM builds
         WHERE template_id = ${templateId} AND number < ${before ?? 2_147_483_647} ORDER BY number DESC LIMIT ${limit}`,

@@ -298,14 +298,17 @@ export function sandboxesIn(sql: Statement, quick: Statement = sql) {
       return rows.map((row) => ({ id: text(row.id), tokens: JSON.parse(text(row.tokens)) }));
     },
 
-    /** Tokens and values of environment variables of all sandboxes. */
-    async secrets(): Promise<string[]> {
-      const { rows } = await sql`SELECT tokens, traffic_token, env_vars FROM sandboxes`;
-      return rows.flatMap((row) => [
-        ...JSON.parse(text(row.tokens)),
+    /** Tokens and passwords of the newest sandboxes, and what their clients stored that may hold others. */
+    async secrets(limit: number): Promise<{ certain: string[]; possible: object[] }> {
+      const { rows } = await sql`SELECT tokens, traffic_token, network, env_vars, mcp FROM sandboxes
+        ORDER BY started_at DESC, id LIMIT ${limit}`;
+      const parsed = (cell: unknown) => (cell === null ? {} : JSON.parse(text(cell as string)));
+      const certain = rows.flatMap((row) => [
+        ...parsed(row.tokens),
         ...(row.traffic_token === null ? [] : [text(row.traffic_token)]),
-        ...Object.values<string>(JSON.parse(text(row.env_vars))),
+        ...[(parsed(row.network ?? null) as SandboxNetwork).egressProxy?.password ?? []].flat(),
       ]);
+      return { certain, possible: rows.flatMap((row) => [parsed(row.env_vars), parsed(row.mcp ?? null)]) };
     },
 
     async earliestEnd(): Promise<number | undefined> {

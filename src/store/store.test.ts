@@ -44,6 +44,11 @@ for (const { title, missing, fresh } of bothEngines()) {
       await store.close();
       store = await openStore(url, LATER);
       expect(await store.sandboxes.byId("i1")).toEqual(sandbox);
+      const certain = ["old", "new", "t", "b\u0000"];
+      expect(await store.sandboxes.secrets(9)).toEqual({
+        certain,
+        possible: [sandbox.envVars, { servers: [{ deep: [null, 1.5, "x"] }] }],
+      });
       const { envVars, tokens, allowInternetAccess, network, trafficToken, egressUnsettled, mcp, ...listed } = sandbox;
       const filter = {
         teamId: "team-1",

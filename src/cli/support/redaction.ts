@@ -14,6 +14,10 @@ const SECRETS: readonly RegExp[] = [
   // Values of headers and of names that say it: Authorization: Bearer x, "password":"x", REGISTRY_TOKEN=x.
   /(\b(?:authorization|proxy-authorization|cookie|set-cookie)["']?\s{0,4}[:=]\s{0,4}["']?)[^"'\r\n]+()/gi,
   /((?:password|passwd|secret|token|api[-_]?key|credential|private[-_]?key)[\w-]{0,40}\\?["']?\s{0,4}[:=]\s{0,4})(?:\\?"[^"]*"|\\?'[^']*'|[^\s,;"'{}[\]]+)()/gi,
+  // Options of commands, also as JSON: --token x, "--token","x", -p x, -px, -u user:x.
+  /((?<=--[\w-]{0,40})(?:password|passwd|secret|token|key|credential)[\w-]{0,40}\\?["']?[ \t,]{1,4})(?:\\?"[^"]*"|\\?'[^']*'|[^\s,;"'{}[\]]+)()/gi,
+  /((?<![\w-])-p\\?["']?[ \t,=]{0,4}\\?["']?)[^\s,;"'{}[\]\\]+()/g,
+  /((?<![\w-])(?:-u|--user|--proxy-user)\\?["']?[ \t,=]{1,4}\\?["']?[^\s:"',]{1,100}:)[^\s,;"'{}[\]\\]+()/g,
   /(\b(?:bearer|basic)\s+)[\w.~+/=-]{8,}()/gi,
   /()-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|$)()/g,
 ];

@@ -2,17 +2,7 @@
  * `sandlot support`: one archive with what an engineer needs to help: doctor, versions, settings, log, metrics and
  * counts. It has no contents and no environment of sandboxes, and secrets are removed from every file.
  */
-import {
-  chmodSync,
-  constants,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { described } from "../../base/log.ts";
@@ -28,11 +18,16 @@ import { examineAndPrint } from "../doctor.ts";
 import { requireRoot } from "../prepare.ts";
 import { defaultOf, SETTINGS, settingValues } from "../settings.ts";
 import { withStore } from "../with-store.ts";
+import { likelySecrets } from "./likely-secrets.ts";
 import { redacted } from "./redaction.ts";
 
 const JOURNAL_LINES = "5000";
 const COMMAND_MS = 30_000;
 const DOCTOR = "doctor.txt";
+/** Lines in them may hold what clients sent. */
+const NEED_SECRETS = ["log.ndjson", "journal.ndjson", "kernel-log.txt"];
+/** Rows of a table that are searched for secrets, the newest. */
+const SECRET_ROWS_MAX = 5_000;
 
 /** By name in the archive. */
 type Parts = Readonly<Record<string, () => string | Promise<string>>>;
@@ -46,17 +41,12 @@ export async function support(config: Config, file: string | undefined, withDoct
   const folder = mkdtempSync(join(tmpdir(), "sandlot-support-"));
   try {
     mkdirSync(join(folder, name));
-    const secrets = await secretsOf(config);
-    for (const [part, read] of Object.entries(partsOf(config))) {
-      if (part === DOCTOR && !withDoctor) continue;
-      // A part that cannot be read says why; the others are still useful.
-      const text = await Promise.try(read).catch((error: unknown) => `could not be read: ${described(error)}\n`);
-      writeFileSync(join(folder, name, part), redacted(text, secrets));
+    for (const [part, text] of Object.entries(await partTexts(partsOf(config, withDoctor), () => secretsOf(config)))) {
+      writeFileSync(join(folder, name, part), text);
     }
     const archive = join(folder, "archive.tar.gz");
     await run(["tar", "--create", "--gzip", "--file", archive, "--directory", folder, name]);
-    copyFileSync(archive, target, constants.COPYFILE_EXCL);
-    chmodSync(target, 0o600);
+    writeFileSync(target, readFileSync(archive), { flag: "wx", mode: 0o600 });
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -66,10 +56,26 @@ export async function support(config: Config, file: string | undefined, withDoct
   return 0;
 }
 
-function partsOf(config: Config): Parts {
+/** The texts of the parts without secrets. A part that cannot be read says why; the others are still useful. */
+export async function partTexts(
+  parts: Parts,
+  readSecrets: () => Promise<readonly string[]>,
+): Promise<Record<string, string>> {
+  const failed = (what: string) => (error: unknown) => `${what}: ${described(error)}\n`;
+  const secrets = await readSecrets().catch(failed("left out, because the secrets to remove could not be read"));
+  const texts: Record<string, string> = {};
+  for (const [part, read] of Object.entries(parts)) {
+    const isLeftOut = typeof secrets === "string" && NEED_SECRETS.includes(part);
+    const text = isLeftOut ? secrets : await Promise.try(read).catch(failed("could not be read"));
+    texts[part] = redacted(text, typeof secrets === "string" ? [] : secrets);
+  }
+  return texts;
+}
+
+function partsOf(config: Config, withDoctor: boolean): Parts {
   const admin = async (path: string) => await (await adminCall(config, `GET ${path}`)).text();
   return {
-    [DOCTOR]: () => doctorText(config),
+    ...(withDoctor ? { [DOCTOR]: () => doctorText(config) } : {}),
     "versions.txt": () => versions(config),
     "settings.json": () => indented(effectiveSettings(process.env)),
     "status.json": async () => indented(JSON.parse(await admin("/status"))),
@@ -131,9 +137,10 @@ async function secretsOf(config: Config): Promise<string[]> {
   const data = new DataFolder(config.dataFolder);
   const own = existsSync(data.keyFile) ? [readFileSync(data.keyFile, "utf8").trim()] : [];
   if (!existsSync(data.storeFile)) return own;
-  const stored = await withStore(config, async ({ sandboxes, webhooks }) => [
-    ...(await sandboxes.secrets()),
-    ...(await webhooks.secrets()),
-  ]);
+  const stored = await withStore(config, async ({ sandboxes, builds, webhooks }) => {
+    const { certain, possible } = await sandboxes.secrets(SECRET_ROWS_MAX);
+    const likely = likelySecrets(possible.concat(await builds.variables(SECRET_ROWS_MAX)));
+    return [await webhooks.secrets(), certain, likely].flat();
+  });
   return own.concat(stored);
 }

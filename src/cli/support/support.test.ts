@@ -1,0 +1,22 @@
+import { expect, test } from "bun:test";
+import { partTexts } from "./support.ts";
+
+const parts = {
+  "versions.txt": () => "sandlot 1, TOKEN=abcdef",
+  "metrics.txt": () => Promise.reject(new Error("no server runs")),
+  "log.ndjson": () => '{"path":"/Xq7planted9Zv"}',
+};
+
+test("a part that cannot be read says why, and known secrets are removed from the others", async () => {
+  expect(await partTexts(parts, async () => ["Xq7planted9Zv"])).toEqual({
+    "versions.txt": "sandlot 1, TOKEN=[removed]",
+    "metrics.txt": expect.stringMatching(/^could not be read: Error: no server runs/),
+    "log.ndjson": '{"path":"/[removed]"}',
+  });
+});
+
+test("a damaged store leaves out the logs, which may hold secrets, and nothing else", async () => {
+  const texts = await partTexts(parts, () => Promise.reject(new Error("the database disk image is malformed")));
+  expect(texts["versions.txt"]).toBe("sandlot 1, TOKEN=[removed]");
+  expect(texts["log.ndjson"]).toMatch(/^left out, because the secrets .*: Error: the database disk image is malformed/);
+});
