@@ -1,8 +1,9 @@
 /** `sandlot install` and `sandlot uninstall`: the server as a systemd service. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
+import { removeCache } from "../setup/cache-removal.ts";
 import { teardown } from "../setup/teardown.ts";
 import { attempt, run } from "../system/command.ts";
 import { DataFolder, otherServers } from "../system/data-folder.ts";
@@ -84,19 +85,11 @@ async function removeService(withData: boolean): Promise<void> {
 async function removeData({ dataFolder, cacheFolder }: Config): Promise<void> {
   if (DataFolder.isAt(dataFolder)) await teardown(new DataFolder(dataFolder), cacheFolder, { keepData: false });
   rmSync(`${dataFolder}-trust`, { recursive: true, force: true });
-  const others = marksIn(cacheFolder);
-  if (others.length === 0) rmSync(cacheFolder, { recursive: true, force: true });
-  else console.log(`sandlot: kept ${cacheFolder}, because ${others.length} other servers use it`);
+  const kept = await removeCache(cacheFolder);
+  if (kept !== undefined) console.log(`sandlot: ${kept}`);
   rmSync(CONFIG_FILE_DEFAULT, { force: true });
   removeEmpty(dirname(CONFIG_FILE_DEFAULT));
   if (otherServers("").length === 0) rmSync("/run/sandlot", { recursive: true, force: true });
-}
-
-/** Servers that need guests of this cache. Only their names count, also of servers that do not run. */
-function marksIn(cacheFolder: string): string[] {
-  const folder = join(cacheFolder, "guests/in-use");
-  if (!existsSync(folder)) return [];
-  return [...new Set(readdirSync(folder).map((name) => name.split(".").at(-1) ?? name))];
 }
 
 function removeEmpty(folder: string): void {

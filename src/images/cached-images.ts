@@ -14,7 +14,15 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { scaled } from "../base/time-factor.ts";
 import type { DataFolder } from "../system/data-folder.ts";
 import { BELOW, imageBelow, imageFolder } from "./image-folder.ts";
-import { choose, dropMarksOf, type FolderKind, MarkedFolders, markedBy, noteMaking } from "./marked-folders.ts";
+import {
+  choose,
+  dropMarksOf,
+  type FolderKind,
+  MarkedFolders,
+  markedBy,
+  noteMaking,
+  tagsOfMarks,
+} from "./marked-folders.ts";
 
 export const IMAGE_REMOVE_MS = scaled(300_000);
 
@@ -50,6 +58,11 @@ export function noteImage(cacheFolder: string, image: string, clock: Pick<Clock,
 /** Images that the server with this tag needs. */
 export function imagesMarkedBy(cacheFolder: string, tag: string): string[] {
   return markedBy(IMAGES, cacheFolder, tag);
+}
+
+/** Tags of the servers that need images of this cache. */
+export function serversWithImages(cacheFolder: string): string[] {
+  return tagsOfMarks(IMAGES, cacheFolder);
 }
 
 /** Drops the marks of a server that is removed, except for images that its checkpoints and templates still need. */

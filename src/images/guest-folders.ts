@@ -4,7 +4,15 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import type { DataFolder } from "../system/data-folder.ts";
-import { choose, dropMarksOf, type FolderKind, type FolderUses, MarkedFolders, markedBy } from "./marked-folders.ts";
+import {
+  choose,
+  dropMarksOf,
+  type FolderKind,
+  type FolderUses,
+  MarkedFolders,
+  markedBy,
+  tagsOfMarks,
+} from "./marked-folders.ts";
 
 const GUEST_REMOVE_MS = scaled(60_000);
 
@@ -60,6 +68,11 @@ export function chooseGuest(folder: string, clock: Pick<Clock, "now"> = systemCl
 /** Guests that the server with this tag needs. */
 export function guestsMarkedBy(cacheFolder: string, tag: string): string[] {
   return markedBy(GUESTS, cacheFolder, tag);
+}
+
+/** Tags of the servers that need guests of this cache. */
+export function serversWithGuests(cacheFolder: string): string[] {
+  return tagsOfMarks(GUESTS, cacheFolder);
 }
 
 /** Drops the marks of a server that is removed, except for guests that its checkpoints still need. */

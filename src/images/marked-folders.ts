@@ -239,6 +239,14 @@ export function markedBy(kind: FolderKind, cacheFolder: string, tag: string): st
   return places.marks().flatMap((mark) => (mark.tag === tag ? [mark.name] : []));
 }
 
+/** Tags of the servers that need folders of this kind, whether they run or not. */
+export function tagsOfMarks(kind: FolderKind, cacheFolder: string): string[] {
+  const places = new Places(cacheFolder, kind);
+  if (!existsSync(places.folder)) return [];
+  using _lock = places.lock();
+  return places.marks().map(({ tag }) => tag);
+}
+
 class Places {
   readonly folder: string;
   readonly #marks: string;
