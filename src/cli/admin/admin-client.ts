@@ -9,23 +9,38 @@ const CALL_MS = 60_000;
 /** Sends a request such as `GET /status`. Fault 404 if no server runs on the data folder. */
 export async function adminCall({ dataFolder }: Pick<Config, "dataFolder">, request: string): Promise<Response> {
   requireRoot();
-  const noServer = (cause?: unknown) =>
-    new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``, { cause });
-  if (!DataFolder.isAt(dataFolder)) throw noServer();
-  const unix = new DataFolder(dataFolder).adminSocket;
+  if (!DataFolder.isAt(dataFolder)) throw noServer(dataFolder);
+  return await callSocket(new DataFolder(dataFolder), request);
+}
+
+export async function callSocket(
+  data: Pick<DataFolder, "path" | "adminSocket">,
+  request: string,
+  callMs = CALL_MS,
+): Promise<Response> {
   const [method = "", path = ""] = request.split(" ");
   let response: Response;
   try {
-    response = await fetch(`http://sandlot${path}`, { method, unix, signal: AbortSignal.timeout(CALL_MS) });
+    response = await fetch(`http://sandlot${path}`, {
+      method,
+      unix: data.adminSocket,
+      signal: AbortSignal.timeout(callMs),
+    });
   } catch (cause) {
-    if (cause instanceof Error && cause.name === "TimeoutError") {
-      throw new Fault(504, `the server did not answer ${request} within ${CALL_MS / 1000} s`, { cause });
+    const { name, code, message } = cause as Error & { code?: unknown };
+    if (code === "ENOENT" || code === "ECONNREFUSED") throw noServer(data.path, cause);
+    if (name === "TimeoutError") {
+      throw new Fault(504, `the server did not answer ${request} within ${callMs / 1000} s`, { cause });
     }
-    throw noServer();
+    throw new Fault(502, `the server on ${data.path} did not answer ${request}: ${message}`, { cause });
   }
   if (response.ok) return response;
   const { message = response.statusText } = (await response.json().catch(() => ({}))) as { message?: string };
   throw new Fault(response.status, message);
+}
+
+function noServer(dataFolder: string, cause?: unknown): Fault {
+  return new Fault(404, `no server runs on ${dataFolder}. FIX: start it with \`sandlot up\``, { cause });
 }
 
 export async function printMetrics(config: Config): Promise<number> {
