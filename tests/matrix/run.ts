@@ -95,7 +95,9 @@ async function runClient(server: TestServer, client: string, version: string, sc
     timeout: SCRIPT_MS,
   });
   const lines = (await new Response(child.stdout).text()).trim().split("\n");
-  if ((await child.exited) !== 0) fail(`${script} ended with ${child.exitCode ?? child.signalCode}`);
+  if ((await child.exited) !== 0) {
+    throw new Error(`${script} of ${client} ${version} ended with ${child.exitCode ?? child.signalCode}`);
+  }
   const results = lines.map((line): FeatureResult => JSON.parse(line));
   for (const { feature, result, reason } of results)
     console.error(`  ${result} ${feature}${reason ? `: ${reason}` : ""}`);
