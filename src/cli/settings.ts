@@ -90,6 +90,18 @@ export function defaultOf(key: SettingKey): string {
   return found(key)[1].default;
 }
 
+/** Each setting with its value and whether it is the default. */
+export function effectiveSettings(
+  env: Record<string, string | undefined>,
+): Record<string, { value: string; isSet: boolean }> {
+  const given = settingValues(env);
+  const settings = Object.entries(SETTINGS).map(([variable, { key }]) => {
+    const value = given(key);
+    return [variable, { value: value ?? defaultOf(key), isSet: value !== undefined }] as const;
+  });
+  return Object.fromEntries(settings);
+}
+
 function found(key: SettingKey): [variable: string, Setting] {
   const entry = Object.entries(SETTINGS).find(([, setting]) => setting.key === key);
   if (entry === undefined) throw new Fault(500, `there is no setting "${key}"`);

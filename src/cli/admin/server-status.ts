@@ -17,6 +17,7 @@ import type { Listen } from "../addresses.ts";
 import type { TlsAddresses } from "../banner.ts";
 import type { Config } from "../config.ts";
 import type { RecentLines } from "../logs/recent-lines.ts";
+import { effectiveSettings } from "../settings.ts";
 import type { AdminRoutes } from "./admin-socket.ts";
 
 /** Sandboxes in a list for the operator, the newest first. */
@@ -73,9 +74,12 @@ interface AdminServices {
 }
 
 export function adminRoutes(operated: Operated, { control, metrics, recentLines, tls }: AdminServices): AdminRoutes {
+  // As the server started with them: the config file may change while it runs.
+  const settings = effectiveSettings(process.env);
   return {
     "GET /status": () => serverStatus(operated, tls),
     "GET /metrics": () => metrics.text(),
+    "GET /settings": async () => settings,
     "GET /logs": async () => recentLines.text,
     "GET /sandboxes": () => adminSandboxes(operated),
     "POST /sandboxes/{id}/pause": (id) => control.operator.pause(id),

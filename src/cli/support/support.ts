@@ -16,7 +16,7 @@ import type { AdminSandbox } from "../admin/server-status.ts";
 import type { Config } from "../config.ts";
 import { examineAndPrint } from "../doctor.ts";
 import { requireRoot } from "../prepare.ts";
-import { defaultOf, SETTINGS, settingValues } from "../settings.ts";
+import { effectiveSettings } from "../settings.ts";
 import { withStore } from "../with-store.ts";
 import { likelySecrets } from "./likely-secrets.ts";
 import { redacted } from "./redaction.ts";
@@ -77,7 +77,7 @@ function partsOf(config: Config, withDoctor: boolean): Parts {
   return {
     ...(withDoctor ? { [DOCTOR]: () => doctorText(config) } : {}),
     "versions.txt": () => versions(config),
-    "settings.json": () => indented(effectiveSettings(process.env)),
+    "settings.json": async () => indented(await settingsOf(() => admin("/settings"))),
     "status.json": async () => indented(JSON.parse(await admin("/status"))),
     "sandboxes.json": async () => {
       const sandboxes = JSON.parse(await admin("/sandboxes")) as AdminSandbox[];
@@ -89,6 +89,19 @@ function partsOf(config: Config, withDoctor: boolean): Parts {
       output(["journalctl", "--unit", "sandlot", "--output", "cat", "--no-pager", "--lines", JOURNAL_LINES]),
     "kernel-log.txt": () => output(["dmesg", "--level", "emerg,alert,crit,err,warn"]),
   };
+}
+
+/** Those of the running server; without one, those that a start from this shell would have. */
+export async function settingsOf(ofServer: () => Promise<string>): Promise<object> {
+  try {
+    return { of: "the running server", settings: JSON.parse(await ofServer()) };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return {
+      of: `this shell, because the server's could not be read: ${reason}`,
+      settings: effectiveSettings(process.env),
+    };
+  }
 }
 
 async function doctorText(config: Config): Promise<string> {
@@ -107,18 +120,6 @@ async function versions({ cacheFolder }: Config): Promise<string> {
     await output(["nft", "--version"]),
     await output(["findmnt", "--target", "/sys/fs/cgroup", "--submounts", "--list"]),
   ].join("\n");
-}
-
-/** Each setting with its value and whether it is the default. */
-export function effectiveSettings(
-  env: Record<string, string | undefined>,
-): Record<string, { value: string; isSet: boolean }> {
-  const given = settingValues(env);
-  const settings = Object.entries(SETTINGS).map(([variable, { key }]) => {
-    const value = given(key);
-    return [variable, { value: value ?? defaultOf(key), isSet: value !== undefined }] as const;
-  });
-  return Object.fromEntries(settings);
 }
 
 async function output(argv: readonly string[]): Promise<string> {

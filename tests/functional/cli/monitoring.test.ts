@@ -125,6 +125,10 @@ test("sandlot support writes a bundle for root only, without secrets of tenants 
     const text = (part: string) => readFileSync(join(folder, part), "utf8");
     if (LONG) expect(text("doctor.txt")).toContain("ok");
     expect(JSON.parse(text("status.json"))).toMatchObject({ pid: server().pid });
+    expect(JSON.parse(text("settings.json"))).toMatchObject({
+      of: "the running server",
+      settings: { SANDLOT_DATA: { value: server().dataFolder, isSet: true } },
+    });
     expect(text("sandboxes.json")).toContain(sandbox.sandboxId);
     expect(text("metrics.txt")).toContain("sandlot_sandboxes");
     expect(text("log.ndjson")).toContain('"event":"request"');
