@@ -4,29 +4,13 @@
  */
 import { Fault } from "../../contract/fault.ts";
 import { adminCall } from "../admin/admin-client.ts";
-import type { AdminSandbox, ServerStatus } from "../admin/server-status.ts";
 import type { Config } from "../config.ts";
-import {
-  filtered,
-  headLine,
-  lineOf,
-  printable,
-  rowsOf,
-  type Sample,
-  SORT_KEYS,
-  type SortKey,
-  sorted,
-  summary,
-} from "./top-table.ts";
+import { LiveView } from "./live-view.ts";
+import { type AdminCall, sampleOf, statusOf } from "./top-readings.ts";
+import { filtered, headLine, lineOf, rowsOf, SORT_KEYS, sorted, summary } from "./top-table.ts";
 
-const REFRESH_MS = 2_000;
 /** Between the two samples of a single table. */
 const SAMPLE_MS = 1_000;
-
-const [ALTERNATE_SCREEN, ORDINARY_SCREEN] = ["\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"];
-const [HOME, CLEAR_LINE, CLEAR_BELOW] = ["\x1b[H", "\x1b[K", "\x1b[J"];
-const [INVERSE, PLAIN] = ["\x1b[7m", "\x1b[0m"];
-const [UP, DOWN, ESCAPE, ENTER, BACKSPACE, INTERRUPT] = ["\x1b[A", "\x1b[B", "\x1b", "\r", "\x7f", "\x03"];
 
 interface TopOptions {
   sort: string;
@@ -36,167 +20,15 @@ interface TopOptions {
 export async function top(config: Config, { sort, filter }: TopOptions): Promise<number> {
   const key = SORT_KEYS.find((each) => each === sort);
   if (key === undefined) throw new Fault(400, `--sort must be ${SORT_KEYS.join(", ")}, not "${sort}"`);
+  const call: AdminCall = (request) => adminCall(config, request);
   const { stdin, stdout } = process;
-  if (stdin.isTTY && stdout.isTTY) return await new LiveView(config, key, filter).run();
-  const earlier = await sample(config);
+  if (stdin.isTTY && stdout.isTTY) {
+    return await new LiveView(call, key, filter, (text) => void stdout.write(text)).run();
+  }
+  const earlier = await sampleOf(call);
   await Bun.sleep(SAMPLE_MS);
-  const [status, now] = [await statusOf(config), await sample(config)];
+  const [status, now] = [await statusOf(call), await sampleOf(call)];
   const rows = sorted(filtered(rowsOf(earlier, now), filter), key);
   console.log([...summary(status), "", headLine(), ...rows.map(lineOf)].join("\n"));
   return 0;
-}
-
-async function sample(config: Config): Promise<Sample> {
-  const response = await adminCall(config, "GET /sandboxes");
-  return { atMs: Date.now(), sandboxes: (await response.json()) as AdminSandbox[] };
-}
-
-async function statusOf(config: Config): Promise<ServerStatus> {
-  return (await (await adminCall(config, "GET /status")).json()) as ServerStatus;
-}
-
-class LiveView {
-  readonly #over = Promise.withResolvers<void>();
-  #status: ServerStatus | undefined;
-  #earlier: Sample | undefined;
-  #now: Sample | undefined;
-  /** Of the marked sandbox. */
-  #marked: string | undefined;
-  /** While the operator types a filter. */
-  #isTyping = false;
-  /** The sandbox that a further key kills. */
-  #toKill: string | undefined;
-  #message = "";
-
-  constructor(
-    private readonly config: Config,
-    private sort: SortKey,
-    private filter: string,
-  ) {}
-
-  async run(): Promise<number> {
-    const { stdin, stdout } = process;
-    // Before the screen changes: without a server there is only an error.
-    await this.#read();
-    stdout.write(ALTERNATE_SCREEN);
-    stdin.setRawMode(true);
-    stdin.setEncoding("utf8");
-    const onKeys = (text: string) => this.#onKeys(text);
-    stdin.on("data", onKeys);
-    const draw = () => this.#draw();
-    stdout.on("resize", draw);
-    const timer = setInterval(() => void this.#refresh(), REFRESH_MS);
-    try {
-      this.#draw();
-      await this.#over.promise;
-    } finally {
-      clearInterval(timer);
-      stdin.off("data", onKeys);
-      stdout.off("resize", draw);
-      stdin.setRawMode(false);
-      stdin.pause();
-      stdout.write(ORDINARY_SCREEN);
-    }
-    return 0;
-  }
-
-  async #read(): Promise<void> {
-    this.#status = await statusOf(this.config);
-    this.#earlier = this.#now;
-    this.#now = await sample(this.config);
-  }
-
-  async #refresh(): Promise<void> {
-    await this.#read().catch((error: unknown) => {
-      this.#message = Fault.from(error).message;
-    });
-    this.#draw();
-  }
-
-  get #rows() {
-    return this.#now === undefined ? [] : sorted(filtered(rowsOf(this.#earlier, this.#now), this.filter), this.sort);
-  }
-
-  #draw(): void {
-    const { columns = 80, rows: height = 24 } = process.stdout;
-    const rows = this.#rows;
-    if (!rows.some(({ id }) => id === this.#marked)) this.#marked = rows[0]?.id;
-    const head = [...(this.#status === undefined ? [] : summary(this.#status)), this.#hint(), headLine()];
-    const room = Math.max(1, height - head.length - 1);
-    const at = rows.findIndex(({ id }) => id === this.#marked);
-    const first = Math.max(0, Math.min(at - Math.floor(room / 2), rows.length - room));
-    const body = rows.slice(first, first + room).map((row) => {
-      const text = lineOf(row).slice(0, columns);
-      return row.id === this.#marked ? `${INVERSE}${text.padEnd(columns)}${PLAIN}` : text;
-    });
-    const lines = [...head.map((line) => line.slice(0, columns)), ...body];
-    process.stdout.write(`${HOME}${lines.map((line) => `${line}${CLEAR_LINE}`).join("\r\n")}${CLEAR_BELOW}`);
-  }
-
-  #hint(): string {
-    if (this.#isTyping) return `filter: ${printable(this.filter)}_`;
-    if (this.#toKill !== undefined) return `kill ${this.#toKill}? y: yes, any other key: no`;
-    if (this.#message !== "") return printable(this.#message);
-    const shown = this.filter === "" ? "" : `  filter: ${printable(this.filter)}`;
-    return `sorted by ${this.sort}${shown}  [s]ort [/]filter [p]ause [x]kill [q]uit`;
-  }
-
-  #onKeys(text: string): void {
-    // An arrow is one piece; several typed or pasted characters may be, too.
-    const keys = text.startsWith(ESCAPE) ? [text] : [...text];
-    for (const key of keys) this.#onKey(key);
-    this.#draw();
-  }
-
-  #onKey(key: string): void {
-    if (key === INTERRUPT) this.#over.resolve();
-    else if (this.#isTyping) this.#type(key);
-    else if (this.#toKill !== undefined) this.#confirm(key);
-    else this.#command(key);
-  }
-
-  #command(key: string): void {
-    this.#message = "";
-    const marked = this.#marked;
-    if (key === "q") this.#over.resolve();
-    else if (key === "s") this.sort = SORT_KEYS[(SORT_KEYS.indexOf(this.sort) + 1) % SORT_KEYS.length] ?? "cpu";
-    else if (key === UP || key === "k") this.#move(-1);
-    else if (key === DOWN || key === "j") this.#move(1);
-    else if (key === "x") this.#toKill = marked;
-    else if (key === "p" && marked !== undefined)
-      void this.#act(`POST /sandboxes/${marked}/pause`, `${marked} is paused`);
-    else if (key === "/") {
-      this.filter = "";
-      this.#isTyping = true;
-    }
-  }
-
-  #type(key: string): void {
-    if (key === ENTER || key === ESCAPE) this.#isTyping = false;
-    else if (key === BACKSPACE) this.filter = this.filter.slice(0, -1);
-    else if (!key.startsWith(ESCAPE)) this.filter += printable(key);
-  }
-
-  #confirm(key: string): void {
-    const id = this.#toKill;
-    this.#toKill = undefined;
-    if (key === "y" && id !== undefined) void this.#act(`DELETE /sandboxes/${id}`, `${id} is killed`);
-  }
-
-  #move(by: number): void {
-    const rows = this.#rows;
-    const at = rows.findIndex(({ id }) => id === this.#marked);
-    this.#marked = rows[Math.max(0, Math.min(rows.length - 1, at + by))]?.id;
-  }
-
-  async #act(request: string, done: string): Promise<void> {
-    this.#message = `${request} …`;
-    try {
-      await adminCall(this.config, request);
-      this.#message = done;
-    } catch (error) {
-      this.#message = Fault.from(error).message;
-    }
-    await this.#refresh();
-  }
 }
