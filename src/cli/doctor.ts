@@ -24,7 +24,9 @@ export async function examineAndPrint(
   const { dataFolder, cacheFolder, runtime, runsc, memoryReserve } = config;
   const { domain, certificate } = config.addresses;
   const guestFolder = currentGuestFolder(config);
-  const teams = await teamsOf(config);
+  const teams = await teamsOf(config, (why) => {
+    if (!options.onlyProblems) print(`skipped  limits of teams: ${why}`);
+  });
   const privateNetworks = privateNetworksOf(config, teams);
   const sharedMemory = sharedMemoryOf(config, teams);
   const machine = { dataFolder, cacheFolder, guestFolder, runtime, runsc, memoryReserve };
@@ -51,13 +53,13 @@ export async function markExamined(
   writeFileSync(mark, "");
 }
 
-/** As far as a server of this version has run here. */
-export async function teamsOf(config: Pick<Config, "dataFolder">): Promise<Team[]> {
+/** Of a store of an earlier version, which a server may still use, none. */
+export async function teamsOf(config: Pick<Config, "dataFolder">, onSkip: (why: string) => void): Promise<Team[]> {
   if (!DataFolder.isAt(config.dataFolder) || !existsSync(new DataFolder(config.dataFolder).storeFile)) return [];
   return await withStore(config, (store) => store.people.teams()).catch((error: unknown) => {
-    // Before an upgrade: an earlier version may be running on the store.
-    if (error instanceof Fault && error.status === 409) return [];
-    throw error;
+    if (!(error instanceof Fault) || error.status !== 409) throw error;
+    onSkip(error.message);
+    return [];
   });
 }
 
