@@ -1,6 +1,16 @@
 /** Backups of a data folder without a server, with restic, into another data folder over copies of the images. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../base/clock.ts";
@@ -10,6 +20,7 @@ import { Images } from "../images/images.ts";
 import { Checkpoints } from "../sandbox/checkpoint/checkpoints.ts";
 import type { Manifest } from "../sandbox/checkpoint/manifest.ts";
 import { Volumes } from "../sandbox/volume/volumes.ts";
+import { STORE_VERSION } from "../store/copy.ts";
 import { openStore } from "../store/store.ts";
 import { attempt, run } from "../system/command.ts";
 import { DataFolder } from "../system/data-folder.ts";
@@ -17,7 +28,7 @@ import { SHARED_IDS } from "../system/id-range.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { backUp } from "./backup.ts";
-import { BACKUP } from "./contents.ts";
+import { backupsAmong, CONTENTS, newestBackup, olderThan, parseContents, requireComplete } from "./contents.ts";
 import { Repository } from "./repository.ts";
 import { restore } from "./restore.ts";
 
@@ -26,7 +37,7 @@ const folder = mkdtempSync(join(tmpdir(), "sandlot-backup-"));
 const target = join(folder, "repository");
 const mounts = new Mounts();
 const at = (name: string) => ({ dataFolder: join(folder, name), cacheFolder: join(folder, `${name}-cache`) });
-const [old, there] = [at("old"), at("new")];
+const [old, there, torn] = [at("old"), at("new"), at("torn")];
 let server: Parameters<typeof backUp>[0];
 
 function repository(restic = TOOLS.restic): Repository {
@@ -36,8 +47,20 @@ function repository(restic = TOOLS.restic): Repository {
 /** Bytes sent, as `sandlot backup` prints them. */
 async function backedUp(): Promise<number> {
   const lines: string[] = [];
-  await backUp(server, repository(), (line) => lines.push(line));
+  expect(await backUp(server, repository(), { init: true, keepDays: 1 }, (line) => lines.push(line))).toBe(true);
   return Number(/([\d.]+) MiB were sent/.exec(lines.join())?.[1]);
+}
+
+/** A stand-in for restic that runs a line of shell before it. */
+function resticAfter(line: string): string[] {
+  const path = join(folder, "stand-in");
+  writeFileSync(path, `#!/bin/bash\n${line}\nexec ${TOOLS.restic.join(" ")} "$@"\n`);
+  chmodSync(path, 0o755);
+  return [path];
+}
+
+async function contentsOf(id: string | undefined) {
+  return parseContents(await repository().text(id ?? "", CONTENTS), STORE_VERSION);
 }
 
 async function shell(line: string, cwd: string): Promise<string> {
@@ -71,6 +94,8 @@ beforeAll(async () => {
   const images = Images.reading(old.cacheFolder, disks);
   const wrote = "echo built > built; chmod 4755 built; truncate --size=3T hole";
   await images.add("layer", { parent: "base", disk: await writtenDisk(disks, images, "base", wrote) });
+  mkdirSync(data.fetchedNotesFolder);
+  writeFileSync(join(data.fetchedNotesFolder, "layer.json"), "{}");
   const checkpoints = new Checkpoints(disks.checkpointsFolder);
   const draft = checkpoints.begin("paused");
   const changed =
@@ -91,7 +116,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   mounts.close();
-  for (const { dataFolder } of [old, there]) {
+  for (const { dataFolder } of [old, there, torn]) {
     if (DataFolder.isAt(dataFolder)) rmSync(new DataFolder(dataFolder).runFolder, { recursive: true, force: true });
     await attempt(["umount", join(dataFolder, "disks")]);
   }
@@ -99,28 +124,66 @@ afterAll(async () => {
 });
 
 describe("a backup", () => {
-  test("is complete, and a second one of the same data sends few bytes", async () => {
-    expect(await backedUp()).toBeWithin(4, 6);
+  test("makes no repository unless it is told to", async () => {
+    await expect(backUp(server, repository(), { init: false }, () => undefined)).rejects.toThrow(
+      "there is no repository",
+    );
+    expect(existsSync(target)).toBe(false);
+  });
+
+  test("is complete; a second one sends few bytes, and meanwhile a third is refused", async () => {
+    expect(await backedUp()).toBeWithin(4, 8);
+    const second = backedUp();
+    const third = backUp(server, repository(), { init: false, lockWaitMs: 1 }, () => undefined);
+    await expect(third).rejects.toThrow("another backup");
     // The names of a changed file are written on a new copy of the disk each time, in other blocks.
-    expect(await backedUp()).toBeLessThan(2);
+    expect(await second).toBeLessThan(3);
     expect(readdirSync(join(old.dataFolder, "disks"))).not.toContain("backup");
   });
 
-  test("that fails leaves the earlier ones as they were", async () => {
-    const before = await repository().list(BACKUP);
-    // A stand-in for restic that dies where it would write the main snapshot.
-    const broken = join(folder, "broken");
-    const lines = `#!/bin/bash\n[[ "$*" == *--tag?backup* ]] && kill -9 $$\nexec ${TOOLS.restic.join(" ")} "\${@:4}"\n`;
-    writeFileSync(broken, lines);
-    chmodSync(broken, 0o755);
-    const failing = backUp(server, repository([broken, "", "", ""]), () => undefined);
-    await expect(failing).rejects.toThrow("restic could not backup");
-    expect(await repository().list(BACKUP)).toEqual(before);
+  test.each([
+    ["restic is killed before the end", '[[ "$*" == *--tag?backup* ]] && kill -9 $$', "restic could not backup"],
+    [
+      "restic could not read a file",
+      '[[ "$*" == */run/sandlot/backup ]] && BROKEN && exit 3',
+      "restic could not backup",
+    ],
+  ])("is none when %s", async (_, line, reason) => {
+    const before = backupsAmong(await repository().list());
+    const real = `${TOOLS.restic.join(" ")} "$@" > /dev/null`;
+    const failing = repository(resticAfter(line.replace("BROKEN", real)));
+    await expect(backUp(server, failing, { init: false }, () => undefined)).rejects.toThrow(reason);
+    expect(backupsAmong(await repository().list())).toEqual(before);
   });
 
-  test("is refused while another one runs", async () => {
-    using _lock = server.data.lockImages();
-    expect(server.data.lockImages()).toBeUndefined();
+  test("can be removed as a whole, as can the remains of failed ones, but not the newest", async () => {
+    const before = await repository().list();
+    const newest = backupsAmong(before).at(-1);
+    await repository().forget(olderThan(Date.parse(newest?.time ?? "") - 1, before));
+    const between = await repository().list();
+    expect(backupsAmong(between)).toEqual(newest === undefined ? [] : [newest]);
+    expect(before.length - between.length).toBe(4);
+    await repository().forget(olderThan(Date.now() + 1000, between));
+    const after = await repository().list();
+    expect(after).toHaveLength(4);
+    requireComplete(await contentsOf(newest?.id), after);
+  });
+
+  test("says what it could not read, and has everything else", async () => {
+    const volume = join(old.dataFolder, "volumes/damaged");
+    const checkpoint = join(old.dataFolder, "disks/checkpoints/damaged");
+    for (const path of [volume, checkpoint]) {
+      mkdirSync(path);
+      writeFileSync(join(path, "disk.img"), "nothing");
+    }
+    writeFileSync(join(checkpoint, "manifest.json"), JSON.stringify({ kind: { image: "layer" } }));
+    const lines: string[] = [];
+    expect(await backUp(server, repository(), { init: false }, (line) => lines.push(line))).toBe(false);
+    for (const path of [volume, checkpoint]) rmSync(path, { recursive: true });
+    const { missing, volumes } = await contentsOf(newestBackup(await repository().list())?.id);
+    expect(missing.map(({ name }) => name)).toEqual(["checkpoint damaged", "volume damaged"]);
+    expect(Object.keys(volumes)).toEqual(["cabinet"]);
+    expect(lines.join("\n")).toContain("volume damaged is missing in this backup: ");
   });
 });
 
@@ -134,12 +197,30 @@ describe("a restore", () => {
     await expect(restore(old, repository(), undefined, () => undefined)).rejects.toThrow("is not empty");
   });
 
+  test("of a backup that has lost a part changes nothing", async () => {
+    const [first] = backupsAmong(await repository().list());
+    const { volumes } = await contentsOf(first?.id);
+    await repository().forget([volumes.cabinet?.snapshot ?? ""]);
+    const lost = restore(torn, repository(), first?.id, () => undefined);
+    await expect(lost).rejects.toThrow("this backup is incomplete: 1 of its snapshots are gone");
+    expect(existsSync(torn.dataFolder)).toBe(false);
+  });
+
+  test("that loses the repository in the middle of a volume leaves a folder that no server starts on", async () => {
+    const { volumes } = await contentsOf(newestBackup(await repository().list())?.id);
+    const dies = resticAfter(`[[ "$*" == *"dump ${volumes.cabinet?.snapshot}"* ]] && exit 1`);
+    await expect(restore(torn, repository(dies), undefined, () => undefined)).rejects.toThrow("restic could not read");
+    expect(() => new DataFolder(torn.dataFolder).lock()).toThrow("has not finished");
+  });
+
   test("brings back disks over copies of their images, images, volumes and the store", async () => {
     const lines: string[] = [];
     // No tool can write the path of the deepest file.
     expect(await restore(there, repository(), undefined, (line) => lines.push(line))).toBe(false);
     expect(lines.join("\n")).toMatch(/files of volume cabinet could be restored: .*: File name too long/s);
+    expect(lines.join("\n")).toMatch(/checkpoint damaged is missing in this backup: .*\n.*volume damaged is missing/);
     const { dataFolder, cacheFolder } = there;
+    expect(readFileSync(join(dataFolder, "fetched-images/layer.json"), "utf8")).toBe("{}");
     expect(readFileSync(join(dataFolder, "api-key"), "utf8")).toBe("api-key");
     await (await openStore(`sqlite://${join(dataFolder, "store.sqlite")}`, systemClock.now())).close();
     const disks = await Disks.open(dataFolder, mounts);

@@ -7,8 +7,18 @@
  *   images       never change; the server removes none while the lock is held
  *   volumes      are read file by file while sandboxes write
  */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
 import { cachedStack, imagesMarkedBy } from "../images/cached-images.ts";
@@ -31,8 +41,11 @@ import {
   CONTENTS,
   type Contents,
   digestOf,
+  FETCHED_NOTES,
+  groupTag,
   KEPT_FILES,
   newContents,
+  olderThan,
   PART,
   PART_FILE,
   STORE,
@@ -45,12 +58,20 @@ import { inMiB, type Repository, type Saved } from "./repository.ts";
 const LOCK_WAIT_MS = scaled(120_000);
 const LOCK_RETRY_MS = 200;
 const MIB = 1024 ** 2;
+const DAY_MS = 24 * 3_600_000;
 
 /** With the same order, headers and owners at every backup, so that unchanged files have unchanged bytes. */
 const TAR = ["tar", "--create", "--format=posix", "--sparse", "--sort=name", "--numeric-owner", "--one-file-system"];
 const TAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
-/** tar ends with 1 if a file changed while it was read, which is to be expected in a volume. */
-const ALLOW_CHANGES = '"$@"; [ $? -le 1 ]';
+/**
+ * tar ends with 1 if a file changed while it was read, which is to be expected in a volume. Its exit code is written to
+ * a file: restic does not tell whether tar has failed, or restic itself.
+ */
+const ALLOW_CHANGES = '"$@"; code=$?; echo $code > "$0"; [ $code -le 1 ]';
+/** Higher exit codes are those of signals. */
+const TAR_FAILED = 2;
+const SIGPIPE_EXIT = 128 + 13;
+const REASON_SHOWN_CHARS = 300;
 
 interface Server {
   data: DataFolder;
@@ -59,31 +80,57 @@ interface Server {
   program: string;
 }
 
-export async function backUp(server: Server, repository: Repository, say: (line: string) => void): Promise<void> {
-  using _lock = await lockOf(server.data);
+interface Order {
+  /** Whether a repository that does not exist is made. */
+  init: boolean;
+  /** Backups older than this are removed after a complete one. */
+  keepDays?: number | undefined;
+  lockWaitMs?: number;
+}
+
+/** Returns false if something is missing in the backup; the rest can be restored. */
+export async function backUp(
+  server: Server,
+  repository: Repository,
+  { init, keepDays, lockWaitMs = LOCK_WAIT_MS }: Order,
+  say: (line: string) => void,
+): Promise<boolean> {
+  using _lock = await lockOf(server.data, lockWaitMs);
   using stack = new DisposableStack();
   const mounts = stack.adopt(new Mounts(), (each) => each.close());
-  await repository.open();
+  if (init && (await repository.make())) say(`sandlot: made a new repository at ${repository.target}`);
+  await repository.require();
   const backup = new Backup(server, repository, mounts, await Disks.open(server.data.path, mounts));
   try {
-    await backup.make(say);
+    if (!(await backup.make(say))) return false;
   } finally {
     await backup.remove();
   }
+  if (keepDays !== undefined) {
+    const old = olderThan(Date.now() - keepDays * DAY_MS, await repository.list());
+    await repository.forget(old);
+    if (old.length > 0) say(`sandlot: removed ${old.length} snapshots of backups older than ${keepDays} days`);
+  }
+  return true;
 }
 
-async function lockOf(data: DataFolder): Promise<Disposable> {
-  for (const until = performance.now() + LOCK_WAIT_MS; performance.now() < until; await Bun.sleep(LOCK_RETRY_MS)) {
+async function lockOf(data: DataFolder, waitMs: number): Promise<Disposable> {
+  for (const until = performance.now() + waitMs; performance.now() < until; await Bun.sleep(LOCK_RETRY_MS)) {
     const lock = data.lockImages();
     if (lock !== undefined) return lock;
   }
-  throw new Fault(409, `another backup of ${data.path} is running. FIX: wait for it`);
+  throw new Fault(
+    409,
+    `another backup of ${data.path} is running, or the server removes images. FIX: wait for the end, then try again`,
+  );
 }
 
 class Backup {
   readonly #draft: string;
   readonly #checkpoints: Checkpoints;
   readonly #images: Images;
+  readonly #group = groupTag();
+  readonly #missing: Contents["missing"] = [];
   #sentBytes = 0;
 
   constructor(
@@ -97,31 +144,42 @@ class Backup {
     this.#images = Images.reading(server.cacheFolder, disks);
   }
 
-  async make(say: (line: string) => void): Promise<void> {
+  /** Returns false if something is missing. */
+  async make(say: (line: string) => void): Promise<boolean> {
     await this.remove();
     mkdirSync(join(this.#draft, "checkpoints"), { recursive: true, mode: 0o700 });
     const { data } = this.server;
-    // Twice: a checkpoint that the copy of the store names existed at that moment, so before or after it.
-    await this.#holdCheckpoints();
+    // Linked before the copy and again after it: only a pause that begins and ends between the two is missed.
+    await this.#linkCheckpoints();
     const storeVersion = copyStore(data.storeFile, join(this.#draft, STORE));
-    await this.#holdCheckpoints();
+    await this.#linkCheckpoints();
+    await this.#packDisks();
     const kept = KEPT_FILES.map((name) => join(data.path, name)).filter((path) => existsSync(path));
     await run(["cp", "--archive", "--", ...kept, this.#draft]);
     mkdirSync(VIEW, { recursive: true, mode: 0o700 });
     await run(["mount", "--bind", this.#draft, VIEW]);
     const cached = await this.#showCached();
     const images = await this.#saveImages();
+    this.#copyFetchedNotes();
     const volumes = await this.#saveVolumes(say);
     const { program, cacheFolder } = this.server;
     const createdAt = new Date().toISOString();
-    const contents = newContents({ program, storeVersion, createdAt, cacheFolder, cached, images, volumes });
-    writeFileSync(join(VIEW, CONTENTS), JSON.stringify(contents), { mode: 0o600 });
-    const saved = this.#count(await this.repository.save(VIEW, BACKUP));
+    rmSync(this.#tarCode, { force: true });
+    const main = this.#count(await this.repository.save(VIEW, [PART, this.#group])).id;
+    const missing = this.#missing;
+    const facts = { program, storeVersion, createdAt, cacheFolder };
+    const file = join(this.#draft, CONTENTS);
+    writeFileSync(file, JSON.stringify(newContents({ ...facts, main, cached, images, volumes, missing })), {
+      mode: 0o600,
+    });
+    const saved = this.#count(await this.repository.saveOutput(CONTENTS, ["cat", file], [BACKUP, this.#group]));
     const held = readdirSync(join(this.#draft, "checkpoints")).length;
     say(
       `sandlot: backup ${saved.id.slice(0, 8)} has ${held} checkpoints, ${this.#images.names().length} images and ` +
         `${Object.keys(volumes).length} volumes; ${inMiB(this.#sentBytes)} were sent to ${this.repository.target}`,
     );
+    for (const { name, reason } of missing) say(`sandlot: ${name} is missing in this backup: ${reason}`);
+    return missing.length === 0;
   }
 
   async remove(): Promise<void> {
@@ -129,31 +187,54 @@ class Backup {
     await run(["rm", "--recursive", "--force", "--one-file-system", "--", this.#draft], { timeoutMs: null });
   }
 
-  async #holdCheckpoints(): Promise<void> {
+  /** One tenant's data that cannot be read must not stop the backup of all others. */
+  #miss(name: string, cause: unknown): void {
+    const all = [cause, cause instanceof Error ? cause.cause : undefined].filter((each) => each !== undefined);
+    this.#missing.push({
+      name,
+      reason: all
+        .map(String)
+        .join(": ")
+        .replace(/\p{Cc}/gu, " ")
+        .slice(-REASON_SHOWN_CHARS),
+    });
+  }
+
+  async #linkCheckpoints(): Promise<void> {
     for (const name of await this.#checkpoints.list()) {
       const target = join(this.#draft, "checkpoints", name);
-      if (!existsSync(target)) await this.#hold(name, target);
+      if (!existsSync(target)) await this.#link(name, target);
+    }
+  }
+
+  async #packDisks(): Promise<void> {
+    for (const name of readdirSync(join(this.#draft, "checkpoints"))) {
+      const folder = join(this.#draft, "checkpoints", name);
+      try {
+        await this.#packDisk(folder);
+      } catch (cause) {
+        this.#miss(`checkpoint ${name}`, cause);
+        rmSync(folder, { recursive: true, force: true });
+      }
     }
   }
 
   /** Does nothing if the checkpoint disappears meanwhile: its sandbox was resumed or deleted. */
-  async #hold(name: string, target: string): Promise<void> {
+  async #link(name: string, target: string): Promise<void> {
     const linked = join(this.#draft, "linked");
     const { exitCode, stderr } = await attempt(
       ["cp", "--archive", "--link", "--no-target-directory", this.#checkpoints.folderOf(name).path, linked],
       { timeoutMs: null },
     );
     const isWhole = exitCode === 0 && existsSync(checkpointFolder(linked).manifest);
-    if (isWhole) {
-      await this.#packDisk(name, linked);
-      renameSync(linked, target);
-    } else {
+    if (isWhole) renameSync(linked, target);
+    else {
       rmSync(linked, { recursive: true, force: true });
       if (this.#checkpoints.has(name)) throw new Fault(500, `checkpoint ${name} cannot be linked: ${stderr.trim()}`);
     }
   }
 
-  async #packDisk(name: string, folder: string): Promise<void> {
+  async #packDisk(folder: string): Promise<void> {
     const { disk, manifest } = checkpointFolder(folder);
     const scratch = join(this.#draft, "scratch");
     mkdirSync(scratch, { mode: 0o700 });
@@ -163,8 +244,6 @@ class Backup {
       const lowers = this.#images.lowersOf(kind.image);
       const isWritten = await cloneWithAllNames(this.disks, disk, clone, lowers, scratch);
       packDisk(isWritten ? clone : disk, `${disk}.packed`);
-    } catch (cause) {
-      throw new Fault(500, `the disk of checkpoint ${name} cannot be read: ${String(cause)}`, { cause });
     } finally {
       rmSync(scratch, { recursive: true, force: true });
     }
@@ -205,6 +284,16 @@ class Backup {
     return (await this.#saveTree(this.disks.imagesFolder, names)).id;
   }
 
+  /** Without its note a fetched image cannot be used. While the lock is held, neither is removed. */
+  #copyFetchedNotes(): void {
+    const target = join(this.#draft, FETCHED_NOTES);
+    mkdirSync(target, { mode: 0o700 });
+    for (const name of this.#images.names()) {
+      const note = join(this.server.data.fetchedNotesFolder, `${name}.json`);
+      if (existsSync(note)) copyFileSync(note, join(target, basename(note)));
+    }
+  }
+
   async #saveVolumes(say: (line: string) => void): Promise<Contents["volumes"]> {
     const folder = join(this.server.data.path, "volumes");
     const volumes: Contents["volumes"] = {};
@@ -216,13 +305,16 @@ class Backup {
         await checkImage(image);
         await mountImage(image, target, this.mounts);
       } catch (cause) {
-        if (existsSync(image)) throw cause;
-        say(`sandlot: volume ${name} was deleted meanwhile`);
+        if (existsSync(image)) this.#miss(`volume ${name}`, cause);
+        else say(`sandlot: volume ${name} was deleted meanwhile`);
         continue;
       }
       try {
         const sizeMB = Math.ceil(statSync(image).size / MIB);
         volumes[name] = { sizeMB, snapshot: (await this.#saveTree(target, [TREE])).id };
+      } catch (cause) {
+        if (!this.#tarFailed()) throw cause;
+        this.#miss(`volume ${name}`, cause);
       } finally {
         await run(["umount", target]);
       }
@@ -231,10 +323,25 @@ class Backup {
   }
 
   async #saveTree(folder: string, names: readonly string[]): Promise<Saved> {
+    rmSync(this.#tarCode, { force: true });
     const tar = [...TAR, ...TAR_ATTRIBUTES, `--directory=${folder}`, "--", ...names];
     return this.#count(
-      await this.repository.saveOutput(PART_FILE, ["bash", "-c", ALLOW_CHANGES, "bash", ...tar], PART),
+      await this.repository.saveOutput(
+        PART_FILE,
+        ["bash", "-c", ALLOW_CHANGES, this.#tarCode, ...tar],
+        [PART, this.#group],
+      ),
     );
+  }
+
+  /** Whether tar has failed by itself: restic's failure ends it by SIGPIPE, or before it has an exit code. */
+  #tarFailed(): boolean {
+    const code = existsSync(this.#tarCode) ? Number(readFileSync(this.#tarCode, "utf8")) : 0;
+    return code >= TAR_FAILED && code !== SIGPIPE_EXIT;
+  }
+
+  get #tarCode(): string {
+    return join(this.#draft, "tar-code");
   }
 
   #count(saved: Saved): Saved {

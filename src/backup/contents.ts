@@ -1,6 +1,10 @@
-/** What a backup consists of: the description in its main snapshot, and the places of everything else. */
+/**
+ * What a backup consists of: several snapshots with one common tag. The last one holds `backup.json`, which names the
+ * others. Without it they are the remains of a backup that failed.
+ */
 import { Fault } from "../contract/fault.ts";
 import { attempt } from "../system/command.ts";
+import type { Listed } from "./repository.ts";
 
 const FORMAT = 1;
 
@@ -8,21 +12,26 @@ const FORMAT = 1;
  * Where the main snapshot lies while it is read or written. The path is the same on every machine, because restic
  * compares a file with the one of the same path in the last backup.
  *
- *   backup.json                      the contents
  *   store.sqlite api-key …          files of the data folder
  *   checkpoints/NAME                 as in the pool, with the disk without its holes
  *   cache/PATH                       what checkpoints and templates need of the cache folder
  */
 export const VIEW = "/run/sandlot/backup";
 
-export const CONTENTS = "backup.json";
+/** Name of the one file in the last snapshot. */
+export const CONTENTS = "/backup.json";
 export const STORE = "store.sqlite";
 /** Small files and folders of the data folder; a server may lack some. */
 export const KEPT_FILES = ["api-key", "link-secret", "tls"] as const;
+/** Notes about images of registries that are among the images. */
+export const FETCHED_NOTES = "fetched-images";
 
-/** Tag of the main snapshots, which are the backups, and of the snapshots that they refer to. */
+/** Tag of the last snapshots, which are the backups, and of the snapshots that they name. */
 export const BACKUP = "backup";
 export const PART = "part";
+/** Of all snapshots of one backup. */
+export const groupTag = () => `backup-${crypto.randomUUID()}`;
+const GROUP = /^backup-[0-9a-f-]{36}$/;
 
 /** Name of the one file in a part. */
 export const PART_FILE = "/tree.tar";
@@ -34,11 +43,49 @@ export interface Contents {
   storeVersion: number;
   createdAt: string;
   cacheFolder: string;
+  /** The snapshot of VIEW. */
+  main: string;
   /** Folders of the cache folder, by path in it, with a digest of the names, sizes and times in them. */
   cached: Record<string, string>;
   /** The snapshot with the images of builds; null: there are none. */
   images: string | null;
   volumes: Record<string, { sizeMB: number; snapshot: string }>;
+  /** What could not be saved, with the reason. */
+  missing: { name: string; reason: string }[];
+}
+
+/** The snapshots that a backup names. */
+function partsOf({ main, images, volumes }: Contents): string[] {
+  return [main, images ?? [], Object.values(volumes).map(({ snapshot }) => snapshot)].flat();
+}
+
+/** Throws Fault 422 unless all snapshots of the backup exist. */
+export function requireComplete(contents: Contents, snapshots: readonly Listed[]): void {
+  const there = new Set(snapshots.map(({ id }) => id));
+  const lost = partsOf(contents).filter((id) => !there.has(id));
+  if (lost.length > 0) throw new Fault(422, `this backup is incomplete: ${lost.length} of its snapshots are gone`);
+}
+
+/**
+ * The snapshots of whole backups, and of the remains of failed ones, whose last snapshot is older than `before`. The
+ * newest backup is never among them.
+ */
+export function olderThan(before: number, snapshots: readonly Listed[]): string[] {
+  const groups = Map.groupBy(snapshots, ({ tags }) => tags.find((tag) => GROUP.test(tag)));
+  const newest = newestBackup(snapshots);
+  return [...groups].flatMap(([group, members]) => {
+    const isOld = members.every(({ time }) => Date.parse(time) < before);
+    return group !== undefined && isOld && !members.includes(newest as Listed) ? members.map(({ id }) => id) : [];
+  });
+}
+
+/** `snapshots`: the oldest first. */
+export function newestBackup(snapshots: readonly Listed[]): Listed | undefined {
+  return backupsAmong(snapshots).at(-1);
+}
+
+export function backupsAmong(snapshots: readonly Listed[]): Listed[] {
+  return snapshots.filter(({ tags }) => tags.includes(BACKUP));
 }
 
 /** Throws Fault 422 for a backup that this program cannot read. */

@@ -1,7 +1,7 @@
-/** Where a backup may go, and which ones this program reads. */
+/** Where a backup may go, which ones this program reads, and which are old. */
 import { expect, test } from "bun:test";
-import { parseContents } from "./contents.ts";
-import { requireTarget } from "./repository.ts";
+import { BACKUP, olderThan, PART, parseContents } from "./contents.ts";
+import { Repository, requireTarget } from "./repository.ts";
 
 test("a target is an absolute path or a repository of restic, and needs a password", () => {
   const env = { RESTIC_PASSWORD_FILE: "/root/password" };
@@ -21,4 +21,23 @@ test("a backup of a later version is refused with the name of that version", () 
   expect(() => parseContents(JSON.stringify(contents), 11)).toThrow(`${tables}. FIX: restore it with sandlot 9.1.0`);
   const later = JSON.stringify({ ...contents, format: 2 });
   expect(() => parseContents(later, 12)).toThrow("this backup has format 2, and this program reads up to 1");
+});
+
+test("old backups are removed as a whole, with the remains of failed ones, but never the newest", () => {
+  const group = (n: number) => `backup-00000000-0000-0000-0000-00000000000${n}`;
+  const made = (id: string, day: number, ...tags: string[]) => ({ id, time: `2026-11-0${day}T00:00:00Z`, tags });
+  const remains = made("remains", 1, PART, group(1));
+  const whole = [made("part", 2, PART, group(2)), made("whole", 3, BACKUP, group(2))];
+  const newest = [made("newest-part", 4, PART, group(3)), made("newest", 5, BACKUP, group(3))];
+  const running = made("running", 6, PART, group(4));
+  const all = [remains, ...whole, made("of another program", 3), ...newest, running];
+  const before = (day: number) => olderThan(Date.parse(`2026-11-0${day}T00:00:00Z`), all);
+  expect(before(3)).toEqual(["remains"]);
+  expect(before(4)).toEqual(["remains", "part", "whole"]);
+  expect(before(6)).toEqual(["remains", "part", "whole"]);
+});
+
+test("a snapshot that restic does not name is an error", async () => {
+  const silent = new Repository("/backups", ["bash", "-c", ":"], "/tmp", {});
+  await expect(silent.saveOutput("/file", ["true"], [PART])).rejects.toThrow("restic could not name the new snapshot");
 });

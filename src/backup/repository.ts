@@ -6,7 +6,7 @@
  * or stops a sandbox.
  */
 import { Fault } from "../contract/fault.ts";
-import { attempt, MINIMAL_ENV, run } from "../system/command.ts";
+import { attempt, MINIMAL_ENV } from "../system/command.ts";
 
 /** Exit code of restic for a repository that does not exist. */
 const NO_REPOSITORY = 10;
@@ -15,9 +15,18 @@ const HOST = "sandlot";
 /** Variables of restic and of the stores that it writes to. */
 const PASSED_ON = /^(?:RESTIC_|AWS_|AZURE_|B2_|GOOGLE_|ST_|OS_|RCLONE_|HTTPS?_PROXY$|HOME$|TMPDIR$|SSH_AUTH_SOCK$)/;
 const MIB = 1024 ** 2;
+/** About a kilobyte for each snapshot; a backup has one for each volume, and three more. */
+const LIST_MAX_BYTES = 256 * MIB;
+/** Removal waits for other servers that write to the same repository. */
+const FORGET_WAIT = "10m";
+/** A command line holds some thousand ids. */
+const FORGET_TURN = 1000;
 
-/** The words of restic's command line, an id and a path, then a command that reads the file with this path. */
-const PIPE = 'set -o pipefail; "$1" "$2" "$3" "$4" dump "$5" "$6" | { shift 6; "$@"; }';
+/** The number of words of restic's command line, these words, an id and a path, then a command that reads the file. */
+const PIPE = `restic=("\${@:2:$1}"); shift $(($1 + 1)); "\${restic[@]}" dump "$1" "$2" | "\${@:3}"
+  echo "\${PIPESTATUS[@]}"`;
+/** Without it restic would go on after `sandlot backup` was killed, while its files disappear. */
+const END_TOGETHER = ["setpriv", "--pdeathsig", "KILL", "--"];
 
 /** The password is not an argument: every process of the machine may read arguments. */
 const PASSWORDS = ["RESTIC_PASSWORD", "RESTIC_PASSWORD_FILE", "RESTIC_PASSWORD_COMMAND"];
@@ -25,14 +34,14 @@ const PASSWORDS = ["RESTIC_PASSWORD", "RESTIC_PASSWORD_FILE", "RESTIC_PASSWORD_C
 export interface Saved {
   /** The id of restic's snapshot. */
   id: string;
-  readBytes: number;
   /** What was sent to the repository: compressed data that it did not have. */
   sentBytes: number;
 }
 
-interface Listed {
+export interface Listed {
   id: string;
   time: string;
+  tags: readonly string[];
 }
 
 /** Throws Fault 400 for a target that restic does not know, or without a password. */
@@ -53,13 +62,15 @@ export function requireTarget(target: string, env: Readonly<Record<string, strin
 
 export class Repository {
   readonly #env: Record<string, string>;
+  readonly #restic: readonly string[];
 
   constructor(
     readonly target: string,
-    private readonly restic: readonly string[],
+    restic: readonly string[],
     cacheFolder: string,
     env: Readonly<Record<string, string | undefined>>,
   ) {
+    this.#restic = [...END_TOGETHER, ...restic];
     const given = Object.entries(env).filter(([name]) => PASSED_ON.test(name));
     this.#env = {
       ...MINIMAL_ENV,
@@ -69,39 +80,51 @@ export class Repository {
     };
   }
 
-  /** Makes the repository unless it exists. */
-  async open(): Promise<void> {
-    if (!(await this.#exists())) await this.#do(["init"]);
+  /** Makes the repository unless it exists. Returns whether it is new. */
+  async make(): Promise<boolean> {
+    if (await this.#exists()) return false;
+    await this.#do(["init"]);
+    return true;
   }
 
   /** Throws Fault 404 when there is no repository. */
   async require(): Promise<void> {
-    if (!(await this.#exists())) throw new Fault(404, `there is no backup at ${this.target}`);
+    if (await this.#exists()) return;
+    throw new Fault(
+      404,
+      `there is no repository at ${this.target}. FIX: mount its disk, or correct the target; ` +
+        "`sandlot backup --init TARGET` makes a new repository",
+    );
   }
 
   /** Saves a folder. A file counts as unchanged if its path, size and modification time are. */
-  async save(folder: string, tag: string): Promise<Saved> {
-    return await this.#saved(["--ignore-inode", "--ignore-ctime", "--tag", tag, folder]);
+  async save(folder: string, tags: readonly string[]): Promise<Saved> {
+    return await this.#saved(["--ignore-inode", "--ignore-ctime", "--tag", tags.join(","), folder]);
   }
 
   /** Saves the output of a command as one file; nothing, if the command fails. */
-  async saveOutput(name: string, command: readonly string[], tag: string): Promise<Saved> {
-    return await this.#saved(["--tag", tag, "--stdin-filename", name, "--stdin-from-command", "--", ...command]);
+  async saveOutput(name: string, command: readonly string[], tags: readonly string[]): Promise<Saved> {
+    return await this.#saved([
+      "--tag",
+      tags.join(","),
+      "--stdin-filename",
+      name,
+      "--stdin-from-command",
+      "--",
+      ...command,
+    ]);
   }
 
-  /** The newest snapshot with this tag, or the one with this id. */
-  async find(tag: string, id: string | undefined): Promise<Listed | undefined> {
-    if (id === undefined) return (await this.list(tag, ["--latest", "1"])).at(-1);
-    return (await this.list(tag)).find((each) => each.id.startsWith(id));
-  }
-
-  async list(tag: string, options: readonly string[] = []): Promise<Listed[]> {
-    const listed = JSON.parse(await this.#do(["snapshots", "--json", "--tag", tag, ...options])) as Listed[] | null;
-    return (listed ?? []).map(({ id, time }) => ({ id, time }));
+  /** All snapshots, the oldest first. */
+  async list(): Promise<Listed[]> {
+    const said = await this.#do(["snapshots", "--json"], LIST_MAX_BYTES);
+    const listed = (JSON.parse(said) ?? []) as Partial<Listed>[];
+    const snapshots = listed.map(({ id = "", time = "", tags = [] }) => ({ id, time, tags }));
+    return snapshots.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
   }
 
   async text(id: string, path: string): Promise<string> {
-    return await this.#do(["dump", id, path]);
+    return await this.#do(["dump", id, path], LIST_MAX_BYTES);
   }
 
   async restore(id: string, folder: string, target: string, excluded: readonly string[]): Promise<void> {
@@ -109,9 +132,22 @@ export class Repository {
     await this.#do(["restore", `${id}:${folder}`, "--target", target, ...options]);
   }
 
-  /** Passes a saved file to a command. */
-  async pipe(id: string, path: string, command: readonly string[]): Promise<void> {
-    await run(["bash", "-c", PIPE, "bash", ...this.restic, id, path, ...command], this.#options);
+  /** Passes a saved file to a command, and returns how the command ended. It has then read the whole file. */
+  async pipe(id: string, path: string, command: readonly string[]): Promise<{ exitCode: number; stderr: string }> {
+    const words = [String(this.#restic.length), ...this.#restic, id, path, ...command];
+    const { stdout, stderr } = await attempt([...END_TOGETHER, "bash", "-c", PIPE, "bash", ...words], this.#options);
+    const [ofRestic, exitCode] = (stdout.trim().split("\n").at(-1) ?? "").split(" ").map(Number);
+    if (ofRestic !== 0 || exitCode === undefined) throw this.#failed(`read ${path} of ${id}`, stderr);
+    return { exitCode, stderr };
+  }
+
+  /** Removes snapshots, and the data that only they have. */
+  async forget(ids: readonly string[]): Promise<void> {
+    const waiting = ["--retry-lock", FORGET_WAIT];
+    for (let first = 0; first < ids.length; first += FORGET_TURN) {
+      await this.#do(["forget", ...waiting, ...ids.slice(first, first + FORGET_TURN)]);
+    }
+    if (ids.length > 0) await this.#do(["prune", ...waiting]);
   }
 
   /** Reads everything and compares it with its digests. */
@@ -120,7 +156,7 @@ export class Repository {
   }
 
   async #exists(): Promise<boolean> {
-    const { exitCode, stderr } = await attempt([...this.restic, "--quiet", "cat", "config"], this.#options);
+    const { exitCode, stderr } = await attempt([...this.#restic, "--quiet", "cat", "config"], this.#options);
     if (exitCode === NO_REPOSITORY) return false;
     if (exitCode !== 0) throw this.#failed("open the repository", stderr);
     return true;
@@ -133,15 +169,14 @@ export class Repository {
       .split("\n")
       .flatMap((line) => (line.includes('"summary"') ? [JSON.parse(line)] : []))
       .at(-1);
-    return {
-      id: String(summary?.snapshot_id),
-      readBytes: Number(summary?.total_bytes_processed),
-      sentBytes: Number(summary?.data_added_packed),
-    };
+    const { snapshot_id: id, data_added_packed: sentBytes } = summary ?? {};
+    if (typeof id !== "string" || !/^[0-9a-f]{64}$/.test(id)) throw this.#failed("name the new snapshot", said);
+    return { id, sentBytes: Number(sentBytes) };
   }
 
-  async #do(words: readonly string[]): Promise<string> {
-    const { exitCode, stdout, stderr } = await attempt([...this.restic, ...words], this.#options);
+  async #do(words: readonly string[], outputMaxBytes = MIB): Promise<string> {
+    const options = { ...this.#options, outputMaxBytes };
+    const { exitCode, stdout, stderr } = await attempt([...this.#restic, ...words], options);
     if (exitCode !== 0) throw this.#failed(words[0] ?? "", stderr || stdout);
     return stdout;
   }

@@ -15,13 +15,15 @@ import { run } from "../system/command.ts";
 import { DataFolder, restoreNote } from "../system/data-folder.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import {
-  BACKUP,
+  backupsAmong,
   CONTENTS,
   type Contents,
   digestOf,
+  FETCHED_NOTES,
   KEPT_FILES,
   PART_FILE,
   parseContents,
+  requireComplete,
   STORE,
   VIEW,
 } from "./contents.ts";
@@ -35,6 +37,11 @@ const FAILURE_SHOWN_CHARS = 300;
 /** Owners by number, and every attribute, as they were. */
 const UNTAR = ["tar", "--extract", "--sparse", "--numeric-owner", "--same-owner", "--preserve-permissions"];
 const UNTAR_ATTRIBUTES = ["--acls", "--xattrs", "--xattrs-include=*"];
+/** tar's exit code when it could not write some files. */
+const SOME_FILES = 2;
+/** Ends of lines of tar: no tenant can choose them. A volume that is full is the affair of its tenant. */
+const OF_MACHINE = /: (?:Input\/output error|Read-only file system)$/m;
+const MACHINE_ERRORS: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EIO", "EROFS"]);
 
 interface Place {
   dataFolder: string;
@@ -50,9 +57,12 @@ export async function restore(
 ): Promise<boolean> {
   requireEmpty(place.dataFolder);
   await repository.require();
-  const found = await repository.find(BACKUP, id);
+  const snapshots = await repository.list();
+  const backups = backupsAmong(snapshots).filter((each) => each.id.startsWith(id ?? ""));
+  const found = backups.at(-1);
   if (found === undefined) throw new Fault(404, `there is no backup ${id ?? ""} at ${repository.target}`);
-  const contents = parseContents(await repository.text(found.id, join(VIEW, CONTENTS)), STORE_VERSION);
+  const contents = parseContents(await repository.text(found.id, CONTENTS), STORE_VERSION);
+  requireComplete(contents, snapshots);
   const present = await presentIn(place.cacheFolder, contents);
   // Only now is anything written.
   mkdirSync(place.dataFolder, { recursive: true, mode: 0o700 });
@@ -62,9 +72,10 @@ export async function restore(
   const mounts = stack.adopt(new Mounts(), (each) => each.close());
   const disks = await Disks.open(data.path, mounts);
   const work = new Restore(place, repository, contents, mounts, disks);
-  await work.restoreMain(found.id, present);
+  await work.restoreMain(present);
   await work.restoreCached(present);
-  const failures = await work.restoreCheckpoints();
+  const failures = contents.missing.map(({ name, reason }) => `${name} is missing in this backup: ${reason}`);
+  failures.push(...(await work.restoreCheckpoints()));
   await work.restoreImages();
   failures.push(...(await work.restoreVolumes()));
   await work.finish();
@@ -120,14 +131,14 @@ class Restore {
     this.#cacheStage = join(place.cacheFolder, `restore.${basename(place.dataFolder)}`);
   }
 
-  async restoreMain(id: string, present: ReadonlySet<string>): Promise<void> {
+  async restoreMain(present: ReadonlySet<string>): Promise<void> {
     const cache = join(this.#stage, "cache");
     rmSync(this.#cacheStage, { recursive: true, force: true });
     for (const folder of [this.#cacheStage, cache]) mkdirSync(folder, { recursive: true, mode: 0o700 });
     // Cached folders are renamed into place, so they must be on the filesystem of the cache folder.
     await run(["mount", "--bind", this.#cacheStage, cache]);
     const excluded = [...present].map((path) => `/cache/${path}`);
-    await this.repository.restore(id, VIEW, this.#stage, excluded);
+    await this.repository.restore(this.contents.main, VIEW, this.#stage, excluded);
     await run(["umount", cache]);
   }
 
@@ -156,6 +167,7 @@ class Restore {
         await this.#makeReady(folder);
         renameSync(folder, join(this.disks.checkpointsFolder, name));
       } catch (cause) {
+        if (isOfMachine(cause)) throw cause;
         failures.push(`checkpoint ${name} could not be restored: ${endOf(cause)}`);
       }
     }
@@ -187,7 +199,9 @@ class Restore {
   async restoreImages(): Promise<void> {
     const { images } = this.contents;
     mkdirSync(this.disks.imagesFolder, { recursive: true, mode: 0o700 });
-    if (images !== null) await this.#untar(images, this.disks.imagesFolder);
+    if (images === null) return;
+    const failure = await this.#untar(images, this.disks.imagesFolder);
+    if (failure !== undefined) throw new Fault(500, `the images could not be restored: ${failure}`);
   }
 
   /** Returns what could not be restored. */
@@ -204,10 +218,10 @@ class Restore {
       await makeImage(image, sizeMB);
       await mountImage(image, target, this.mounts);
       try {
-        await this.#untar(snapshot, target);
-      } catch (cause) {
-        // tar has restored all other files.
-        failures.push(`not all files of volume ${name} could be restored: ${endOf(cause)}`);
+        const failure = await this.#untar(snapshot, target);
+        if (failure !== undefined) failures.push(`not all files of volume ${name} could be restored: ${failure}`);
+        // Only this reports that the filesystem below could not take what tar has written.
+        await run(["sync", "--file-system", target], { timeoutMs: SYNC_MS });
       } finally {
         await run(["umount", target], { timeoutMs: SYNC_MS });
       }
@@ -218,18 +232,30 @@ class Restore {
 
   /** Without the note a server may start. */
   async finish(): Promise<void> {
-    const { dataFolder } = this.place;
-    const kept = [STORE, KEPT_FILES].flat().map((name) => join(this.#stage, name));
+    const { dataFolder, cacheFolder } = this.place;
+    const kept = [STORE, KEPT_FILES, FETCHED_NOTES].flat().map((name) => join(this.#stage, name));
     const there = kept.filter((path) => existsSync(path));
     await run(["cp", "--archive", "--", ...there, dataFolder], { timeoutMs: SYNC_MS });
     rmSync(this.#stage, { recursive: true, force: true });
-    await run(["sync", "--file-system", dataFolder, this.disks.checkpointsFolder], { timeoutMs: SYNC_MS });
+    const written = [dataFolder, cacheFolder, this.disks.checkpointsFolder];
+    await run(["sync", "--file-system", ...written], { timeoutMs: SYNC_MS });
     rmSync(restoreNote(dataFolder));
   }
 
-  async #untar(snapshot: string, folder: string): Promise<void> {
-    await this.repository.pipe(snapshot, PART_FILE, [...UNTAR, ...UNTAR_ATTRIBUTES, `--directory=${folder}`]);
+  /** Returns what tar said if it could not write some files; it has restored all others. */
+  async #untar(snapshot: string, folder: string): Promise<string | undefined> {
+    const tar = [...UNTAR, ...UNTAR_ATTRIBUTES, `--directory=${folder}`];
+    const { exitCode, stderr } = await this.repository.pipe(snapshot, PART_FILE, tar);
+    if (exitCode === 0) return undefined;
+    if (exitCode === SOME_FILES && !OF_MACHINE.test(stderr)) return endOf(stderr.trim());
+    throw new Fault(500, `tar ended with exit code ${exitCode} in ${folder} and said: ${endOf(stderr.trim())}`);
   }
+}
+
+/** Whether the machine failed, and not the data of one tenant. */
+function isOfMachine(cause: unknown): boolean {
+  const all = [cause, cause instanceof Error ? cause.cause : undefined];
+  return all.some((each) => MACHINE_ERRORS.has((each as NodeJS.ErrnoException | undefined)?.code ?? ""));
 }
 
 /** Tools may name a path of any length before the reason. */

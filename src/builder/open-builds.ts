@@ -1,5 +1,4 @@
 /** Connects the parts of the builder. */
-import { join } from "node:path";
 import type { Blobs } from "../blobs/blobs.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Disks } from "../images/disk/disks.ts";
@@ -82,7 +81,7 @@ export function openBuilds(parts: MachineParts): { layers: Layers; builds: Build
   const results = new BuildResults(disks.resultsFolder);
   const bases = new BaseImages({
     ...parts,
-    notesFolder: join(parts.data.path, "fetched-images"),
+    notesFolder: parts.data.fetchedNotesFolder,
     options: parts.fetching ?? {},
   });
   const builds = new Builds(

@@ -1,7 +1,7 @@
 /** `sandlot backup`, `restore` and `verify`. The first two continue in a mount namespace of their own. */
 import { join } from "node:path";
 import { backUp } from "../backup/backup.ts";
-import { BACKUP } from "../backup/contents.ts";
+import { backupsAmong, CONTENTS, parseContents, requireComplete } from "../backup/contents.ts";
 import { Repository, requireTarget } from "../backup/repository.ts";
 import { installedRestic } from "../backup/restic-program.ts";
 import { restore } from "../backup/restore.ts";
@@ -15,21 +15,36 @@ import { requireRoot } from "./prepare.ts";
 
 const say = (line: string) => console.log(line);
 
-export async function startBackup(config: Config, target: string): Promise<number> {
+export interface BackupOptions {
+  /** Whether a missing repository is made. */
+  init: boolean;
+  /** Days. */
+  keep: string | undefined;
+}
+
+export async function startBackup(config: Config, target: string, options: BackupOptions): Promise<number> {
+  keptDays(options);
   await repositoryAt(config, target);
   if (!DataFolder.isAt(config.dataFolder)) throw new Fault(404, `there is no data folder at ${config.dataFolder}`);
   const namespace = new MountNamespace(new DataFolder(config.dataFolder));
   if (!namespace.exists) {
     throw new Fault(409, `the disks of ${config.dataFolder} are not mounted. FIX: start the server, then back up`);
   }
-  return continueAlone(namespace.enterCommand, ["backup", "within", target]);
+  const { init, keep } = options;
+  const words = [...(init ? ["--init"] : []), ...(keep === undefined ? [] : ["--keep", keep])];
+  return continueAlone(namespace.enterCommand, ["backup", "within", target, ...words]);
 }
 
-export async function backupWithin(config: Config, target: string): Promise<number> {
+export async function backupWithin(config: Config, target: string, options: BackupOptions): Promise<number> {
   const { cacheFolder } = config;
   const server = { data: new DataFolder(config.dataFolder), cacheFolder, program: version() };
-  await backUp(server, await repositoryAt(config, target), say);
-  return 0;
+  const order = { init: options.init, keepDays: keptDays(options) };
+  return (await backUp(server, await repositoryAt(config, target), order, say)) ? 0 : 1;
+}
+
+function keptDays({ keep }: BackupOptions): number | undefined {
+  if (keep === undefined || /^[1-9]\d{0,4}$/.test(keep)) return keep === undefined ? undefined : Number(keep);
+  throw new Fault(400, `--keep must be a number of days from 1 to 99999, not "${keep}"`);
 }
 
 export async function startRestore(config: Config, target: string, id: string | undefined): Promise<number> {
@@ -44,11 +59,23 @@ export async function restoreWithin(config: Config, target: string, id: string |
 export async function verify(config: Config, target: string): Promise<number> {
   const repository = await repositoryAt(config, target);
   await repository.require();
-  const backups = await repository.list(BACKUP);
-  for (const { id, time } of backups) say(`${id.slice(0, 8)}  ${time}`);
+  const snapshots = await repository.list();
+  const backups = backupsAmong(snapshots);
+  let incomplete = 0;
+  for (const { id, time } of backups) {
+    const line = `${id.slice(0, 8)}  ${time}`;
+    try {
+      const contents = parseContents(await repository.text(id, CONTENTS), Number.POSITIVE_INFINITY);
+      requireComplete(contents, snapshots);
+      say([line, ...contents.missing.map(({ name }) => `without ${name}`)].join("  "));
+    } catch (cause) {
+      incomplete++;
+      say(`${line}  ${cause instanceof Error ? cause.message : String(cause)}`);
+    }
+  }
   await repository.check();
-  say(`sandlot: ${backups.length} backups at ${target}; all of their data matches its digests`);
-  return 0;
+  say(`sandlot: ${backups.length} backups at ${target}, ${incomplete} incomplete; all data matches its digests`);
+  return incomplete === 0 ? 0 : 1;
 }
 
 async function repositoryAt(config: Config, target: string): Promise<Repository> {

@@ -43,6 +43,11 @@ const BACKUP_OPTION = {
   backup: { type: "string", value: "ID", about: "backup to restore (default: the newest)" },
 } as const;
 
+const BACKUP_OPTIONS = {
+  init: { type: "boolean", about: "make the repository if TARGET has none (default: no)" },
+  keep: { type: "string", value: "DAYS", about: "afterwards remove older backups (default: keep all)" },
+} as const;
+
 const config = () => loadConfig(process.env);
 
 export const COMMANDS: readonly Command[] = [
@@ -216,11 +221,15 @@ export const COMMANDS: readonly Command[] = [
     usage: "backup TARGET",
     about: "Back up a running server: store, templates, paused sandboxes, volumes",
     arguments: { TARGET },
-    run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).startBackup(config(), target),
+    options: BACKUP_OPTIONS,
+    run: async ({ positionals: [target = ""], values: { init, keep } }) =>
+      (await import("./backup.ts")).startBackup(config(), target, { init: init === true, keep: textOf(keep) }),
   },
   {
     usage: "backup within TARGET",
-    run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).backupWithin(config(), target),
+    options: BACKUP_OPTIONS,
+    run: async ({ positionals: [target = ""], values: { init, keep } }) =>
+      (await import("./backup.ts")).backupWithin(config(), target, { init: init === true, keep: textOf(keep) }),
   },
   {
     usage: "restore TARGET",
@@ -238,7 +247,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     usage: "verify TARGET",
-    about: "List the backups at a target and check their digests",
+    about: "List the backups at a target; check that they are whole",
     arguments: { TARGET },
     run: async ({ positionals: [target = ""] }) => (await import("./backup.ts")).verify(config(), target),
   },

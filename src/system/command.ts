@@ -28,6 +28,8 @@ interface CommandOptions {
   env?: Record<string, string>;
   /** Gets each chunk of output, for progress on long steps. */
   onOutput?: (text: string) => void;
+  /** How much of the end of each output is returned; COMMAND_OUTPUT_MAX_BYTES by default. */
+  outputMaxBytes?: number;
   /** Gives the command no pipes: processes that it leaves behind would keep them open. */
   silent?: boolean;
   /** Ends the command early; it then counts as failed. */
@@ -89,8 +91,8 @@ async function attemptNow(argv: readonly string[], options: CommandOptions): Pro
   const timer = timeoutMs === null ? undefined : setTimeout(end, timeoutMs);
   try {
     const [stdout, stderr, exitCode] = await Promise.all([
-      collect(child.stdout, options.onOutput),
-      collect(child.stderr, options.onOutput),
+      collect(child.stdout, options),
+      collect(child.stderr, options),
       child.exited.then(async (code) => {
         await options.onExit?.(code);
         return code;
@@ -136,15 +138,18 @@ function spawnPiped(argv: readonly string[], options: CommandOptions) {
   });
 }
 
-/** Keeps the last COMMAND_OUTPUT_MAX_BYTES, because the reason is at the end. */
-async function collect(stream?: ReadableStream<Uint8Array>, onOutput?: (text: string) => void): Promise<string> {
+/** Keeps the last bytes, because the reason is at the end. */
+async function collect(
+  stream: ReadableStream<Uint8Array> | undefined,
+  { onOutput, outputMaxBytes = COMMAND_OUTPUT_MAX_BYTES }: CommandOptions,
+): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   for await (const chunk of stream ?? []) {
     const piece = decoder.decode(chunk, { stream: true });
     onOutput?.(piece);
     text += piece;
-    if (text.length > COMMAND_OUTPUT_MAX_BYTES) text = text.slice(-COMMAND_OUTPUT_MAX_BYTES);
+    if (text.length > outputMaxBytes) text = text.slice(-outputMaxBytes);
   }
   return text;
 }

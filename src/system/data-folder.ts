@@ -117,6 +117,11 @@ export class DataFolder {
     return join(this.path, "api-key");
   }
 
+  /** What is known of the images that were fetched from registries. */
+  get fetchedNotesFolder(): string {
+    return join(this.path, "fetched-images");
+  }
+
   /** Uploaded files of template builds. */
   get blobsFolder(): string {
     return join(this.path, "blobs");
