@@ -113,7 +113,7 @@ export async function serve(config: Config): Promise<number> {
   const recentLines = new RecentLines();
   onLogLine((entry, line) => {
     metrics.onLogEntry(entry);
-    recentLines.add(line);
+    recentLines.add(line, entry.level);
   });
   host.parts.network.onDecisions = (decisions) => metrics.relayReported(decisions);
   host.parts.dns.onDecision = (decision) => metrics.dnsDecided(decision);

@@ -24,6 +24,18 @@ test("an error with causes is indented below its line", () => {
 test("control characters do not reach the terminal", () => {
   expect(formatted(line({ path: "/\x1b[2J" }), ALL)).toContain("/?[2J");
   expect(formatted("plain \x07 text", ALL)).toBe("plain ? text");
+  const hostile = "a\u009b\u202e\u2028\x1bz";
+  const everywhere = {
+    time: hostile,
+    level: hostile,
+    event: hostile,
+    [hostile]: hostile,
+    nested: { [hostile]: [hostile] },
+  };
+  expect(formatted(JSON.stringify(everywhere), { level: "info", request: undefined })).toBeUndefined();
+  const text = formatted(JSON.stringify({ ...everywhere, level: "info", lines: `x\n${hostile}` }), ALL);
+  expect(text?.replaceAll("\n", "")).not.toMatch(/[\p{C}\p{Zl}\p{Zp}]/u);
+  expect(text).toContain('nested={"a???');
 });
 
 test("the filter leaves out lower levels and other requests; other text only passes without a filter", () => {
@@ -42,9 +54,20 @@ test("the filter leaves out lower levels and other requests; other text only pas
 
 test("recent lines are bounded in number and length; the newest stay", () => {
   const lines = new RecentLines();
-  for (let nth = 0; nth < 3 * LOG_KEPT_LINES; nth++) lines.add(`line ${nth}`);
+  for (let nth = 0; nth < 3 * LOG_KEPT_LINES; nth++) lines.add(`line ${nth}`, "info");
   const kept = lines.text.trimEnd().split("\n");
   expect([kept.length, kept.at(-1)]).toEqual([LOG_KEPT_LINES, `line ${3 * LOG_KEPT_LINES - 1}`]);
-  lines.add("x".repeat(2 * LOG_KEPT_CHARS));
+  lines.add("x".repeat(2 * LOG_KEPT_CHARS), "info");
   expect(lines.text).toBe(`${"x".repeat(LOG_KEPT_CHARS)}\n`);
+});
+
+test("requests, however many, displace no warning and no error, and lines keep their order", () => {
+  const lines = new RecentLines();
+  lines.add("first request", "info");
+  lines.add("warning", "warn");
+  lines.add("second request", "info");
+  lines.add("error", "error");
+  expect(lines.text).toBe("first request\nwarning\nsecond request\nerror\n");
+  for (let nth = 0; nth < LOG_KEPT_LINES; nth++) lines.add("y".repeat(LOG_KEPT_CHARS), "info");
+  expect(lines.text.slice(0, 20)).toBe("warning\nerror\nyyyyyy");
 });

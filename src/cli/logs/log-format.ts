@@ -1,4 +1,8 @@
-/** Lines of the server's log for people. docs/monitoring.md describes the lines. */
+/**
+ * Lines of the server's log for people. docs/monitoring.md describes the lines. Clients choose parts of some, such as
+ * paths, and a file may be anybody's.
+ */
+import { printable } from "../../base/printable.ts";
 
 export const LEVELS = ["info", "warn", "error"] as const;
 type Level = (typeof LEVELS)[number];
@@ -13,13 +17,13 @@ export interface LogFilter {
 /** Undefined: the filter leaves the line out. A line that is no entry of the log is shown as it is. */
 export function formatted(line: string, { level: least, request: wanted }: LogFilter): string | undefined {
   const entry = entryOf(line);
-  if (entry === undefined) return wanted === undefined && least === "info" ? shown(line) : undefined;
+  if (entry === undefined) return wanted === undefined && least === "info" ? printable(line) : undefined;
   const { time, level, event, ...details } = entry;
   const rank = LEVELS.indexOf(level as Level);
   if (rank < LEVELS.indexOf(least) || (wanted !== undefined && details.request !== wanted)) return undefined;
-  const words = Object.entries(details).map(([name, value]) => `${name}=${valueText(value)}`);
+  const words = Object.entries(details).map(([name, value]) => `${printable(name)}=${valueText(value)}`);
   const at = String(time).replace("T", " ").replace("Z", "");
-  return [at, String(level).toUpperCase().padEnd(5), shown(String(event)), ...words].join(" ");
+  return [...[at, String(level).toUpperCase().padEnd(5), String(event)].map(printable), ...words].join(" ");
 }
 
 function entryOf(line: string): Record<string, unknown> | undefined {
@@ -34,16 +38,11 @@ function entryOf(line: string): Record<string, unknown> | undefined {
 
 /** Of several lines, such as an error with its causes: each below, indented. */
 function valueText(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value);
+  if (typeof value !== "string") return printable(JSON.stringify(value));
   if (value.includes("\n"))
     return value
       .split("\n")
-      .map((line) => `\n    ${shown(line)}`)
+      .map((line) => `\n    ${printable(line)}`)
       .join("");
-  return /^[\w./:+-]+$/.test(value) ? value : JSON.stringify(shown(value));
-}
-
-/** Clients choose parts of some lines, such as paths: none of their characters may control the terminal. */
-function shown(text: string): string {
-  return text.replaceAll(/\p{C}/gu, "?");
+  return /^[\w./:+-]+$/.test(value) ? value : JSON.stringify(printable(value));
 }

@@ -1,5 +1,5 @@
 /** `sandlot logs`: the server's log for people, from the running server, the journal, a file or standard input. */
-import { createReadStream, existsSync } from "node:fs";
+import { createReadStream, statSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { Fault } from "../../contract/fault.ts";
@@ -19,26 +19,36 @@ interface LogsOptions {
 export async function logs(config: Config, { source, level: named, request }: LogsOptions): Promise<number> {
   const level = LEVELS.find((each) => each === named);
   if (level === undefined) throw new Fault(400, `--level must be ${LEVELS.join(", ")}, not "${named}"`);
-  for await (const line of createInterface({
-    input: await opened(config, source),
-    crlfDelay: Number.POSITIVE_INFINITY,
-  })) {
+  const { input, exited } = await opened(config, source);
+  for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
     const text = formatted(line, { level, request });
     if (text !== undefined) console.log(text);
   }
-  return 0;
+  return (await exited) ?? 0;
 }
 
-async function opened(config: Config, source: string | undefined): Promise<Readable> {
-  if (source === undefined) return Readable.from([await (await adminCall(config, "GET /logs")).text()]);
-  if (source === "-") return process.stdin;
+interface Source {
+  input: Readable;
+  /** The exit code of the program that writes the lines, if one does. */
+  exited?: Promise<number>;
+}
+
+async function opened(config: Config, source: string | undefined): Promise<Source> {
+  if (source === undefined) return { input: Readable.from([await (await adminCall(config, "GET /logs")).text()]) };
+  if (source === "-") return { input: process.stdin };
   if (source === "journal") return journal();
-  if (!existsSync(source)) throw new Fault(404, `there is no file ${source}; \`journal\` and \`-\` are possible, too`);
-  return createReadStream(source);
+  const found = statSync(source, { throwIfNoEntry: false });
+  if (found === undefined) {
+    throw new Fault(404, `there is no file ${source}; \`journal\` and \`-\` are possible, too`);
+  }
+  if (found.isDirectory()) throw new Fault(400, `${source} is a folder. FIX: name a file in it`);
+  return { input: createReadStream(source) };
 }
 
-function journal(): Readable {
-  if (Bun.which("journalctl") === null) throw new Fault(404, "this machine has no journal. FIX: name the log file");
-  const { stdout } = Bun.spawn(["journalctl", "--unit", UNIT, "--output", "cat", "--no-pager"], { stderr: "inherit" });
-  return Readable.fromWeb(stdout as never);
+function journal(): Source {
+  const program = Bun.which("journalctl", { PATH: process.env.PATH ?? "" });
+  if (program === null) throw new Fault(404, "this machine has no journal. FIX: name the log file");
+  const argv = [program, "--unit", UNIT, "--output", "cat", "--no-pager"];
+  const { stdout, exited } = Bun.spawn(argv, { stderr: "inherit" });
+  return { input: Readable.fromWeb(stdout as never), exited };
 }

@@ -1,5 +1,7 @@
 /** The live view of `sandlot top`: draws the table again and again, and acts on keys. */
+
 import { OneAtATime } from "../../base/one-at-a-time.ts";
+import { printable } from "../../base/printable.ts";
 import { Fault } from "../../contract/fault.ts";
 import type { ServerStatus } from "../admin/server-status.ts";
 import { type AdminCall, sampleOf, statusOf } from "./top-readings.ts";
@@ -7,7 +9,6 @@ import {
   filtered,
   headLine,
   lineOf,
-  printable,
   rowsOf,
   type Sample,
   SORT_KEYS,

@@ -1,4 +1,5 @@
 /** The table of `sandlot top`: one line for each sandbox. */
+import { printable } from "../../base/printable.ts";
 import type { AdminSandbox, ServerStatus } from "../admin/server-status.ts";
 
 /** What the server told at one moment. */
@@ -86,11 +87,6 @@ export function summary({ version, dataFolder, sandboxes, ready, slots, memory, 
       `${bytes(memory.promisedBytes)} promised, ${bytes(memory.savedBytes)} saved by sharing; ` +
       `disk ${bytes(disk.freeBytes)} of ${bytes(disk.totalBytes)} free`,
   ];
-}
-
-/** Names come from tenants: no character of theirs may control the terminal. */
-export function printable(text: string): string {
-  return text.replaceAll(/\p{C}/gu, "?");
 }
 
 function line(cells: readonly string[]): string {
