@@ -22,6 +22,7 @@ const FOUND = {
     savedBytes: 0,
   },
   disk: { totalBytes: 200 * GIB, freeBytes: 150 * GIB },
+  dataDisk: { totalBytes: 100 * GIB, freeBytes: 2 * GIB },
 };
 
 function shown(found: Partial<typeof FOUND>, afterMs: number, isService = false): string[] {
@@ -37,7 +38,7 @@ test("the status shows the server, its sandboxes and the machine's resources", (
     "memory     256 MiB used by sandboxes, 3.0 GiB promised to them; 10.5 GiB of 16.0 GiB free",
     "disk       150.0 GiB of 200.0 GiB free",
     "slots      4089 of 4096 free",
-    "data       /var/lib/sandlot",
+    "data       /var/lib/sandlot, 2.0 GiB of 100.0 GiB free",
   ]);
 });
 

@@ -35,7 +35,7 @@ async function servicePid(): Promise<number | undefined> {
 }
 
 export function statusText(found: ServerStatus, { isService, nowMs }: { isService: boolean; nowMs: number }): string {
-  const { listen, tls, publicUrl, memory, disk, slots } = found;
+  const { listen, tls, publicUrl, memory, disk, dataDisk, slots } = found;
   const urls = [`http://${listen}`, ...(tls === null ? [] : [`https://api.${tls}`]), publicUrl].filter(Boolean);
   const states = Object.entries(found.sandboxes).map(([state, count]) => `${count} ${state}`);
   const started = isService ? `service ${SERVICE}` : "started by hand";
@@ -48,7 +48,7 @@ export function statusText(found: ServerStatus, { isService, nowMs }: { isServic
     memory: `${size(memory.usedBytes)} used by sandboxes, ${size(memory.promisedBytes)} promised to them; ${left(memory.availableBytes, memory.totalBytes)}`,
     disk: left(disk.freeBytes, disk.totalBytes),
     slots: `${slots.free} of ${slots.total} free`,
-    data: found.dataFolder,
+    data: `${found.dataFolder}, ${left(dataDisk.freeBytes, dataDisk.totalBytes)}`,
   };
   return Object.entries(lines)
     .map(([name, text]) => `${name.padEnd(10)} ${text}`)

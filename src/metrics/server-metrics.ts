@@ -1,6 +1,6 @@
 /**
  * The server's metrics, in the registry of prom-client. Instruments count as things happen; gauges are read when
- * somebody asks for the text. docs/metrics.md describes each metric.
+ * somebody asks for the text. docs/monitoring.md describes each metric.
  *
  * This module reads what others report. It changes nothing, and no request waits for it.
  */
@@ -39,6 +39,8 @@ const NUMBERS = {
   sandlot_slots_free: "Network slots that are free.",
   sandlot_disk_bytes: "Size of the filesystem that holds the disks of sandboxes.",
   sandlot_disk_free_bytes: "Free space of the filesystem that holds the disks of sandboxes.",
+  sandlot_data_bytes: "Size of the filesystem that holds the data folder.",
+  sandlot_data_free_bytes: "Free space of the filesystem that holds the data folder.",
   sandlot_memory_bytes: "Memory that sandboxes and the server have together: of the machine, or of a cgroup limit.",
   sandlot_memory_available_bytes: "Memory that sandboxes can still get.",
   sandlot_memory_reserve_bytes: "Memory that stays available.",

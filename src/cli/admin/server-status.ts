@@ -56,7 +56,10 @@ export interface ServerStatus {
     /** By sharing. */
     savedBytes: number;
   };
+  /** The filesystem with the disks of sandboxes. */
   disk: { totalBytes: number; freeBytes: number };
+  /** The filesystem of the data folder. The disks may lie in a file on it, which grows. */
+  dataDisk: { totalBytes: number; freeBytes: number };
 }
 
 interface Operated {
@@ -112,6 +115,7 @@ async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): 
       savedBytes: numbers.sandlot_shared_memory_saved_bytes,
     },
     disk: { totalBytes: numbers.sandlot_disk_bytes, freeBytes: numbers.sandlot_disk_free_bytes },
+    dataDisk: { totalBytes: numbers.sandlot_data_bytes, freeBytes: numbers.sandlot_data_free_bytes },
   };
 }
 
@@ -124,7 +128,7 @@ function sum(numbers: readonly number[]): number {
 }
 
 export async function readings({ data, store, host, config }: Operated): Promise<Readings> {
-  const disk = await statfs(join(data.path, "disks"));
+  const [disk, dataDisk] = await Promise.all([statfs(join(data.path, "disks")), statfs(data.path)]);
   const { totalBytes, availableBytes } = memoryLeft(data.cgroup);
   const { sharedBytes, savedBytes } = mergedMemory() ?? { sharedBytes: 0, savedBytes: 0 };
   const { network } = host.parts;
@@ -135,6 +139,8 @@ export async function readings({ data, store, host, config }: Operated): Promise
       sandlot_slots_free: network.freeSlots,
       sandlot_disk_bytes: disk.blocks * disk.bsize,
       sandlot_disk_free_bytes: disk.bavail * disk.bsize,
+      sandlot_data_bytes: dataDisk.blocks * dataDisk.bsize,
+      sandlot_data_free_bytes: dataDisk.bavail * dataDisk.bsize,
       sandlot_memory_bytes: totalBytes,
       sandlot_memory_available_bytes: availableBytes,
       sandlot_memory_reserve_bytes: Math.floor((totalBytes * config.memoryReserve) / 100),

@@ -7,6 +7,8 @@ export const EMPTY_READINGS: Readings = {
     sandlot_slots_free: 9,
     sandlot_disk_bytes: 8,
     sandlot_disk_free_bytes: 7,
+    sandlot_data_bytes: 12,
+    sandlot_data_free_bytes: 11,
     sandlot_memory_bytes: 6,
     sandlot_memory_available_bytes: 5,
     sandlot_memory_reserve_bytes: 4,
