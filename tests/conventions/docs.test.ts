@@ -284,6 +284,16 @@ describe("every page", () => {
     expect(missing).toEqual([]);
   });
 
+  test("that code names exists", () => {
+    const code = files.filter(({ path }) => /\.(?:ts|mjs|py)$/.test(path));
+    const missing = code.flatMap(({ path, text }) =>
+      [...text.matchAll(/(?<![\w/.-])docs\/[\w/-]+\.md/g)]
+        .filter(([page]) => !existsSync(join(PROJECT, page)))
+        .map(([page]) => `${path}: ${page}`),
+    );
+    expect(missing).toEqual([]);
+  });
+
   test("names sources that exist, also without their folder", () => {
     const known = new Set(files.map(({ path }) => basename(path)));
     const missing = pages.flatMap(({ path, text }) =>
