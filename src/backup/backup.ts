@@ -98,8 +98,8 @@ export async function backUp(
   using _lock = await lockOf(server.data, lockWaitMs);
   using stack = new DisposableStack();
   const mounts = stack.adopt(new Mounts(), (each) => each.close());
-  if (init && (await repository.make())) say(`sandlot: made a new repository at ${repository.target}`);
-  await repository.require();
+  if (!init) await repository.require();
+  else if (await repository.make()) say(`sandlot: made a new repository at ${repository.target}`);
   const backup = new Backup(server, repository, mounts, await Disks.open(server.data.path, mounts));
   try {
     if (!(await backup.make(say))) return false;

@@ -1,11 +1,12 @@
 /** Restores a backup into a new data folder for a server to start on, in a mount namespace of its own. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { scaled } from "../base/time-factor.ts";
 import { Fault } from "../contract/fault.ts";
-import { noteImage } from "../images/cached-images.ts";
+import { cachedImages, noteImage } from "../images/cached-images.ts";
 import { Disks } from "../images/disk/disks.ts";
 import { EXT4_MOUNT } from "../images/disk/prototypes.ts";
+import { cachedGuests } from "../images/guest-folders.ts";
 import { belowFile } from "../images/image-folder.ts";
 import { checkpointFolder } from "../sandbox/checkpoint/checkpoint-folder.ts";
 import { makeImage, mountImage } from "../sandbox/volume/volume-image.ts";
@@ -154,7 +155,21 @@ class Restore {
       } else if (name !== undefined) mkdirSync(join(cacheFolder, kind ?? ""), { recursive: true, mode: 0o755 });
       renameSync(join(this.#cacheStage, path), join(cacheFolder, path));
     }
+    this.#markCached();
     rmSync(this.#cacheStage, { recursive: true, force: true });
+  }
+
+  /** Another server on this cache folder removes what none has marked. The first start drops unneeded marks. */
+  #markCached(): void {
+    const { cacheFolder, dataFolder } = this.place;
+    const data = new DataFolder(dataFolder);
+    const named = (kind: string) =>
+      Object.keys(this.contents.cached).flatMap((path) => (dirname(path) === kind ? [basename(path)] : []));
+    const gone = [
+      cachedImages(cacheFolder, data).mark(named("images")),
+      cachedGuests(cacheFolder, data).mark(named("guests")),
+    ].flat();
+    if (gone.length > 0) throw new Fault(500, `${gone.join(", ")} of ${cacheFolder} were removed meanwhile`);
   }
 
   /** Returns what could not be restored. */

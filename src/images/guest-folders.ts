@@ -65,6 +65,10 @@ export function chooseGuest(folder: string, clock: Pick<Clock, "now"> = systemCl
   return choose(GUESTS, folder, clock);
 }
 
+export function cachedGuests(cacheFolder: string, data: Pick<DataFolder, "path" | "tag">): MarkedFolders {
+  return new MarkedFolders(GUESTS, data, cacheFolder);
+}
+
 /** Guests that the server with this tag needs. */
 export function guestsMarkedBy(cacheFolder: string, tag: string): string[] {
   return markedBy(GUESTS, cacheFolder, tag);
