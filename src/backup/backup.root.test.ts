@@ -28,7 +28,7 @@ import { SHARED_IDS } from "../system/id-range.ts";
 import { Mounts } from "../system/mount/mounts.ts";
 import { Toolbox } from "../system/toolbox.ts";
 import { backUp } from "./backup.ts";
-import { backupsAmong, CONTENTS, newestBackup, olderThan, parseContents, requireComplete } from "./contents.ts";
+import { backupsAmong, CONTENTS, newestBackup, olderThan, PART, parseContents, requireComplete } from "./contents.ts";
 import { Repository } from "./repository.ts";
 import { restore } from "./restore.ts";
 
@@ -153,9 +153,12 @@ describe("a backup", () => {
     expect(backupsAmong(await repository().list())).toEqual(before);
   });
 
-  test("can be removed as a whole, as can the remains of failed ones, but not the newest", async () => {
+  test("can be removed as a whole after restic was killed, as can the remains of failed ones, but not the newest", async () => {
     const before = await repository().list();
     const newest = backupsAmong(before).at(-1);
+    const killed = repository().saveOutput("/file", ["bash", "-c", "kill -9 $PPID"], [PART]);
+    await expect(killed).rejects.toThrow("restic could not backup");
+    expect(readdirSync(join(target, "locks"))).toHaveLength(1);
     await repository().forget(olderThan(Date.parse(newest?.time ?? "") - 1, before));
     const between = await repository().list();
     expect(backupsAmong(between)).toEqual(newest === undefined ? [] : [newest]);

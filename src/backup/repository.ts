@@ -17,8 +17,8 @@ const PASSED_ON = /^(?:RESTIC_|AWS_|AZURE_|B2_|GOOGLE_|ST_|OS_|RCLONE_|HTTPS?_PR
 const MIB = 1024 ** 2;
 /** About a kilobyte for each snapshot; a backup has one for each volume, and three more. */
 const LIST_MAX_BYTES = 256 * MIB;
-/** Removal waits for other servers that write to the same repository. */
-const FORGET_WAIT = "10m";
+/** Removal and verification wait for backups that write to the same repository. */
+const LOCK_WAIT = "10m";
 /** A command line holds some thousand ids. */
 const FORGET_TURN = 1000;
 
@@ -143,16 +143,15 @@ export class Repository {
 
   /** Removes snapshots, and the data that only they have. */
   async forget(ids: readonly string[]): Promise<void> {
-    const waiting = ["--retry-lock", FORGET_WAIT];
     for (let first = 0; first < ids.length; first += FORGET_TURN) {
-      await this.#do(["forget", ...waiting, ...ids.slice(first, first + FORGET_TURN)]);
+      await this.#alone(["forget", ...ids.slice(first, first + FORGET_TURN)]);
     }
-    if (ids.length > 0) await this.#do(["prune", ...waiting]);
+    if (ids.length > 0) await this.#alone(["prune"]);
   }
 
   /** Reads everything and compares it with its digests. */
   async check(): Promise<void> {
-    await this.#do(["check", "--read-data"]);
+    await this.#alone(["check", "--read-data"]);
   }
 
   async #exists(): Promise<boolean> {
@@ -172,6 +171,12 @@ export class Repository {
     const { snapshot_id: id, data_added_packed: sentBytes } = summary ?? {};
     if (typeof id !== "string" || !/^[0-9a-f]{64}$/.test(id)) throw this.#failed("name the new snapshot", said);
     return { id, sentBytes: Number(sentBytes) };
+  }
+
+  /** For work that needs all of the repository. A killed restic leaves a lock, and `unlock` removes only such ones. */
+  async #alone(words: readonly string[]): Promise<void> {
+    await this.#do(["unlock"]);
+    await this.#do([...words, "--retry-lock", LOCK_WAIT]);
   }
 
   async #do(words: readonly string[], outputMaxBytes = MIB): Promise<string> {
