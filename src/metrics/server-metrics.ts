@@ -1,6 +1,6 @@
 /**
  * The server's metrics, in the registry of prom-client. Instruments count as things happen; gauges are read when
- * somebody asks for the text. docs/monitoring.md describes each metric.
+ * the text is requested. docs/monitoring.md describes each metric.
  *
  * This module reads what others report. It changes nothing, and no request waits for it.
  */

@@ -1,4 +1,4 @@
-/** The npm package holds what a server is made from, starts from a folder that nobody can write to, and stays small. */
+/** The npm package has all sources of a server, starts from a read-only folder, and stays small. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
