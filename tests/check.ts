@@ -25,9 +25,9 @@ async function tool(title: string, program: string, ...args: string[]): Promise<
   const command = [`${PROJECT}/node_modules/.bin/${program}`, ...args];
   const child = Bun.spawn(command, { cwd: PROJECT, stdio: ["ignore", "pipe", "pipe"], timeout: TOOL_MS });
   const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()];
-  const said = (await Promise.all(texts)).join("");
+  const output = (await Promise.all(texts)).join("");
   const isGood = (await child.exited) === 0;
-  console.error(isGood ? `${title}: passed` : `${title}: failed\n${said}`);
+  console.error(isGood ? `${title}: passed` : `${title}: failed\n${output}`);
   return {
     passed: isGood ? 1 : 0,
     failed: isGood ? 0 : 1,

@@ -209,7 +209,7 @@ async function withLog(work: string, criu: () => Promise<unknown>): Promise<void
     await criu();
   } catch (cause) {
     const log = join(work, LOG);
-    const said = existsSync(log) ? readFileSync(log, "utf8").trim().slice(-LOG_SHOWN_CHARS) : "nothing";
-    throw new Error(`bare CRIU failed and said: ${said}`, { cause });
+    const output = existsSync(log) ? readFileSync(log, "utf8").trim().slice(-LOG_SHOWN_CHARS) : "nothing";
+    throw new Error(`bare CRIU failed and said: ${output}`, { cause });
   }
 }

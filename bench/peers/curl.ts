@@ -28,8 +28,8 @@ export async function transferMs(transfer: Transfer): Promise<number> {
   const options = ["--silent", "--show-error", "--output", "/dev/null", "--write-out", SAID, "--noproxy", "*"];
   // Headers go to standard input: they hold a token, and every user on the host can read arguments.
   const argv = [...enter, "curl", ...options, ...more, "--request", method, ...file, "--config", "-", url];
-  const said = await run(argv, { stdin: lines.join("\n"), timeoutMs: TRANSFER_MS });
-  const [status = 0, down = 0, up = 0, seconds = 0] = said.split(" ").map(Number);
+  const output = await run(argv, { stdin: lines.join("\n"), timeoutMs: TRANSFER_MS });
+  const [status = 0, down = 0, up = 0, seconds = 0] = output.split(" ").map(Number);
   const carried = upload === undefined ? down : up;
   if (status < 200 || status > 299 || carried !== bytes) {
     throw new Fault(500, `${method} ${url} was answered with ${status} after ${carried} of ${bytes} bytes`);

@@ -90,8 +90,8 @@ function legend(name: string, nth: number): string[] {
 
 /** The figures as text, for readers that cannot see the lines. */
 function described({ lines }: Plot): string {
-  const said = lines.map(({ name, points }) => `${name}: ${points.map(({ x, y }) => `${x} ${near(y)}`).join(", ")}`);
-  return said.join("; ");
+  const output = lines.map(({ name, points }) => `${name}: ${points.map(({ x, y }) => `${x} ${near(y)}`).join(", ")}`);
+  return output.join("; ");
 }
 
 function text(x: number, y: number, content: string, anchor = "start", kind = ""): string {

@@ -32,10 +32,13 @@ export async function build(context: Context, options: BenchBuild): Promise<void
   await context.call("POST", `/v2${path}`, { ...from, ...start, steps, force });
   const deadline = performance.now() + BUILD_MS;
   for (;;) {
-    const said = (await context.call("GET", `${path}/status`)) as { status: string; reason?: { message: string } };
-    if (said.status === "ready") return;
-    if (said.status === "error" || performance.now() > deadline) {
-      throw new Fault(500, `the build of ${name} is ${said.status}: ${said.reason?.message ?? "it takes too long"}`);
+    const output = (await context.call("GET", `${path}/status`)) as { status: string; reason?: { message: string } };
+    if (output.status === "ready") return;
+    if (output.status === "error" || performance.now() > deadline) {
+      throw new Fault(
+        500,
+        `the build of ${name} is ${output.status}: ${output.reason?.message ?? "it takes too long"}`,
+      );
     }
     await Bun.sleep(POLL_MS);
   }

@@ -66,9 +66,9 @@ class Client {
       headers: { ...headers, "Content-Type": "application/connect+json", "Connect-Protocol-Version": "1" },
       body,
     });
-    const said = await response.text();
-    if (!response.ok || said.includes('"error"'))
-      throw new Fault(500, `Start was answered ${response.status}: ${said}`);
+    const output = await response.text();
+    if (!response.ok || output.includes('"error"'))
+      throw new Fault(500, `Start was answered ${response.status}: ${output}`);
   }
 
   async call(method: string, path: string, body?: unknown): Promise<unknown> {

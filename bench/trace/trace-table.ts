@@ -33,20 +33,20 @@ export function traceTable(title: string, exchange: Exchange, steps: readonly St
   const from = exchange.beganAt - SLACK_MS;
   const until = exchange.beganAt + exchange.wallMs + SLACK_MS;
   const roots = joined(treesOf(steps.filter(({ beganAt }) => beganAt >= from)));
-  const asked = roots.filter((root) => root.endedAt <= until);
+  const request = roots.filter((root) => root.endedAt <= until);
   const after = roots.filter((root) => root.endedAt > until);
   const nameWidth = Math.max(...roots.flatMap((root) => widths(root, 1)), title.length, 40) + 2;
   const line = (name: string, wallMs: number, uses: Uses | undefined) =>
     name.padEnd(nameWidth) + [wallMs, ...WHO.map((who) => uses?.[who])].map(cell).join("");
   const body = (nodes: readonly Node[]) => nodes.flatMap((node) => linesOf(node, 1, line));
-  const total = sumOf(asked);
-  const inSteps = covered(asked);
+  const total = sumOf(request);
+  const inSteps = covered(request);
   const accounted = Object.values(total).reduce((sum, ms) => sum + ms, 0);
   return [
     title,
     "".padEnd(nameWidth) + ["wall ms", ...WHO].map((head) => head.padStart(MS_WIDTH)).join(""),
     line("the client", exchange.wallMs, undefined),
-    ...body(asked),
+    ...body(request),
     line("sum of the steps", inSteps, total),
     ...(after.length === 0 ? [] : ["done besides, or gone on with after the answer:", ...body(after)]),
     `wall time in no step of the server (client, kernel, the way there and back): ${ms(exchange.wallMs - inSteps)} ms`,

@@ -117,8 +117,8 @@ export class Repository {
 
   /** All snapshots, the oldest first. */
   async list(): Promise<Listed[]> {
-    const said = await this.#do(["snapshots", "--json"], LIST_MAX_BYTES);
-    const listed = (JSON.parse(said) ?? []) as Partial<Listed>[];
+    const output = await this.#do(["snapshots", "--json"], LIST_MAX_BYTES);
+    const listed = (JSON.parse(output) ?? []) as Partial<Listed>[];
     const snapshots = listed.map(({ id = "", time = "", tags = [] }) => ({ id, time, tags }));
     return snapshots.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
   }
@@ -162,14 +162,14 @@ export class Repository {
   }
 
   async #saved(words: readonly string[]): Promise<Saved> {
-    const said = await this.#do(["backup", "--json", "--quiet", "--host", HOST, ...words]);
-    const summary = said
+    const output = await this.#do(["backup", "--json", "--quiet", "--host", HOST, ...words]);
+    const summary = output
       .trim()
       .split("\n")
       .flatMap((line) => (line.includes('"summary"') ? [JSON.parse(line)] : []))
       .at(-1);
     const { snapshot_id: id, data_added_packed: sentBytes } = summary ?? {};
-    if (typeof id !== "string" || !/^[0-9a-f]{64}$/.test(id)) throw this.#failed("name the new snapshot", said);
+    if (typeof id !== "string" || !/^[0-9a-f]{64}$/.test(id)) throw this.#failed("name the new snapshot", output);
     return { id, sentBytes: Number(sentBytes) };
   }
 
@@ -190,8 +190,8 @@ export class Repository {
     return { timeoutMs: null, env: this.#env, name: "restic" } as const;
   }
 
-  #failed(work: string, said: string): Fault {
-    return new Fault(500, `restic could not ${work} at ${this.target}: ${said.trim().slice(-2000)}`);
+  #failed(work: string, output: string): Fault {
+    return new Fault(500, `restic could not ${work} at ${this.target}: ${output.trim().slice(-2000)}`);
   }
 }
 

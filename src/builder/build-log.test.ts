@@ -12,11 +12,11 @@ import {
 } from "./build-log.ts";
 
 function linesOf(...chunks: (string | Uint8Array)[]): string[] {
-  const said: string[] = [];
-  const lines = new CommandOutput((line) => said.push(line));
+  const printed: string[] = [];
+  const lines = new CommandOutput((line) => printed.push(line));
   for (const chunk of chunks) lines.take(typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk);
   lines.end();
-  return said;
+  return printed;
 }
 
 const long = "x".repeat(BUILD_LOG_LINE_MAX_CHARS);
@@ -40,20 +40,20 @@ test.each([
 
 function logWith(maxBytes: number) {
   const clock = new ManualClock(1_000);
-  const told: (readonly BuildLogEntry[])[] = [];
-  return { clock, told, log: new BuildLog((entries) => told.push(entries), maxBytes, clock) };
+  const reported: (readonly BuildLogEntry[])[] = [];
+  return { clock, reported, log: new BuildLog((entries) => reported.push(entries), maxBytes, clock) };
 }
 
 test("entries are batched for a moment and sent in order", async () => {
-  const { clock, told, log } = logWith(1_000);
+  const { clock, reported, log } = logWith(1_000);
   log.say("info", null, "one");
   await log.output("1").take(new TextEncoder().encode("two\n"));
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
   await clock.advance(BUILD_LOG_GATHER_MS, async () => undefined);
   log.say("debug", "2", "three");
   log.flush();
   log.flush();
-  expect(told).toEqual([
+  expect(reported).toEqual([
     [
       { at: 1_000, level: "info", message: "one", step: null },
       { at: 1_000, level: "info", message: "two", step: "1" },
@@ -63,19 +63,19 @@ test("entries are batched for a moment and sent in order", async () => {
 });
 
 test("a large amount of output is sent at once", () => {
-  const { told, log } = logWith(1_000);
+  const { reported, log } = logWith(1_000);
   log.say("info", null, "x".repeat(BUILD_LOG_GATHER_BYTES));
-  expect(told.length).toBe(1);
+  expect(reported.length).toBe(1);
 });
 
 test("output beyond the bound is dropped with one note; the build's own messages are kept", async () => {
-  const { told, log } = logWith(300);
+  const { reported, log } = logWith(300);
   const output = log.output("1");
   for (let round = 0; round < 5; round++) await output.take(new TextEncoder().encode(`${"x".repeat(100)}\n`));
   await log.output("2").take(new TextEncoder().encode("more\n"));
   log.say("error", "2", "it failed");
   log.flush();
-  expect(told.flat().map(({ level, message }) => `${level} ${message.slice(0, 20)}`)).toEqual([
+  expect(reported.flat().map(({ level, message }) => `${level} ${message.slice(0, 20)}`)).toEqual([
     `info ${"x".repeat(20)}`,
     `info ${"x".repeat(20)}`,
     "warn The log has 300 byte",

@@ -15,8 +15,8 @@ const folder = folderOfFile("listeners");
 
 function served(trustedProxies = new TrustedProxies([])) {
   const management = async ({ url }: Request, { address, fromTrustedProxy, isSecure }: Client) => {
-    const asked = isSecure ? url.replace(/^http:/, "https:") : url;
-    return new Response(fromTrustedProxy ? "proxied" : asked, { headers: { client: address } });
+    const request = isSecure ? url.replace(/^http:/, "https:") : url;
+    return new Response(fromTrustedProxy ? "proxied" : request, { headers: { client: address } });
   };
   return { fronts: new OwnFronts({ management, trustedProxies }), log: jsonLog(() => undefined) };
 }
@@ -48,8 +48,8 @@ test.each([
   const config = configOf(proxy);
   const listeners = await Listeners.open(config, served(new TrustedProxies([proxy])));
   const headers = { "X-Forwarded-For": proxy };
-  const asked = await fetch(`http://127.0.0.1:${config.listen.port}/health`, { headers });
-  expect(await asked.text()).toContain(answer);
+  const request = await fetch(`http://127.0.0.1:${config.listen.port}/health`, { headers });
+  expect(await request.text()).toContain(answer);
   await listeners.stop(true);
 });
 

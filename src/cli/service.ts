@@ -170,7 +170,7 @@ async function unitOf(project: string): Promise<string> {
   });
 }
 
-async function failedStart(said: string): Promise<Fault> {
+async function failedStart(output: string): Promise<Fault> {
   const { stdout } = await attempt([
     "journalctl",
     "-u",
@@ -181,7 +181,7 @@ async function failedStart(said: string): Promise<Fault> {
     "cat",
     "--no-pager",
   ]);
-  const cause = new Error(`${said.trim()}\n${stdout.slice(-JOURNAL_MAX_CHARS).trim()}`);
+  const cause = new Error(`${output.trim()}\n${stdout.slice(-JOURNAL_MAX_CHARS).trim()}`);
   const fix = "FIX: see below; systemd tries again every minute until then, or `sandlot uninstall` removes it";
   return new Fault(500, `the service is installed, but does not start. ${fix}`, { cause });
 }

@@ -56,14 +56,14 @@ async function ignore(): Promise<void> {
 
 /** The whole response until the connection is closed; sends the pieces from `more` one by one. */
 async function answer(text: string, more?: (at: number) => string): Promise<string> {
-  let [heard, isOpen] = ["", true];
+  let [received, isOpen] = ["", true];
   const closed = Promise.withResolvers<void>();
   const socket = await Bun.connect({
     hostname: "127.0.0.1",
     port,
     socket: {
       data(_, bytes) {
-        heard += bytes.toString();
+        received += bytes.toString();
       },
       error: () => undefined,
       close() {
@@ -78,7 +78,7 @@ async function answer(text: string, more?: (at: number) => string): Promise<stri
     if (isOpen) socket.write(more(at));
   }
   await closed.promise;
-  return heard;
+  return received;
 }
 
 const headOf = (bytes: number) => `${HEAD}X: ${"x".repeat(bytes - HEAD.length - "X: \r\n\r\n".length)}\r\n\r\n`;
@@ -95,20 +95,20 @@ test("a head that is too long, or has too many headers, is 431", async () => {
 });
 
 test("a connection without a complete head in time is closed", async () => {
-  const heard = await Promise.all([
+  const received = await Promise.all([
     answer(""),
     answer("POST / HT"),
     answer(HEAD, (at) => `X-${at}: a\r\n`),
     answer(`${HEAD}X: `, () => "a"),
   ]);
-  expect(heard).toEqual(["", "", "", ""]);
+  expect(received).toEqual(["", "", "", ""]);
 });
 
 test("slow bodies, unread responses and silent connections are closed", async () => {
   const begun = `${HEAD}Content-Length: 1000\r\n\r\n`;
   const kept = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
   const ignored = ignore();
-  const heard = await Promise.all([answer(begun), answer(begun, () => "a"), answer(kept)]);
+  const received = await Promise.all([answer(begun), answer(begun, () => "a"), answer(kept)]);
   await ignored;
-  expect(heard).toEqual(["", "", expect.stringContaining("0 bytes")]);
+  expect(received).toEqual(["", "", expect.stringContaining("0 bytes")]);
 });

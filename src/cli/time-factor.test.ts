@@ -8,7 +8,7 @@ import { serverEnv } from "./testing/server-env.ts";
 const folder = folderOfFile("time-factor");
 
 /** The last line that a program says with these settings. */
-async function said(program: string, settings: Record<string, string>): Promise<string> {
+async function textOf(program: string, settings: Record<string, string>): Promise<string> {
   const path = join(import.meta.dir, "testing", program);
   const child = Bun.spawn([process.execPath, path], { env: serverEnv(folder, settings), stderr: "inherit" });
   return (await new Response(child.stdout).text()).trim().split("\n").at(-1) ?? "";
@@ -16,7 +16,9 @@ async function said(program: string, settings: Record<string, string>): Promise<
 
 test("a factor in the environment scales internal timeouts and leaves promised ones", async () => {
   const [usual, slow] = await Promise.all(
-    [{}, { SANDLOT_TIME_FACTOR: "2.5" }].map(async (settings) => JSON.parse(await said("scaled-limits.ts", settings))),
+    [{}, { SANDLOT_TIME_FACTOR: "2.5" }].map(async (settings) =>
+      JSON.parse(await textOf("scaled-limits.ts", settings)),
+    ),
   );
   const { internal, promised } = usual as Record<"internal" | "promised", Record<string, number>>;
   const scaled = Object.entries(internal).map(([name, ms]) => [name, ms * 2.5]);
@@ -27,5 +29,5 @@ test("a factor in the environment scales internal timeouts and leaves promised o
 test("a factor in the config file is in the environment before any limit is loaded", async () => {
   const file = join(folder, "config.json");
   writeFileSync(file, JSON.stringify({ timeFactor: 3, data: folder }));
-  expect(await said("limits-after-command.ts", { SANDLOT_CONFIG: file })).toBe("90000 3");
+  expect(await textOf("limits-after-command.ts", { SANDLOT_CONFIG: file })).toBe("90000 3");
 });

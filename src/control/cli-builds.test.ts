@@ -40,8 +40,8 @@ test(
       stdio: ["ignore", "pipe", "pipe"],
       timeout: COMMAND_MS,
     });
-    const said = await new Response(child.stdout).text();
-    expect([await child.exited, said]).toEqual([0, expect.stringContaining("by-cli")]);
+    const output = await new Response(child.stdout).text();
+    expect([await child.exited, output]).toEqual([0, expect.stringContaining("by-cli")]);
     expect(requests).toMatchObject([
       {
         from: { kind: "registry", image: "debian:12", credentials: null },

@@ -10,7 +10,7 @@ const TENANTS_EVERY = 150;
 
 let f: ControlFixture;
 let tenant: Tenant;
-let asked = 0;
+let requestCount = 0;
 let tenants = 0;
 beforeAll(async () => {
   f = await ControlFixture.open();
@@ -53,7 +53,7 @@ const RICH = [
 fuzzText("a request is answered, and never with an unexpected error", {
   seeds: [...seeds, ...RICH],
   async check(text) {
-    if (asked++ % TENANTS_EVERY === 0) tenant = await makeTenant(f, `team-${++tenants}`);
+    if (requestCount++ % TENANTS_EVERY === 0) tenant = await makeTenant(f, `team-${++tenants}`);
     const named = text.replaceAll(/\{(\w+)\}/g, (whole, name: string) => tenant.names[name as keyof Named] ?? whole);
     const [line = "", ...rest] = named.split("\n");
     const [, method = "GET", target = "/"] = /^([A-Z]{1,10}) ?(.*)$/s.exec(line) ?? [];

@@ -31,13 +31,13 @@ const HOSTILE = [
 const NOTHING = /^(?:\[\]|\{(?:"\w+":(?:\[\]|\{\}),?)*\})$/;
 
 /** The calls to the host, as text. */
-const heard: string[] = [];
+const received: string[] = [];
 let f: ControlFixture;
 let tenant: Tenant;
 beforeAll(async () => {
   f = await ControlFixture.open(listened(new FakeHost()));
   tenant = await makeTenant(f, "tenants");
-  heard.length = 0;
+  received.length = 0;
 });
 afterAll(() => f[Symbol.asyncDispose]());
 
@@ -47,7 +47,7 @@ function listened(host: FakeHost): FakeHost {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== "function") return value;
       return (...args: unknown[]) => {
-        heard.push(JSON.stringify([name, ...args]));
+        received.push(JSON.stringify([name, ...args]));
         return value.apply(target, args);
       };
     },
@@ -64,10 +64,10 @@ function* questions(route: string, word: string) {
   for (const name of inPath) yield { path: filled({ ...tenant.names, [name]: word }), body: undefined };
   for (const name of Object.keys(tenant.names) as (keyof Named)[]) {
     const plain = WALK[route]?.ask?.(tenant.names, tenant.names) ?? [];
-    const asked = WALK[route]?.ask?.({ ...tenant.names, [name]: word }, tenant.names) ?? [];
-    for (const [at, { body, query = {} }] of asked.entries()) {
+    const request = WALK[route]?.ask?.({ ...tenant.names, [name]: word }, tenant.names) ?? [];
+    for (const [at, { body, query = {} }] of request.entries()) {
       // Only requests that contain the word.
-      if (Bun.deepEquals(plain[at], asked[at])) continue;
+      if (Bun.deepEquals(plain[at], request[at])) continue;
       const search = new URLSearchParams(query).toString();
       const sent = body === undefined ? undefined : JSON.stringify(body);
       yield { path: `${filled(tenant.names)}${search === "" ? "" : `?${search}`}`, body: sent };
@@ -82,7 +82,7 @@ const ROUTES = routes
 describe("no hostile name finds anything", () => {
   test.each(HOSTILE.map((word) => [word.slice(0, 40), word]))("%j", async (_, word) => {
     const faults: string[] = [];
-    let asked = 0;
+    let requestCount = 0;
     for (const { route, auth } of ROUTES) {
       const [method = ""] = route.split(" ");
       for (const { path, body } of questions(route, word)) {
@@ -90,7 +90,7 @@ describe("no hostile name finds anything", () => {
         if (body !== undefined) init.body = body;
         const response = await f.control.handle(new Request(`http://localhost${path}`, init));
         const text = await response.text();
-        asked++;
+        requestCount++;
         const isRefused = [400, 403, 404, 405].includes(response.status);
         // A build fails at its base, when its turn comes; the host must not hear of that either.
         const isLater = response.status === 202 && body?.includes("fromTemplate") === true;
@@ -100,8 +100,8 @@ describe("no hostile name finds anything", () => {
       }
     }
     expect(faults).toEqual([]);
-    expect(asked).toBeGreaterThan(60);
+    expect(requestCount).toBeGreaterThan(60);
     await f.control.settled();
-    expect(heard.filter((call) => call.includes(JSON.stringify(word).slice(1, -1)))).toEqual([]);
+    expect(received.filter((call) => call.includes(JSON.stringify(word).slice(1, -1)))).toEqual([]);
   });
 });

@@ -29,8 +29,8 @@ beforeEach(async () => {
   const usual = f.host.buildAs;
   f.host.buildAs = async (request) => {
     requests.push(request);
-    const said = (step: string, message: string) => ({ at: NOW, level: "info" as const, message, step });
-    f.host.logBuild(request.id, [said("base", "from base"), said("1", "one"), said("finalize", "done")]);
+    const textOf = (step: string, message: string) => ({ at: NOW, level: "info" as const, message, step });
+    f.host.logBuild(request.id, [textOf("base", "from base"), textOf("1", "one"), textOf("finalize", "done")]);
     return await usual(request);
   };
 });
@@ -48,7 +48,7 @@ async function namesIn(blob: string): Promise<string[]> {
 
 describe("Template.build", () => {
   test("sends files, steps and tags, receives the log, and sandboxes are created from the result", async () => {
-    const heard: LogEntry[] = [];
+    const received: LogEntry[] = [];
     const template = Template({ fileContextPath: context })
       .fromTemplate("base")
       .copy("app", "/srv/app", { user: "root", mode: 0o750 })
@@ -58,7 +58,7 @@ describe("Template.build", () => {
       .setWorkdir("/srv")
       .setUser("app")
       .setStartCmd("serve", waitForPort(80));
-    const onBuildLogs = (entry: LogEntry) => void heard.push(entry);
+    const onBuildLogs = (entry: LogEntry) => void received.push(entry);
     const built = await Template.build(template, "web:v1", { ...connection, tags: ["v2"], cpuCount: 1, onBuildLogs });
     expect(built).toMatchObject({ name: "web:v1", tags: ["v1", "v2"] });
     const [request] = requests;
@@ -96,7 +96,7 @@ describe("Template.build", () => {
     ]);
     expect(await namesIn(copies[0] ?? "")).toEqual(["app/", "app/deep/", "app/deep/data.txt", "app/main.py"]);
     expect(await namesIn(copies[1] ?? "")).toEqual(["one.txt"]);
-    expect(heard.map(({ message }) => message)).toEqual(expect.arrayContaining(["from base", "one", "done"]));
+    expect(received.map(({ message }) => message)).toEqual(expect.arrayContaining(["from base", "one", "done"]));
     for (const name of ["web:v1", "default/web:v2"]) {
       const sandbox = await Sandbox.create(name, connection);
       expect((await sandbox.getInfo()).templateId).toBe(built.templateId);

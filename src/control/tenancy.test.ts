@@ -52,14 +52,14 @@ async function send(method: string, { path, body }: Sent, headers: Record<string
 /** All ways to call a route with these names. */
 function questionsOf(route: string, named: Named): Sent[] {
   const [method = "", path = ""] = route.split(" ");
-  const asked = WALK[route]?.ask?.(named, stranger.names) ?? [{}];
+  const request = WALK[route]?.ask?.(named, stranger.names) ?? [{}];
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
     const value = named[name as keyof Named];
     if (value === undefined)
       throw new Error(`nobody has a {${name}} of ${route}; give one to every tenant of the test`);
     return value;
   });
-  return asked.map(({ body, query }) => ({
+  return request.map(({ body, query }) => ({
     path: query === undefined ? filled : `${filled}?${new URLSearchParams(query)}`,
     body: body === undefined ? (method === "PUT" ? "bytes" : undefined) : JSON.stringify(body),
   }));
@@ -183,11 +183,11 @@ describe("with the keys of another team", () => {
         if (other === undefined || Bun.deepEquals(question, other)) continue;
         const answer = await send(method, question, headers);
         const expected = await send(method, other, headers);
-        const asked = `${method} ${question.path} ${question.body ?? ""}`;
-        const told = { ...answer, body: renamed(answer.body, foreign, none) };
+        const request = `${method} ${question.path} ${question.body ?? ""}`;
+        const reported = { ...answer, body: renamed(answer.body, foreign, none) };
         const shape = WALK[route]?.makes ? shapeOf : (same: Answered) => same;
-        expect({ asked, ...Object(shape(told)) }).toEqual({ asked, ...Object(shape(expected)) });
-        expectNothingOf(owner, answer, asked);
+        expect({ request, ...Object(shape(reported)) }).toEqual({ request, ...Object(shape(expected)) });
+        expectNothingOf(owner, answer, request);
       }
     }
   });
@@ -198,8 +198,8 @@ describe("with the keys of another team", () => {
       const as = (teamID: string) => headersOf("member", { ...stranger.credentials, teamID });
       const answer = await send(method, question, as(owner.names.teamID));
       expect(answer.status).toBe(403);
-      const told = { ...answer, body: renamed(answer.body, owner.names, absent) };
-      expect(told).toEqual(await send(method, question, as(absent.teamID)));
+      const reported = { ...answer, body: renamed(answer.body, owner.names, absent) };
+      expect(reported).toEqual(await send(method, question, as(absent.teamID)));
     }
   });
 
@@ -209,13 +209,13 @@ describe("with the keys of another team", () => {
 });
 
 /** Except for values that the caller has sent itself. */
-function expectNothingOf({ names, marks, credentials }: Tenant, { body, headers }: Answered, asked: string): void {
+function expectNothingOf({ names, marks, credentials }: Tenant, { body, headers }: Answered, request: string): void {
   const { teamID: _, ...secrets } = credentials;
   const own = Object.values({ ...names, ...secrets, signature: "", expires: "", bytes: "" }).filter(
     (each) => each !== "",
   );
-  const shown = [...own, ...marks].filter((each) => !asked.includes(each) && `${headers}${body}`.includes(each));
-  expect({ asked, shown }).toEqual({ asked, shown: [] });
+  const shown = [...own, ...marks].filter((each) => !request.includes(each) && `${headers}${body}`.includes(each));
+  expect({ request, shown }).toEqual({ request, shown: [] });
 }
 
 describe("without a valid key", () => {

@@ -14,10 +14,10 @@ function read(message: Buffer): DnsQuestion {
 }
 
 test("a question is identified by its name, type and class, not by its id and records", () => {
-  const asked = questionOf(dnsQuery("outside.test"));
+  const request = questionOf(dnsQuery("outside.test"));
   const same = dnsQuery("outside.test", { id: 2, extra: Buffer.from("an answer") });
-  expect(questionOf(same)?.equals(asked ?? Buffer.alloc(0))).toBe(true);
-  expect(questionOf(dnsQuery("outsidf.test"))?.equals(asked ?? Buffer.alloc(0))).toBe(false);
+  expect(questionOf(same)?.equals(request ?? Buffer.alloc(0))).toBe(true);
+  expect(questionOf(dnsQuery("outsidf.test"))?.equals(request ?? Buffer.alloc(0))).toBe(false);
 });
 
 test.each([
@@ -78,11 +78,11 @@ describe("in a query of a sandbox", () => {
 });
 
 test("a refusal has only the id, the question and the recursion flag of the query", () => {
-  const asked = dnsQuery("Denied.Test", { id: 0xbeef, counts: [0, 0, 1], extra: Buffer.from("secret") });
-  const refusal = refusalOf(asked, REFUSAL.refused);
+  const request = dnsQuery("Denied.Test", { id: 0xbeef, counts: [0, 0, 1], extra: Buffer.from("secret") });
+  const refusal = refusalOf(request, REFUSAL.refused);
   expect(answerHead(refusal)).toEqual({ id: 0xbeef, code: 5, questions: 1, answers: 0 });
   expect(refusal.readUInt16BE(2) & 0xff80).toBe(0x8180);
-  expect(refusal.subarray(12)).toEqual(questionOf(asked) ?? Buffer.alloc(0));
+  expect(refusal.subarray(12)).toEqual(questionOf(request) ?? Buffer.alloc(0));
   const malformed = refusalOf(dnsQuery("a.test", { questions: 0 }), REFUSAL.malformed);
   expect(answerHead(malformed)).toEqual({ id: 0x1234, code: 1, questions: 0, answers: 0 });
 });
@@ -91,8 +91,8 @@ test("additional records and options of a query are removed, except the response
   const option = Buffer.from("\xff\xfe\x00\x06secret", "latin1");
   const opt = (size: number, flags: number, data: Buffer) =>
     Buffer.concat([Buffer.from([0]), words(41, size, 0, flags, data.length), data]);
-  const asked = dnsQuery("a.test", { counts: [0, 0, 1], extra: opt(1232, 0x8001, option) });
-  const bare = bareQuery(asked, read(asked));
+  const request = dnsQuery("a.test", { counts: [0, 0, 1], extra: opt(1232, 0x8001, option) });
+  const bare = bareQuery(request, read(request));
   expect(bare).toEqual(dnsQuery("a.test", { counts: [0, 0, 1], extra: opt(1232, 0x8000, Buffer.alloc(0)) }));
 
   const record = Buffer.concat([dnsQuery("b.test").subarray(12), words(0, 60, 6), Buffer.from("secret")]);

@@ -17,13 +17,13 @@ interface Told {
   message: string;
 }
 
-async function told(response: Promise<Response>): Promise<Told> {
+async function reportOf(response: Promise<Response>): Promise<Told> {
   const given = await response;
   return { status: given.status, ...((await given.json()) as Omit<Told, "status">) };
 }
 
 function call(method: string, message: unknown): Promise<Told> {
-  return told(guest.call(`filesystem.Filesystem/${method}`, message));
+  return reportOf(guest.call(`filesystem.Filesystem/${method}`, message));
 }
 
 async function streamed(method: string, message: unknown): Promise<{ code: string; message: string } | undefined> {
@@ -32,12 +32,12 @@ async function streamed(method: string, message: unknown): Promise<{ code: strin
 }
 
 function upload(path: string): Promise<Told> {
-  return told(guest.fetch(`/files?path=${path}`, { method: "POST", headers: OCTETS, body: "x" }));
+  return reportOf(guest.fetch(`/files?path=${path}`, { method: "POST", headers: OCTETS, body: "x" }));
 }
 
 function compose(source: string, destination: string): Promise<Told> {
   const body = JSON.stringify({ source_paths: [source], destination });
-  return told(guest.fetch("/files/compose", { method: "POST", body }));
+  return reportOf(guest.fetch("/files/compose", { method: "POST", body }));
 }
 
 /** Two bytes each: it is bytes that count. */
@@ -57,7 +57,7 @@ describe.each([
     expect(await call("CreateWatcher", { path })).toMatchObject(nothing);
     expect(await call("Move", { source: path, destination: `${home}/to` })).toMatchObject(nothing);
     expect(await streamed("filesystem.Filesystem/WatchDir", { path })).toMatchObject({ code: "not_found" });
-    expect(await told(guest.fetch(`/files?path=${path}`))).toMatchObject({ status: 404, code: 404 });
+    expect(await reportOf(guest.fetch(`/files?path=${path}`))).toMatchObject({ status: 404, code: 404 });
     expect(await call("Remove", { path })).toEqual({ status: 200 } as Told);
     expect(readdirSync(home)).toEqual([]);
   });
@@ -72,7 +72,7 @@ describe.each([
     expect(await upload(path)).toMatchObject(plain);
     const form = new FormData();
     form.append("file", new Blob(["x"]), path);
-    expect(await told(guest.fetch("/files", { method: "POST", body: form }))).toMatchObject(plain);
+    expect(await reportOf(guest.fetch("/files", { method: "POST", body: form }))).toMatchObject(plain);
     expect(await compose(`${home}/there`, path)).toMatchObject(plain);
     expect(await compose(path, `${home}/to`)).toMatchObject(plain);
     const { status: _status, ...refusal } = invalid;
@@ -108,7 +108,7 @@ describe("symbolic link loops", () => {
     const circle = { status: 400, message: expect.stringContaining("back to themselves") };
     for (const path of [`${home}/loop`, `${home}/loop/x`]) {
       expect(await upload(path)).toMatchObject(circle);
-      expect(await told(guest.fetch(`/files?path=${path}`))).toMatchObject(circle);
+      expect(await reportOf(guest.fetch(`/files?path=${path}`))).toMatchObject(circle);
       expect(await compose(path, `${home}/to`)).toMatchObject(circle);
       expect(await call("MakeDir", { path })).toMatchObject({ ...circle, code: "failed_precondition" });
     }
@@ -127,11 +127,11 @@ describe("no message repeats megabytes", () => {
     ["a path to make", () => call("MakeDir", { path: `/${MEGABYTES}` })],
     ["another user's home", () => call("Stat", { path: `~${MEGABYTES}` })],
     ["a watcher", () => call("GetWatcherEvents", { watcherId: MEGABYTES })],
-    ["a tag", () => told(guest.call("process.Process/SendSignal", { process: { tag: MEGABYTES }, signal: 9 }))],
-    ["a user", () => told(guest.fetch("/health", { headers: basic("u".repeat(8_000)) }))],
-    ["a header", () => told(guest.call("process.Process/List", {}, { "Connect-Timeout-Ms": "x".repeat(8_000) }))],
-    ["a path parameter", () => told(guest.fetch(`/files?path=~${"p".repeat(8_000)}`))],
-    ["a user in a body", () => told(composeAs(MEGABYTES))],
+    ["a tag", () => reportOf(guest.call("process.Process/SendSignal", { process: { tag: MEGABYTES }, signal: 9 }))],
+    ["a user", () => reportOf(guest.fetch("/health", { headers: basic("u".repeat(8_000)) }))],
+    ["a header", () => reportOf(guest.call("process.Process/List", {}, { "Connect-Timeout-Ms": "x".repeat(8_000) }))],
+    ["a path parameter", () => reportOf(guest.fetch(`/files?path=~${"p".repeat(8_000)}`))],
+    ["a user in a body", () => reportOf(composeAs(MEGABYTES))],
   ])("%s", async (_, ask) => {
     const { status, message } = await ask();
     expect(status).toBeGreaterThanOrEqual(400);

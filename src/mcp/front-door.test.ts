@@ -30,9 +30,9 @@ test.each([
 });
 
 test("a page of another origin may send requests (CORS)", async () => {
-  const asked = await fetch(gateway().url, { method: "OPTIONS" });
-  expect(asked.status).toBe(204);
-  expect(asked.headers.get("access-control-allow-headers")).toContain("authorization");
+  const request = await fetch(gateway().url, { method: "OPTIONS" });
+  expect(request.status).toBe(204);
+  expect(request.headers.get("access-control-allow-headers")).toContain("authorization");
   const refused = await fetch(gateway().url);
   expect(refused.headers.get("access-control-allow-origin")).toBe("*");
 });

@@ -17,7 +17,7 @@ async function toolNames(client: Client): Promise<string[]> {
 }
 
 /** The first notification of a kind that `isIt`. */
-function heard<T>(
+function received<T>(
   client: Client,
   schema: Parameters<Client["setNotificationHandler"]>[0],
   isIt: (params: T) => boolean,
@@ -71,7 +71,7 @@ describe("tools", () => {
   test("that are added later are announced and can be called", async () => {
     const client = await gateway().connect();
     await toolNames(client);
-    const announced = heard(client, ToolListChangedNotificationSchema, () => true);
+    const announced = received(client, ToolListChangedNotificationSchema, () => true);
     await callText(client, "ann__add_tool");
     await announced;
     expect(await toolNames(client)).toContain("another");
@@ -127,7 +127,7 @@ describe("prompts and resources", () => {
 
   test("changes of a resource reach its subscribers", async () => {
     const [one, other] = [await gateway().connect(), await gateway().connect()];
-    const updated = heard<{ uri: string }>(one, ResourceUpdatedNotificationSchema, () => true);
+    const updated = received<{ uri: string }>(one, ResourceUpdatedNotificationSchema, () => true);
     let others = 0;
     other.setNotificationHandler(ResourceUpdatedNotificationSchema, () => void others++);
     await one.subscribeResource({ uri: "stub://ann/a" });
@@ -144,7 +144,7 @@ test("each session gets log messages of its level", async () => {
   await few.setLoggingLevel("error");
   let heardByFew = 0;
   few.setNotificationHandler(LoggingMessageNotificationSchema, () => void heardByFew++);
-  const message = heard<{ level: string }>(all, LoggingMessageNotificationSchema, () => true);
+  const message = received<{ level: string }>(all, LoggingMessageNotificationSchema, () => true);
   await callText(few, "ann__flood", { count: 1 });
   expect((await message).level).toBe("info");
   expect(heardByFew).toBe(0);

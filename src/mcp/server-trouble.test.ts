@@ -50,9 +50,9 @@ test("a server whose folder is gone at a restart is suspended", async () => {
   };
   rmSync(folder, { recursive: true });
   expect(await call("die")).toContain("exit code 3");
-  let said = "";
-  while (!said.includes("keeps ending")) said = await call("greet");
-  expect(said).toContain("Last: not begun: ENOENT");
+  let output = "";
+  while (!output.includes("keeps ending")) output = await call("greet");
+  expect(output).toContain("Last: not begun: ENOENT");
   await own.close();
 });
 

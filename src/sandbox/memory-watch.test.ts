@@ -7,13 +7,13 @@ import { MEMORY_CHECK_MS, MEMORY_NEAR_CHECK_MS, MemoryWatch } from "./memory-wat
 /** A machine of 1000 bytes with a reserve of 100. */
 let availableBytes: number;
 let readyLeft: number;
-let told: string[];
+let reported: string[];
 let entries: LogEntry[];
 let clock: ManualClock;
 let watch: MemoryWatch;
 
 beforeEach(() => {
-  [availableBytes, readyLeft, told, entries] = [900, 0, [], []];
+  [availableBytes, readyLeft, reported, entries] = [900, 0, [], []];
   clock = new ManualClock(0);
   watch = new MemoryWatch({
     percent: 10,
@@ -22,10 +22,10 @@ beforeEach(() => {
       return { totalBytes: 1000, availableBytes };
     },
     giveUpReady(isShort) {
-      told.push(isShort ? "given up" : "kept");
+      reported.push(isShort ? "given up" : "kept");
       return readyLeft > 0;
     },
-    emit: (event: HostEvent) => void told.push(event.kind === "memory" ? event.state : event.kind),
+    emit: (event: HostEvent) => void reported.push(event.kind === "memory" ? event.state : event.kind),
     clock,
     log: { write: (entry) => void entries.push(entry) },
   });
@@ -37,7 +37,7 @@ const pass = (ms: number) => clock.advance(ms, async () => undefined);
 describe("with enough memory", () => {
   test("nothing is told", async () => {
     await pass(10 * MEMORY_CHECK_MS);
-    expect([told, entries]).toEqual([[], []]);
+    expect([reported, entries]).toEqual([[], []]);
   });
 
   test("memory is read every second, and more often when it is nearly short", async () => {
@@ -46,9 +46,9 @@ describe("with enough memory", () => {
     await pass(1);
     availableBytes = 90;
     await pass(MEMORY_NEAR_CHECK_MS - 1);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     await pass(1);
-    expect(told).toEqual(["short", "given up"]);
+    expect(reported).toEqual(["short", "given up"]);
   });
 });
 
@@ -60,43 +60,43 @@ describe("with less than the reserve", () => {
   });
 
   test("new runs are refused before ready sandboxes are given up", () => {
-    expect(told).toEqual(["short", "given up"]);
+    expect(reported).toEqual(["short", "given up"]);
     expect(entries).toEqual([
       expect.objectContaining({ level: "warn", event: "the machine is short of memory", availableMB: 0, reserveMB: 0 }),
     ]);
   });
 
   test("it is exhausted once no ready sandbox is left, and told at every look", async () => {
-    told = [];
+    reported = [];
     await pass(MEMORY_NEAR_CHECK_MS);
-    expect(told).toEqual(["given up", "short"]);
+    expect(reported).toEqual(["given up", "short"]);
     readyLeft = 0;
     await pass(2 * MEMORY_NEAR_CHECK_MS);
-    expect(told.slice(2)).toEqual(["given up", "exhausted", "given up", "exhausted"]);
+    expect(reported.slice(2)).toEqual(["given up", "exhausted", "given up", "exhausted"]);
   });
 
   test("it is enough again only above a quarter more than the reserve", async () => {
-    told = [];
+    reported = [];
     availableBytes = 124;
     await pass(MEMORY_NEAR_CHECK_MS);
-    expect(told).toEqual(["given up", "short"]);
+    expect(reported).toEqual(["given up", "short"]);
     availableBytes = 125;
     await pass(MEMORY_NEAR_CHECK_MS);
-    expect(told.slice(2)).toEqual(["kept", "enough"]);
+    expect(reported.slice(2)).toEqual(["kept", "enough"]);
     expect(entries.at(-1)).toMatchObject({ level: "info", event: "the machine has enough memory again" });
     await pass(10 * MEMORY_CHECK_MS);
-    expect(told).toHaveLength(4);
+    expect(reported).toHaveLength(4);
   });
 
   test("a failed reading changes nothing, and the next one counts", async () => {
-    told = [];
+    reported = [];
     availableBytes = Number.NaN;
     await pass(MEMORY_CHECK_MS);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
     expect(entries.at(-1)).toMatchObject({ level: "error", event: "the available memory could not be read" });
     availableBytes = 500;
     await pass(MEMORY_CHECK_MS);
-    expect(told).toEqual(["kept", "enough"]);
+    expect(reported).toEqual(["kept", "enough"]);
   });
 });
 
@@ -104,5 +104,5 @@ test("a closed watch reads no more", async () => {
   watch.close();
   availableBytes = 0;
   await pass(10 * MEMORY_CHECK_MS);
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
 });

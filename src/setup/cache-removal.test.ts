@@ -38,10 +38,10 @@ test("a cache folder with nothing else is removed, and a missing one is no error
 
 test("files that are not Sandlot's stay, and are named", async () => {
   for (const name of ["www/index.html", "tools", "my-images/a", "lock.txt"]) write(join(cache, name));
-  const said = await removeCache(cache);
+  const output = await removeCache(cache);
   const left = ["lock.txt", "my-images", "tools", "www"];
   expect(readdirSync(cache).sort()).toEqual(left);
-  for (const name of left) expect(said).toContain(name);
+  for (const name of left) expect(output).toContain(name);
 });
 
 test.each([`guests/in-use/${GUEST}.abcd`, "images/.in-use/base-1.abcd"])(

@@ -14,8 +14,8 @@ test.each([
   ["npm error code ENOSPC", 507],
   ["E: Unable to locate package python3-nonsense", 422],
   ["E: The repository 'http://m trixie Release' does not have a Release file.", 422],
-])("%s", (said, status) => {
-  expect(fetchFault(new Fault(500, `mmdebstrap ended with exit code 25 and said: ${said}`), debian)).toMatchObject({
+])("%s", (output, status) => {
+  expect(fetchFault(new Fault(500, `mmdebstrap ended with exit code 25 and said: ${output}`), debian)).toMatchObject({
     status,
     message: expect.stringContaining("FIX: "),
   });

@@ -14,10 +14,10 @@ function failing(times: number, cause: Error): { fetch: () => Promise<string>; t
 }
 
 test("a briefly unavailable mirror is retried, with a message", async () => {
-  const said: string[] = [];
+  const lines: string[] = [];
   const { fetch } = failing(2, AWAY);
-  expect(await fetching(fetch, (line) => said.push(line), [0, 0])).toBe("fetched");
-  expect(said).toHaveLength(2);
+  expect(await fetching(fetch, (line) => lines.push(line), [0, 0])).toBe("fetched");
+  expect(lines).toHaveLength(2);
 });
 
 test("an unavailable mirror is given up", async () => {

@@ -18,6 +18,6 @@ const PROGRAM = `
 
 // Seen before: changes of a killed server were taken for the machine's original settings.
 test("earlier values are recorded before any change", async () => {
-  const said = await run(["unshare", "--net", process.execPath, "-e", PROGRAM]);
-  expect(JSON.parse(said)).toEqual({ failed: true, forward: "0" });
+  const output = await run(["unshare", "--net", process.execPath, "-e", PROGRAM]);
+  expect(JSON.parse(output)).toEqual({ failed: true, forward: "0" });
 });

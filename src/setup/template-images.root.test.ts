@@ -31,7 +31,7 @@ const larger: TemplateDefinition = { ...definition, name: "larger", packages: ["
 /** A mirror that responds as the test wants; at first it accepts requests and responds to none. */
 let mirror: ReturnType<typeof Bun.serve>;
 let response = (): Promise<Response> => new Promise(() => undefined);
-let asked = Promise.withResolvers<void>();
+let requested = Promise.withResolvers<void>();
 let cacheFolder: string;
 
 beforeAll(async () => {
@@ -43,7 +43,7 @@ beforeAll(async () => {
     hostname: "127.0.0.1",
     idleTimeout: 0,
     fetch: () => {
-      asked.resolve();
+      requested.resolve();
       return response();
     },
   });
@@ -57,13 +57,13 @@ const images = (debianMirror?: string) => new TemplateImages({ cacheFolder, debi
 const never = () => new AbortController().signal;
 
 test("an image without packages is stacked on base and names its template and build", async () => {
-  const said: string[] = [];
-  const image = await images().make("pocket", never(), (line) => said.push(line));
+  const lines: string[] = [];
+  const image = await images().make("pocket", never(), (line) => lines.push(line));
   expect(image).toBe(templateImage(definition));
   expect(imageBelow(cacheFolder, image)).toBe(BASE_IMAGE);
   const ids = readFileSync(join(imageFolder(cacheFolder, image), ".e2b"), "utf8");
   expect(ids).toContain(`TEMPLATE_ID=${definition.id}\nBUILD_ID=${firstBuildOf(definition)}\n`);
-  expect(said[0]).toBe("Making the template pocket");
+  expect(lines[0]).toBe("Making the template pocket");
   const again: string[] = [];
   expect(await images().make("pocket", never(), (line) => again.push(line))).toBe(image);
   expect(again).toEqual([]);
@@ -103,10 +103,10 @@ test("an image does not exist without the image below it", async () => {
 
 test("two concurrent calls make one image, the second waits for the lock", async () => {
   await rm(imageFolder(cacheFolder, templateImage(definition)), { recursive: true });
-  const said: string[] = [];
-  const both = [1, 2].map(() => images().make("pocket", never(), (line) => said.push(line)));
+  const lines: string[] = [];
+  const both = [1, 2].map(() => images().make("pocket", never(), (line) => lines.push(line)));
   expect(await Promise.all(both)).toEqual([templateImage(definition), templateImage(definition)]);
-  expect(said.filter((line) => line === "Making the template pocket")).toHaveLength(1);
+  expect(lines.filter((line) => line === "Making the template pocket")).toHaveLength(1);
 });
 
 test("an unknown name is rejected", async () => {
@@ -114,11 +114,11 @@ test("an unknown name is rejected", async () => {
 });
 
 test("a cancelled build ends all its processes and releases the cache", async () => {
-  asked = Promise.withResolvers();
+  requested = Promise.withResolvers();
   const over = new AbortController();
   const made = images(mirror.url.href).make("larger", over.signal, () => undefined);
   made.catch(() => undefined);
-  await asked.promise;
+  await requested.promise;
   expect(isHeld()).toBe(true);
   over.abort(new Error("nobody wants it any more"));
   await expect(made).rejects.toThrow("nobody wants it any more");
@@ -126,14 +126,14 @@ test("a cancelled build ends all its processes and releases the cache", async ()
 });
 
 test("a build whose server is killed ends, and its leftovers do not block the next", async () => {
-  asked = Promise.withResolvers();
+  requested = Promise.withResolvers();
   const program = `
     import { TemplateImages } from ${JSON.stringify(join(import.meta.dir, "template-images.ts"))};
     const [places, definition] = JSON.parse(process.argv[1]);
     await new TemplateImages(places, [definition]).make(definition.name, new AbortController().signal, () => undefined);`;
   const task = JSON.stringify([{ cacheFolder, debianMirror: mirror.url.href }, larger]);
   const server = Bun.spawn([process.execPath, "-e", program, task], { stdio: ["ignore", "ignore", "ignore"] });
-  await asked.promise;
+  await requested.promise;
   server.kill("SIGKILL");
   await server.exited;
   await untilLeft();

@@ -43,9 +43,9 @@ for (const { title, missing, fresh } of bothEngines()) {
     const meaning = async (tag: string) => (await store.builds.tagged(T, tag))?.id;
 
     test("a build goes from waiting to building to ready, and then its tags refer to it", async () => {
-      const asked = await request("b1", ["default", "v1"]);
-      expect(asked).toMatchObject({ number: 1, status: "waiting", image: null, tags: ["default", "v1"] });
-      expect(await store.builds.byId("b1")).toEqual(asked);
+      const requested = await request("b1", ["default", "v1"]);
+      expect(requested).toMatchObject({ number: 1, status: "waiting", image: null, tags: ["default", "v1"] });
+      expect(await store.builds.byId("b1")).toEqual(requested);
       expect(await meaning("default")).toBeUndefined();
       expect(await finish("b1")).toBeUndefined();
       const start = { command: "serve \u0000", ready: null };
@@ -102,8 +102,8 @@ for (const { title, missing, fresh } of bothEngines()) {
     });
 
     test("concurrently requested builds have different numbers", async () => {
-      const asked = await Promise.all(Array.from({ length: 20 }, (_, nth) => request(`b${nth}`)));
-      expect(asked.map((build) => build?.number ?? 0).sort((a, b) => a - b)).toEqual(
+      const requested = await Promise.all(Array.from({ length: 20 }, (_, nth) => request(`b${nth}`)));
+      expect(requested.map((build) => build?.number ?? 0).sort((a, b) => a - b)).toEqual(
         Array.from({ length: 20 }, (_, nth) => nth + 1),
       );
       const pages: string[][] = [];

@@ -17,11 +17,11 @@ test("processes that open a new folder concurrently agree on its tag", async () 
   for (let round = 0; round < ROUNDS; round++) {
     const path = mkdtempSync(join(tmpdir(), "data-folder-"));
     const at = String(Date.now() + 300);
-    const told = Array.from({ length: AT_ONCE }, async () => {
+    const reported = Array.from({ length: AT_ONCE }, async () => {
       const { stdout } = Bun.spawn([process.execPath, "-e", PROGRAM, path, at], { stderr: "inherit" });
       return (await new Response(stdout).text()).trim();
     });
-    const tags = new Set(await Promise.all(told));
+    const tags = new Set(await Promise.all(reported));
     expect([...tags]).toEqual([expect.stringMatching(/^[a-z0-9]{4}$/)]);
     expect(readdirSync(path)).toEqual(["server.json"]);
     rmSync(path, { recursive: true });

@@ -22,18 +22,18 @@ test.each([join(folder, "notify"), `@sandlot-notices-${process.pid}`])(
   "the service manager at %s hears of readiness, life and stop",
   async (socket) => {
     await using manager = Bun.spawn(["python3", "-c", RECEIVE, socket], { stdout: "pipe", env: process.env });
-    const heard = lines(manager.stdout);
-    expect((await heard.next()).value).toBe("listening");
+    const received = lines(manager.stdout);
+    expect((await received.next()).value).toBe("listening");
     const notices = new ServiceNotices(
       { NOTIFY_SOCKET: socket, WATCHDOG_USEC: "30000", WATCHDOG_PID: String(process.pid) },
       none,
     );
     notices.ready("serving");
-    expect((await heard.next()).value).toBe("READY=1 STATUS=serving");
-    expect((await heard.next()).value).toBe("WATCHDOG=1");
+    expect((await received.next()).value).toBe("READY=1 STATUS=serving");
+    expect((await received.next()).value).toBe("WATCHDOG=1");
     notices.stopping();
     let last = "";
-    for await (const line of heard) last = line;
+    for await (const line of received) last = line;
     expect(last).toBe("STOPPING=1");
   },
 );

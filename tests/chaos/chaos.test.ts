@@ -105,8 +105,8 @@ describe.each(LONG ? RUNTIME_NAMES : (["crun"] as const))("behind %s", (runtime)
         if (!outcome.struck) missed++;
         const title = titleOf(scenario);
         if (process.env.SANDLOT_TEST_CHAOS_TOLD === "1") {
-          const said = `${outcome.answer?.status ?? "-"} ${outcome.struck ? "" : "(missed) "}${outcome.faults.join("; ")}`;
-          console.log(`${(performance.now() - begun).toFixed(0)} ms ${title}: ${said}`);
+          const output = `${outcome.answer?.status ?? "-"} ${outcome.struck ? "" : "(missed) "}${outcome.faults.join("; ")}`;
+          console.log(`${(performance.now() - begun).toFixed(0)} ms ${title}: ${output}`);
         }
         faults.push(...outcome.faults.map((fault) => `${title}: ${fault}`));
         if (!outcome.alive || outcome.faults.length > 0) hero = await replace(stage, hero);

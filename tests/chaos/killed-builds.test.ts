@@ -113,12 +113,12 @@ class Scene {
     const reason = "the server was restarted while the build was under way; start a new build";
     if (over.status !== "error" || over.reason?.message !== reason) faults.push(`it is ${JSON.stringify(over)}`);
     faults.push(...(await this.#left()));
-    const said: string[] = [];
-    const onBuildLogs = ({ message }: { message: string }) => void said.push(message);
+    const lines: string[] = [];
+    const onBuildLogs = ({ message }: { message: string }) => void lines.push(message);
     const options = { ...this.stage.server.options, onBuildLogs };
     await Template.build(template, name, options);
-    const cached = said.filter((message) => message.includes("CACHED")).length;
-    if (cached < accident.cached) faults.push(`only ${cached} steps were kept: ${said.join("\n")}`);
+    const cached = lines.filter((message) => message.includes("CACHED")).length;
+    if (cached < accident.cached) faults.push(`only ${cached} steps were kept: ${lines.join("\n")}`);
     return faults.map((fault) => `${accident.name} after ${accident.afterMs} ms: ${fault}`);
   }
 

@@ -97,7 +97,7 @@ export class Sight {
   }
 }
 
-const asked: Step = { name: "asked for", isSeen: () => true };
+const request: Step = { name: "asked for", isSeen: () => true };
 const DUMP: readonly Step[] = [
   { name: "checkpoint begun", isSeen: (sight) => sight.drafted("own") },
   { name: "CRIU started", isSeen: (sight) => sight.working("dump") },
@@ -133,7 +133,7 @@ export const OPERATIONS: readonly Operation[] = [
     name: "create",
     from: "running",
     begin: (stage) => stage.ask("POST", "/sandboxes", { templateID: "base", timeout: LONG_SECONDS }),
-    steps: [asked, ...BOOT],
+    steps: [request, ...BOOT],
     victims: ["server", "crun", "guest", "runsc"],
   },
   {
@@ -141,7 +141,7 @@ export const OPERATIONS: readonly Operation[] = [
     from: "running",
     begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/pause`, {}),
     steps: [
-      asked,
+      request,
       ...DUMP,
       { name: "processes ended", isSeen: (sight) => sight.dead(), isWithoutProcesses: true },
       { name: "run folder removed", isSeen: (sight) => sight.gone(), isWithoutProcesses: true },
@@ -152,21 +152,21 @@ export const OPERATIONS: readonly Operation[] = [
     name: "resume",
     from: "paused",
     begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/resume`, { timeout: LONG_SECONDS }),
-    steps: [asked, ...RESTORE, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
+    steps: [request, ...RESTORE, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
     victims: ["server", "criu", "guest", "runsc"],
   },
   {
     name: "fork",
     from: "running",
     begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/fork`, { count: 2, timeout: LONG_SECONDS }),
-    steps: [asked, ...DUMP, ...RESTORE.map((step) => ({ ...step, name: `a copy's ${step.name}` }))],
+    steps: [request, ...DUMP, ...RESTORE.map((step) => ({ ...step, name: `a copy's ${step.name}` }))],
     victims: ["server", "criu", "guest", "runsc"],
   },
   {
     name: "snapshot",
     from: "running",
     begin: (stage, id) => stage.ask("POST", `/sandboxes/${id}/snapshots`, {}),
-    steps: [asked, ...DUMP],
+    steps: [request, ...DUMP],
     victims: ["server", "criu", "guest", "runsc"],
   },
   {
@@ -174,7 +174,7 @@ export const OPERATIONS: readonly Operation[] = [
     from: "running",
     begin: (stage, id) => stage.ask("DELETE", `/sandboxes/${id}`),
     steps: [
-      asked,
+      request,
       { name: "processes ended", isSeen: (sight) => sight.dead(), isWithoutProcesses: true },
       { name: "run folder removed", isSeen: (sight) => sight.gone(), isWithoutProcesses: true },
     ],
@@ -184,7 +184,7 @@ export const OPERATIONS: readonly Operation[] = [
     name: "kill of a paused one",
     from: "paused",
     begin: (stage, id) => stage.ask("DELETE", `/sandboxes/${id}`),
-    steps: [asked, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
+    steps: [request, { name: "checkpoint removed", isSeen: (sight) => sight.discarded() }],
     victims: ["server"],
   },
 ];

@@ -164,18 +164,18 @@ function contradictions(
   listed: ReadonlyMap<string, string>,
 ): string[] {
   const state = listed.get(hero.id);
-  const said = `${operation.name} was answered ${answer?.status ?? "not at all"} ${JSON.stringify(answer?.body ?? "")}`;
+  const output = `${operation.name} was answered ${answer?.status ?? "not at all"} ${JSON.stringify(answer?.body ?? "")}`;
   if (operation.name.startsWith("kill")) {
-    return answer?.status === 204 && state !== undefined ? [`${said}, but it is ${state}`] : [];
+    return answer?.status === 204 && state !== undefined ? [`${output}, but it is ${state}`] : [];
   }
-  if (state === undefined) return [`the sandbox is lost; ${said}`];
+  if (state === undefined) return [`the sandbox is lost; ${output}`];
   const wanted: Record<string, { done: string; undone: string }> = {
     pause: { done: "paused", undone: "running" },
     resume: { done: "running", undone: "paused" },
   };
   const { done, undone } = wanted[operation.name] ?? { done: "running", undone: "running" };
   if (answer === undefined) return [];
-  return state === (answer.status < 300 ? done : undone) ? [] : [`${said}, but it is ${state}`];
+  return state === (answer.status < 300 ? done : undone) ? [] : [`${output}, but it is ${state}`];
 }
 
 /** Ids that the response gave to a client. */
@@ -188,13 +188,13 @@ function promised(operation: Operation, answer: Answer | undefined): string[] {
 
 /** Retries, because an overloaded machine answers late; a lost program never answers, however often it is asked. */
 async function patientTestimony(stage: Stage, id: string): ReturnType<typeof testimony> {
-  let said: Awaited<ReturnType<typeof testimony>>;
+  let output: Awaited<ReturnType<typeof testimony>>;
   const hasSpoken = async () => {
-    said = await testimony(stage, id);
-    return said !== undefined;
+    output = await testimony(stage, id);
+    return output !== undefined;
   };
   await until("the witness speaks", hasSpoken).catch(() => undefined);
-  return said;
+  return output;
 }
 
 /** The sandbox answers, and its processes and files are unchanged. */
@@ -205,10 +205,10 @@ async function isItself(stage: Stage, id: string, word: string | undefined): Pro
     const isAlive = async () => (await sandbox.commands.run("echo alive")).stdout === "alive\n";
     await until("it answers", () => isAlive().catch(() => false));
     if (word === undefined) return [];
-    const said = await patientTestimony(stage, id);
-    if (said?.word !== word) return [`${id} has lost its memory: it says ${JSON.stringify(said)}, not ${word}`];
-    if (said.file !== word) return [`${id} has lost its file: it says ${JSON.stringify(said)}`];
-    if (said.line !== word) return [`a connection within ${id} does not work any more: ${JSON.stringify(said)}`];
+    const output = await patientTestimony(stage, id);
+    if (output?.word !== word) return [`${id} has lost its memory: it says ${JSON.stringify(output)}, not ${word}`];
+    if (output.file !== word) return [`${id} has lost its file: it says ${JSON.stringify(output)}`];
+    if (output.line !== word) return [`a connection within ${id} does not work any more: ${JSON.stringify(output)}`];
     await sandbox.files.write("/home/user/later", word);
     return [];
   } catch (error) {

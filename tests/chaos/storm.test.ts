@@ -59,7 +59,7 @@ class Storm {
 
   /** The machine as control sees it; the model hears of every act and every failure. */
   #listenTo(machine: Machine): Host {
-    const heard = async <T>(id: string, act: () => Promise<T>): Promise<T> => {
+    const received = async <T>(id: string, act: () => Promise<T>): Promise<T> => {
       try {
         return await act();
       } catch (error) {
@@ -69,22 +69,22 @@ class Storm {
       }
     };
     const acts: Partial<Host> = {
-      create: (request) => heard("*", () => machine.create(request)),
+      create: (request) => received("*", () => machine.create(request)),
       pause: (id, name, options) => {
         this.model.acted("pause", id, name);
-        return heard(id, () => machine.pause(id, name, options));
+        return received(id, () => machine.pause(id, name, options));
       },
       resume: (request) => {
         this.model.acted("resume", request.id, request.checkpoint);
-        return heard(request.id, () => machine.resume(request));
+        return received(request.id, () => machine.resume(request));
       },
       snapshot: (id, name, options) => {
         this.model.acted("snapshot", id, name);
-        return heard(id, () => machine.snapshot(id, name, options));
+        return received(id, () => machine.snapshot(id, name, options));
       },
       destroy: (id) => {
         this.model.acted("destroy", id);
-        return heard(id, () => machine.destroy(id));
+        return received(id, () => machine.destroy(id));
       },
     };
     return hostWith(machine, acts);
@@ -145,18 +145,22 @@ class Storm {
 
   /** A copy equals its original; clients do not fight over it. */
   async #tryCopy(id: string, word: string | undefined): Promise<void> {
-    const said = await testimony(this.#reachable, id);
-    if (said !== undefined && word !== undefined && said.word !== word) {
-      this.model.faults.push(`the copy ${id} says ${said.word}, not ${word}`);
+    const output = await testimony(this.#reachable, id);
+    if (output !== undefined && word !== undefined && output.word !== word) {
+      this.model.faults.push(`the copy ${id} says ${output.word}, not ${word}`);
     }
     await this.#ask("kill", id, "DELETE", `/sandboxes/${id}`, undefined);
   }
 
   async #visit(id: string): Promise<void> {
-    const said = await testimony(this.#reachable, id);
+    const output = await testimony(this.#reachable, id);
     const word = this.#words.get(id);
-    if (said !== undefined && word !== undefined && (said.word !== word || said.file !== word || said.line !== word)) {
-      this.model.faults.push(`${id} says ${JSON.stringify(said)}, not ${word}`);
+    if (
+      output !== undefined &&
+      word !== undefined &&
+      (output.word !== word || output.file !== word || output.line !== word)
+    ) {
+      this.model.faults.push(`${id} says ${JSON.stringify(output)}, not ${word}`);
     }
   }
 

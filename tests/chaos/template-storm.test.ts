@@ -143,11 +143,11 @@ class BuildStorm {
       .runCmd("echo the same for all > /home/user/word-common", { user: "root" })
       .runCmd(`echo ${record.word} > /home/user/word-${name}`, { user: "root" });
     const template = this.#random() < 0.3 ? begun.setStartCmd("sleep 1000", "true") : begun;
-    const asked = await came(Template.buildInBackground(template, name, this.#options));
-    if ("refusal" in asked) return this.#refused("build", asked.refusal, GONE);
-    record.templateId = asked.value.templateId;
+    const request = await came(Template.buildInBackground(template, name, this.#options));
+    if ("refusal" in request) return this.#refused("build", request.refusal, GONE);
+    record.templateId = request.value.templateId;
     this.#templates.add(record.templateId);
-    const status = async () => await Template.getBuildStatus(asked.value, this.#options);
+    const status = async () => await Template.getBuildStatus(request.value, this.#options);
     const ended = await came(until("the build ends", async () => (await status()).status !== "building"));
     const over = await came(status());
     record.overAt = ++this.#at;

@@ -165,7 +165,7 @@ describe("api.md", () => {
   test("has the bounds of a body", () => {
     const mebibytes = (bytes: number) => `${bytes / 1024 ** 2} MiB`;
     const sentences = api.replaceAll("\n", " ");
-    for (const said of [
+    for (const output of [
       `at most ${mebibytes(REQUEST_BODY_MAX_BYTES)}, ${REQUEST_VALUES_MAX} values (`,
       `) and ${JSON_DEPTH_MAX} levels.`,
       `create a sandbox or start a build take ${mebibytes(REQUEST_LARGE_BODY_MAX_BYTES)}.`,
@@ -173,7 +173,7 @@ describe("api.md", () => {
       `send ${mebibytes(BODY_BYTES_PER_TEAM_PER_SECOND)} of them each second, ${mebibytes(BODY_BYTES_PER_TEAM_BURST)} at once`,
       `longer than ${REQUEST_BODY_MS / 1000} s to arrive`,
     ]) {
-      expect(sentences).toContain(said);
+      expect(sentences).toContain(output);
     }
   });
 

@@ -13,8 +13,8 @@ const server = sharedServer();
 async function adding(url: string, token: string): Promise<string> {
   const ask = async (path: string, init: RequestInit) => await (await fetch(`${server().url}${path}`, init)).json();
   const body = JSON.stringify({ dockerfile: `FROM e2bdev/base\nADD ${url} /tmp/added` });
-  const asked = { method: "POST", headers: { Authorization: `Bearer ${token}` }, body };
-  const { templateID, buildID } = await ask("/templates", asked);
+  const request = { method: "POST", headers: { Authorization: `Bearer ${token}` }, body };
+  const { templateID, buildID } = await ask("/templates", request);
   let status = "";
   const isOver = async () => {
     status = (await server().call("GET", `/templates/${templateID}/builds/${buildID}/status`)).body.status;

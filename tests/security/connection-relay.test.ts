@@ -60,16 +60,16 @@ async function curl(plugged: Plugged, url: string, address: string, ...more: str
 async function openProxy(...login: string[]) {
   const port = login.length === 0 ? 1080 : 1081;
   const server = Bun.spawn([...enterInternet(testRun), "microsocks", "-p", String(port), ...login], { stderr: "pipe" });
-  let said = "";
+  let output = "";
   void (async () => {
-    for await (const piece of server.stderr) said += new TextDecoder().decode(piece);
+    for await (const piece of server.stderr) output += new TextDecoder().decode(piece);
   })();
   await until("the proxy listens", async () => {
     return (await attempt(["curl", "-s", "--max-time", "5", `http://${SITES["front.test"]}:${port}/`])).exitCode !== 7;
   });
   return {
     port,
-    said: () => said,
+    text: () => output,
     async [Symbol.asyncDispose]() {
       server.kill("SIGKILL");
       await server.exited;
@@ -84,10 +84,10 @@ test("with a proxy, all allowed connections go through it, by address or by name
   await using plugged = await namespaces.plug(rules);
   const open = [`tcp ${OUTSIDE} 80`, `tcp ${OUTSIDE} 7000`];
   await expectOnly(plugged, open, [...open, `udp ${OUTSIDE} 7000`]);
-  const told = JSON.parse(await curl(plugged, "https://allowed.test/reached", SITES["other.test"]));
-  expect(told).toMatchObject({ address: SITES["allowed.test"] });
+  const response = JSON.parse(await curl(plugged, "https://allowed.test/reached", SITES["other.test"]));
+  expect(response).toMatchObject({ address: SITES["allowed.test"] });
   for (const way of [`${OUTSIDE}:80`, `${OUTSIDE}:7000`, `${SITES["allowed.test"]}:443`]) {
-    await until(`the proxy tells of ${way}`, () => server.said().includes(`connected to ${way}`));
+    await until(`the proxy tells of ${way}`, () => server.text().includes(`connected to ${way}`));
   }
   expect(await plugged.reached([`tcp ${SITES["other.test"]} 7000`, `tcp ${CLOSED_EXAMPLES.private} 7000`])).toEqual([]);
 });
@@ -133,8 +133,8 @@ test("opened private networks are reached by name and through a proxy, other one
   const named = policy({ allowNames: ["private.test", "metadata.test", "lan.test"], privateRanges });
   await using plugged = await namespaces.plug(named);
   await using other = await namespaces.plug(policy({ allowNames: ["private.test"] }));
-  const told = JSON.parse(await curl(plugged, "http://private.test/reached", CLOSED_EXAMPLES.private));
-  expect(told).toMatchObject({ address: CLOSED_EXAMPLES.private, host: "private.test" });
+  const response = JSON.parse(await curl(plugged, "http://private.test/reached", CLOSED_EXAMPLES.private));
+  expect(response).toMatchObject({ address: CLOSED_EXAMPLES.private, host: "private.test" });
   for (const name of ["metadata.test", "lan.test"]) {
     expect(await curl(plugged, `http://${name}/`, SITES["allowed.test"])).toContain("closed to every sandbox");
   }
@@ -148,7 +148,7 @@ test("opened private networks are reached by name and through a proxy, other one
     [`tcp ${CLOSED_EXAMPLES.private} 7000`],
     [`tcp ${CLOSED_EXAMPLES.private} 7000`, `tcp ${CLOSED_EXAMPLES.lan} 7000`],
   );
-  await until("the proxy tells of it", () => server.said().includes(`connected to ${CLOSED_EXAMPLES.private}`));
+  await until("the proxy tells of it", () => server.text().includes(`connected to ${CLOSED_EXAMPLES.private}`));
   await plugged.set(policy({ allowNames: ["private.test"] }));
   expect(await curl(plugged, "http://private.test/", SITES["allowed.test"])).toContain("closed to every sandbox");
 });

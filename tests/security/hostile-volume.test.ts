@@ -42,7 +42,7 @@ describe("the isolation of a mount", () => {
 
   test("mount information inside does not show its path on the machine", async () => {
     const shown = await output("cat /proc/self/mountinfo /proc/mounts");
-    for (const told of [volume.volumeId, server().dataFolder, "disk.img"]) expect(shown).not.toContain(told);
+    for (const reported of [volume.volumeId, server().dataFolder, "disk.img"]) expect(shown).not.toContain(reported);
   });
 });
 

@@ -141,9 +141,9 @@ export function testNetworkIsolation(
   test("this machine and the server are closed under all addresses", async () => {
     const ownPort = own?.port;
     const urlOf = (address: string) => `http://${address.includes(":") ? `[${address}]` : address}:${ownPort}/`;
-    const asked = addressesOfMachine();
+    const request = addressesOfMachine();
     const answers = new Map<string, boolean>();
-    for (const address of asked) answers.set(address, await answersThisMachine(urlOf(address)));
+    for (const address of request) answers.set(address, await answersThisMachine(urlOf(address)));
     // Servers of other files come and go, with an address each.
     const ours = addressesOfMachine().filter((address) => answers.has(address));
     expect(ours).toContain(MACHINE_ADDRESS);

@@ -38,7 +38,7 @@ class ToyRelay implements ConnectionRelay {
   /** A uid that no user of the machine has. */
   static readonly UID = 64_321;
   readonly uid = ToyRelay.UID;
-  readonly told = new Map<string, EgressPolicy | null>();
+  readonly reported = new Map<string, EgressPolicy | null>();
   fails = false;
 
   private constructor(
@@ -56,7 +56,7 @@ class ToyRelay implements ConnectionRelay {
 
   async set(source: string, policy: EgressPolicy | null): Promise<void> {
     if (this.fails) throw new Error("the relay is ill");
-    this.told.set(source, policy);
+    this.reported.set(source, policy);
   }
 
   async setClosed(): Promise<void> {
@@ -132,7 +132,7 @@ class PluggedNamespace {
   }
 
   /** The answer to a line sent there. */
-  async asked(address: string, port: number): Promise<string> {
+  async request(address: string, port: number): Promise<string> {
     const script = `
 import socket
 try:

@@ -25,15 +25,15 @@ test("restrictions that a process sets for itself survive a pause or cannot be s
     timeoutMs: 0,
   });
   /** The program's next report. */
-  const asked = async (nth: number): Promise<Record<string, unknown>> => {
+  const requestsMade = async (nth: number): Promise<Record<string, unknown>> => {
     const wait = `echo > /tmp/in; until test $(wc -l < /tmp/out) = ${nth}; do sleep 0.02; done; tail -n 1 /tmp/out`;
     return JSON.parse((await sandbox.commands.run(wait, AS_ROOT)).stdout);
   };
-  const before = await asked(1);
+  const before = await requestsMade(1);
   expect(before).toMatchObject({ "no new privileges": 1, securebits: 0x15, dumpable: 0, "bounding set": 0 });
   for (const name of LOST) expect(`${name} ${before[name]}`).toBe(`${name} refused: Invalid argument`);
   await sandbox.pause();
   await sandbox.connect(LIFE);
-  expect(await asked(2)).toEqual(before);
-  expect(Object.entries(before).filter(([, said]) => said === "made, and nobody can tell")).toEqual([]);
+  expect(await requestsMade(2)).toEqual(before);
+  expect(Object.entries(before).filter(([, output]) => output === "made, and nobody can tell")).toEqual([]);
 });

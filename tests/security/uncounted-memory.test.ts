@@ -99,14 +99,14 @@ test.each([
   // The server may end it before all are filled.
   await startListening(sandbox, `exec python3 -c '${flood(FILL[kind])}'`).catch(() => undefined);
   await until("it is ended", async () => !(await sandbox.isRunning()), WITHIN_MS);
-  const said = async (path: string) => JSON.stringify((await server().call("GET", path)).body);
+  const textOf = async (path: string) => JSON.stringify((await server().call("GET", path)).body);
   const { sandboxId } = sandbox;
   await until("its team is told", async () =>
-    (await said(`/events/sandboxes/${sandboxId}`)).includes("sandbox.lifecycle.killed"),
+    (await textOf(`/events/sandboxes/${sandboxId}`)).includes("sandbox.lifecycle.killed"),
   );
   await until("its log says why", async () =>
     /netlink, ping and UDP sockets held \d+ MiB of uncounted kernel memory/.test(
-      await said(`/sandboxes/${sandboxId}/logs`),
+      await textOf(`/sandboxes/${sandboxId}/logs`),
     ),
   );
   // Other sandboxes are not affected.

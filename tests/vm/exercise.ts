@@ -91,8 +91,8 @@ async function requireLimits(machine: Subject, sandbox: Sandbox): Promise<string
 async function startProcesses(sandbox: Sandbox): Promise<number> {
   const lines = ["import os, time", "n = 0", "try:", " while n < 5000:", "  if os.fork() == 0: time.sleep(3600)"];
   const program = [...lines, "  n += 1", "except OSError: pass", "print(n, flush=True)"].join("\n");
-  const said = await output(sandbox, `python3 -c '${program}'; pkill -9 python3; true`);
-  return Number(said.split("\n")[0]);
+  const printed = await output(sandbox, `python3 -c '${program}'; pkill -9 python3; true`);
+  return Number(printed.split("\n")[0]);
 }
 
 const COUNT_ONCE = "n=$((n+1)); echo $n > /tmp/next; mv /tmp/next /tmp/count; sleep 0.2";

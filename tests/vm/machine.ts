@@ -121,8 +121,8 @@ export class Machine {
     const until = performance.now() + BOOT_MS;
     while (performance.now() < until) {
       if (this.qemu.exitCode !== null) {
-        const said = await new Response(this.qemu.stderr as ReadableStream).text();
-        throw new Fault(500, `QEMU ended: ${said.trim()}`);
+        const output = await new Response(this.qemu.stderr as ReadableStream).text();
+        throw new Fault(500, `QEMU ended: ${output.trim()}`);
       }
       if (await this.succeeds("systemctl is-system-running --wait")) return;
       await Bun.sleep(TRY_AGAIN_MS);
@@ -135,18 +135,18 @@ export class Machine {
   private async tell(command: string): Promise<void> {
     const prompt = "(qemu) ";
     const socket = connect(this.files.monitor);
-    let said = "";
+    let output = "";
     let isSent = false;
     for await (const chunk of socket) {
-      said += String(chunk);
-      if (!said.endsWith(prompt)) continue;
+      output += String(chunk);
+      if (!output.endsWith(prompt)) continue;
       if (isSent) break;
       isSent = true;
-      said = "";
+      output = "";
       socket.write(`${command}\n`);
     }
     socket.destroy();
-    const error = /Error:.*/.exec(said)?.[0];
+    const error = /Error:.*/.exec(output)?.[0];
     if (error !== undefined) throw new Fault(500, `QEMU: ${error}`);
   }
 }

@@ -91,10 +91,10 @@ async function exercise(machine: Subject, wanted: readonly string[]): Promise<vo
 }
 
 async function tableRow(machine: Machine, system: string): Promise<string> {
-  const said = await machine.run(
+  const output = await machine.run(
     "uname -r; stat -fc %T /sys/fs/cgroup; systemctl --version | head -n 1 | cut -d ' ' -f 2; node --version",
   );
-  const [kernel, cgroup, systemd, node] = said.trim().split("\n");
+  const [kernel, cgroup, systemd, node] = output.trim().split("\n");
   const date = new Date().toISOString().slice(0, 10);
   const version = cgroup === "cgroup2fs" ? "v2" : "v1";
   return `| ${[system, process.arch, kernel, version, systemd, node, date, "all"].join(" | ")} |`;

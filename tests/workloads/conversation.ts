@@ -20,8 +20,8 @@ export class Conversation {
   /** A command with its input open. */
   static async withCommand(sandbox: Sandbox, command: string): Promise<Conversation> {
     const made = new Conversation("command", sandbox);
-    const heard = { onStdout: made.#take, onStderr: made.#take };
-    made.#follow(await sandbox.commands.run(command, { background: true, stdin: true, timeoutMs: 0, ...heard }));
+    const received = { onStdout: made.#take, onStderr: made.#take };
+    made.#follow(await sandbox.commands.run(command, { background: true, stdin: true, timeoutMs: 0, ...received }));
     return made;
   }
 
@@ -35,8 +35,8 @@ export class Conversation {
   /** A command that runs already. */
   static async withProcess(sandbox: Sandbox, pid: number): Promise<Conversation> {
     const made = new Conversation("command", sandbox);
-    const heard = { onStdout: made.#take, onStderr: made.#take };
-    made.#follow(await sandbox.commands.connect(pid, { timeoutMs: 0, ...heard }));
+    const received = { onStdout: made.#take, onStderr: made.#take };
+    made.#follow(await sandbox.commands.connect(pid, { timeoutMs: 0, ...received }));
     return made;
   }
 

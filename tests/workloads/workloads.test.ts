@@ -99,7 +99,7 @@ describe.each([workloads.filter(({ fate }) => fate !== "refused"), workloads.fil
 );
 
 describe("a process that holds", () => {
-  const said = new Map<Holding, { before: string; after: string }>();
+  const output = new Map<Holding, { before: string; after: string }>();
 
   beforeAll(async () => {
     await using stage = await Stage.open(machine, dataFolder, request(WORKLOADS_IMAGE));
@@ -120,12 +120,12 @@ describe("a process that holds", () => {
     await stage.pauseAndResumeTwice();
     const after = await look("after the pause");
     for (const [at, holding] of holdings.entries()) {
-      said.set(holding, { before: before[at] ?? "", after: after[at] ?? "" });
+      output.set(holding, { before: before[at] ?? "", after: after[at] ?? "" });
     }
   }, PLAY_MS);
 
   test.each(holdings.map((holding) => [holding.what, holding] as const))("%s", (_what, holding) => {
-    const { before, after } = said.get(holding) ?? { before: "nothing", after: "nothing at all" };
+    const { before, after } = output.get(holding) ?? { before: "nothing", after: "nothing at all" };
     expect(after).toBe(holding.after ?? before);
     if (holding.fate === "reset") expect(after).not.toBe(before);
   });

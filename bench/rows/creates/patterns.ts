@@ -63,8 +63,12 @@ async function compare(context: Context, pattern: Pattern): Promise<Outcome> {
   const peer = await led(pattern, async () => (await podman.echo()).outputMs);
   if (ours.times.length === 0) throw new Fault(500, `no create of ${COUNT} succeeded: ${ours.failure}`);
   if (peer.times.length === 0) throw new PeerFault("podman", `none of ${COUNT} succeeded: ${peer.failure}`);
-  const broken = ours.times.length < COUNT ? [`${said(ours)} (${ours.failure})`] : [];
-  return { pairs: { ours: ours.times, peer: peer.times }, notes: [`ours: ${said(ours)}; peer: ${said(peer)}`], broken };
+  const broken = ours.times.length < COUNT ? [`${textOf(ours)} (${ours.failure})`] : [];
+  return {
+    pairs: { ours: ours.times, peer: peer.times },
+    notes: [`ours: ${textOf(ours)}; peer: ${textOf(peer)}`],
+    broken,
+  };
 }
 
 interface Led {
@@ -87,7 +91,7 @@ async function led(pattern: Pattern, once: () => Promise<number>): Promise<Led> 
   return found;
 }
 
-function said({ times }: Led): string {
+function textOf({ times }: Led): string {
   const [p95, p99] = [quantile(times, 0.95), quantile(times, 0.99)].map((ms) => ms.toFixed(0));
   return `p95 ${p95} ms, p99 ${p99} ms, ${times.length} of ${COUNT} succeeded`;
 }

@@ -102,11 +102,11 @@ async function compare(context: Context, connections: number, tls: boolean, meas
   await using _proxy = await startProxy(context, authority?.files, service.url);
   const servicePort = Number(new URL(service.url).port);
   const ca = authority === undefined ? {} : { ca: readFileSync(authority.trustFile, "utf8") };
-  const asked = { host: `${servicePort}-${sandbox.id}.${LOCAL_DOMAIN}`, path: `/${FILE}` };
+  const request = { host: `${servicePort}-${sandbox.id}.${LOCAL_DOMAIN}`, path: `/${FILE}` };
   const edgePort = tls ? TLS_PORT : Number(new URL(context.sdk.sandboxUrl).port);
-  const direct: Target = { ...asked, hostname: sandbox.address, port: servicePort };
-  using edge = await KeptConnections.open({ ...asked, ...ca, hostname: LOOPBACK, port: edgePort }, connections);
-  using nginx = await KeptConnections.open({ ...asked, ...ca, hostname: LOOPBACK, port: PROXY_PORT }, connections);
+  const direct: Target = { ...request, hostname: sandbox.address, port: servicePort };
+  using edge = await KeptConnections.open({ ...request, ...ca, hostname: LOOPBACK, port: edgePort }, connections);
+  using nginx = await KeptConnections.open({ ...request, ...ca, hostname: LOOPBACK, port: PROXY_PORT }, connections);
   using without = await KeptConnections.open(direct, connections);
   return await measure(edge, nginx, without);
 }

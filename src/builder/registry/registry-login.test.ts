@@ -13,14 +13,14 @@ interface Asked {
   headers: Headers;
   body: string;
 }
-let asked: Asked[] = [];
+let requests: Asked[] = [];
 let response: (body: string) => Response | Promise<Response> = () => new Response();
 const stub = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   async fetch(request) {
     const body = await request.text();
-    asked.push({ headers: request.headers, body });
+    requests.push({ headers: request.headers, body });
     return await response(body);
   },
 });
@@ -29,15 +29,15 @@ const clouds = { aws: () => stub.url.href, google: stub.url.href };
 
 /** The requests to the cloud, and the resulting login. */
 async function login(credentials: RegistryCredentials, reply: typeof response) {
-  [asked, response] = [[], reply];
+  [requests, response] = [[], reply];
   const result = await registryLogin(credentials, NOW, clouds).catch((error: unknown) => error);
-  return { result, asked: asked[0] };
+  return { result, requested: requests[0] };
 }
 
 test("a name and a password are used unchanged", async () => {
-  const { result, asked } = await login({ type: "registry", username: "u", password: "p:q" }, () => new Response());
+  const { result, requested } = await login({ type: "registry", username: "u", password: "p:q" }, () => new Response());
   expect(result).toEqual({ username: "u", password: "p:q" });
-  expect(asked).toBeUndefined();
+  expect(requested).toBeUndefined();
 });
 
 describe("AWS", () => {
@@ -45,7 +45,7 @@ describe("AWS", () => {
     Response.json({ authorizationData: [{ authorizationToken: Buffer.from(text).toString("base64") }] });
 
   test("gives a token for a signed request", async () => {
-    const { result, asked } = await login(AWS, token("AWS:to:ken"));
+    const { result, requested } = await login(AWS, token("AWS:to:ken"));
     expect(result).toEqual({ username: "AWS", password: "to:ken" });
     const { authorization, ...headers } = awsSigned({
       method: "POST",
@@ -59,16 +59,16 @@ describe("AWS", () => {
       now: NOW,
       ...AWS,
     });
-    expect(asked?.body).toBe("{}");
-    expect(asked?.headers.get("authorization")).toBe(authorization ?? "");
-    for (const [name, value] of Object.entries(headers)) expect(asked?.headers.get(name)).toBe(value);
+    expect(requested?.body).toBe("{}");
+    expect(requested?.headers.get("authorization")).toBe(authorization ?? "");
+    for (const [name, value] of Object.entries(headers)) expect(requested?.headers.get(name)).toBe(value);
   });
 
   test("is not asked if the region would change the host", async () => {
     for (const region of ["evil.example/", "us-east-1.evil.example", "", "US-EAST-1", "a b"]) {
-      const { result, asked } = await login({ ...AWS, region }, token("AWS:x"));
+      const { result, requested } = await login({ ...AWS, region }, token("AWS:x"));
       expect(result).toMatchObject({ status: 400, message: expect.stringContaining("AWS region") });
-      expect(asked).toBeUndefined();
+      expect(requested).toBeUndefined();
     }
   });
 
@@ -89,11 +89,11 @@ describe("Google", () => {
   });
 
   test("gives a token for a signed assertion, whatever address the account names", async () => {
-    const { result, asked } = await login(account({ token_uri: "http://127.0.0.1:1/" }), () =>
+    const { result, requested } = await login(account({ token_uri: "http://127.0.0.1:1/" }), () =>
       Response.json({ access_token: "ya29.token" }),
     );
     expect(result).toEqual({ username: "oauth2accesstoken", password: "ya29.token" });
-    const form = new URLSearchParams(asked?.body);
+    const form = new URLSearchParams(requested?.body);
     expect(form.get("grant_type")).toBe("urn:ietf:params:oauth:grant-type:jwt-bearer");
     const [head = "", claims = "", signature = ""] = form.get("assertion")?.split(".") ?? [];
     const isSigned = createVerify("RSA-SHA256").update(`${head}.${claims}`);
@@ -115,9 +115,9 @@ describe("Google", () => {
       account({ private_key: pem + "\n".repeat(LOGIN_KEY_MAX_CHARS) }),
     ];
     for (const credentials of accounts) {
-      const { result, asked } = await login(credentials, () => new Response());
+      const { result, requested } = await login(credentials, () => new Response());
       expect(result).toMatchObject({ status: 400, message: expect.stringContaining("service account") });
-      expect(asked).toBeUndefined();
+      expect(requested).toBeUndefined();
     }
   });
 });

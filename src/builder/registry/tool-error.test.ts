@@ -18,10 +18,10 @@ const CASES: [string, RegExp][] = [
 ];
 
 test("known reasons are explained, followed by the tool's own message", () => {
-  for (const [said, words] of CASES) {
-    const told = reasonOf(`some progress\n${fatal(said)}`, []);
-    expect(told).toMatch(words);
-    expect(told).toContain(said);
+  for (const [output, words] of CASES) {
+    const reported = reasonOf(`some progress\n${fatal(output)}`, []);
+    expect(reported).toMatch(words);
+    expect(reported).toContain(output);
   }
 });
 

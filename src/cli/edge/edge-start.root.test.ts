@@ -59,7 +59,7 @@ test(
   async () => {
     await using edge = await StartedEdge.open();
     await using service = answering("from the sandbox");
-    for (let asked = 0; asked < 12; asked++)
+    for (let request = 0; request < 12; request++)
       expect(await (await edge.fetch(service.port)).text()).toBe("from the sandbox");
     const plain = await fetch(`http://127.0.0.1:${edge.port}/health`);
     expect(await plain.text()).toBe("management");
@@ -160,7 +160,7 @@ test(
     await using edge = await StartedEdge.open();
     await using service = holding();
     const held = await Promise.all(Array.from({ length: LIMITS.perSandbox }, () => begun(edge, service.port)));
-    for (let asked = 0; asked < 12; asked++) expect((await edge.fetch(service.port)).status).toBe(429);
+    for (let request = 0; request < 12; request++) expect((await edge.fetch(service.port)).status).toBe(429);
     await held[0]?.cancel();
     await until("a place is free", async () => (await Promise.resolve(edge.fetch(service.port))).status === 200);
 
@@ -207,7 +207,7 @@ test(
     const held = await Promise.all(Array.from({ length: LIMITS.perSandbox }, () => begun(edge, service.port)));
     await edge.processes.closeConnectionsTo("127.0.0.1");
     for (const reader of held) expect(await ending(reader)).toBe("cut");
-    for (let asked = 0; asked < 12; asked++) {
+    for (let request = 0; request < 12; request++) {
       const refused = await edge.fetch(service.port);
       expect([refused.status, await refused.text()]).toEqual([502, expect.stringContaining("was not found")]);
     }
@@ -242,7 +242,7 @@ test(
       edge.tell({ kind: "route", route: edge.route("127.0.0.1", `run-${wakes + 1}`) });
       return { woken: true };
     };
-    for (let asked = 0; asked < 12; asked++) expect(await (await edge.fetch(service.port)).text()).toBe("awake");
+    for (let request = 0; request < 12; request++) expect(await (await edge.fetch(service.port)).text()).toBe("awake");
     expect(wakes).toBeGreaterThanOrEqual(1);
   },
   TEST_MS,

@@ -19,9 +19,9 @@ function differences(one: unknown, other: unknown, at = "file", seen = new Map<u
   const both = [one, other] as Record<string, unknown>[];
   const names = new Set(both.flatMap(Object.keys));
   names.delete("proto");
-  const told = "kind" in one && String(one) !== String(other) ? [`${at}: ${one} ${other}`] : [];
+  const reported = "kind" in one && String(one) !== String(other) ? [`${at}: ${one} ${other}`] : [];
   return [
-    ...told,
+    ...reported,
     ...[...names].flatMap((name) => differences(both[0]?.[name], both[1]?.[name], `${at}.${name}`, seen)),
   ];
 }

@@ -42,12 +42,13 @@ describe("a team", () => {
 
   test("gets its remaining budget in every response, also in errors", async () => {
     await limit({ reads: 2 });
-    const told = (headers: Headers) => ["limit", "remaining", "reset"].map((name) => headers.get(`ratelimit-${name}`));
-    expect(told((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "19", "1"]);
-    expect(told((await f.call("GET", "/sandboxes/iabsent")).headers)).toEqual(["20", "18", "1"]);
+    const reportOf = (headers: Headers) =>
+      ["limit", "remaining", "reset"].map((name) => headers.get(`ratelimit-${name}`));
+    expect(reportOf((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "19", "1"]);
+    expect(reportOf((await f.call("GET", "/sandboxes/iabsent")).headers)).toEqual(["20", "18", "1"]);
     await statuses(18, "GET", "/v2/sandboxes");
-    expect(told((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "0", "10"]);
-    expect(told((await f.call("GET", "/health")).headers)).toEqual([null, null, null]);
+    expect(reportOf((await f.call("GET", "/v2/sandboxes")).headers)).toEqual(["20", "0", "10"]);
+    expect(reportOf((await f.call("GET", "/health")).headers)).toEqual([null, null, null]);
   });
 
   test("has a separate budget for changes, and no other team's", async () => {

@@ -23,7 +23,7 @@ function link(token: string, changes: Partial<SignedLink> = {}): SignedLink {
   return { ...content, signature: fileSignature(content, token), ...changes };
 }
 
-const find = (asked: SignedLink, client = "192.0.2.7") => fixture.control.directory.findSigned(asked, client);
+const find = (request: SignedLink, client = "192.0.2.7") => fixture.control.directory.findSigned(request, client);
 
 test("a link finds the sandbox that signed it among several", async () => {
   const all = await Promise.all([secured(), secured(), secured()]);

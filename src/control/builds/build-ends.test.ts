@@ -105,8 +105,8 @@ describe("build slots", () => {
     await held.begun(mine[0]);
     await held.begun(theirs);
     expect(f.host.building).toEqual([mine[0].buildID, theirs.buildID]);
-    const told = "waiting for a place: this server does 2 builds at once, 1 of one team";
-    await f.until(async () => (await calls.status(mine[1])).logEntries.some(({ message }) => message === told));
+    const reported = "waiting for a place: this server does 2 builds at once, 1 of one team";
+    await f.until(async () => (await calls.status(mine[1])).logEntries.some(({ message }) => message === reported));
     held.end(theirs);
     await calls.ended(theirs, other);
     expect(f.host.building).toEqual([mine[0].buildID]);
@@ -218,8 +218,8 @@ describe("after the server has ended", () => {
       status: "error",
       reason: { message: expect.stringMatching(/was restarted/) },
     });
-    const told = f.logLines.filter((line) => line.includes("cut off"));
-    expect(told).toEqual([expect.stringContaining(building.buildID)]);
+    const reported = f.logLines.filter((line) => line.includes("cut off"));
+    expect(reported).toEqual([expect.stringContaining(building.buildID)]);
     expect((await calls.start(waiting)).status).toBe(202);
     expect((await calls.ended(waiting)).status).toBe("ready");
   });
@@ -246,13 +246,13 @@ test("an image is kept from the end of its build, also by a collection that read
   const build = await calls.begin("web");
   await held.begun(build);
   const images = spyOn(f.store.buildsInUse, "images");
-  const asked = Promise.withResolvers<string[]>();
-  images.mockReturnValueOnce(asked.promise);
+  const requested = Promise.withResolvers<string[]>();
+  images.mockReturnValueOnce(requested.promise);
   await f.idleClock.advance(HOUSEKEEPING_EVERY_MS, async () => undefined);
   await f.until(() => images.mock.calls.length > 0);
   held.end(build);
   await calls.ended(build);
-  asked.resolve(["base"]);
+  requested.resolve(["base"]);
   await f.control.settled();
   expect(f.host.keptImages).toEqual(["base", `image-${build.buildID}`]);
   await f.advance(IMAGE_IN_HAND_MS);

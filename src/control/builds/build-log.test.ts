@@ -20,10 +20,10 @@ async function spoken(lines: number, tenth: "all" | "tenth" = "all"): Promise<Re
   const held = calls.hold();
   const build = await calls.begin("web");
   await held.begun(build);
-  const said = Array.from({ length: lines }, (_, nth) =>
+  const output = Array.from({ length: lines }, (_, nth) =>
     entry(nth, tenth === "all" || nth % 10 === 0 ? "info" : "debug"),
   );
-  for (let at = 0; at < lines; at += 33) f.host.logBuild(build.buildID, said.slice(at, at + 33));
+  for (let at = 0; at < lines; at += 33) f.host.logBuild(build.buildID, output.slice(at, at + 33));
   held.end(build);
   await calls.ended(build);
   return build;

@@ -123,9 +123,9 @@ describe("a create from a built-in template that is not built", () => {
     await create();
     await ended({ isReady: false, step: "base", message: "no mirror can be reached" });
     next();
-    const told = await create();
-    expect([told.status, told.body.error_code]).toEqual([503, "template_build_failed"]);
-    expect(told.body.message).toContain("no mirror can be reached");
+    const reported = await create();
+    expect([reported.status, reported.body.error_code]).toEqual([503, "template_build_failed"]);
+    expect(reported.body.message).toContain("no mirror can be reached");
     expect(requests).toHaveLength(1);
     expect((await create()).body.error_code).toBe("template_building");
     expect((await begun(2)).id).not.toBe(requests[0]?.id as string);
@@ -182,13 +182,13 @@ describe("a build ahead of demand", () => {
   const build = (report: (line: string) => void = () => undefined) => f.control.buildTemplate("pocket", report);
 
   test("resolves when the template is ready, and passes the build's log on", async () => {
-    const heard: string[] = [];
-    const built = build((line) => heard.push(line));
+    const received: string[] = [];
+    const built = build((line) => received.push(line));
     const { id = "" } = await begun(1);
     f.host.logBuild(id, [{ at: 0, level: "info", message: "Unpacking", step: "base" }]);
     await ended(ready());
     await built;
-    expect(heard).toEqual(["Unpacking"]);
+    expect(received).toEqual(["Unpacking"]);
     expect((await create()).status).toBe(201);
     await build();
     expect(requests).toHaveLength(1);

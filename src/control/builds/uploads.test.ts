@@ -78,11 +78,11 @@ test("files belong to one team", async () => {
 });
 
 test("the link has the prefix and scheme of a trusted proxy only", async () => {
-  const told = { "X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.test", "X-Forwarded-Prefix": "/e2b" };
+  const reported = { "X-Forwarded-Proto": "https", "X-Forwarded-Host": "api.test", "X-Forwarded-Prefix": "/e2b" };
   const path = `/templates/${build.templateID}/files/${HASH}`;
-  expect((await link(HASH, told)).url).toStartWith(`${server.url.origin}${path}?`);
+  expect((await link(HASH, reported)).url).toStartWith(`${server.url.origin}${path}?`);
   fromTrustedProxy = true;
-  expect((await link(HASH, told)).url).toStartWith(`https://api.test/e2b${path}?`);
+  expect((await link(HASH, reported)).url).toStartWith(`https://api.test/e2b${path}?`);
 });
 
 test("the link begins with the server's public URL, whatever the request and a proxy say", async () => {
@@ -232,18 +232,18 @@ test("files that no build has used for long are removed, except those that a bui
 
 // Seen to fail: the client was told that its files were present, did not send them, and its build was refused.
 test("files that a client was told about during a removal are kept", async () => {
-  const asked = "cd".repeat(32);
-  for (const hash of [HASH, asked]) await put((await link(hash)).url, TAR);
+  const request = "cd".repeat(32);
+  for (const hash of [HASH, request]) await put((await link(hash)).url, TAR);
   f.clock.jump(UPLOADS_KEPT_MS);
   const remove = f.blobs.remove.bind(f.blobs);
   spyOn(f.blobs, "remove").mockImplementationOnce(async (name) => {
     expect(name).toBe(own(HASH));
-    expect((await link(asked)).present).toBe(true);
+    expect((await link(request)).present).toBe(true);
     await remove(name);
   });
   await f.idleClock.advance(UPLOADS_SWEEP_MS, () => f.control.settled());
   await f.control.settled();
-  expect(await blobs()).toEqual([own(asked)]);
+  expect(await blobs()).toEqual([own(request)]);
 });
 
 /** Sends this over its own connection; returns the beginning of the response, or nothing if the server hangs up. */

@@ -191,7 +191,7 @@ describe("bodies", () => {
 });
 
 describe("input and output of a route", () => {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const facts = {
     auth: "none",
     summary: "A route of this test",
@@ -203,7 +203,7 @@ describe("input and output of a route", () => {
     route("GET /things/{name}", {
       ...facts,
       async handle({ params }) {
-        asked.push(params.name);
+        requests.push(params.name);
         return undefined;
       },
     }),
@@ -228,7 +228,7 @@ describe("input and output of a route", () => {
 
   test("a segment is decoded once, after the path was split", async () => {
     for (const path of ["/things/team%2Fx%3Adefault", "/things/100%2525", "/things/%C3%A9+a"]) await ask(path);
-    expect(asked).toEqual(["team/x:default", "100%25", "é+a"]);
+    expect(requests).toEqual(["team/x:default", "100%25", "é+a"]);
     expect((await ask("/things/%E0%A4")).status).toBe(400);
     expect(await (await ask("/things/list?x=/things/y")).json()).toBe("list");
   });

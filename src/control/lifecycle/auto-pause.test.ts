@@ -57,12 +57,12 @@ describe("at its end", () => {
   });
 
   test("without memory if that was asked for", async () => {
-    const asked: boolean[] = [];
-    f.host.beforePause = async (_id, _name, { memory }) => void asked.push(memory);
+    const requests: boolean[] = [];
+    f.host.beforePause = async (_id, _name, { memory }) => void requests.push(memory);
     await f.create({ timeout: 1, autoPause: true, autoPauseMemory: false });
     await f.create({ timeout: 1, autoPause: true });
     await f.advance(1_000);
-    expect(asked.sort()).toEqual([false, true]);
+    expect(requests.sort()).toEqual([false, true]);
   });
 
   test("timeout 0 pauses it at once; setting it to 0 does, too", async () => {
@@ -143,9 +143,9 @@ describe("a pause that fails", () => {
   const cannot = new Fault(422, "process 7 holds an io_uring");
 
   test("is postponed by five minutes three times, then done without memory; each is logged", async () => {
-    const asked: boolean[] = [];
+    const requests: boolean[] = [];
     f.host.beforePause = async (_id, _name, { memory }) => {
-      asked.push(memory);
+      requests.push(memory);
       if (memory) throw cannot;
     };
     const id = await f.create({ timeout: 60, autoPause: true });
@@ -159,7 +159,7 @@ describe("a pause that fails", () => {
     }
     await f.advance(300_000);
     expect((await read(id)).state).toBe("paused");
-    expect(asked).toEqual([true, true, true, false]);
+    expect(requests).toEqual([true, true, true, false]);
     expect(f.eventsOf(id)).toEqual(["created", "warn", "updated", "warn", "updated", "warn", "updated", "paused"]);
     expect(f.events.find(({ event }) => event === "warn")?.note).toContain("io_uring");
     expect(f.events.at(-1)?.note).toContain("memory was not kept");
@@ -231,21 +231,21 @@ describe("a pause that fails", () => {
 
 test("a kill of a sandbox in the pause queue ends it without a pause", async () => {
   const held = Promise.withResolvers<void>();
-  const asked: string[] = [];
+  const requests: string[] = [];
   f.host.beforePause = async (id) => {
-    asked.push(id);
+    requests.push(id);
     await held.promise;
   };
   const ids: string[] = [];
   for (let nth = 0; nth <= AUTO_PAUSES_AT_ONCE; nth++) ids.push(await f.create({ timeout: 1, autoPause: true }));
   const passed = f.advance(1_000);
-  await f.until(() => asked.length === AUTO_PAUSES_AT_ONCE);
-  const waiting = ids.find((id) => !asked.includes(id)) ?? "";
+  await f.until(() => requests.length === AUTO_PAUSES_AT_ONCE);
+  const waiting = ids.find((id) => !requests.includes(id)) ?? "";
   const killing = f.call("DELETE", `/sandboxes/${waiting}`);
   await f.killWanted(waiting);
   held.resolve();
   expect((await killing).status).toBe(204);
   await passed;
-  expect(asked).not.toContain(waiting);
+  expect(requests).not.toContain(waiting);
   expect(f.host.destroyed).toEqual([waiting]);
 });

@@ -106,8 +106,8 @@ describe("create", () => {
     [null, null, "open"],
     [true, true, "open"],
     [false, false, "closed"],
-  ] as const)("allow_internet_access %p is shown as %p", async (asked, shown, egress) => {
-    const id = await f.create({ allow_internet_access: asked });
+  ] as const)("allow_internet_access %p is shown as %p", async (request, shown, egress) => {
+    const id = await f.create({ allow_internet_access: request });
     expect((await f.call("GET", `/sandboxes/${id}`)).body.allowInternetAccess).toBe(shown);
     expect(f.host.requestOf(id)?.egress).toBe(egress);
   });

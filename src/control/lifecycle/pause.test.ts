@@ -34,10 +34,10 @@ describe("pause", () => {
     [{ memory: true }, true],
     [{ memory: false }, false],
   ])("with %j keeps memory: %p", async (body, memory) => {
-    const asked: boolean[] = [];
-    f.host.beforePause = async (_id, _name, options) => void asked.push(options.memory);
+    const requests: boolean[] = [];
+    f.host.beforePause = async (_id, _name, options) => void requests.push(options.memory);
     expect((await pause(body)).status).toBe(204);
-    expect(asked).toEqual([memory]);
+    expect(requests).toEqual([memory]);
   });
 
   test("of a paused sandbox is 409, of an unknown one 404, of an invalid id 400", async () => {

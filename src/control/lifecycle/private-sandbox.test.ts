@@ -33,16 +33,16 @@ describe("the traffic token", () => {
 
   test("is the same in every response, through pauses and restarts of the server", async () => {
     const { id, token } = await make("/v2/sandboxes", PRIVATE);
-    const told = async (path: string, body?: unknown) => (await f.call("POST", path, body)).body.trafficAccessToken;
-    expect(await told(`/v2/sandboxes/${id}/connect`)).toBe(token);
+    const reportOf = async (path: string, body?: unknown) => (await f.call("POST", path, body)).body.trafficAccessToken;
+    expect(await reportOf(`/v2/sandboxes/${id}/connect`)).toBe(token);
     await f.call("POST", `/sandboxes/${id}/pause`);
-    expect(await told(`/sandboxes/${id}/connect`, { timeout: 600 })).toBe(token);
+    expect(await reportOf(`/sandboxes/${id}/connect`, { timeout: 600 })).toBe(token);
     await f.call("POST", `/sandboxes/${id}/pause`, { memory: false });
-    expect(await told(`/sandboxes/${id}/resume`)).toBe(token);
+    expect(await reportOf(`/sandboxes/${id}/resume`)).toBe(token);
     expect(f.find(id)?.access.trafficToken).toBe(token);
     await f.restart();
     expect(f.find(id)?.access.trafficToken).toBe(token);
-    expect(await told(`/v2/sandboxes/${id}/connect`)).toBe(token);
+    expect(await reportOf(`/v2/sandboxes/${id}/connect`)).toBe(token);
   });
 
   test("differs in a copy; a create from a snapshot chooses whether it is private", async () => {
@@ -60,8 +60,14 @@ describe("the traffic token", () => {
     const { id, token } = await make("/v2/sandboxes", PRIVATE);
     await f.call("POST", `/sandboxes/${id}/pause`);
     await f.passBy(1_000);
-    const told = ["/sandboxes", "/v2/sandboxes", `/sandboxes/${id}`, "/events/sandboxes", `/v2/sandboxes/${id}/logs`];
-    const texts = await Promise.all(told.map(async (path) => JSON.stringify((await f.call("GET", path)).body)));
+    const reported = [
+      "/sandboxes",
+      "/v2/sandboxes",
+      `/sandboxes/${id}`,
+      "/events/sandboxes",
+      `/v2/sandboxes/${id}/logs`,
+    ];
+    const texts = await Promise.all(reported.map(async (path) => JSON.stringify((await f.call("GET", path)).body)));
     expect([...texts, ...f.logLines].filter((text) => text.includes(String(token)))).toEqual([]);
     expect(texts[1]).toContain(id);
   });

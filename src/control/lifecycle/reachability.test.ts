@@ -10,16 +10,16 @@ const run = aSandbox(id, { executionId: "r1" });
 const access = { teamId: run.teamId, trafficToken: null, guardsRuntime: false, maskRequestHost: null, httpsPorts: [] };
 
 let reachability: Reachability;
-let told: RouteEvent[];
+let reported: RouteEvent[];
 beforeEach(() => {
   reachability = new Reachability();
-  told = [];
-  reachability.follow((event) => void told.push(event));
+  reported = [];
+  reachability.follow((event) => void reported.push(event));
 });
 
 /** A summary of the events since the last call. */
-function heard(): unknown[] {
-  return told
+function received(): unknown[] {
+  return reported
     .splice(0)
     .map((event) =>
       event.kind === "route"
@@ -33,29 +33,29 @@ function heard(): unknown[] {
 function up(): void {
   reachability.onHostEvent({ kind: "reachable", id, endpoint });
   reachability.begin(run);
-  heard();
+  received();
 }
 
 test("a route is published when host and control both report the run, in either order", () => {
   reachability.onHostEvent({ kind: "reachable", id, endpoint });
-  expect([heard(), reachability.isUp(id), reachability.isReachable(id)]).toEqual([[[]], true, false]);
+  expect([received(), reachability.isUp(id), reachability.isReachable(id)]).toEqual([[[]], true, false]);
   reachability.begin(run);
-  expect([heard(), reachability.isReachable(id)]).toEqual([[["r1", "open"]], true]);
+  expect([received(), reachability.isReachable(id)]).toEqual([[["r1", "open"]], true]);
   reachability.begin(aSandbox("i2", { executionId: "s1" }));
-  expect(heard()).toEqual([]);
+  expect(received()).toEqual([]);
   reachability.onHostEvent({ kind: "reachable", id: "i2", endpoint });
-  expect(heard()).toEqual([["s1", "open"]]);
+  expect(received()).toEqual([["s1", "open"]]);
 });
 
 describe("a pause", () => {
   test("closes the route before the host is called, and ends the run when it succeeds", () => {
     up();
     reachability.hide(id);
-    expect([heard(), reachability.isReachable(id)]).toEqual([[["r1", "closed"]], false]);
+    expect([received(), reachability.isReachable(id)]).toEqual([[["r1", "closed"]], false]);
     reachability.onHostEvent({ kind: "unreachable", id });
-    expect(heard()).toEqual([]);
+    expect(received()).toEqual([]);
     reachability.end(id);
-    expect(heard()).toEqual([["r1", "over"]]);
+    expect(received()).toEqual([["r1", "over"]]);
   });
 
   test("that fails opens the route again, when host and control both report the run", () => {
@@ -63,9 +63,9 @@ describe("a pause", () => {
     reachability.hide(id);
     reachability.onHostEvent({ kind: "unreachable", id });
     reachability.onHostEvent({ kind: "reachable", id, endpoint });
-    expect(heard()).toEqual([["r1", "closed"]]);
+    expect(received()).toEqual([["r1", "closed"]]);
     reachability.show(id);
-    expect(heard()).toEqual([["r1", "open"]]);
+    expect(received()).toEqual([["r1", "open"]]);
   });
 });
 
@@ -73,7 +73,7 @@ test("a sandbox that the host lost has no route at once, before its row changes"
   up();
   reachability.onHostEvent({ kind: "unreachable", id });
   reachability.onHostEvent({ kind: "lost", id, reason: "it ended" });
-  expect(heard()).toEqual([
+  expect(received()).toEqual([
     ["r1", "closed"],
     ["r1", "over"],
   ]);
@@ -83,17 +83,17 @@ test("a sandbox that the host lost has no route at once, before its row changes"
 test("an ended run stays without a route, even if the host reports it late", () => {
   up();
   reachability.end(id);
-  heard();
+  received();
   reachability.onHostEvent({ kind: "reachable", id, endpoint });
-  expect([heard(), reachability.isReachable(id)]).toEqual([[], false]);
+  expect([received(), reachability.isReachable(id)]).toEqual([[], false]);
 });
 
 test("an inventory closes routes that it does not name, and later reports open them again", () => {
   up();
   reachability.onHostEvent({ kind: "inventory", reachable: [] });
-  expect([heard(), reachability.isUp(id)]).toEqual([[["r1", "closed"]], false]);
+  expect([received(), reachability.isUp(id)]).toEqual([[["r1", "closed"]], false]);
   reachability.onHostEvent({ kind: "inventory", reachable: [{ id, endpoint }] });
-  expect(heard()).toEqual([["r1", "open"]]);
+  expect(received()).toEqual([["r1", "open"]]);
 });
 
 test("a late listener gets all routes", () => {

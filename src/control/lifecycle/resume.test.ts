@@ -131,7 +131,7 @@ describe("a paused sandbox", () => {
   });
 
   test("that cannot be resumed stays paused and loses nothing", async () => {
-    for (const [thrown, status, told] of [
+    for (const [thrown, status, reported] of [
       [new Fault(422, "the checkpoint needs avx512; resume with memory: false"), 422, "avx512"],
       [new Fault(503, "no room"), 503, "Failed to place sandbox: no room"],
       [new Error("criu: dump.c:12"), 500, "stays paused"],
@@ -140,7 +140,7 @@ describe("a paused sandbox", () => {
         throw thrown;
       };
       const reply = await connect();
-      expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(told)]);
+      expect([reply.status, reply.body.message]).toEqual([status, expect.stringContaining(reported)]);
       expect(reply.body.message).not.toContain("criu");
       expect((await read()).state).toBe("paused");
     }

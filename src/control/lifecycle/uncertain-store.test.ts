@@ -247,11 +247,11 @@ for (const { title, missing, fresh } of bothEngines()) {
       const { killRunning } = f.store.sandboxes;
       f.store.sandboxes.killRunning = () => Promise.reject(new Error("the connection is lost"));
       expect((await f.call("DELETE", `/sandboxes/${id}`)).status).toBe(500);
-      const [made, heard, destroyed] = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+      const [made, received, destroyed] = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
       f.store.sandboxes.killRunning = async (run) => {
         const killed = await killRunning(run);
         made?.resolve();
-        await heard?.promise;
+        await received?.promise;
         return killed;
       };
       f.host.beforeDestroy = async () => destroyed?.promise;
@@ -259,7 +259,7 @@ for (const { title, missing, fresh } of bothEngines()) {
       await made?.promise;
       await f.clock.advance(EXPIRY_RETRY_MS, async () => undefined);
       await f.until(() => f.host.destroyed.length > 0);
-      heard?.resolve();
+      received?.resolve();
       await f.untilIdle();
       destroyed?.resolve();
       expect((await killing).status).toBe(204);

@@ -5,12 +5,12 @@ import { FakeHost } from "../../host/testing/fake-host.ts";
 import { baseTemplate, ControlFixture } from "../testing/control-fixture.ts";
 
 let f: ControlFixture;
-let asked: SandboxKind[];
+let requests: SandboxKind[];
 beforeEach(async () => {
   f = await ControlFixture.open(new FakeHost({ images: ["base", "base-2"] }));
-  asked = [];
-  f.host.beforeCreate = async ({ kind }) => void asked.push(kind);
-  f.host.beforeResume = async ({ kind }) => void asked.push(kind);
+  requests = [];
+  f.host.beforeCreate = async ({ kind }) => void requests.push(kind);
+  f.host.beforeResume = async ({ kind }) => void requests.push(kind);
 });
 afterEach(() => f[Symbol.asyncDispose]());
 
@@ -25,11 +25,11 @@ test("after a new build of its template, a resume and a fork keep image, user an
   const { body } = await f.call("POST", `/sandboxes/${id}/snapshots`, {});
   await f.call("POST", `/sandboxes/${id}/fork`, {});
   await f.create({ templateID: body.snapshotID });
-  expect(asked).toHaveLength(4);
-  for (const kind of asked) {
+  expect(requests).toHaveLength(4);
+  for (const kind of requests) {
     const { image, cpuCount, defaultUser, defaultWorkdir } = baseTemplate;
     expect(kind).toMatchObject({ image, cpuCount, defaultUser, defaultWorkdir });
   }
   await f.create();
-  expect(asked.at(-1)).toMatchObject({ image: "base-2", cpuCount: 8, defaultUser: "root", defaultWorkdir: "/" });
+  expect(requests.at(-1)).toMatchObject({ image: "base-2", cpuCount: 8, defaultUser: "root", defaultWorkdir: "/" });
 });

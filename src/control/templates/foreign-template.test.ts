@@ -27,9 +27,9 @@ const remove = (id: string) => f.call("DELETE", `/templates/${id}`, undefined, s
 test("DELETE of another team's id, public or not, gets the response for an unknown id", async () => {
   const shown = { ...theirs, id: "public00000000000000", public: true };
   await f.store.templates.add(shown);
-  for (const asked of [theirs.id, shown.id, ABSENT]) {
-    const { status, body } = await remove(asked);
-    expect([status, body.message]).toEqual([404, `template "${asked}" does not exist`]);
+  for (const request of [theirs.id, shown.id, ABSENT]) {
+    const { status, body } = await remove(request);
+    expect([status, body.message]).toEqual([404, `template "${request}" does not exist`]);
   }
   expect(await f.store.templates.byId(theirs.id)).toEqual(theirs);
   expect(await f.store.templates.byId(shown.id)).toEqual(shown);

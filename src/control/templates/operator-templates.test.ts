@@ -7,14 +7,14 @@ import { KEPT_READY_CHECK_MS } from "./kept-ready.ts";
 import { setKeptReady, setRuntime } from "./operator-templates.ts";
 
 let f: ControlFixture;
-let told: (readonly KeptReady[])[];
+let reported: (readonly KeptReady[])[];
 beforeEach(async () => {
   f = await ControlFixture.open();
   await f.control.settled();
-  told = [];
+  reported = [];
   const keepReady = f.host.keepReady.bind(f.host);
   f.host.keepReady = async (kept) => {
-    told.push(kept);
+    reported.push(kept);
     await keepReady(kept);
   };
 });
@@ -30,18 +30,18 @@ const set = (written: string, count: number) => setKeptReady(f.store, "default",
 test("a ready number set by the command reaches the host within seconds, once", async () => {
   await snapshot("web");
   await f.passBy(KEPT_READY_CHECK_MS);
-  expect(told).toEqual([]);
+  expect(reported).toEqual([]);
   const { id } = await set("web", 3);
   await f.passBy(KEPT_READY_CHECK_MS);
   await f.passBy(3 * KEPT_READY_CHECK_MS);
-  const ofTeam = told.map((kept) => kept.filter(({ kind }) => kind.templateId !== baseTemplate.id));
+  const ofTeam = reported.map((kept) => kept.filter(({ kind }) => kind.templateId !== baseTemplate.id));
   expect(ofTeam.map((kept) => kept.map(({ kind, count }) => [kind.templateId, count]))).toEqual([[[id, 3]]]);
   expect((await set("default/web:default", 0)).keptReady).toBe(0);
   await f.passBy(KEPT_READY_CHECK_MS);
-  expect(told.at(-1)).toHaveLength(1);
+  expect(reported.at(-1)).toHaveLength(1);
   await set(id, 1);
   await f.passBy(KEPT_READY_CHECK_MS);
-  expect(told.at(-1)).toHaveLength(2);
+  expect(reported.at(-1)).toHaveLength(2);
 });
 
 test("a failed call to the host is repeated", async () => {
@@ -54,7 +54,7 @@ test("a failed call to the host is repeated", async () => {
   await f.passBy(KEPT_READY_CHECK_MS);
   f.host.keepReady = keepReady;
   await f.passBy(KEPT_READY_CHECK_MS);
-  expect(told.at(-1)).toHaveLength(2);
+  expect(reported.at(-1)).toHaveLength(2);
 });
 
 test("sandboxes of a template use the isolation runtime that the operator chose, and so do its snapshots", async () => {
@@ -63,7 +63,7 @@ test("sandboxes of a template use the isolation runtime that the operator chose,
   const behind = await f.create({ timeout: 600 });
   expect(runtimeNameOf(behind)).toBe("runsc");
   await f.passBy(KEPT_READY_CHECK_MS);
-  expect(told.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
+  expect(reported.at(-1)?.map(({ kind }) => kind.wall)).toEqual(["runsc"]);
   expect((await f.call("POST", `/sandboxes/${behind}/snapshots`, { name: "kept" })).status).toBe(201);
   // The template it was made from has another isolation runtime from now on; its memory has not.
   await setRuntime(f.store, "default", "base", null);

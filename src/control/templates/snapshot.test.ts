@@ -94,10 +94,10 @@ describe("a snapshot", () => {
   });
 
   test("without memory is booted", async () => {
-    const asked: boolean[] = [];
-    f.host.beforeSnapshot = async (_id, _name, { memory }) => void asked.push(memory);
+    const requests: boolean[] = [];
+    f.host.beforeSnapshot = async (_id, _name, { memory }) => void requests.push(memory);
     const { snapshotID } = await snapshot({ memory: false });
-    expect(asked).toEqual([false]);
+    expect(requests).toEqual([false]);
     const { sandboxID } = (await f.call("POST", "/sandboxes", { templateID: snapshotID })).body;
     expect(f.host.contentsOf(sandboxID)).toEqual({ boot: 2, disk: 1 });
   });

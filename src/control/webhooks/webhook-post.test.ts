@@ -19,19 +19,19 @@ interface Heard {
 }
 
 function receiver(response: (request: Request) => Response | Promise<Response>, tls?: { key: string; cert: string }) {
-  const heard: Heard[] = [];
+  const received: Heard[] = [];
   const server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
     ...(tls === undefined ? {} : { tls }),
     async fetch(request) {
       const headers = Object.fromEntries(request.headers);
-      heard.push({ method: request.method, url: request.url, headers, body: await request.text() });
+      received.push({ method: request.method, url: request.url, headers, body: await request.text() });
       return response(request);
     },
   });
   open.push({ stop: () => server.stop(true) });
-  return { port: server.port, heard };
+  return { port: server.port, received };
 }
 
 /** A server that says exactly this on every connection. */
@@ -50,21 +50,21 @@ const inside = webhookPost({ allowInside: true });
 
 describe("a message", () => {
   test("is a POST of JSON, and its result is the response status", async () => {
-    const { port, heard } = receiver(() => new Response("thanks", { status: 202 }));
+    const { port, received } = receiver(() => new Response("thanks", { status: 202 }));
     expect(await inside(message(`http://127.0.0.1:${port}/path?a=b%20c`))).toBe(202);
-    expect(heard[0]).toMatchObject({
+    expect(received[0]).toMatchObject({
       method: "POST",
       url: `http://127.0.0.1:${port}/path?a=b%20c`,
       body: '{"ключ":1}',
     });
-    expect(heard[0]?.headers).toMatchObject({ "content-type": "application/json", "e2b-webhook-id": "w" });
+    expect(received[0]?.headers).toMatchObject({ "content-type": "application/json", "e2b-webhook-id": "w" });
   });
 
   test("does not follow a redirect", async () => {
     const target = receiver(() => new Response());
     const { port } = receiver(() => Response.redirect(`http://127.0.0.1:${target.port}/`, 307));
     expect(await inside(message(`http://127.0.0.1:${port}/`))).toBe(307);
-    expect(target.heard).toEqual([]);
+    expect(target.received).toEqual([]);
   });
 
   test.each([
@@ -84,8 +84,8 @@ describe("a message", () => {
     ["a head without an end", `HTTP/1.1 200 OK\r\nx: ${"x".repeat(20_000)}`, "its head is too long"],
     ["an end", "", "closed without an answer"],
     ["half a line", "HTTP/1.1 2", "closed without an answer"],
-  ])("that gets %s as a response fails", async (_what, said, why) => {
-    const port = await speaker((socket) => socket.end(said));
+  ])("that gets %s as a response fails", async (_what, output, why) => {
+    const port = await speaker((socket) => socket.end(output));
     await expect(inside(message(`http://127.0.0.1:${port}/`))).rejects.toThrow(why);
   });
 
@@ -130,7 +130,7 @@ describe("a message", () => {
 
   test("does not go through a proxy that the environment names", async () => {
     const proxy = receiver(() => new Response());
-    const { port, heard } = receiver(() => new Response());
+    const { port, received } = receiver(() => new Response());
     const before = process.env.HTTP_PROXY;
     process.env.HTTP_PROXY = `http://127.0.0.1:${proxy.port}`;
     try {
@@ -139,8 +139,8 @@ describe("a message", () => {
       if (before === undefined) delete process.env.HTTP_PROXY;
       else process.env.HTTP_PROXY = before;
     }
-    expect(heard).toHaveLength(1);
-    expect(proxy.heard).toEqual([]);
+    expect(received).toHaveLength(1);
+    expect(proxy.received).toEqual([]);
   });
 
   test("that gets no response in time fails and closes the connection", async () => {
@@ -167,7 +167,7 @@ describe("the guard", () => {
   const resolving = (...addresses: string[]) => webhookPost({ allowInside: false, resolve: async () => addresses });
 
   test("rejects a name with a private address, even if it also has a public one", async () => {
-    const { port, heard } = receiver(() => new Response());
+    const { port, received } = receiver(() => new Response());
     const url = `http://evil.example:${port}/`;
     for (const addresses of [["127.0.0.1"], ["93.184.215.14", "127.0.0.1"], ["::ffff:127.0.0.1"], ["::1"]]) {
       await expect(resolving(...addresses)(message(url))).rejects.toThrow("evil.example leads inside");
@@ -179,20 +179,20 @@ describe("the guard", () => {
     await expect(webhookPost({ allowInside: false })(message(`http://127.0.0.1:${port}/`))).rejects.toThrow(
       "private address",
     );
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 
   test("resolves the name once and connects to the checked address", async () => {
-    const { port, heard } = receiver(() => new Response());
-    let asked = 0;
+    const { port, received } = receiver(() => new Response());
+    let requestCount = 0;
     // DNS rebinding: the second answer would lead elsewhere.
     const rebinding = webhookPost({
       allowInside: true,
-      resolve: async () => (asked++ === 0 ? ["127.0.0.1"] : ["127.0.0.9"]),
+      resolve: async () => (requestCount++ === 0 ? ["127.0.0.1"] : ["127.0.0.9"]),
     });
     expect(await rebinding(message(`http://rebind.example:${port}/`))).toBe(200);
-    expect(asked).toBe(1);
-    expect(heard[0]?.headers.host).toBe(`rebind.example:${port}`);
+    expect(requestCount).toBe(1);
+    expect(received[0]?.headers.host).toBe(`rebind.example:${port}`);
   });
 });
 
@@ -201,11 +201,11 @@ describe("over TLS", () => {
   const resolve = async () => ["127.0.0.1"];
 
   test("the certificate must be for the name in the url, though the connection is to an address", async () => {
-    const { port, heard } = receiver(() => new Response(), { key, cert });
+    const { port, received } = receiver(() => new Response(), { key, cert });
     const post = webhookPost({ allowInside: true, ca: cert, resolve });
     expect(await post(message(`https://hooks.example:${port}/`))).toBe(200);
     await expect(post(message(`https://other.example:${port}/`))).rejects.toThrow("connection failed");
-    expect(heard).toHaveLength(1);
+    expect(received).toHaveLength(1);
   });
 
   test("the certificate must be for the address, where the url holds one", async () => {
@@ -215,14 +215,14 @@ describe("over TLS", () => {
     const post = (ca: string) => webhookPost({ allowInside: true, ca });
     expect(await post(numbered.cert)(message(`https://127.0.0.1:${good.port}/`))).toBe(200);
     await expect(post(cert)(message(`https://127.0.0.1:${named.port}/`))).rejects.toThrow("connection failed");
-    expect(named.heard).toEqual([]);
+    expect(named.received).toEqual([]);
   });
 
   test("an untrusted certificate is refused", async () => {
-    const { port, heard } = receiver(() => new Response(), { key, cert });
+    const { port, received } = receiver(() => new Response(), { key, cert });
     const post = webhookPost({ allowInside: true, resolve });
     await expect(post(message(`https://hooks.example:${port}/`))).rejects.toThrow("connection failed");
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 });
 

@@ -77,8 +77,8 @@ describe("a connection", () => {
     using client = new Client();
     const held: ClientRequest[] = [];
     handle = (request) => void held.push(request);
-    const asked = ["/1", "/2", "/3"].map((path) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`);
-    client.send(asked.join(""));
+    const requested = ["/1", "/2", "/3"].map((path) => `GET ${path} HTTP/1.1\r\n${HOST}\r\n`);
+    client.send(requested.join(""));
     for (const [nth, path] of ["/1", "/2", "/3"].entries()) {
       await untilTrue(() => held.length !== nth);
       expect(held.map(({ target }) => target)).toEqual(["/1", "/2", "/3"].slice(0, nth + 1));
@@ -89,24 +89,24 @@ describe("a connection", () => {
 
   // 32 MiB of responses; the kernel buffers some of it for either side.
   test("whose client reads no responses is not read, and continues when it does", async () => {
-    const asked = 16 * 1024;
+    const requested = 16 * 1024;
     let answered = 0;
     handle = (request) => ok(request, `${++answered}`.padEnd(2000));
     const socket = net.connect(front.port, "127.0.0.1").pause();
-    socket.write(`GET / HTTP/1.1\r\n${HOST}\r\n`.repeat(asked - 1));
+    socket.write(`GET / HTTP/1.1\r\n${HOST}\r\n`.repeat(requested - 1));
     socket.write(`GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
     await untilStill(() => answered);
-    expect(answered).toBeLessThan(asked / 2);
+    expect(answered).toBeLessThan(requested / 2);
     const bodies = [...(await text(socket)).matchAll(/\r\n\r\n(\d+) +/g)].map(([, nth]) => Number(nth));
-    expect(bodies).toEqual(Array.from({ length: asked }, (_, nth) => nth + 1));
+    expect(bodies).toEqual(Array.from({ length: requested }, (_, nth) => nth + 1));
   });
 
   test("gets 100 Continue when the handler reads the body, not before", async () => {
     using client = new Client();
-    const asked = Promise.withResolvers<ClientRequest>();
-    handle = asked.resolve;
+    const requested = Promise.withResolvers<ClientRequest>();
+    handle = requested.resolve;
     client.send(`GET /c HTTP/1.1\r\n${HOST}Expect: 100-continue\r\nContent-Length: 3\r\n\r\n`);
-    echo(await asked.promise);
+    echo(await requested.promise);
     expect(await client.until(/\r\n\r\n/)).toBe("HTTP/1.1 100 Continue\r\n\r\n");
     client.send("abc");
     expect(await client.until(/abc/)).toEndWith("/c abc");
@@ -168,11 +168,11 @@ describe("a connection", () => {
     ["505", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
   ])("that sends an invalid request gets %s, and nothing behind it is read", async (status, bytes) => {
     using client = new Client();
-    const asked: string[] = [];
-    handle = (request) => void asked.push(request.target);
+    const requests: string[] = [];
+    handle = (request) => void requests.push(request.target);
     client.send(`${bytes}GET /smuggled HTTP/1.1\r\n${HOST}\r\n`);
     expect(await client.until(/close\r\n\r\n./)).toStartWith(`HTTP/1.1 ${status} `);
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 
   test("with invalid chunks is cut, and the reader of the body gets an error", async () => {
@@ -189,10 +189,10 @@ describe("a connection", () => {
 
   test("that sends far more than its share is throttled", async () => {
     using client = new Client();
-    const asked = Promise.withResolvers<ClientRequest>();
-    handle = asked.resolve;
+    const requested = Promise.withResolvers<ClientRequest>();
+    handle = requested.resolve;
     client.send(`GET /1 HTTP/1.1\r\n${HOST}\r\n`);
-    const first = await asked.promise;
+    const first = await requested.promise;
     const many = 2000;
     client.send(`GET /2 HTTP/1.1\r\n${HOST}A: ${"x".repeat(100)}\r\n\r\n`.repeat(many));
     handle = (request) => ok(request);
@@ -226,8 +226,8 @@ test("over HTTP/2 each request has the peer's address, and a stop is announced a
   const options = { hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED };
   const secure = new Front({ ...options, handle: (request) => void held.push(request) });
   const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
-  const told: string[] = [];
-  session.on("goaway", () => told.push("goaway"));
+  const reported: string[] = [];
+  session.on("goaway", () => reported.push("goaway"));
   const answered = ["/1", "/2"].map((path) => text(session.request({ ":path": path })));
   await untilTrue(() => held.length >= 2);
   expect(held.map(({ peer, isSecure, bodyBytes }) => [peer, isSecure, bodyBytes])).toEqual([
@@ -238,30 +238,30 @@ test("over HTTP/2 each request has the peer's address, and a stop is announced a
   const stopped = secure.stop(false);
   const [first, second] = held.toSorted((a, b) => a.target.localeCompare(b.target));
   ok(first as ClientRequest);
-  expect([await answered[0], told]).toEqual(["/1", []]);
+  expect([await answered[0], reported]).toEqual(["/1", []]);
   ok(second as ClientRequest);
   expect(await answered[1]).toBe("/2");
   await Promise.all([left, stopped]);
-  expect(told).toEqual(["goaway"]);
+  expect(reported).toEqual(["goaway"]);
 });
 
 test("over HTTP/2 a client gets 100 Continue when the handler reads the body, and not before", async () => {
-  const asked = Promise.withResolvers<ClientRequest>();
-  const secure = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: asked.resolve });
+  const requested = Promise.withResolvers<ClientRequest>();
+  const secure = new Front({ hostname: "127.0.0.1", port: 0, tls: SELF_SIGNED, handle: requested.resolve });
   const session = connectHttp2(`https://127.0.0.1:${secure.port}`, { rejectUnauthorized: false });
   const head = { ":method": "POST", ":path": "/c", expect: "100-continue", "content-length": "3" };
   const stream = session.request(head, { endStream: false });
-  const told: string[] = [];
+  const reported: string[] = [];
   stream.on("continue", () => {
-    told.push("continue");
+    reported.push("continue");
     stream.end("abc");
   });
   const answered = text(stream);
-  const request = await asked.promise;
-  told.push("wanted");
+  const request = await requested.promise;
+  reported.push("wanted");
   echo(request);
   expect(await answered).toBe("/c abc");
-  expect(told).toEqual(["wanted", "continue"]);
+  expect(reported).toEqual(["wanted", "continue"]);
   session.destroy();
   await secure.stop(true);
 });

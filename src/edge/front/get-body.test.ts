@@ -18,7 +18,7 @@ const edge = edgeOfFile();
 class Telling implements AsyncDisposable {
   readonly #server: net.Server;
   /** The first lines of the requests. */
-  readonly asked: string[] = [];
+  readonly requests: string[] = [];
 
   private constructor(server: net.Server) {
     this.#server = server;
@@ -51,16 +51,16 @@ class Telling implements AsyncDisposable {
         const end = before.indexOf("\r\n\r\n");
         if (end < 0) return;
         head = before.toString("latin1", 0, end);
-        this.asked.push(head.split("\r\n")[0] ?? "");
+        this.requests.push(head.split("\r\n")[0] ?? "");
         rest = before.subarray(end + 4);
         body = new BodyCounter(head);
       }
       body.take(rest);
       if (!body.isWhole) return;
       const method = head.split(" ")[0];
-      const told = `${method} ${body.told}`;
-      const words = `X-Told: ${told}\r\nContent-Length: ${method === "HEAD" ? 5 : told.length}\r\n\r\n`;
-      socket.end(`HTTP/1.1 200 OK\r\n${words}${method === "HEAD" ? "" : told}`);
+      const reported = `${method} ${body.result}`;
+      const words = `X-Told: ${reported}\r\nContent-Length: ${method === "HEAD" ? 5 : reported.length}\r\n\r\n`;
+      socket.end(`HTTP/1.1 200 OK\r\n${words}${method === "HEAD" ? "" : reported}`);
     });
   }
 }
@@ -84,7 +84,7 @@ class BodyCounter {
     return this.#isChunked ? this.#isLast : this.#bytes >= (this.#length ?? 0);
   }
 
-  get told(): string {
+  get result(): string {
     const framing = this.#isChunked ? "chunked" : this.#length === undefined ? "none" : "counted";
     return `${framing} ${this.#bytes} ${this.#hash.digest("hex")}`;
   }
@@ -134,7 +134,7 @@ interface Asked {
 }
 
 /** A way to send a request; returns the service's summary of it. */
-type Asking = (asked: Asked) => Promise<string>;
+type Asking = (request: Asked) => Promise<string>;
 
 function overHttp1(dial: () => net.Socket): Asking {
   return async ({ method, framing, bytes, headers }) => {
@@ -208,8 +208,8 @@ describe.each(WAYS)("%s", (_name, ask) => {
     "the body of a %s, %s, of %d bytes, reaches the service that the host names",
     async (method, framing, bytes) => {
       await using service = await Telling.start();
-      const told = await ask({ method, framing, bytes, headers: { Host: hostOf(service.port) } });
-      expect(told).toBe(`${method} ${framing} ${bytes} ${digest(bytes)}`);
+      const reported = await ask({ method, framing, bytes, headers: { Host: hostOf(service.port) } });
+      expect(reported).toBe(`${method} ${framing} ${bytes} ${digest(bytes)}`);
     },
   );
 });
@@ -234,7 +234,7 @@ describe("on a kept connection", () => {
     );
     expect(received.match(/HTTP\/1\.1 200/g)).toHaveLength(2);
     expect(received).toContain(` ${body.length} ${new Bun.CryptoHasher("md5").update(body).digest("hex")}`);
-    expect(service.asked).toEqual([`${method} /first HTTP/1.1`, "GET /second HTTP/1.1"]);
+    expect(service.requests).toEqual([`${method} /first HTTP/1.1`, "GET /second HTTP/1.1"]);
   });
 
   test("a late body delays the next request", async () => {
@@ -245,7 +245,7 @@ describe("on a kept connection", () => {
       text: `defGET /second HTTP/1.1\r\n${host}Connection: close\r\n\r\n`,
     });
     expect(received).toContain("GET counted 6 ");
-    expect(service.asked).toEqual(["GET /first HTTP/1.1", "GET /second HTTP/1.1"]);
+    expect(service.requests).toEqual(["GET /first HTTP/1.1", "GET /second HTTP/1.1"]);
   });
 });
 
@@ -256,15 +256,15 @@ test("a service on a loopback address gets the complete body, although the first
   await closed[Symbol.asyncDispose]();
   edge.forward = async () => service.port;
   const [, ask] = WAYS[0] ?? [];
-  const told = await ask?.({ method: "GET", framing: "counted", bytes: MIB, headers: { Host: hostOf(port) } });
+  const reported = await ask?.({ method: "GET", framing: "counted", bytes: MIB, headers: { Host: hostOf(port) } });
   edge.forward = async () => undefined;
-  expect(told).toBe(`GET counted ${MIB} ${digest(MIB)}`);
+  expect(reported).toBe(`GET counted ${MIB} ${digest(MIB)}`);
 });
 
 test("a response that cannot be written as HTTP/2 fails, and the next one is complete", async () => {
   await using odd = await RawService.start((socket) => void socket.end("HTTP/1.1 204 No\r\nX-Odd: a\x01b\r\n\r\n"));
   await using service = await Telling.start();
-  const asked = { method: "GET", framing: "counted", bytes: 1 } as const;
-  await overHttp2({ ...asked, headers: { Host: hostOf(odd.port) } }).catch(() => "broken");
-  expect(await overHttp2({ ...asked, headers: { Host: hostOf(service.port) } })).toStartWith("GET counted 1 ");
+  const request = { method: "GET", framing: "counted", bytes: 1 } as const;
+  await overHttp2({ ...request, headers: { Host: hostOf(odd.port) } }).catch(() => "broken");
+  expect(await overHttp2({ ...request, headers: { Host: hostOf(service.port) } })).toStartWith("GET counted 1 ");
 });

@@ -28,15 +28,15 @@ test("a client that reads no responses is not served further requests", async ()
   using client = await FrameClient.connect(front.port);
   try {
     client.socket.pause();
-    const asked = 2_000;
-    for (let nth = 0; nth < asked; nth++) {
+    const request = 2_000;
+    for (let nth = 0; nth < request; nth++) {
       client.send(frame(HEADERS, END_OF_STREAM_AND_HEADERS, 2 * nth + 1, ASKED));
       if (nth % 20 === 0) await Bun.sleep(1);
     }
     await untilStill(() => answered);
-    expect(answered).toBeLessThan(asked / 2);
+    expect(answered).toBeLessThan(request / 2);
     client.socket.resume();
-    await untilTrue(() => answered >= asked);
+    await untilTrue(() => answered >= request);
   } finally {
     client.socket.destroy();
     await front.stop(true);

@@ -24,17 +24,17 @@ function route(sandboxId: string, teamId = "team", runId = "run"): Route {
 }
 
 /** As a process of the edge has it. */
-function told(event: PlacedEvent) {
+function reportOf(event: PlacedEvent) {
   if (event.kind !== "route") throw new Error(`told of ${event.kind}`);
   const { sandboxId, access, places } = event.route;
   return { sandboxId, destination: { access, places } };
 }
 
-const numbersOf = (event: PlacedEvent) => told(event).destination.places;
+const numbersOf = (event: PlacedEvent) => reportOf(event).destination.places;
 
 test("connections are counted over all processes per sandbox and team, and freed", () => {
   const { routes, places } = fixture();
-  const [a, b] = ["a", "b"].map((id) => told(routes.take({ kind: "route", route: route(id) })));
+  const [a, b] = ["a", "b"].map((id) => reportOf(routes.take({ kind: "route", route: route(id) })));
   if (a === undefined || b === undefined) throw new Error("not told");
   const take = (process: 0 | 1, { sandboxId, destination }: typeof a) => places[process].take(sandboxId, destination);
   const held = [take(0, a), take(1, a), take(1, a)];

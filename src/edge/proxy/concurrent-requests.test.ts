@@ -66,10 +66,10 @@ describe("64 concurrent requests", () => {
     await using service = await RawService.start(() => {
       if (service.sockets.length === AT_ONCE) edge.end();
     });
-    const asked = Array.from({ length: AT_ONCE }, () =>
+    const request = Array.from({ length: AT_ONCE }, () =>
       edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n\r\n`),
     );
-    for (const text of await Promise.all(asked)) {
+    for (const text of await Promise.all(request)) {
       expect(text).toMatch(/^HTTP\/1\.1 502 .*The sandbox was paused or ended/s);
     }
   });

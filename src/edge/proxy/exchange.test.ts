@@ -11,7 +11,7 @@ import { hostOf, RawService } from "../testing/edge-under-test.ts";
 const edge = edgeOfFile();
 
 const answering = (text: string) => RawService.start((socket) => void socket.end(text, "latin1"));
-const asked = (service: RawService, method = "GET", more = "") =>
+const requestsMade = (service: RawService, method = "GET", more = "") =>
   edge.raw(`${method} /x HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\nConnection: close\r\n${more}\r\n`);
 const bodyOf = (text = "") => Buffer.from(text.slice(text.indexOf("\r\n\r\n") + 4), "latin1");
 
@@ -35,7 +35,7 @@ describe("the client gets", () => {
     ["no body of a 205", "HTTP/1.1 205 Reset\r\nContent-Length: 3\r\n\r\nyes", 205, ""],
   ])("%s", async (_name, answer, status, body) => {
     await using service = await answering(answer);
-    const received = await asked(service);
+    const received = await requestsMade(service);
     const [head = ""] = received.split("\r\n\r\n");
     expect(head).toStartWith(`HTTP/1.1 ${status} `);
     expect(head.toLowerCase()).not.toContain("\r\nlink:");
@@ -46,7 +46,7 @@ describe("the client gets", () => {
   test("the service's chunks without extensions and trailers, and no chunks with HTTP/1.0", async () => {
     const chunks = "2 \r\nhe\r\n03;x=y\r\nllo\r\n0\r\nX-T: 1\r\n\r\n";
     await using service = await answering(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`);
-    expect(bodyOf(await asked(service)).toString()).toBe("2\r\nhe\r\n03\r\nllo\r\n0\r\n\r\n");
+    expect(bodyOf(await requestsMade(service)).toString()).toBe("2\r\nhe\r\n03\r\nllo\r\n0\r\n\r\n");
     const old = await edge.raw(`GET /x HTTP/1.0\r\nHost: ${hostOf(service.port)}\r\n\r\n`);
     expect(old.toLowerCase()).not.toContain("transfer-encoding");
     expect(bodyOf(old).toString()).toBe("hello");
@@ -116,7 +116,7 @@ describe("the client gets a closed port", () => {
     ["a switch of protocols unasked", "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"],
   ])("if the service sends %s", async (_name, answer) => {
     await using service = await answering(answer);
-    const received = await asked(service);
+    const received = await requestsMade(service);
     expect(received).toStartWith("HTTP/1.1 502 ");
     expect(received).toContain(`"port":${service.port}`);
   });

@@ -111,9 +111,9 @@ test("a spliced response reaches the client only through the splicer, also if it
 
 test("a long response in chunks is handed over within a chunk, and is whole if it cannot be spliced", async () => {
   const chunk = Buffer.alloc(300_000, "chunk ");
-  const asked: SpliceRequest[] = [];
+  const requests: SpliceRequest[] = [];
   const begin: Splice["begin"] = (way, over) => {
-    asked.push(way);
+    requests.push(way);
     setImmediate(() => over({ taken: 0, given: 0, isWhole: false, couldNot: true }));
     return { stop: () => undefined, cut: () => undefined };
   };
@@ -129,8 +129,8 @@ test("a long response in chunks is handed over within a chunk, and is whole if i
   using sender = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch });
   const carried = async (count: number) => (await edge.fetch(sender.port ?? 0, `/${count}`)).arrayBuffer();
   expect((await carried(2)).byteLength).toBe(2 * chunk.length);
-  expect(asked).toEqual([]);
+  expect(requests).toEqual([]);
   expect(Buffer.from(await carried(40)).equals(Buffer.concat(Array(40).fill(chunk)))).toBe(true);
-  expect(asked.length).toBeWithin(1, (40 * chunk.length) / EDGE_SPLICED_MIN_BYTES);
-  for (const way of asked) expect(way).toMatchObject({ inChunks: true, cuts: "from" });
+  expect(requests.length).toBeWithin(1, (40 * chunk.length) / EDGE_SPLICED_MIN_BYTES);
+  for (const way of requests) expect(way).toMatchObject({ inChunks: true, cuts: "from" });
 });

@@ -159,7 +159,7 @@ describe("a WebSocket through the edge", () => {
 });
 
 describe("a WebSocket that cannot be opened", () => {
-  const asked = (port: number, path: string) =>
+  const requestsMade = (port: number, path: string) =>
     edge.raw(
       `GET ${path} HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${UPGRADE}\r\n`,
       (text) => /\r\n\r\n[\s\S]/.test(text) || /content-length: 0/i.test(text),
@@ -167,21 +167,21 @@ describe("a WebSocket that cannot be opened", () => {
 
   test("gets the service's own status, headers and body", async () => {
     await using service = startService(new Diary());
-    const received = await asked(service.port ?? 0, "/no");
+    const received = await requestsMade(service.port ?? 0, "/no");
     expect(received).toStartWith("HTTP/1.1 403 ");
     expect(received).toMatch(/www-authenticate: Basic\r\n/i);
     expect(received).toEndWith("\r\n\r\nmembers only");
   });
 
   test("is a closed port without a listener", async () => {
-    const received = await asked(await closedPort(), "/");
+    const received = await requestsMade(await closedPort(), "/");
     expect(received).toStartWith("HTTP/1.1 502 ");
     expect(received).toContain('"message":"The sandbox is running but port is not open"');
   });
 
   test("is not found without a sandbox", async () => {
     edge.end();
-    const received = await asked(3000, "/");
+    const received = await requestsMade(3000, "/");
     edge.place();
     expect(received).toContain("The sandbox was not found");
   });
@@ -193,7 +193,7 @@ describe("a WebSocket that cannot be opened", () => {
     ["agrees to nothing in particular", "HTTP/1.1 101 S\r\nConnection: Upgrade\r\n\r\n"],
   ])("is a closed port when the service %s", async (_name, answer) => {
     await using service = await RawService.start((socket) => void socket.end(answer));
-    expect(await asked(service.port, "/")).toStartWith("HTTP/1.1 502 ");
+    expect(await requestsMade(service.port, "/")).toStartWith("HTTP/1.1 502 ");
     expect(service.sockets.length).toBe(1);
   });
 });

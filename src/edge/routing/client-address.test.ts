@@ -133,15 +133,15 @@ test("a request without an address has no client", () => {
 });
 
 test("a signed link is looked up with the client's address, also behind a trusted proxy", async () => {
-  const asked: string[] = [];
+  const requests: string[] = [];
   for (const ranges of [["127.0.0.0/8"], []]) {
     await using edge = new EdgeUnderTest({ trustedProxies: new TrustedProxies(ranges) });
     edge.findSigned = async (_link, client) => {
-      asked.push(client);
+      requests.push(client);
       return undefined;
     };
     const link = `http://127.0.0.1:${edge.port}/files?path=/a&signature=v1_x`;
     expect((await fetch(link, { headers: { "X-Forwarded-For": "1.1.1.1, 9.9.9.9" } })).status).toBe(401);
   }
-  expect(asked).toEqual(["9.9.9.9", "127.0.0.1"]);
+  expect(requests).toEqual(["9.9.9.9", "127.0.0.1"]);
 });

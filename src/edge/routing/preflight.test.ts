@@ -14,12 +14,12 @@ function ask(method: string, headers: Record<string, string>): Promise<Response>
 const question = { origin: "https://a.test", "access-control-request-method": "POST" };
 
 test("a page may send the routing headers and all others that it asks for", async () => {
-  const asked = "connect-protocol-version, E2b-Sandbox-Id,x-access-token";
-  const response = await ask("OPTIONS", { ...question, "access-control-request-headers": asked });
+  const request = "connect-protocol-version, E2b-Sandbox-Id,x-access-token";
+  const response = await ask("OPTIONS", { ...question, "access-control-request-headers": request });
   expect(response.status).toBe(204);
   expect(Object.fromEntries(response.headers)).toMatchObject({
     "access-control-allow-origin": "*",
-    "access-control-allow-headers": asked,
+    "access-control-allow-headers": request,
     "access-control-allow-methods": expect.stringContaining("POST"),
     "access-control-max-age": "7200",
   });

@@ -174,7 +174,7 @@ describe("a TLS port", () => {
     ["localhost where that is a number", "127.0.0.1:1", "localhost"],
   ])("gets the TLS server name from %s", async (_name, maskRequestHost, expected) => {
     for (const [, more] of KINDS) {
-      const { promise: asked, resolve } = Promise.withResolvers<string>();
+      const { promise: requested, resolve } = Promise.withResolvers<string>();
       const server = tls.createServer({
         ...SELF_SIGNED,
         SNICallback: (name, done) => {
@@ -187,7 +187,7 @@ describe("a TLS port", () => {
       server.on("secureConnection", (socket) => void socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
       shape({ maskRequestHost, httpsPorts: [port] });
       await edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(port)}\r\n${more}\r\n`, (text) => text.includes("\r\n\r\n"));
-      expect(await asked).toBe(expected ?? hostOf(port));
+      expect(await requested).toBe(expected ?? hostOf(port));
       server.close();
     }
   });
@@ -202,13 +202,13 @@ describe("a TLS port", () => {
   });
 
   test.each(KINDS)("without a handshake is given up when the client disconnects: %s", async (_name, more) => {
-    const asked = Promise.withResolvers<net.Socket>();
-    await using service = await plainService((socket) => asked.resolve(socket));
+    const requested = Promise.withResolvers<net.Socket>();
+    await using service = await plainService((socket) => requested.resolve(socket));
     shape({ httpsPorts: [service.port] });
     const client = net.connect(edge.port, "127.0.0.1", () => {
       client.write(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${more}\r\n`);
     });
-    const socket = await asked.promise;
+    const socket = await requested.promise;
     const left = new Promise((resolve) => socket.once("close", resolve));
     client.destroy();
     await left;

@@ -89,10 +89,10 @@ describe("when the port has no listener", () => {
     await untilTrue(() => edge.forwardsAsked >= 1);
     leaving.abort();
     expect(await response).toBe("AbortError");
-    const asked = edge.forwardsAsked;
+    const request = edge.forwardsAsked;
     // The time in which the remaining tries would have happened.
     await Bun.sleep(700);
-    expect(edge.forwardsAsked).toBeLessThanOrEqual(asked + 1);
+    expect(edge.forwardsAsked).toBeLessThanOrEqual(request + 1);
   });
 });
 

@@ -73,12 +73,12 @@ describe("a request to a port of a private sandbox", () => {
   });
 
   test("needs the token for a WebSocket, too", async () => {
-    const asked = (more: string) =>
+    const requestsMade = (more: string) =>
       edge.raw(`GET / HTTP/1.1\r\nHost: ${hostOf(service.port)}\r\n${UPGRADE}${more}\r\n`, (text) =>
         text.includes("\r\n\r\n"),
       );
-    expect(await asked("")).toStartWith("HTTP/1.1 403 ");
-    expect(await asked("E2b-Traffic-Access-Token: no\r\n")).toStartWith("HTTP/1.1 403 ");
+    expect(await requestsMade("")).toStartWith("HTTP/1.1 403 ");
+    expect(await requestsMade("E2b-Traffic-Access-Token: no\r\n")).toStartWith("HTTP/1.1 403 ");
     expect(service.sockets).toEqual([]);
     await using chat = serve(upgrading, { open: (socket) => void socket.send("welcome") });
     const socket = edge.websocket(chat.port, "/", RIGHT);
@@ -132,16 +132,16 @@ describe("the runtime of a private sandbox", () => {
 describe("a private sandbox that is paused", () => {
   test("is woken with the token; a rejection is the same 403", async () => {
     edge.end();
-    const asked: WakeRequest[] = [];
+    const requests: WakeRequest[] = [];
     let refused: WakeRefusal = "traffic-token-missing";
     edge.wake = async (_id, request) => {
-      asked.push(request);
+      requests.push(request);
       return { refused };
     };
     const missing = await edge.fetch(3000, "/");
     refused = "traffic-token-wrong";
     const wrong = await edge.fetch(3000, "/", { headers: { "E2B-Traffic-Access-Token": "guess" } });
-    expect(asked.map(({ trafficToken }) => trafficToken)).toEqual([null, "guess"]);
+    expect(requests.map(({ trafficToken }) => trafficToken)).toEqual([null, "guess"]);
     expect([missing.status, await missing.json()]).toEqual([403, { sandboxId: SANDBOX, message: MISSING, code: 403 }]);
     expect([wrong.status, await wrong.json()]).toEqual([403, { sandboxId: SANDBOX, message: WRONG, code: 403 }]);
   });

@@ -8,15 +8,15 @@ import { serve, upgrading } from "../testing/service.ts";
 import { SandboxRun } from "./route-table.ts";
 
 let edge: EdgeUnderTest;
-let asked: WakeRequest[];
+let requests: WakeRequest[];
 let woken: PromiseWithResolvers<void>;
 beforeEach(() => {
   edge = new EdgeUnderTest();
   edge.end();
-  asked = [];
+  requests = [];
   woken = Promise.withResolvers<void>();
   edge.wake = async (_id, request): Promise<Wake> => {
-    asked.push(request);
+    requests.push(request);
     await woken.promise;
     edge.place();
     return { woken: true };
@@ -25,7 +25,7 @@ beforeEach(() => {
 afterEach(() => edge[Symbol.asyncDispose]());
 
 async function untilAsked(times = 1): Promise<void> {
-  await untilTrue(() => asked.length >= times);
+  await untilTrue(() => requests.length >= times);
 }
 
 describe("a request to a paused sandbox", () => {
@@ -63,7 +63,7 @@ describe("a request to a paused sandbox", () => {
     woken.resolve();
     await using service = serve(() => new Response("ok"));
     await edge.fetch(service.port, "/", { headers: { "X-Access-Token": "abc" } });
-    expect(asked).toEqual([{ port: service.port, accessToken: "abc", trafficToken: null, mayWake: true }]);
+    expect(requests).toEqual([{ port: service.port, accessToken: "abc", trafficToken: null, mayWake: true }]);
   });
 
   test.each([
@@ -75,11 +75,11 @@ describe("a request to a paused sandbox", () => {
     ["GET", 3000, "/health", true],
   ])("%s of port %p, %s: may wake the sandbox is %p", async (method, port, path, mayWake) => {
     edge.wake = async (_id, request) => {
-      asked.push(request);
+      requests.push(request);
       return { refused: "not-found" };
     };
     expect((await edge.fetch(port, path, { method })).status).toBe(502);
-    expect(asked).toEqual([{ port, accessToken: null, trafficToken: null, mayWake }]);
+    expect(requests).toEqual([{ port, accessToken: null, trafficToken: null, mayWake }]);
   });
 
   test("to a port without a listener is a closed port after the resume", async () => {
@@ -87,7 +87,7 @@ describe("a request to a paused sandbox", () => {
     const port = await closedPort();
     const response = await edge.fetch(port, "/");
     expect([response.status, await response.json()]).toEqual([502, expect.objectContaining({ port, code: 502 })]);
-    expect(asked).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 
   test("does not stop the wake when its client disconnects", async () => {
@@ -140,7 +140,7 @@ describe("a request to a paused sandbox", () => {
     await using _service = serve(async (request) => new Response(await request.text()), { port });
     woken.resolve();
     expect(await (await answered).text()).toBe("kept");
-    expect(asked).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 });
 
@@ -170,11 +170,11 @@ describe("a refusal to wake", () => {
   test("is retried only a few times", async () => {
     // Each wake succeeds, but the sandbox is never found again and nothing listens on its port.
     edge.wake = async (_id, request) => {
-      asked.push(request);
+      requests.push(request);
       return { woken: true };
     };
     expect((await edge.fetch(await closedPort(), "/")).status).toBe(409);
-    expect(asked.length).toBeLessThanOrEqual(4);
+    expect(requests.length).toBeLessThanOrEqual(4);
   });
 });
 
@@ -202,14 +202,14 @@ describe("when the sandbox is paused or ends", () => {
       502,
       { sandboxId: SANDBOX, message: "The sandbox was paused or ended before it responded", code: 502 },
     ]);
-    expect(asked).toEqual([]);
+    expect(requests).toEqual([]);
   });
 
   test.each([true, false])("the same holds if the connection ends before the edge knows it: %p", async (isHidden) => {
     const begun = Promise.withResolvers<void>();
     await using service = await RawService.start(() => begun.resolve());
     edge.wake = async (_id, request) => {
-      asked.push(request);
+      requests.push(request);
       return { refused: "not-found" };
     };
     const answered = edge.fetch(service.port, "/");
@@ -217,7 +217,7 @@ describe("when the sandbox is paused or ends", () => {
     if (isHidden) edge.hide();
     service.sockets[0]?.destroy();
     expect(await (await answered).json()).toMatchObject({ message: expect.stringContaining("was paused or ended") });
-    expect(asked.map(({ mayWake }) => mayWake)).toEqual(isHidden ? [] : [false]);
+    expect(requests.map(({ mayWake }) => mayWake)).toEqual(isHidden ? [] : [false]);
   });
 
   test("a request whose body is still being sent ends, too", async () => {

@@ -86,9 +86,9 @@ test("each request of a connection is checked, and goes to its own host", async 
   fixture.table.names.set("x.b.test", [B]);
   await sandbox.has("b /3");
   sandbox.write(get("c.test", "/4"));
-  const said = await sandbox.end();
-  expect(said).toContain("HTTP/1.1 403 Forbidden");
-  expect(said).toContain('"c.test" is not allowed by the network rules of this sandbox');
+  const output = await sandbox.end();
+  expect(output).toContain("HTTP/1.1 403 Forbidden");
+  expect(output).toContain('"c.test" is not allowed by the network rules of this sandbox');
   expect(a.received() + b.received()).not.toContain("c.test");
 });
 
@@ -102,8 +102,8 @@ test("pipelined requests are answered in order, including rejections", async () 
       sandbox.write(piece);
       await Bun.sleep(0);
     }
-    const said = await sandbox.end();
-    expect(said.match(/[ab] \/\d|403 Forbidden/g)).toEqual(["a /1", "a /2", "b /3", "403 Forbidden"]);
+    const output = await sandbox.end();
+    expect(output.match(/[ab] \/\d|403 Forbidden/g)).toEqual(["a /1", "a /2", "b /3", "403 Forbidden"]);
   }
 });
 
@@ -205,8 +205,8 @@ test("a proxy gets the checked address, and is not used if it is now closed", as
   fixture.relay.set(SANDBOX, rules);
   const sandbox = await client("tls");
   await sandbox.write(hello("a.test")).until(({ received }) => received.equals(hello("a.test")));
-  const asked = Buffer.from([5, 1, 0, 5, 1, 0, 1, ...A.split(".").map(Number), a.port >> 8, a.port & 255]);
-  expect(proxy.received()).toBe(asked.toString("latin1") + hello("a.test").toString("latin1"));
+  const request = Buffer.from([5, 1, 0, 5, 1, 0, 1, ...A.split(".").map(Number), a.port >> 8, a.port & 255]);
+  expect(proxy.received()).toBe(request.toString("latin1") + hello("a.test").toString("latin1"));
   fixture.relay.setClosed([`${proxy.address}/32`]);
   await sandbox.until(({ ending }) => ending !== undefined);
 });

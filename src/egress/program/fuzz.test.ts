@@ -7,12 +7,12 @@ import { askProxy } from "./socks.ts";
 /** The other end of a connection that gives these pieces, whenever it is wanted, and then ends. */
 function peerOf(pieces: readonly Buffer[]) {
   const waiting = [...pieces];
-  const told: { kept: Buffer; sent: number } = { kept: Buffer.alloc(0), sent: 0 };
+  const reported: { kept: Buffer; sent: number } = { kept: Buffer.alloc(0), sent: 0 };
   let isPaused = true;
   const peer = {
     events: { data: (_: Buffer) => undefined, end: () => undefined, room: () => undefined },
     write: (bytes: Buffer) => {
-      told.sent += bytes.length;
+      reported.sent += bytes.length;
     },
     pause: () => {
       isPaused = true;
@@ -25,10 +25,10 @@ function peerOf(pieces: readonly Buffer[]) {
       });
     },
     putBack: (bytes: Buffer) => {
-      told.kept = bytes;
+      reported.kept = bytes;
     },
   };
-  return { peer: peer as unknown as Peer, told, rest: () => Buffer.concat([told.kept, ...waiting]) };
+  return { peer: peer as unknown as Peer, reported, rest: () => Buffer.concat([reported.kept, ...waiting]) };
 }
 
 const proxy = { host: "proxy.test", port: 1080, credentials: { username: "user", password: "password" } };
@@ -45,9 +45,9 @@ fuzzBytes("a proxy's verdict is the same for every split of its replies, and no 
   ].map((bytes) => Buffer.from(bytes)),
   async check(bytes, lot) {
     const ask = async (pieces: readonly Buffer[]) => {
-      const { peer, told, rest } = peerOf(pieces);
+      const { peer, reported, rest } = peerOf(pieces);
       const isGranted = await askProxy(peer, proxy, "1.2.3.4", 80);
-      expect(told.sent).toBeLessThan(600);
+      expect(reported.sent).toBeLessThan(600);
       return { isGranted, rest: isGranted ? rest().toString("latin1") : "" };
     };
     expect(await ask(lot.split(bytes))).toEqual(await ask([bytes]));

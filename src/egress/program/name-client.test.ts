@@ -34,31 +34,34 @@ test("a name without addresses is not remembered", async () => {
 const UNUSABLE: [string, (query: Buffer) => Buffer | undefined][] = [
   ["none", () => undefined],
   ["one with another id", (query) => answerTo(query, { id: query.readUInt16BE(0) ^ 1 })],
-  ["one for another name", (query) => answerTo(query, { asked: Buffer.from("\x01b\x04test\0\0\x01\0\x01") })],
+  ["one for another name", (query) => answerTo(query, { question: Buffer.from("\x01b\x04test\0\0\x01\0\x01") })],
   ["one that is cut off", (query) => answerTo(query).subarray(0, 30)],
 ];
 
 test("without a usable answer, a name is asked for twice and has no address", async () => {
   const found = UNUSABLE.map(async ([what, answer]) => {
     using server = await openAnswering(answer);
-    return [what, await new NameClient(server).resolve("a.test"), server.asked];
+    return [what, await new NameClient(server).resolve("a.test"), server.calls];
   });
   expect(await Promise.all(found)).toEqual(UNUSABLE.map(([what]) => [what, [], 2]));
 }, 20_000);
 
-function answerTo(query: Buffer, { id = query.readUInt16BE(0), flags = 0x8180, asked = query.subarray(12, 24) } = {}) {
+function answerTo(
+  query: Buffer,
+  { id = query.readUInt16BE(0), flags = 0x8180, question = query.subarray(12, 24) } = {},
+) {
   const header = Buffer.alloc(12);
   [id, flags, 1, 1].forEach((value, at) => void header.writeUInt16BE(value, at * 2));
-  return Buffer.concat([header, asked, Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 6, 6, 6, 6])]);
+  return Buffer.concat([header, question, Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 6, 6, 6, 6])]);
 }
 
 async function openAnswering(answer: (query: Buffer) => Buffer | undefined) {
-  const server = { address: "127.0.0.1", port: 0, asked: 0, [Symbol.dispose]: () => socket.close() };
+  const server = { address: "127.0.0.1", port: 0, calls: 0, [Symbol.dispose]: () => socket.close() };
   const socket = await Bun.udpSocket({
     hostname: server.address,
     socket: {
       data: (from, query, port, sender) => {
-        server.asked++;
+        server.calls++;
         const given = answer(query);
         if (given !== undefined) from.send(given, port, sender);
       },

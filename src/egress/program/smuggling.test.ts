@@ -40,10 +40,10 @@ const TRICKS = [
 ];
 
 /** A real server that records its requests. */
-async function openServer(): Promise<{ server: Server; port: number; asked: string[] }> {
-  const asked: string[] = [];
+async function openServer(): Promise<{ server: Server; port: number; requests: string[] }> {
+  const requests: string[] = [];
   const server = createServer((request, response) => {
-    asked.push(`${request.headers.host} ${request.url}`);
+    requests.push(`${request.headers.host} ${request.url}`);
     request.on("error", () => undefined).resume();
     response.end("answer");
   });
@@ -52,7 +52,7 @@ async function openServer(): Promise<{ server: Server; port: number; asked: stri
   server.listen(0, A, listening.resolve);
   await listening.promise;
   const address = server.address();
-  return { server, port: typeof address === "object" && address !== null ? address.port : 0, asked };
+  return { server, port: typeof address === "object" && address !== null ? address.port : 0, requests };
 }
 
 function damaged(chance: Seeded): Buffer {
@@ -66,7 +66,7 @@ function damaged(chance: Seeded): Buffer {
 
 test("no request for a denied host gets through", async () => {
   const chance = new Seeded(SEED + 10);
-  const { server, port, asked } = await openServer();
+  const { server, port, requests } = await openServer();
   using fixture = await RelayFixture.open(port);
   fixture.table.names.set("a.test", [A]).set("c.test", [A]);
   fixture.relay.set(SANDBOX, allowing("a.test"));
@@ -77,10 +77,10 @@ test("no request for a denied host gets through", async () => {
       for (const piece of chance.below(2) === 0 ? [bytes] : chance.split(bytes)) client.write(piece);
       client.finish();
       await client.until(({ ending }) => ending !== undefined);
-      const others = asked.filter((request) => !/^a\.test(?::\d*)?\.? /i.test(request));
+      const others = requests.filter((request) => !/^a\.test(?::\d*)?\.? /i.test(request));
       if (others.length > 0) throw new Error(`${others} after ${JSON.stringify(bytes.toString("latin1"))}`);
     }
-    expect(asked.length).toBeGreaterThan(ROUNDS / 4);
+    expect(requests.length).toBeGreaterThan(ROUNDS / 4);
   } finally {
     server.close();
     server.closeAllConnections();

@@ -16,20 +16,20 @@ interface Heard {
 }
 
 /** Reads messages until `enough` says so, then hangs up. */
-async function hear(stream: ReadableStream<Uint8Array>, enough: (heard: Heard[]) => boolean): Promise<Heard[]> {
-  const heard: Heard[] = [];
+async function hear(stream: ReadableStream<Uint8Array>, enough: (received: Heard[]) => boolean): Promise<Heard[]> {
+  const received: Heard[] = [];
   let rest = "";
   const decoder = new TextDecoder();
   for await (const chunk of stream) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
-    heard.push(...lines.map((line) => JSON.parse(line) as JournalMessage));
-    if (enough(heard)) break;
+    received.push(...lines.map((line) => JSON.parse(line) as JournalMessage));
+    if (enough(received)) break;
   }
-  return heard;
+  return received;
 }
 
-const atLeast = (count: number) => (heard: Heard[]) => heard.length >= count;
+const atLeast = (count: number) => (received: Heard[]) => received.length >= count;
 
 describe("a journal", () => {
   test("sends earlier and new entries in order, numbered", async () => {
@@ -58,8 +58,8 @@ describe("a journal", () => {
   test("keeps a bounded number of bytes, drops the oldest, and reports their number", async () => {
     const journal = new Journal(10_000);
     for (let nth = 0; nth < 500; nth++) journal.note("x", "info", `line ${nth}`, { text: "é".repeat(100) });
-    const heard = await hear(journal.listen(journal.name, 3), (all) => all.at(-1)?.seq === 500);
-    const [, gap, ...entries] = heard;
+    const received = await hear(journal.listen(journal.name, 3), (all) => all.at(-1)?.seq === 500);
+    const [, gap, ...entries] = received;
     expect(gap?.dropped).toBeGreaterThan(400);
     expect(gap?.seq).toBe(3 + (gap?.dropped ?? 0));
     expect(entries[0]?.seq).toBe((gap?.seq ?? 0) + 1);
@@ -120,14 +120,14 @@ describe("a guest", () => {
     return guest.fetch(`/control/journal${query}`, { headers: { [CONTROL_SECRET_HEADER]: SECRET } });
   }
 
-  async function heardBy(guest: RunningGuest, enough: (heard: Heard[]) => boolean): Promise<Heard[]> {
+  async function heardBy(guest: RunningGuest, enough: (received: Heard[]) => boolean): Promise<Heard[]> {
     const response = await listen(guest);
     expect(response.status).toBe(200);
     return hear(response.body as ReadableStream<Uint8Array>, enough);
   }
 
-  const ended = (count: number) => (heard: Heard[]) =>
-    heard.filter(({ fields }) => fields?.event_type === "process_end").length >= count;
+  const ended = (count: number) => (received: Heard[]) =>
+    received.filter(({ fields }) => fields?.event_type === "process_end").length >= count;
 
   async function run(guest: RunningGuest, message: object): Promise<void> {
     for await (const _ of guest.stream("process.Process/Start", message));
@@ -146,8 +146,8 @@ describe("a guest", () => {
       tag: "mine",
       stdin: false,
     });
-    const heard = await heardBy(guest, ended(1));
-    const [, start, end] = heard;
+    const received = await heardBy(guest, ended(1));
+    const [, start, end] = received;
     expect(start).toMatchObject({ level: "info", logger: "process", message: "Process started" });
     expect(start?.fields).toMatchObject({ event_type: "process_start", cwd: "/tmp", user: "root", tag: "mine" });
     expect(start?.fields?.command).toStartWith("/bin/sh -c printf");
@@ -159,7 +159,7 @@ describe("a guest", () => {
       stdin_bytes: "0",
     });
     expect(end?.fields?.pid).toBe(start?.fields?.pid);
-    expect(JSON.stringify(heard)).not.toMatch(/value-of-[ab]/);
+    expect(JSON.stringify(received)).not.toMatch(/value-of-[ab]/);
     expect(JSON.stringify(end?.fields).replace(end?.fields?.command ?? "", "")).not.toContain("hidden");
   });
 
@@ -198,8 +198,8 @@ describe("a guest", () => {
     await guest.call("filesystem.Filesystem/MakeDir", { path: `${base}/d` }, token);
     await guest.call("filesystem.Filesystem/Move", { source: `${base}/c`, destination: `${base}/d/c` }, token);
     await guest.call("filesystem.Filesystem/Remove", { path: `${base}/d` }, token);
-    const heard = (await heardBy(guest, atLeast(9))).slice(1);
-    expect(heard.map(({ level, fields }) => `${level} ${fields?.operation}`)).toEqual([
+    const received = (await heardBy(guest, atLeast(9))).slice(1);
+    expect(received.map(({ level, fields }) => `${level} ${fields?.operation}`)).toEqual([
       "info upload",
       "info upload",
       "info download",
@@ -209,15 +209,15 @@ describe("a guest", () => {
       "info move",
       "info remove",
     ]);
-    expect(heard[0]?.fields).toMatchObject({
+    expect(received[0]?.fields).toMatchObject({
       event_type: "file_processing",
       path: `${base}/a`,
       files: "1",
       user: "root",
     });
-    expect(heard[6]?.fields).toMatchObject({ path: `${base}/c`, destination: `${base}/d/c` });
-    expect(JSON.stringify(heard)).not.toContain("secret content");
-    expect(JSON.stringify(heard)).not.toContain("token-of-mine");
+    expect(received[6]?.fields).toMatchObject({ path: `${base}/c`, destination: `${base}/d/c` });
+    expect(JSON.stringify(received)).not.toContain("secret content");
+    expect(JSON.stringify(received)).not.toContain("token-of-mine");
   });
 
   test("reports nothing from before the sandbox was handed out", async () => {
@@ -225,8 +225,8 @@ describe("a guest", () => {
     await run(guest, { process: { cmd: "/bin/echo", args: ["rehearsal"] } });
     await guest.configure({});
     await run(guest, { process: { cmd: "/bin/echo", args: ["for real"] } });
-    const heard = await heardBy(guest, ended(1));
-    expect(JSON.stringify(heard)).not.toContain("rehearsal");
+    const received = await heardBy(guest, ended(1));
+    expect(JSON.stringify(received)).not.toContain("rehearsal");
     await guest.configure({ accessTokens: [] });
     expect(JSON.stringify(await heardBy(guest, ended(1)))).toContain("for real");
   });

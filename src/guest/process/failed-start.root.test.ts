@@ -34,10 +34,10 @@ describe.each(USERS)("run by %s,", (_, headers) => {
   });
 
   async function failed(cmd: string, pty?: object) {
-    const told = await processes.run({ process: { cmd, args: ["x"], cwd: "/" }, ...(pty && { pty }) }, headers);
-    expect(told.pid).toBeGreaterThan(0);
-    expect(told.error).toBeUndefined();
-    return [told.end?.exitCode, told.stderr + told.pty, told.stdout];
+    const result = await processes.run({ process: { cmd, args: ["x"], cwd: "/" }, ...(pty && { pty }) }, headers);
+    expect(result.pid).toBeGreaterThan(0);
+    expect(result.error).toBeUndefined();
+    return [result.end?.exitCode, result.stderr + result.pty, result.stdout];
   }
 
   const line = (cmd: string, reason: string) => `${JSON.stringify(cmd)} could not be executed: ${reason}\n`;
@@ -72,9 +72,9 @@ describe.each(USERS)("run by %s,", (_, headers) => {
     ["a program for another processor", FOREIGN],
   ])("%s", async (_what, content) => {
     const path = program("binary", content);
-    const [code, told] = await failed(path);
+    const [code, reported] = await failed(path);
     expect(code).toBeGreaterThan(0);
-    expect(told).toEndWith(line(path, `it is neither a program for ${process.arch} nor a script`));
+    expect(reported).toEndWith(line(path, `it is neither a program for ${process.arch} nor a script`));
   });
 
   test("a program that is being written", async () => {
@@ -87,16 +87,16 @@ describe.each(USERS)("run by %s,", (_, headers) => {
   });
 
   test("a name that is too long", async () => {
-    const [code, told] = await failed("n".repeat(100_000));
+    const [code, reported] = await failed("n".repeat(100_000));
     expect(code).toBe(126);
-    expect(told).toBe(
+    expect(reported).toBe(
       `"${"n".repeat(100)}"… (100000 characters) could not be executed: there is no such program in the directories of its PATH\n`,
     );
   });
 
   test("in a terminal", async () => {
-    const [code, told] = await failed("no-such-program", { size: { cols: 80, rows: 24 } });
-    expect([code, told]).toEqual([
+    const [code, reported] = await failed("no-such-program", { size: { cols: 80, rows: 24 } });
+    expect([code, reported]).toEqual([
       127,
       line("no-such-program", "there is no such program in the directories of its PATH").replace("\n", "\r\n"),
     ]);
@@ -160,9 +160,9 @@ describe("a NUL byte in a path is refused, by the client's own name of the field
     ["Move", { source: "/a", destination: "/b\0" }, "destination"],
   ])("%s (%j)", async (method, message, field) => {
     const response = await guest.call(`filesystem.Filesystem/${method}`, message);
-    const { code, message: said } = (await response.json()) as { code: string; message: string };
+    const { code, message: output } = (await response.json()) as { code: string; message: string };
     expect([response.status, code]).toEqual([400, "invalid_argument"]);
-    expect(said).toStartWith(`${field} contains a NUL byte: "/`);
+    expect(output).toStartWith(`${field} contains a NUL byte: "/`);
   });
 
   test("a download", async () => {

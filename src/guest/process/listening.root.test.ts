@@ -50,11 +50,11 @@ describe("a listener", () => {
 
   test("gets output in order, and the end after all of it", async () => {
     const listener = listen(10_000);
-    let told = 0;
-    listener.onOutput = () => told++;
+    let reported = 0;
+    listener.onOutput = () => reported++;
     listener.offer(chunk(1));
     listener.offer(chunk(2));
-    expect(told).toBe(2);
+    expect(reported).toBe(2);
     let ended: unknown;
     const taking = listener.ended(QUIET_MS).then((event) => {
       ended = event;
@@ -111,9 +111,9 @@ describe("the listeners of one process", () => {
   });
 
   test("are bounded in number, and a closed one frees its place", async () => {
-    const heard = new GuestProcess((sink) => spawnOnPipes(command("cat"), true, sink));
-    const listeners = Array.from({ length: SUBSCRIBERS_PER_PROCESS_MAX }, () => heard.subscribe());
-    expect(() => heard.subscribe()).toThrow(
+    const received = new GuestProcess((sink) => spawnOnPipes(command("cat"), true, sink));
+    const listeners = Array.from({ length: SUBSCRIBERS_PER_PROCESS_MAX }, () => received.subscribe());
+    expect(() => received.subscribe()).toThrow(
       expect.objectContaining({
         status: 429,
         errorCode: "resource_exhausted",
@@ -121,9 +121,9 @@ describe("the listeners of one process", () => {
       }),
     );
     listeners[0]?.close();
-    heard.subscribe();
-    await heard.closeStdin();
-    await heard.ended;
+    received.subscribe();
+    await received.closeStdin();
+    await received.ended;
   });
 
   // Seen to fail with an audience that waits for its first listener.
@@ -150,10 +150,10 @@ describe("the listeners of one process", () => {
     const bytes = 4_000_000;
     const source = new GuestProcess(carrier(`head -c ${bytes} /dev/zero; echo; exec sleep 30`), {}, bounds);
     const [slow, fast] = [source.subscribe(), source.subscribe()];
-    const heard = await drain(fast, 2_000);
+    const received = await drain(fast, 2_000);
     fast.close();
-    expect(heard).toBeGreaterThan(0);
-    expect(heard).toBeLessThan(bytes / 2);
+    expect(received).toBeGreaterThan(0);
+    expect(received).toBeLessThan(bytes / 2);
     expect(await drain(slow, 2_000)).toBeGreaterThanOrEqual(bytes);
     source.signal("SIGKILL");
     await source.ended;
@@ -184,8 +184,8 @@ describe("the listeners of one process", () => {
     const source = new GuestProcess(carrier("head -c 2000000 /dev/zero"), {}, bounds);
     const [stalled, reader] = [source.subscribe(), source.subscribe()];
     expect(await drain(reader)).toBe(2_000_000);
-    const told = await stalled.ended(QUIET_MS).catch((thrown: unknown) => thrown);
-    expect(told).toMatchObject({ errorCode: "resource_exhausted" });
+    const reported = await stalled.ended(QUIET_MS).catch((thrown: unknown) => thrown);
+    expect(reported).toMatchObject({ errorCode: "resource_exhausted" });
   });
 });
 

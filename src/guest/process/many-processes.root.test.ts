@@ -17,8 +17,8 @@ test("a hundred processes at once each have their own input, output and end", as
   const listed = (await (await guest.call("process.Process/List", {})).json()) as { processes: { pid: number }[] };
   expect(new Set(listed.processes.map(({ pid }) => pid))).toEqual(new Set(started.map(({ pid }) => pid)));
   await Promise.all(started.map(({ pid }, at) => processes.input(pid, `word-${at}\n`)));
-  const told = await Promise.all(started.map(({ rest }) => follow(rest)));
-  expect(told.map(({ stdout, end }) => [stdout, end?.exitCode ?? 0])).toEqual(
+  const result = await Promise.all(started.map(({ rest }) => follow(rest)));
+  expect(result.map(({ stdout, end }) => [stdout, end?.exitCode ?? 0])).toEqual(
     numbers.map((at) => [`${at} word-${at}\n`, at]),
   );
 });

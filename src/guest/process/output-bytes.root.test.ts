@@ -28,12 +28,12 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   test("every byte value arrives unchanged", async () => {
     const all = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const octal = [...all].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");
-    const heard: Buffer[] = [];
+    const received: Buffer[] = [];
     const script = `printf '${octal}'`;
     for await (const event of speaking(guest, encoding).stream("process.Process/Start", shell(script))) {
-      heard.push(bytesOf(event));
+      received.push(bytesOf(event));
     }
-    expect(Buffer.concat(heard)).toEqual(all);
+    expect(Buffer.concat(received)).toEqual(all);
   });
 
   // Seen to fail with a daemon that makes text of each chunk.
@@ -60,9 +60,9 @@ test("a flood reaches three listeners completely, also a slow one, in bounded me
   const [other, slow] = [processes.connect({ pid }), processes.connect({ pid })];
   await Promise.all([nextPid(other), nextPid(slow)]);
   await processes.input(pid, "\n");
-  const heard = await Promise.all([collect(rest), collect(other), collect(slow, 2_000)]);
+  const received = await Promise.all([collect(rest), collect(other), collect(slow, 2_000)]);
   const written = new Bun.CryptoHasher("sha256").update(await Bun.file(`${guest.folder}/flood`).bytes()).digest("hex");
   const all = { bytes, digest: written };
-  expect(heard).toEqual([all, all, all]);
+  expect(received).toEqual([all, all, all]);
   expect((await guest.memoryKib()).peak - before.now).toBeLessThan(GROWTH_MAX_KIB);
 });

@@ -32,8 +32,11 @@ describe.each([
   ["another user, in a terminal", PTY, basic("daemon")],
 ] as [string, object, Record<string, string>][])("a process of %s", (_, kind, headers) => {
   const ask = async (script: string) => {
-    const told = await processes.run({ process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" }, ...kind }, headers);
-    return (told.stdout + told.pty).trim();
+    const result = await processes.run(
+      { process: { cmd: "/bin/sh", args: ["-c", script], cwd: "/" }, ...kind },
+      headers,
+    );
+    return (result.stdout + result.pty).trim();
   };
 
   // Seen to fail with a score that is only set after the start (what was started by then had the guest's), and with one
@@ -41,8 +44,8 @@ describe.each([
   test("is killed before the guest when memory runs out, and so are its children", async () => {
     const own = guestFile("oom_score_adj");
     const score = "cat /proc/$$/oom_score_adj";
-    const said = await ask(`cat /proc/self/oom_score_adj; ${waitUntil(`$(${score}) = 1000`)}; ${score}`);
-    const [first, later] = said.split(/\s+/);
+    const output = await ask(`cat /proc/self/oom_score_adj; ${waitUntil(`$(${score}) = 1000`)}; ${score}`);
+    const [first, later] = output.split(/\s+/);
     expect(["500", "1000"]).toContain(first as string);
     expect(later).toBe("1000");
     expect(guestFile("oom_score_adj")).toBe(own);
@@ -87,8 +90,8 @@ describe("a guest with raised priority", () => {
     ["root", {}],
     ["another user", basic("daemon")],
   ] as [string, Record<string, string>][])("starts processes of %s at niceness 0", async (_, headers) => {
-    const told = await processes.run({ process: { cmd: "/bin/sh", args: ["-c", "nice"], cwd: "/" } }, headers);
-    expect(told.stdout).toBe("0\n");
+    const result = await processes.run({ process: { cmd: "/bin/sh", args: ["-c", "nice"], cwd: "/" } }, headers);
+    expect(result.stdout).toBe("0\n");
     expect(guestFile("stat").replace(/.*\) /, "").split(" ")[16]).toBe("-15");
   });
 });

@@ -21,10 +21,14 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
 
   describe("the end of a process", () => {
     test("has exit code 0 on success", async () => {
-      const told = await processes.run(shell("echo out; echo err >&2"));
-      expect(told).toMatchObject({ stdout: "out\n", stderr: "err\n", end: { exited: true, status: "exit status 0" } });
-      expect(told.error).toBeUndefined();
-      expect(Object.keys(told.end ?? {}).sort()).toEqual(["exited", "status"]);
+      const result = await processes.run(shell("echo out; echo err >&2"));
+      expect(result).toMatchObject({
+        stdout: "out\n",
+        stderr: "err\n",
+        end: { exited: true, status: "exit status 0" },
+      });
+      expect(result.error).toBeUndefined();
+      expect(Object.keys(result.end ?? {}).sort()).toEqual(["exited", "status"]);
     });
 
     test("has the exit code of a failure", async () => {
@@ -39,8 +43,8 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
 
     // Seen to fail with an end that is told at the exit.
     test("waits for a descendant that holds the output", async () => {
-      const told = await processes.run(shell("(sleep 0.3; echo late) & exit 2"));
-      expect(told).toMatchObject({ stdout: "late\n", end: { exitCode: 2 } });
+      const result = await processes.run(shell("(sleep 0.3; echo late) & exit 2"));
+      expect(result).toMatchObject({ stdout: "late\n", end: { exitCode: 2 } });
     });
 
     // Seen to fail with an end that always waits for the output.
@@ -72,13 +76,13 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
     });
 
     test("of zero starts nothing", async () => {
-      const told = await processes.run(shell("echo ran"), { "Connect-Timeout-Ms": "0" });
-      expect([told.pid, told.stdout, told.error?.code]).toEqual([0, "", "deadline_exceeded"]);
+      const result = await processes.run(shell("echo ran"), { "Connect-Timeout-Ms": "0" });
+      expect([result.pid, result.stdout, result.error?.code]).toEqual([0, "", "deadline_exceeded"]);
     });
 
     test("above the range of timers is not reduced to zero", async () => {
-      const told = await processes.run(shell("sleep 0.05; echo done"), { "Connect-Timeout-Ms": "9999999999" });
-      expect(told).toMatchObject({ stdout: "done\n", end: { exited: true } });
+      const result = await processes.run(shell("sleep 0.05; echo done"), { "Connect-Timeout-Ms": "9999999999" });
+      expect(result).toMatchObject({ stdout: "done\n", end: { exited: true } });
     });
   });
 
@@ -103,9 +107,9 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
 
     test("is the named user, with gid and all groups", async () => {
       const message = { process: { cmd: "/bin/sh", args: ["-c", "id -u; id -g; id -G; echo $HOME $USER"], cwd: "/" } };
-      const told = await processes.run(message, basic("daemon"));
+      const result = await processes.run(message, basic("daemon"));
       const expected = Bun.spawnSync(["id", "-G", "daemon"]).stdout.toString().trim();
-      expect(told.stdout.trim().split("\n")).toEqual(["1", "1", expected, "/usr/sbin daemon"]);
+      expect(result.stdout.trim().split("\n")).toEqual(["1", "1", expected, "/usr/sbin daemon"]);
     });
   });
 

@@ -13,9 +13,9 @@ describe("stdin", () => {
     const { pid, rest } = await processes.start({ ...shell("cat"), stdin: true });
     for (const letter of "order") await processes.input(pid, letter);
     expect((await processes.closeStdin(pid)).status).toBe(200);
-    const told = await follow(rest);
-    expect(told.stdout).toBe("order");
-    expect(told.end).toMatchObject({ status: "exit status 0" });
+    const result = await follow(rest);
+    expect(result.stdout).toBe("order");
+    expect(result.end).toMatchObject({ status: "exit status 0" });
   });
 
   test("can be closed twice, and accepts nothing afterwards", async () => {

@@ -30,9 +30,9 @@ describe("a process in a terminal", () => {
       terminal("stty -echo; echo ready; read line; stty size; echo got $line; sleep 30"),
     );
     const hear = async (text: string) => {
-      let heard = "";
-      while (!heard.includes(text)) heard += await nextText(rest, "pty");
-      return heard;
+      let received = "";
+      while (!received.includes(text)) received += await nextText(rest, "pty");
+      return received;
     };
     expect(await hear("\n")).toBe("ready\r\n");
     const size = { cols: 70_000, rows: 40 };

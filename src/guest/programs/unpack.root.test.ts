@@ -228,8 +228,8 @@ describe("owner and mode", () => {
     const workdir = await copy(folderOfTwo, { target: "to", mode: "0640" });
     expect(of(join(workdir, "to/a.txt")).mode).toBe(0o640);
     expect(of(join(workdir, "to/sub")).mode).toBe(0o750);
-    const asked = await copy([file("a")], { source: "a", target: "b", mode: "4755" });
-    expect(of(join(asked, "b")).mode).toBe(0o4755);
+    const request = await copy([file("a")], { source: "a", target: "b", mode: "4755" });
+    expect(of(join(request, "b")).mode).toBe(0o4755);
   });
 
   const bad: [Partial<UnpackRequest>, string][] = [

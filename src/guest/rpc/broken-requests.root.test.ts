@@ -34,8 +34,8 @@ function send(method: string, type: string, body: Uint8Array | string, headers: 
 /** The code that an answer carries, whichever form it has. */
 function codeOf({ status, body }: RawResponse): string {
   const json = body.subarray(Math.max(0, body.indexOf("{"))).toString();
-  const told = JSON.parse(json) as { code?: string; error?: { code: string } };
-  return `${status} ${told.code ?? told.error?.code}`;
+  const response = JSON.parse(json) as { code?: string; error?: { code: string } };
+  return `${status} ${response.code ?? response.error?.code}`;
 }
 
 describe.each(ENCODINGS)("in %s,", (encoding) => {
@@ -88,8 +88,8 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
   test.each(["-1", "0", "0.001", "often", "", "99999999999999999999"])("a keepalive of %j is ignored", async (text) => {
     const brief = envelopeOf(start({ process: { cmd: "/bin/sleep", args: ["0.05"] } }));
     const { body } = await send(START, type, brief, { "Keepalive-Ping-Interval": text });
-    const told = await Array.fromAsync(frames(new Blob([new Uint8Array(body)]).stream()));
-    expect([told.length, told.at(-2)?.payload.includes("exit status 0")]).toEqual([3, true]);
+    const reported = await Array.fromAsync(frames(new Blob([new Uint8Array(body)]).stream()));
+    expect([reported.length, reported.at(-2)?.payload.includes("exit status 0")]).toEqual([3, true]);
   });
 
   test.each([

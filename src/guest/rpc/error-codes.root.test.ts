@@ -112,8 +112,8 @@ describe.each(ENCODINGS)("in %s,", (encoding) => {
         body: Buffer.concat(messages.map((message) => envelopeOf(encode(method, message, encoding)))),
       });
       expect([response.status, response.headers.get("content-type")]).toEqual([200, type]);
-      const told = response.body === null ? [] : await Array.fromAsync(frames(response.body));
-      const end = told.at(-1);
+      const reported = response.body === null ? [] : await Array.fromAsync(frames(response.body));
+      const end = reported.at(-1);
       expect(end?.flags).toBe(2);
       expect(JSON.parse(end?.payload.toString() ?? "")).toEqual({
         error: { code, message: expect.stringMatching(/\S/) },

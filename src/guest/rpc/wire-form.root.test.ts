@@ -70,9 +70,10 @@ describe("JSON that the runtime writes", () => {
   });
 
   test("has bytes in padded base64", async () => {
-    const told = [];
-    for await (const { json } of guest.stream("process.Process/Start", shell("printf '\\373\\377'"))) told.push(json);
-    expect(told[1]).toEqual({ event: { data: { stdout: "+/8=" } } });
+    const reported = [];
+    for await (const { json } of guest.stream("process.Process/Start", shell("printf '\\373\\377'")))
+      reported.push(json);
+    expect(reported[1]).toEqual({ event: { data: { stdout: "+/8=" } } });
   });
 });
 

@@ -51,12 +51,12 @@ describe("a forwarder", () => {
     await listenOn("::1");
     onConnection = (socket) => socket.end("six");
     const client = reach(await opened());
-    let heard = "";
+    let received = "";
     client.on("data", (chunk) => {
-      heard += chunk;
+      received += chunk;
     });
     await ended(client);
-    expect(heard).toBe("six");
+    expect(received).toBe("six");
     client.destroy();
   });
 
@@ -68,13 +68,13 @@ describe("a forwarder", () => {
       socket.on("end", () => socket.end(`heard ${Buffer.concat(chunks)}`));
     };
     const client = reach(await opened());
-    let heard = "";
+    let received = "";
     client.on("data", (chunk) => {
-      heard += chunk;
+      received += chunk;
     });
     client.end("everything");
     await ended(client);
-    expect(heard).toBe("heard everything");
+    expect(received).toBe("heard everything");
   });
 
   // Seen to fail without the pause, and with what a socket did not take thrown away.

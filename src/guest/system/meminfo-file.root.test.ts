@@ -32,15 +32,22 @@ function mebibytes(text: string): Record<string, number> {
 
 describe("the numbers", () => {
   test("agree with each other", () => {
-    const told = mebibytes(meminfoText(use(1024, 300, 100, 40)));
-    expect(told).toMatchObject({ MemTotal: 1024, MemFree: 624, MemAvailable: 724, Cached: 140, Shmem: 40, Buffers: 0 });
-    expect(told).toMatchObject({ SwapTotal: 0, SwapFree: 0, AnonPages: 260, Active: 260, Inactive: 140 });
-    expect(Object.values(told).every((value) => value >= 0)).toBe(true);
+    const reported = mebibytes(meminfoText(use(1024, 300, 100, 40)));
+    expect(reported).toMatchObject({
+      MemTotal: 1024,
+      MemFree: 624,
+      MemAvailable: 724,
+      Cached: 140,
+      Shmem: 40,
+      Buffers: 0,
+    });
+    expect(reported).toMatchObject({ SwapTotal: 0, SwapFree: 0, AnonPages: 260, Active: 260, Inactive: 140 });
+    expect(Object.values(reported).every((value) => value >= 0)).toBe(true);
   });
 
   test("are never negative, and never above the total", () => {
-    const told = mebibytes(meminfoText(use(128, 200, 50, 300)));
-    expect(told).toMatchObject({ MemTotal: 128, MemFree: 0, MemAvailable: 50, AnonPages: 0 });
+    const reported = mebibytes(meminfoText(use(128, 200, 50, 300)));
+    expect(reported).toMatchObject({ MemTotal: 128, MemFree: 0, MemAvailable: 50, AnonPages: 0 });
   });
 
   // Seen to fail with numbers that are not padded.
@@ -94,8 +101,8 @@ describe("the file", () => {
   // Seen to fail with a guest that writes it after the start.
   test("is current for a process from its start", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
-    const told = await new ProcessCalls(guest).run(shell(`cat ${path}`));
-    expect(mebibytes(told.stdout).MemTotal).toBe(77);
+    const result = await new ProcessCalls(guest).run(shell(`cat ${path}`));
+    expect(mebibytes(result.stdout).MemTotal).toBe(77);
   });
 
   // Seen to fail with a guest that writes it for starts only.
@@ -114,7 +121,7 @@ describe("the file", () => {
   // Seen to fail with a guest that writes it for processes only.
   test("is current for a client that downloads it before any process", async () => {
     await using guest = await RunningGuest.start({ SANDLOT_MEMORY_FILE: path, SANDLOT_MEMORY_MB: "77" });
-    const told = await (await guest.fetch(`/files?path=${encodeURIComponent(path)}`)).text();
-    expect(mebibytes(told).MemTotal).toBe(77);
+    const reported = await (await guest.fetch(`/files?path=${encodeURIComponent(path)}`)).text();
+    expect(mebibytes(reported).MemTotal).toBe(77);
   });
 });

@@ -33,11 +33,11 @@ function peer(path: string, first: Buffer) {
 test("a socket waits for its kernel, and an ended wait leaves the socket open", async () => {
   const path = join(mkdtempSync(join(root, "x")), "kernel");
   const start = new AbortController();
-  const heard: Message[] = [];
+  const received: Message[] = [];
   let isLost = false;
   const connecting = KernelSocket.connect(path, "SUB", {
     signal: start.signal,
-    onMessage: (one) => heard.push(one),
+    onMessage: (one) => received.push(one),
     onLost: () => {
       isLost = true;
     },
@@ -46,8 +46,8 @@ test("a socket waits for its kernel, and an ended wait leaves the socket open", 
   await connecting;
   start.abort();
   kernel.send(message([Buffer.from("topic"), Buffer.from("x")]));
-  await untilTrue(() => heard.length === 1);
-  expect(heard).toEqual([{ frames: [Buffer.from("topic"), Buffer.from("x")] }]);
+  await untilTrue(() => received.length === 1);
+  expect(received).toEqual([{ frames: [Buffer.from("topic"), Buffer.from("x")] }]);
   const subscription = Buffer.from([0, 1, 1]);
   await untilTrue(() => kernel.sent().includes(subscription));
   expect(isLost).toBe(false);

@@ -3,7 +3,7 @@ import { FRAME_MAX_BYTES, Frames } from "./frames.ts";
 
 const TOKEN = "0123-token";
 
-function heard(chunks: readonly (string | Uint8Array)[]): string[] {
+function received(chunks: readonly (string | Uint8Array)[]): string[] {
   const all: string[] = [];
   let text = "";
   const frames = new Frames(
@@ -24,24 +24,25 @@ function heard(chunks: readonly (string | Uint8Array)[]): string[] {
 const frame = (json: string, kind = ":") => `\x1e${TOKEN}${kind}${json}\x1f`;
 
 test("messages are separated from surrounding text", () => {
-  expect(heard([`a${frame("1")}b${frame("2")}${frame("3")}c`])).toEqual(["a", "<1>", "b", "<2>", "", "<3>", "c"]);
+  expect(received([`a${frame("1")}b${frame("2")}${frame("3")}c`])).toEqual(["a", "<1>", "b", "<2>", "", "<3>", "c"]);
 });
 
 test("frames are parsed alike for every split", () => {
   const whole = `text\x1e\x1enone${frame('{"a":', "<")}between${frame('"\\u001f"', "+")}${frame("}", ">")}end\x1e`;
-  const expected = heard([whole]);
+  const expected = received([whole]);
   expect(expected).toEqual(["text\x1e\x1enonebetween", '<{"a":"\\u001f"}>', "end\x1e"]);
-  for (let cut = 1; cut < whole.length; cut++) expect(heard([whole.slice(0, cut), whole.slice(cut)])).toEqual(expected);
-  expect(heard([...whole])).toEqual(expected);
+  for (let cut = 1; cut < whole.length; cut++)
+    expect(received([whole.slice(0, cut), whole.slice(cut)])).toEqual(expected);
+  expect(received([...whole])).toEqual(expected);
 });
 
 test("a printed token without a message is text", () => {
   const text = `\x1e${TOKEN}${"x".repeat(FRAME_MAX_BYTES)}`;
-  expect(heard([text, frame("1")])).toEqual([text, "<1>", ""]);
+  expect(received([text, frame("1")])).toEqual([text, "<1>", ""]);
 });
 
 test("a truncated message is dropped", () => {
-  expect(heard([frame("[1,", "<"), frame("2]"), frame("[3,", "<"), frame("[4,", "<"), frame("5]", ">")])).toEqual([
+  expect(received([frame("[1,", "<"), frame("2]"), frame("[3,", "<"), frame("[4,", "<"), frame("5]", ">")])).toEqual([
     "",
     "<2]>",
     "",

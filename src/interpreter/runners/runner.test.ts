@@ -29,7 +29,7 @@ test("a runner that does not start reports the reason, and a missing folder is a
 });
 
 test("invalid messages are dropped", () => {
-  const told: KernelOutput[] = [];
+  const reported: KernelOutput[] = [];
   const messages: RunnerMessage[] = [
     { kind: "stdout" },
     { kind: "stdout", text: 1 },
@@ -40,8 +40,8 @@ test("invalid messages are dropped", () => {
     { kind: "count", count: 7 },
     {},
   ];
-  for (const message of messages) emitOutput(message, (output) => told.push(output));
-  expect(told).toEqual([]);
-  emitOutput({ kind: "result", isMain: true, bundle: { "text/plain": '"x"' } }, (output) => told.push(output));
-  expect(told).toHaveLength(1);
+  for (const message of messages) emitOutput(message, (output) => reported.push(output));
+  expect(reported).toEqual([]);
+  emitOutput({ kind: "result", isMain: true, bundle: { "text/plain": '"x"' } }, (output) => reported.push(output));
+  expect(reported).toHaveLength(1);
 });

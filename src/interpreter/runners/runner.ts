@@ -153,8 +153,8 @@ export class Runner {
       await this.ask(() => `${token}\n`, listener, RUNNER_START_MS);
     } catch (thrown) {
       this.signal("SIGKILL");
-      const said = log === "" ? "It said nothing" : `It said: ${log.trim()}`;
-      throw new Fault(500, `the kernel ${program.argv[0]} did not start in ${JSON.stringify(folder)}. ${said}`, {
+      const output = log === "" ? "It said nothing" : `It said: ${log.trim()}`;
+      throw new Fault(500, `the kernel ${program.argv[0]} did not start in ${JSON.stringify(folder)}. ${output}`, {
         cause: thrown,
       });
     }

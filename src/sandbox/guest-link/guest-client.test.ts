@@ -22,19 +22,19 @@ function answering(status: number): GuestClient {
 }
 
 test("a guest that responds gets its settings", async () => {
-  const asked: string[] = [];
+  const requests: string[] = [];
   server = Bun.serve({
     hostname: ADDRESS,
     port: RUNTIME_PORT,
     fetch: async (request) => {
-      asked.push(`${request.method} ${new URL(request.url).pathname.split("/").at(-1)} ${await request.text()}`);
+      requests.push(`${request.method} ${new URL(request.url).pathname.split("/").at(-1)} ${await request.text()}`);
       return new Response(null, { status: 204 });
     },
   });
   const guest = new GuestClient(ADDRESS, "secret");
   await guest.ready(() => true);
   await guest.configure(settings);
-  expect(asked).toEqual(["GET ping ", "POST configure {}"]);
+  expect(requests).toEqual(["GET ping ", "POST configure {}"]);
 });
 
 test("the client does not wait for an ended sandbox", async () => {
@@ -56,17 +56,17 @@ describe("a guest that reads its settings from the file", () => {
     writeFileSync(files.shown, "secret");
     new GuestClient(ADDRESS, "secret", files).show({ ...settings, sandboxId: "i1" });
     expect(readFileSync(files.shown, "utf8")).toBe('secret\n{"sandboxId":"i1"}');
-    const told = Promise.withResolvers<unknown>();
+    const reported = Promise.withResolvers<unknown>();
     server = Bun.serve({
       hostname: ADDRESS,
       port: RUNTIME_PORT,
       fetch: async (request) => {
-        told.resolve(await request.json());
+        reported.resolve(await request.json());
         return new Response(null, { status: 204 });
       },
     });
     await new GuestClient(ADDRESS, "secret", files).reconfigure();
-    expect(await told.promise).toEqual({ sandboxId: "i1" });
+    expect(await reported.promise).toEqual({ sandboxId: "i1" });
   });
 
   const taking: [string, (guest: GuestClient) => Promise<void> | void][] = [
@@ -94,56 +94,56 @@ describe("a guest that reads its settings from the file", () => {
   });
 
   test("gets a request before it is copied, unless it has answered since", async () => {
-    let asked = 0;
+    let requestCount = 0;
     server = Bun.serve({
       hostname: ADDRESS,
       port: RUNTIME_PORT,
-      fetch: () => new Response(null, { status: ++asked > 0 ? 204 : 500 }),
+      fetch: () => new Response(null, { status: ++requestCount > 0 ? 204 : 500 }),
     });
     const guest = new GuestClient(ADDRESS, "secret", files);
     await guest.settle();
     await guest.settle();
-    expect(asked).toBe(1);
-    const heard = new GuestClient(ADDRESS, "secret", files);
-    heard.settingsApplied();
-    await heard.settle();
-    expect(asked).toBe(1);
-    const told = new GuestClient(ADDRESS, "secret", files);
-    await told.configure(settings);
-    await told.settle();
-    expect(asked).toBe(2);
+    expect(requestCount).toBe(1);
+    const received = new GuestClient(ADDRESS, "secret", files);
+    received.settingsApplied();
+    await received.settle();
+    expect(requestCount).toBe(1);
+    const reported = new GuestClient(ADDRESS, "secret", files);
+    await reported.configure(settings);
+    await reported.settle();
+    expect(requestCount).toBe(2);
   });
 
   test("is copied even if it does not answer, and gets another request before the next copy", async () => {
     const guest = new GuestClient(ADDRESS, "secret", files);
     await guest.settle();
-    let asked = 0;
+    let requestCount = 0;
     server = Bun.serve({
       hostname: ADDRESS,
       port: RUNTIME_PORT,
-      fetch: () => new Response(null, { status: ++asked === 1 ? 503 : 204 }),
+      fetch: () => new Response(null, { status: ++requestCount === 1 ? 503 : 204 }),
     });
     for (const times of [1, 2, 2]) {
       await guest.settle();
-      expect(asked).toBe(times);
+      expect(requestCount).toBe(times);
     }
   });
 });
 
 test("a warm-up gives the guest settings without an owner, runs commands that print, and collects garbage", async () => {
-  const asked: unknown[] = [];
+  const requests: unknown[] = [];
   server = Bun.serve({
     hostname: ADDRESS,
     port: RUNTIME_PORT,
     fetch: async (request) => {
       const name = new URL(request.url).pathname.split("/").at(-1);
-      asked.push(name === "configure" ? await request.json() : name === "collect" ? name : await request.text());
+      requests.push(name === "configure" ? await request.json() : name === "collect" ? name : await request.text());
       return new Response(null, { status: name === "configure" ? 204 : 200 });
     },
   });
   await new GuestClient(ADDRESS, "secret").warmUp("user");
   const command = expect.stringContaining('["-l","-c","echo"]');
-  expect(asked).toEqual([
+  expect(requests).toEqual([
     expect.objectContaining({ sandboxId: "", accessTokens: [] }),
     command,
     command,
@@ -154,18 +154,18 @@ test("a warm-up gives the guest settings without an owner, runs commands that pr
 
 // Its memory becomes part of a template, which must hold no secret.
 test("a renewed guest gets requests without the secret", async () => {
-  const asked: string[] = [];
+  const requests: string[] = [];
   server = Bun.serve({
     hostname: ADDRESS,
     port: RUNTIME_PORT,
     fetch: ({ url, headers }) => {
       const path = new URL(url).pathname;
-      asked.push(`${path} ${headers.get("x-sandlot-control")}`);
+      requests.push(`${path} ${headers.get("x-sandlot-control")}`);
       return path === "/health" ? new Response(null, { status: 204 }) : new Response("ends");
     },
   });
   await new GuestClient(ADDRESS, "secret").renew(() => true);
-  expect(asked).toEqual(["/control/renew secret", "/health null"]);
+  expect(requests).toEqual(["/control/renew secret", "/health null"]);
 });
 
 test("a guest that rejects its settings returns its status", async () => {
@@ -173,22 +173,22 @@ test("a guest that rejects its settings returns its status", async () => {
 });
 
 test("a ready guest gets its settings with the first request, which is repeated until it answers", async () => {
-  const asked: string[] = [];
+  const requests: string[] = [];
   server = Bun.serve({
     hostname: ADDRESS,
     port: RUNTIME_PORT,
     fetch: ({ method, url }) => {
-      asked.push(`${method} ${new URL(url).pathname.split("/").at(-1)}`);
-      return new Response(null, { status: asked.length === 1 ? 503 : 204 });
+      requests.push(`${method} ${new URL(url).pathname.split("/").at(-1)}`);
+      return new Response(null, { status: requests.length === 1 ? 503 : 204 });
     },
   });
   await new GuestClient(ADDRESS, "secret").readyWith(settings, () => true);
-  expect(asked).toEqual(["POST configure", "POST configure"]);
+  expect(requests).toEqual(["POST configure", "POST configure"]);
 });
 
 test("a guest that rejects its settings gets no further request", async () => {
-  const asked = answering(400).readyWith(settings, () => true);
-  await expect(asked).rejects.toThrow("the guest refused its settings with status 400");
+  const request = answering(400).readyWith(settings, () => true);
+  await expect(request).rejects.toThrow("the guest refused its settings with status 400");
 });
 
 test.each([
@@ -210,7 +210,7 @@ describe("a guest that signals that it listens", () => {
   test("gets its first request after the signal", async () => {
     writeFileSync(path, "");
     using sign = new GuestSign(path);
-    const asked = spyOn(globalThis, "fetch");
+    const request = spyOn(globalThis, "fetch");
     const began = performance.now();
     const ready = new GuestClient(ADDRESS, "secret").readyWith(settings, () => true, sign);
     await Bun.sleep(50);
@@ -219,8 +219,8 @@ describe("a guest that signals that it listens", () => {
     await ready;
     // A busy machine may take this test past the interval.
     const atIntervals = Math.floor((performance.now() - began) / GUEST_ALIVE_EVERY_MS);
-    expect(asked.mock.calls.length).toBeLessThanOrEqual(1 + atIntervals);
-    asked.mockRestore();
+    expect(request.mock.calls.length).toBeLessThanOrEqual(1 + atIntervals);
+    request.mockRestore();
   });
 
   test("is found without a signal, and given up if its sandbox has ended", async () => {
@@ -254,14 +254,15 @@ test("a guest with a wrong first response gets the request again", async () => {
 
 // Seen: of 168 guests in a burst, two took their first question and left it for a second.
 test("a guest that drops the first request gets it again soon", async () => {
-  let asked = 0;
+  let requestCount = 0;
   server = Bun.serve({
     hostname: ADDRESS,
     port: RUNTIME_PORT,
-    fetch: () => (++asked === 1 ? Promise.withResolvers<Response>().promise : new Response(null, { status: 204 })),
+    fetch: () =>
+      ++requestCount === 1 ? Promise.withResolvers<Response>().promise : new Response(null, { status: 204 }),
   });
   await new GuestClient(ADDRESS, "secret").ready(() => true);
-  expect(asked).toBe(2);
+  expect(requestCount).toBe(2);
 });
 
 test.each([

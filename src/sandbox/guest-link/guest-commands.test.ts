@@ -28,21 +28,21 @@ const endless = (piece: Uint8Array) =>
   new Response(new ReadableStream({ pull: (controller) => controller.enqueue(piece) }));
 
 async function outputOf(commands: GuestCommands) {
-  const said = { stdout: "", stderr: "" };
+  const output = { stdout: "", stderr: "" };
   const end = await commands.run(
     command,
     (chunk, from) => {
-      said[from] += Buffer.from(chunk).toString();
+      output[from] += Buffer.from(chunk).toString();
     },
     signal,
   );
-  return { ...end, ...said };
+  return { ...end, ...output };
 }
 
 test("a command is sent with user and token, and returns its output and exit code", async () => {
-  const heard: { headers: Headers; body: Buffer }[] = [];
+  const received: { headers: Headers; body: Buffer }[] = [];
   const commands = guest(async (request) => {
-    heard.push({ headers: request.headers, body: Buffer.from(await request.arrayBuffer()) });
+    received.push({ headers: request.headers, body: Buffer.from(await request.arrayBuffer()) });
     return new Response(
       Buffer.concat([
         started,
@@ -55,7 +55,7 @@ test("a command is sent with user and token, and returns its output and exit cod
     );
   });
   expect(await outputOf(commands)).toEqual({ exitCode: 3, signal: "", stdout: "o€", stderr: "e" });
-  const [request] = heard;
+  const [request] = received;
   expect(request?.headers.get("x-access-token")).toBe("token");
   expect(request?.headers.get("authorization")).toBe(`Basic ${b64("jürgen:")}`);
   expect(JSON.parse(request?.body.subarray(5).toString() ?? "")).toEqual({

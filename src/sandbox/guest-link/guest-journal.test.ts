@@ -47,14 +47,14 @@ class Reader {
   position: string | null = null;
   isReady = true;
   /** How often it was asked for its position. */
-  asked = 0;
+  requested = 0;
 
   constructor(readonly journals: GuestJournals) {
     journals.onEvent((event) => this.hear(event));
   }
 
   hear(event: LogEvent): void {
-    if (event.kind === "log-waits") this.asked++;
+    if (event.kind === "log-waits") this.requested++;
     if (!this.isReady) {
       this.journals.putOff(event.id);
       return;
@@ -83,7 +83,7 @@ function follow(port: number, options: { isReady?: boolean; isNew?: boolean } = 
   return { journals, reader };
 }
 
-const heard = (count: number) => (reader: Reader) => reader.lines.length >= count;
+const received = (count: number) => (reader: Reader) => reader.lines.length >= count;
 
 describe("an honest guest", () => {
   test("is read line by line, however its bytes are split", async () => {
@@ -92,7 +92,7 @@ describe("an honest guest", () => {
       for (let at = 0; at < bytes.length; at += 7) socket.write(bytes.subarray(at, at + 7));
     });
     const { reader } = follow(port);
-    await reader.until(heard(2));
+    await reader.until(received(2));
     expect(reader.lines[0]).toMatchObject({ level: "info", message: "héllo 🙂", fields: { logger: "process" } });
     expect(reader.lines[1]?.fields).toEqual({ pid: "7", logger: "process" });
     expect(reader.position).toBe(`${JOURNAL}:2`);
@@ -107,7 +107,7 @@ describe("an honest guest", () => {
       else socket.write(entry(42));
     });
     const { reader } = follow(port);
-    await reader.until(heard(2));
+    await reader.until(received(2));
     expect(requests[1]).toContain(`journal=${JOURNAL}&after=41`);
     expect(reader.lines.map(({ message }) => message)).toEqual(["m41", "m42"]);
   });
@@ -118,7 +118,7 @@ describe("an honest guest", () => {
     await Bun.sleep(50);
     expect(requests).toEqual([]);
     reader.isReady = true;
-    await reader.until(heard(1));
+    await reader.until(received(1));
   });
 
   test("that dropped lines reports their number", async () => {
@@ -126,26 +126,26 @@ describe("an honest guest", () => {
       socket.write(`${greeting}${JSON.stringify({ seq: 9, dropped: 9 })}\n${entry(10)}`),
     );
     const { reader } = follow(port);
-    await reader.until(heard(2));
+    await reader.until(received(2));
     expect(reader.lines[0]).toMatchObject({ level: "warn", fields: { logger: "sandbox", dropped: "9" } });
   });
 
   test("is disconnected at once, and read no further", async () => {
     const { port, sockets } = await guest((socket) => socket.write(greeting + entry(1)));
     const { journals, reader } = follow(port);
-    await reader.until(heard(1));
+    await reader.until(received(1));
     const closed = Promise.all([...sockets].map((socket) => new Promise((resolve) => socket.once("close", resolve))));
     journals.leave("i1");
     await closed;
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" });
-    await reader.until(heard(2));
+    await reader.until(received(2));
   });
 
   test("of a new sandbox is read at once, without a question for the position", async () => {
     const { port } = await guest((socket) => socket.write(greeting + entry(1)));
     const { reader } = follow(port, { isNew: true });
-    await reader.until(heard(1));
-    expect(reader.asked).toBe(0);
+    await reader.until(received(1));
+    expect(reader.requested).toBe(0);
   });
 
   test("whose lines are postponed sends them again, each stored once", async () => {
@@ -159,7 +159,7 @@ describe("an honest guest", () => {
     await Bun.sleep(20);
     expect(reader.lines).toEqual([]);
     reader.isReady = true;
-    await reader.until(heard(3));
+    await reader.until(received(3));
     expect(reader.lines.map(({ message }) => message)).toEqual(["m1", "m2", "m3"]);
   });
 
@@ -171,16 +171,16 @@ describe("an honest guest", () => {
     });
     const journals = new GuestJournals(port);
     open.push(() => journals.close());
-    const told: LogEvent[] = [];
-    journals.onEvent((event) => void told.push(event));
+    const reported: LogEvent[] = [];
+    journals.onEvent((event) => void reported.push(event));
     journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
-    await untilTrue(() => told.length !== 0);
+    await untilTrue(() => reported.length !== 0);
     more?.();
     await Bun.sleep(50);
-    expect(told).toMatchObject([{ kind: "log", position: `${JOURNAL}:1` }]);
+    expect(reported).toMatchObject([{ kind: "log", position: `${JOURNAL}:1` }]);
     journals.hear("i1", `${JOURNAL}:1`);
-    await untilTrue(() => told.length !== 1);
-    expect(told[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
+    await untilTrue(() => reported.length !== 1);
+    expect(reported[1]).toMatchObject({ kind: "log", position: `${JOURNAL}:2` });
     journals.hear("i1", `${JOURNAL}:2`);
     // An acknowledgement without a waiting journal has no effect.
     journals.hear("i1", `${JOURNAL}:2`);
@@ -192,14 +192,14 @@ describe("an honest guest", () => {
     // A busy machine may not get to its words in the short time that they have.
     await until("it is heard", async () => {
       const journals = new GuestJournals(port);
-      const told: LogEvent[] = [];
-      journals.onEvent((event) => void told.push(event));
+      const reported: LogEvent[] = [];
+      journals.onEvent((event) => void reported.push(event));
       journals.follow("i1", { address: "127.0.0.1", secret: "shared" }, true);
       journals.leaveSoon("i1");
       await Bun.sleep(100);
       journals.close();
-      if (told.length > 0) expect(told).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
-      return told.length > 0;
+      if (reported.length > 0) expect(reported).toMatchObject([{ kind: "log", lines: [{ message: "m1" }] }]);
+      return reported.length > 0;
     });
   });
 });
@@ -221,8 +221,8 @@ describe("a lying guest", () => {
     ["a line without an end", greeting + "x".repeat(100_000)],
     ["a list", `${greeting}[]\n`],
     ["a number beyond counting", `${greeting}{"seq":1e300,"dropped":1}\n`],
-  ])("that sends %s is disconnected, and its log has one note", async (_what, said) => {
-    const { port, requests } = await guest((socket) => socket.write(said));
+  ])("that sends %s is disconnected, and its log has one note", async (_what, sent) => {
+    const { port, requests } = await guest((socket) => socket.write(sent));
     const { reader } = follow(port);
     await reader.until((all) => all.lines.some(({ fields }) => fields.logger === "sandbox"));
     await Bun.sleep(300);
@@ -284,13 +284,13 @@ describe("many at once", () => {
   async function manyFollowed() {
     const { port, requests } = await guest((socket) => socket.write(greeting + entry(1)));
     const journals = new GuestJournals(port);
-    const asked: string[] = [];
+    const calls: string[] = [];
     /** How many ask in each turn of the event loop. */
     const turns: number[] = [];
     let isNewTurn = true;
     journals.onEvent((event) => {
       if (event.kind === "log-waits") {
-        asked.push(event.id);
+        calls.push(event.id);
         if (isNewTurn) turns.push(0);
         if (isNewTurn) setImmediate(() => (isNewTurn = true));
         isNewTurn = false;
@@ -300,29 +300,29 @@ describe("many at once", () => {
     });
     open.push(() => journals.close());
     for (const at of numbers) journals.followSoon(`i${at}`, { address: "127.0.0.1", secret: "shared" });
-    return { journals, asked, turns, requests };
+    return { journals, calls, turns, requests };
   }
 
   test("are connected a few at a time, until all are", async () => {
-    const { asked, turns, requests } = await manyFollowed();
-    expect(asked).toEqual([]);
+    const { calls, turns, requests } = await manyFollowed();
+    expect(calls).toEqual([]);
     await untilTrue(() => requests.length >= numbers.length);
-    expect(new Set(asked)).toEqual(new Set(numbers.map((at) => `i${at}`)));
+    expect(new Set(calls)).toEqual(new Set(numbers.map((at) => `i${at}`)));
     expect(turns).toEqual([JOURNAL_TURN, JOURNAL_TURN, JOURNAL_TURN]);
   });
 
   test("are skipped if they are left before their turn", async () => {
-    const { journals, asked, requests } = await manyFollowed();
+    const { journals, calls, requests } = await manyFollowed();
     journals.leave("i1");
     journals.leaveSoon("i2");
     await untilTrue(() => requests.length >= numbers.length - 2);
-    expect(new Set(asked)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
+    expect(new Set(calls)).toEqual(new Set(numbers.filter((at) => at !== 1 && at !== 2).map((at) => `i${at}`)));
   });
 
   test("have no connections after a close", async () => {
-    const { journals, asked } = await manyFollowed();
+    const { journals, calls } = await manyFollowed();
     journals.close();
     await Bun.sleep(50);
-    expect(asked).toEqual([]);
+    expect(calls).toEqual([]);
   });
 });

@@ -34,8 +34,8 @@ test.each([
   ["that is too long", `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n${"x".repeat(length)}`],
   ["whose head is too long", `HTTP/1.1 200 OK\r\nA: ${"b".repeat(1024 ** 2)}`],
   ["with too many header lines", `HTTP/1.1 200 OK\r\n${"A: b\r\n".repeat(100_000)}`],
-])("a response %s is a failure", async (_, said) => {
-  await expect(ask(saying(said), 10_000)).rejects.not.toHaveProperty("name", "TimeoutError");
+])("a response %s is a failure", async (_, output) => {
+  await expect(ask(saying(output), 10_000)).rejects.not.toHaveProperty("name", "TimeoutError");
 });
 
 test("a guest that does not answer in time differs from a missing one", async () => {

@@ -71,14 +71,14 @@ test("a slot is not reused before its rules are removed", async () => {
 
 test("a slot is not reused before the edge has left its address", async () => {
   const slot = network.take();
-  const [left, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+  const [left, requested] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
   const { beforeReuse } = network;
   network.beforeReuse = (address) => {
-    asked.resolve(address);
+    requested.resolve(address);
     return left.promise;
   };
   const freed = network.free(slot);
-  expect(await asked.promise).toBe(network.address(slot));
+  expect(await requested.promise).toBe(network.address(slot));
   // Whatever else there is to be done by then.
   await network.grant(network.take(), []);
   const other = network.takeFor(network.address(slot), "another");
@@ -113,9 +113,9 @@ test("a slot whose rules were removed at the second attempt is not reused before
   await network.grant(slot, [way]);
   const left = Promise.withResolvers<void>();
   const { beforeReuse } = network;
-  let asked = 0;
+  let requestCount = 0;
   network.beforeReuse = async () => {
-    if (++asked === 1) await left.promise;
+    if (++requestCount === 1) await left.promise;
   };
   isIll = true;
   const freed = network.free(slot);

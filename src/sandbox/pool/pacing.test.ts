@@ -15,7 +15,7 @@ beforeEach(() => {
 afterEach(() => f.close(pool));
 
 const ask = (owner?: string) => pool.take({ ...plain, owner });
-const asked = (count: number) => Promise.all(Array.from({ length: count }, () => ask("ours")));
+const requestsMade = (count: number) => Promise.all(Array.from({ length: count }, () => ask("ours")));
 
 test("the pool starts nothing beside starts that clients wait for, and continues after them", async () => {
   pool.keep([{ ...plain, count: 1 }]);
@@ -46,7 +46,7 @@ test("after a single create the pool waits a moment; with few left, it refills a
 });
 
 test("during consecutive creates the pool waits until a quarter is left", async () => {
-  await asked(20);
+  await requestsMade(20);
   await f.filled();
   await f.pass(READY_BURST_MS);
   for (let left = 19; left >= 5; left--) {
@@ -62,15 +62,15 @@ test("during consecutive creates the pool waits until a quarter is left", async 
 test("after a burst, a busy machine delays the refill for a while, if some are left", async () => {
   let isBusyNow = true;
   pool = f.open({ isBusyNow: () => isBusyNow });
-  await asked(6);
+  await requestsMade(6);
   await f.filled();
-  await asked(3);
+  await requestsMade(3);
   await f.pass(READY_USE_MS - 1);
   expect(f.starts.length).toBe(0);
   await f.pass(READY_REFILL_DELAY_MS);
   expect(f.starts.length).toBe(2);
   await f.filled();
-  await asked(3);
+  await requestsMade(3);
   await f.pass(READY_REFILL_DELAY_MS);
   expect(f.starts.length).toBe(0);
   isBusyNow = false;
@@ -80,9 +80,9 @@ test("after a burst, a busy machine delays the refill for a while, if some are l
 
 test("with hardly one left, the pool refills on a busy machine", async () => {
   pool = f.open({ isBusyNow: () => true });
-  await asked(6);
+  await requestsMade(6);
   await f.filled();
-  await asked(5);
+  await requestsMade(5);
   await f.pass(READY_REFILL_DELAY_MS);
   expect(f.starts.length).toBe(1);
 });
@@ -90,10 +90,10 @@ test("with hardly one left, the pool refills on a busy machine", async () => {
 test("a template that can wait does not delay another", async () => {
   pool = f.open({ isBusyNow: () => true });
   const askOther = () => pool.take({ kind, checkpoint: "c1", owner: "ours" });
-  await Promise.all([asked(8), askOther(), askOther()]);
+  await Promise.all([requestsMade(8), askOther(), askOther()]);
   await f.filled();
   await f.pass(READY_BURST_MS);
-  await Promise.all([asked(6), askOther()]);
+  await Promise.all([requestsMade(6), askOther()]);
   await f.pass(READY_REFILL_DELAY_MS);
   expect(f.starts.map(({ checkpoint }) => checkpoint)).toEqual(["c1"]);
 });

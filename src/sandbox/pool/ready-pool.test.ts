@@ -16,7 +16,7 @@ beforeEach(() => {
 afterEach(() => f.close(pool));
 
 const ask = async (owner?: string, wanted: Beginning = plain) => (await pool.take({ ...wanted, owner })) ?? "none";
-const asked = (count: number, owner = "ours", wanted: Beginning = plain) =>
+const requestsMade = (count: number, owner = "ours", wanted: Beginning = plain) =>
   Promise.all(Array.from({ length: count }, () => ask(owner, wanted)));
 const reported = (id = kind.templateId) => f.report.templates.find(({ templateId }) => templateId === id);
 
@@ -93,9 +93,9 @@ test("a closing pool also destroys sandboxes that are being started", async () =
 
 test("after a burst the pool holds as many as it had, also of a template without a number", async () => {
   for (const checkpoint of [null, "c1"]) {
-    expect(await asked(20, "ours", { kind, checkpoint })).toEqual(Array(20).fill("none"));
+    expect(await requestsMade(20, "ours", { kind, checkpoint })).toEqual(Array(20).fill("none"));
     await f.filled();
-    const again = await asked(20, "ours", { kind, checkpoint });
+    const again = await requestsMade(20, "ours", { kind, checkpoint });
     expect(new Set(again).size).toBe(20);
     expect(again).not.toContain("none");
   }
@@ -104,7 +104,7 @@ test("after a burst the pool holds as many as it had, also of a template without
 test("after some idle minutes the pool shrinks to its minimum", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
-  await asked(8);
+  await requestsMade(8);
   f.machine.clear();
   await f.filled();
   expect(f.machine.size).toBe(8);
@@ -134,7 +134,7 @@ test("without an owner, or without demand mode, nothing is kept ready", async ()
   pool = f.open({ followsDemand: false });
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();
-  await asked(5);
+  await requestsMade(5);
   await f.filled();
   expect(reported()?.ready).toBe(1);
 });
@@ -142,7 +142,7 @@ test("without an owner, or without demand mode, nothing is kept ready", async ()
 test("when memory gets short the pool shrinks to its minimum at once", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
-  await asked(20);
+  await requestsMade(20);
   f.machine.clear();
   await f.filled();
   expect(f.machine.size).toBe(20);
@@ -161,7 +161,7 @@ test("a single failed reading of free memory has no effect", async () => {
     return f.room;
   };
   pool = f.open({ room: seen });
-  await asked(3);
+  await requestsMade(3);
   await f.filled();
   isBroken = true;
   await f.pass(READY_CHECK_MS);
@@ -175,19 +175,19 @@ test("a single failed reading of free memory has no effect", async () => {
 test("one team's templates do not use the whole pool, and another team's demand gets its share", async () => {
   f.room = { places: 10, bytes: 1000 * MIB };
   for (const image of ["a", "b", "c", "d"]) {
-    await asked(5, "greedy", { kind: { ...kind, image }, checkpoint: null });
+    await requestsMade(5, "greedy", { kind: { ...kind, image }, checkpoint: null });
     await f.pass(10);
   }
   await f.filled();
   expect(f.machine.size).toBe(8);
-  await asked(10, "other", { kind: { ...kind, templateId: "other" }, checkpoint: "c1" });
+  await requestsMade(10, "other", { kind: { ...kind, templateId: "other" }, checkpoint: "c1" });
   await f.filled();
   expect(reported("other")?.ready).toBe(5);
   expect(f.machine.size).toBe(10);
 });
 
 test("the first sandbox of a kind is measured before more are made", async () => {
-  await asked(5);
+  await requestsMade(5);
   await f.pass(READY_CHECK_MS);
   expect(f.starts.length).toBe(1);
   await f.endStart();
@@ -214,7 +214,7 @@ test("a create that waits for a failing start gets none", async () => {
 });
 
 test("ready sandboxes of a removed template are destroyed", async () => {
-  await asked(3, "ours", { kind, checkpoint: "c1" });
+  await requestsMade(3, "ours", { kind, checkpoint: "c1" });
   await f.filled();
   expect(f.machine.size).toBe(3);
   pool.forget(({ checkpoint }) => checkpoint === "c1");
@@ -263,7 +263,7 @@ test("a ready sandbox that cannot be removed is logged", async () => {
 test("without recent demand the pool has no timer", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
-  await asked(1);
+  await requestsMade(1);
   await f.filled();
   expect(f.clock.timers).toBe(1);
   await f.pass(READY_HELD_MS + READY_HALVED_MS);
@@ -274,7 +274,7 @@ test("without recent demand the pool has no timer", async () => {
 test("a pool that is given up holds none, not even the minimum, until memory is enough again", async () => {
   pool.keep([{ ...plain, count: 2 }]);
   await f.filled();
-  await asked(2);
+  await requestsMade(2);
   await f.pass(READY_CHECK_MS);
   expect(f.starts.length).toBeGreaterThan(0);
   expect(pool.giveUp(true)).toBe(true);
@@ -303,7 +303,7 @@ test("a create takes over a sandbox that was being made when the pool was given 
 test("the pool reports its size, target, and how creates were served", async () => {
   pool.keep([{ ...plain, count: 1 }]);
   await f.filled();
-  await asked(3);
+  await requestsMade(3);
   await f.filled();
   await ask("ours", { kind, checkpoint: "c1" });
   await ask(undefined, { kind, checkpoint: "of a copy" });

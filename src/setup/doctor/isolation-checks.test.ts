@@ -22,13 +22,13 @@ const ALIASES = [
 const NONE = () => false;
 
 /** What the fix asks for, if anything. */
-function asked(aliases: string, config: string, isLoaded: (name: string) => boolean = NONE): string[] {
+function requestsMade(aliases: string, config: string, isLoaded: (name: string) => boolean = NONE): string[] {
   const finding = modulesFinding(aliases, config, isLoaded);
   return finding.status === "degraded" ? (/\\n' (.*) > \/etc/.exec(finding.fix)?.[1]?.split(" ") ?? []) : [];
 }
 
 test("rare loadable protocols are reported, and no common ones", () => {
-  expect(asked(ALIASES, "")).toEqual(["ax25", "dccp_ipv4", "n_gsm", "rose", "tipc"]);
+  expect(requestsMade(ALIASES, "")).toEqual(["ax25", "dccp_ipv4", "n_gsm", "rose", "tipc"]);
 });
 
 test("blocked modules are not reported, in any notation", () => {
@@ -38,8 +38,8 @@ test("blocked modules are not reported, in any notation", () => {
     "install tipc /usr/bin/true # no",
     "alias net_pf_3 off",
   ];
-  expect(asked(ALIASES, config.join("\n"))).toEqual(["n_gsm"]);
-  expect(asked(ALIASES, "install tipc /sbin/modprobe --ignore-install tipc")).toContain("tipc");
+  expect(requestsMade(ALIASES, config.join("\n"))).toEqual(["n_gsm"]);
+  expect(requestsMade(ALIASES, "install tipc /sbin/modprobe --ignore-install tipc")).toContain("tipc");
 });
 
 test("the fix blocks only requests of programs: drivers still load their modules", () => {
@@ -50,7 +50,7 @@ test("the fix blocks only requests of programs: drivers still load their modules
 });
 
 test("modules that this machine uses or lacks are not reported", () => {
-  expect(asked(ALIASES, "", (name) => name !== "tipc")).toEqual(["tipc"]);
+  expect(requestsMade(ALIASES, "", (name) => name !== "tipc")).toEqual(["tipc"]);
   expect(modulesFinding("", "", NONE).status).toBe("ok");
 });
 

@@ -21,14 +21,14 @@ print(send(), flush=True)
 
 test("a connection left in repair mode works again", async () => {
   const child = Bun.spawn(["python3", "-c", PROGRAM], { stdin: "pipe", stdout: "pipe" });
-  let said = "";
+  let output = "";
   const decoder = new TextDecoder();
   for await (const piece of child.stdout) {
-    said += decoder.decode(piece, { stream: true });
-    if (said.split("\n").length !== 2) continue;
+    output += decoder.decode(piece, { stream: true });
+    if (output.split("\n").length !== 2) continue;
     endTcpRepair([child.pid]);
     child.stdin.write("go on\n");
     await child.stdin.flush();
   }
-  expect(said).toBe("OSError\nword\n");
+  expect(output).toBe("OSError\nword\n");
 });

@@ -89,8 +89,8 @@ test.each(LONG ? ["info", "exec", "connect", "pause", "resume", "snapshot create
   async (command) => {
     const program = command === "exec" ? ["true"] : [];
     const { stdout, stderr, exitCode } = await cli.sandbox([...command.split(" "), UNKNOWN, ...program]);
-    const said = expect.stringContaining(UNKNOWN);
-    expect({ command, exitCode, said: stdout + stderr }).toEqual({ command, exitCode: 1, said });
+    const text = expect.stringContaining(UNKNOWN);
+    expect({ command, exitCode, text: stdout + stderr }).toEqual({ command, exitCode: 1, text });
   },
 );
 

@@ -14,8 +14,8 @@ let tables: string[] = [];
 
 beforeAll(async () => {
   const { SANDLOT_DATA: _, ...env } = serverEnv("");
-  const said = await run([process.execPath, PROGRAM, "trace", ...TRACED], { timeoutMs: TRACE_MS, env });
-  tables = said.trim().split("\n\n");
+  const output = await run([process.execPath, PROGRAM, "trace", ...TRACED], { timeoutMs: TRACE_MS, env });
+  tables = output.trim().split("\n\n");
 });
 
 /** The figures of all lines of this kind, added up by their column. */

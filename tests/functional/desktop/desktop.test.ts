@@ -157,14 +157,14 @@ test("buttons, the wheel, drags and keys reach a window", async () => {
   await desktop().drag([210, 360], [310, 380]);
   for (const key of ["enter", "f5", "page_down", "a"]) await desktop().press(key);
   await desktop().press(["ctrl", "shift", "x"]);
-  const said = () => written("/tmp/events");
-  await until("the last key is there", async () => /KeyRelease event[\s\S]*keysym 0x58, X\)/.test(await said()));
-  const buttons = [...(await said()).matchAll(/ButtonPress event[\s\S]*?button (\d)/g)].map(([, button]) => button);
+  const textOf = () => written("/tmp/events");
+  await until("the last key is there", async () => /KeyRelease event[\s\S]*keysym 0x58, X\)/.test(await textOf()));
+  const buttons = [...(await textOf()).matchAll(/ButtonPress event[\s\S]*?button (\d)/g)].map(([, button]) => button);
   expect(buttons.join("")).toBe("121144531");
-  const keys = [...(await said()).matchAll(/KeyPress event[\s\S]*?keysym \w+, (\w+)\)/g)].map(([, key]) => key);
+  const keys = [...(await textOf()).matchAll(/KeyPress event[\s\S]*?keysym \w+, (\w+)\)/g)].map(([, key]) => key);
   expect(keys).toEqual(["Return", "F5", "Next", "a", "Control_L", "Shift_L", "X"]);
   // Pressed where the drag begins, released where it ends.
-  const places = [...(await said()).matchAll(/(Button\w+) event[\s\S]*?root:\((\d+,\d+)\)/g)].slice(-2);
+  const places = [...(await textOf()).matchAll(/(Button\w+) event[\s\S]*?root:\((\d+,\d+)\)/g)].slice(-2);
   expect(places.map(([, what, where]) => [what, where])).toEqual([
     ["ButtonPress", "210,360"],
     ["ButtonRelease", "310,380"],

@@ -76,18 +76,18 @@ test("the stream may show one window, and ends on request even if its server han
 /** The server of a test speaks no TLS. */
 async function open(url: string): Promise<Page> {
   const page = await browser().newPage();
-  const told: string[] = [];
-  toldBy.set(page, told);
-  page.on("console", (message) => told.push(message.text()));
-  page.on("pageerror", (error) => told.push(String(error)));
-  page.on("requestfailed", (request) => told.push(`${request.url()}: ${request.failure()?.errorText}`));
+  const reported: string[] = [];
+  toldBy.set(page, reported);
+  page.on("console", (message) => reported.push(message.text()));
+  page.on("pageerror", (error) => reported.push(String(error)));
+  page.on("requestfailed", (request) => reported.push(`${request.url()}: ${request.failure()?.errorText}`));
   page.on("response", (response) => {
-    if (response.status() >= 400) told.push(`${response.url()}: ${response.status()}`);
+    if (response.status() >= 400) reported.push(`${response.url()}: ${response.status()}`);
   });
   page.on("websocket", (socket) => {
-    told.push(`${socket.url()} begins`);
-    socket.on("socketerror", (error) => told.push(`${socket.url()}: ${error}`));
-    socket.on("close", () => told.push(`${socket.url()} has ended`));
+    reported.push(`${socket.url()} begins`);
+    socket.on("socketerror", (error) => reported.push(`${socket.url()}: ${error}`));
+    socket.on("close", () => reported.push(`${socket.url()} has ended`));
   });
   await page.goto(url.replace("https:", "http:"));
   await anewIfInterrupted(page);
@@ -99,9 +99,9 @@ async function open(url: string): Promise<Page> {
  * test starts. A user would reload such a page.
  */
 async function anewIfInterrupted(page: Page): Promise<void> {
-  const told = toldBy.get(page) ?? [];
-  while (told.some((line) => line.includes("ERR_NETWORK_CHANGED"))) {
-    told.length = 0;
+  const reported = toldBy.get(page) ?? [];
+  while (reported.some((line) => line.includes("ERR_NETWORK_CHANGED"))) {
+    reported.length = 0;
     await page.reload();
   }
 }
@@ -115,9 +115,9 @@ function appears(page: Page, part: Locator): Promise<void> {
 }
 
 function eventually(page: Page, what: string, isSo: () => Promise<boolean>): Promise<void> {
-  const told = () => toldBy.get(page)?.join("; ");
+  const reportOf = () => toldBy.get(page)?.join("; ");
   return until(
-    () => `${what}; the page has told: ${told()}`,
+    () => `${what}; the page has told: ${reportOf()}`,
     async () => {
       await anewIfInterrupted(page);
       return await isSo();

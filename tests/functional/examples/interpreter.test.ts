@@ -6,8 +6,8 @@ import { templateServer } from "../../support/template-server.ts";
 const server = templateServer("code-interpreter-v1");
 
 test("examples/data-analysis.mjs sees an error, corrects it, and ends with a chart", async () => {
-  const said = await runExample("data-analysis.mjs", server());
-  expect(said).toEqual([
+  const output = await runExample("data-analysis.mjs", server());
+  expect(output).toEqual([
     "cell 1: IntCastingNaNError",
     "cell 2: done",
     "cups in all: 204",
@@ -22,10 +22,10 @@ test("examples/data-analysis.mjs sees an error, corrects it, and ends with a cha
 });
 
 test("examples/explore-by-fork.mjs continues from one state in ten copies", async () => {
-  const said = await runExample("explore-by-fork.mjs", server());
-  const errors = said.slice(0, -1).map((line) => Number(/^degree \d+: (\d\.\d{4})$/.exec(line)?.[1]));
+  const output = await runExample("explore-by-fork.mjs", server());
+  const errors = output.slice(0, -1).map((line) => Number(/^degree \d+: (\d\.\d{4})$/.exec(line)?.[1]));
   expect(errors).toHaveLength(10);
   const best = errors.indexOf(Math.min(...errors));
   expect(best).toBeGreaterThan(1);
-  expect(said.at(-1)).toBe(`best: degree ${best}; the notebook itself: False`);
+  expect(output.at(-1)).toBe(`best: degree ${best}; the notebook itself: False`);
 });

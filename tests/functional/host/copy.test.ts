@@ -71,13 +71,13 @@ threading.Thread(target=accept, daemon=True).start()`;
     await here.machine.snapshot(id, "outside", { memory: true });
     expect(await line.echo("two")).toBe("two");
     const copy = await here.machine.create({ ...request, checkpoint: "outside" });
-    let said = "";
+    let output = "";
     const broken = async (which: string) => {
-      said = await askService(here.machine, which);
-      return said.includes("ConnectionAbortedError");
+      output = await askService(here.machine, which);
+      return output.includes("ConnectionAbortedError");
     };
     await until(
-      () => `the copy's connection breaks, but it says ${said}`,
+      () => `the copy's connection breaks, but it says ${output}`,
       () => broken(copy.id),
     );
     expect(await broken(id)).toBe(false);
@@ -85,7 +85,7 @@ threading.Thread(target=accept, daemon=True).start()`;
     await here.machine.pause(id, "outside-2", { memory: true });
     await here.machine.resume({ ...request, id, checkpoint: "outside-2", memory: true });
     await until(
-      () => `the connection breaks, but it says ${said}`,
+      () => `the connection breaks, but it says ${output}`,
       () => broken(id),
     );
     line.close();

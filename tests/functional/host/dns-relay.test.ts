@@ -35,7 +35,7 @@ const judge = (allowNames: string[], allowRanges: string[], denyRanges: string[]
   new EgressJudge({ allowNames, allowRanges, denyRanges, proxy: null });
 
 /** The queries that the resolver received, oldest first. */
-const heard: Buffer[] = [];
+const received: Buffer[] = [];
 /** Releases the answers that are held back. */
 let held: PromiseWithResolvers<void> | undefined;
 let relay: DnsRelay;
@@ -43,7 +43,7 @@ let udp: Bun.udp.Socket<"buffer">;
 let tcp: Server;
 
 async function resolve(query: Buffer): Promise<Buffer> {
-  heard.push(Buffer.from(query));
+  received.push(Buffer.from(query));
   await held?.promise;
   const header = Buffer.from(query.subarray(0, 12));
   header.writeUInt16BE(0x8180, 2);
@@ -79,7 +79,7 @@ afterAll(() => {
   tcp.close();
 });
 beforeEach(() => {
-  heard.length = 0;
+  received.length = 0;
   held = undefined;
   judges.clear();
   judges.set(NAMES_ONLY, judge(["allowed.test", "*.wild.test"], ["1.1.1.1/32"], everything));
@@ -148,20 +148,20 @@ describe.each([
   async function expectRefused(source: string, query: Buffer): Promise<void> {
     const answer = await ask(source, query);
     expect(answerHead(answer)).toMatchObject({ id: 0x1234, code: REFUSED, answers: 0 });
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   }
 
   test("a sandbox without a policy gets every answer, and its query stays unchanged", async () => {
     const query = dnsQuery("Any.TEST", { counts: [0, 0, 1], extra: Buffer.from("with this") });
     await expectAnswered(OPEN, query);
     // Under an id of the relay's own.
-    expect(heard.map((message) => message.subarray(2))).toEqual([query.subarray(2)]);
+    expect(received.map((message) => message.subarray(2))).toEqual([query.subarray(2)]);
   });
 
   test("allowed names in any case are answered, all others are rejected and not forwarded", async () => {
     await expectAnswered(NAMES_ONLY, dnsQuery("aLLowed.Test"));
     await expectAnswered(NAMES_ONLY, dnsQuery("deep.below.wild.test", { type: 28 }));
-    heard.length = 0;
+    received.length = 0;
     for (const name of ["other.test", "wild.test", "c2VjcmV0.tunnel.example", "allowed.test.example"]) {
       await expectRefused(NAMES_ONLY, dnsQuery(name));
     }
@@ -170,7 +170,7 @@ describe.each([
   test("an answer that arrives after the policy was tightened is dropped", async () => {
     held = Promise.withResolvers();
     const answer = ask(CHANGING, dnsQuery("other.test"));
-    await until("the resolver was asked", () => heard.length === 1);
+    await until("the resolver was asked", () => received.length === 1);
     judges.set(CHANGING, judge(["allowed.test"], [], everything));
     held.resolve();
     expect(answerHead(await answer)).toEqual({ id: 0x1234, code: REFUSED, questions: 1, answers: 0 });
@@ -237,10 +237,10 @@ test("DNS queries of a sandbox are bounded, and the connection relay has a large
   const many = (source: string) =>
     Promise.all(Array.from({ length: DNS_QUERIES_PER_SANDBOX_MAX + 5 }, () => sendOnly(source, dnsQuery("any.test"))));
   await many(OPEN);
-  await until("all that may have been passed on", () => heard.length >= DNS_QUERIES_PER_SANDBOX_MAX);
+  await until("all that may have been passed on", () => received.length >= DNS_QUERIES_PER_SANDBOX_MAX);
   await many(RELAY);
-  await until("all of the other's were", () => heard.length >= 2 * DNS_QUERIES_PER_SANDBOX_MAX + 5);
-  expect(heard).toHaveLength(2 * DNS_QUERIES_PER_SANDBOX_MAX + 5);
+  await until("all of the other's were", () => received.length >= 2 * DNS_QUERIES_PER_SANDBOX_MAX + 5);
+  expect(received).toHaveLength(2 * DNS_QUERIES_PER_SANDBOX_MAX + 5);
   held.resolve();
 });
 
@@ -248,7 +248,7 @@ test("a client that disconnects or never reads does not harm the relay", async (
   held = Promise.withResolvers();
   const socket = connect({ host: RELAY, port: DNS_PORT, localAddress: OPEN });
   socket.write(framed(dnsQuery("any.test")));
-  await until("the resolver was asked", () => heard.length === 1);
+  await until("the resolver was asked", () => received.length === 1);
   socket.resetAndDestroy();
   held.resolve();
   for (const ask of [byDatagram, byStream]) {
@@ -261,9 +261,9 @@ test("a sandbox that closes its sockets before the answers costs no other sandbo
   const answers: Promise<Buffer>[] = [];
   for (let pair = 0; pair < 10; pair++) {
     await sendOnly(OPEN, dnsQuery("any.test"));
-    await until("the resolver was asked by the one", () => heard.length === 2 * pair + 1);
+    await until("the resolver was asked by the one", () => received.length === 2 * pair + 1);
     answers.push(byDatagram(LOOSE, dnsQuery("any.test")));
-    await until("and by the other", () => heard.length === 2 * pair + 2);
+    await until("and by the other", () => received.length === 2 * pair + 2);
   }
   held.resolve();
   for (const answer of await Promise.all(answers)) expect(answerHead(answer).code).toBe(OK);

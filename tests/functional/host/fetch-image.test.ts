@@ -141,13 +141,13 @@ describe("an image of a registry", () => {
       envVars: { PATH: "/bin:/opt/bin", GREETING: "hello = world" },
     });
     const look = "ls / /hidden; stat -c '%u %a %h' /hidden/2; id -u user; cat /etc/hostname";
-    const said = await inSandbox(outcome, look);
+    const output = await inSandbox(outcome, look);
     const colour = await withSandboxOf(here, outcome, async (id) =>
       attributeOf(`/proc/${recordOf(here.data, id).pid}/root/marked`, "user.colour"),
     );
     expect(colour).toBe("blue");
-    expect(said).not.toContain("gone");
-    expect(said).toContain("/hidden:\n2\nlinked\n1234 4750 2\n1000\n");
+    expect(output).not.toContain("gone");
+    expect(output).toContain("/hidden:\n2\nlinked\n1234 4750 2\n1000\n");
     // The same again is the same image.
     expect((await fetched(image("team/alpine:3"))).outcome).toEqual(outcome);
   });
@@ -204,13 +204,13 @@ describe("credentials", () => {
   test("are checked for each fetch, and stored blobs are not fetched again", async () => {
     const name = `${bad.name}/private-one:1`;
     requireReady((await fetched(name, sesame)).outcome);
-    const first = await asked();
+    const first = await requestsMade();
     expect(first.filter((line) => line.startsWith("blobs"))).not.toEqual([]);
     expect(await failure(name)).toContain("does not let it be read");
     expect(await failure(name, { ...sesame, password: "knock-knock" })).not.toContain("knock-knock");
-    await asked();
+    await requestsMade();
     requireReady((await fetched(name, sesame)).outcome);
-    const again = await asked();
+    const again = await requestsMade();
     expect(again.filter((line) => line.startsWith("manifests"))).not.toEqual([]);
     expect(again.filter((line) => line.startsWith("blobs"))).toEqual([]);
   });
@@ -226,16 +226,16 @@ describe("credentials", () => {
   });
 });
 
-async function asked(): Promise<string[]> {
+async function requestsMade(): Promise<string[]> {
   return (await (await fetch(`${bad.url}/asked`)).json()) as string[];
 }
 
 describe("blobs", () => {
   test("of one repository are fetched again for another", async () => {
     await fetched(`${bad.name}/plain-one:1`);
-    await asked();
+    await requestsMade();
     await fetched(`${bad.name}/plain-two:1`);
-    expect((await asked()).filter((line) => line.startsWith("blobs")).length).toBeGreaterThan(1);
+    expect((await requestsMade()).filter((line) => line.startsWith("blobs")).length).toBeGreaterThan(1);
   });
 });
 
@@ -278,9 +278,11 @@ describe("a registry that does wrong", () => {
   timed("does not delay the cancellation of a build", async () => {
     const from = { kind: "registry", image: `${bad.name}/hangs:1`, credentials: null } as const;
     const request = requestOf([], { from });
-    await asked();
+    await requestsMade();
     const outcome = here.machine.build(request);
-    await until("the registry is asked", async () => (await asked()).some((line) => line.startsWith("manifests")));
+    await until("the registry is asked", async () =>
+      (await requestsMade()).some((line) => line.startsWith("manifests")),
+    );
     // The registry never answers.
     await here.machine.cancelBuild(request.id, "it is not needed any more");
     expect(await outcome).toEqual({ isReady: false, step: "base", message: "it is not needed any more" });
@@ -358,8 +360,8 @@ describe("hostile layers", () => {
     await push(good.url, "hostile/harmless", "1", ociImage({ layers: [tar(small), tar(HARMLESS)] }));
     const { outcome } = await fetched(image("hostile/harmless:1"));
     const names = ["up", "absolute", "linked", "far", "disk", "whiteout", "twice"].map((name) => `/etc/${name}`);
-    const said = await inSandbox(outcome, `for f in ${names.join(" ")}; do stat -c %F $f; done; ls /`);
-    expect(said.split("\n").slice(0, names.length)).toEqual(names.map(() => expect.stringMatching(/^regular/)));
+    const output = await inSandbox(outcome, `for f in ${names.join(" ")}; do stat -c %F $f; done; ls /`);
+    expect(output.split("\n").slice(0, names.length)).toEqual(names.map(() => expect.stringMatching(/^regular/)));
   });
 
   test.each(LONG ? REFUSED : REFUSED.slice(0, 2))("with %s are refused", async (what, entries, reason) => {

@@ -94,26 +94,26 @@ client.makefile().readline()
 client.sendall(str(share).encode())`;
 
 describe.each(Object.keys(subjects))("%s", (name) => {
-  const subject = (): Subject & { heard: Heard } => {
+  const subject = (): Subject & { received: Heard } => {
     const make = subjects[name];
     if (make === undefined) throw new Error(name);
     const { host, lose } = make();
-    const heard = new Heard();
-    host.events((event) => heard.take(event));
-    return { host, lose, heard };
+    const received = new Heard();
+    host.events((event) => received.take(event));
+    return { host, lose, received };
   };
 
   test("create returns an id of the documented form after its endpoint was announced", async () => {
-    const { host, heard } = subject();
+    const { host, received } = subject();
     const { id } = await host.create(request);
     expect(id).toMatch(/^i[a-z0-9]{20}$/);
     const endpoint = { host: expect.stringMatching(/^\d+\.\d+\.\d+\.\d+$/), runtimePort: 49_983, ownPorts: true };
-    expect(heard.endpoints.get(id)).toEqual(endpoint);
+    expect(received.endpoints.get(id)).toEqual(endpoint);
     await host.destroy(id);
   });
 
   test("a new listener replaces the earlier one, and gets the inventory first", async () => {
-    const { host, heard: first } = subject();
+    const { host, received: first } = subject();
     const { id } = await host.create(request);
     const second = new Heard();
     host.events((event) => second.take(event));
@@ -131,11 +131,11 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   });
 
   test("a reply about a log that the host did not ask for is ignored", async () => {
-    const { host, heard } = subject();
-    const before = heard.events.length;
+    const { host, received } = subject();
+    const before = received.events.length;
     await host.hearLog("i00000000000000000000", "journal:1");
     await host.putOffLog("i00000000000000000000");
-    expect(heard.events.slice(before)).toEqual([]);
+    expect(received.events.slice(before)).toEqual([]);
   });
 
   test("two sandboxes never share an id", async () => {
@@ -153,24 +153,24 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   });
 
   test("destroy makes a sandbox unreachable at once; destroying it again, or an unknown one, succeeds", async () => {
-    const { host, heard } = subject();
+    const { host, received } = subject();
     const { id } = await host.create(request);
     const ended = host.destroy(id);
-    expect(heard.endpoints.has(id)).toBe(false);
+    expect(received.endpoints.has(id)).toBe(false);
     await ended;
     await host.destroy(id);
     await host.destroy("i00000000000000000000");
   });
 
   test("a sandbox that ends by itself is reported once and forgotten", async () => {
-    const { host, lose, heard } = subject();
+    const { host, lose, received } = subject();
     const { id } = await host.create(request);
     await lose(id);
-    await heard.until(() => heard.lost.length > 0);
-    expect(heard.endpoints.has(id)).toBe(false);
+    await received.until(() => received.lost.length > 0);
+    expect(received.endpoints.has(id)).toBe(false);
     await host.destroy(id);
-    expect(heard.lost).toEqual([id]);
-    const kinds = heard.events.flatMap((event) => (event.kind.startsWith("log") ? [] : event.kind));
+    expect(received.lost).toEqual([id]);
+    const kinds = received.events.flatMap((event) => (event.kind.startsWith("log") ? [] : event.kind));
     expect(kinds.slice(1)).toEqual(["reachable", "unreachable", "lost"]);
   });
 
@@ -204,27 +204,27 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   });
 
   test("adopt keeps the named sandboxes, ends the rest, and returns those alive", async () => {
-    const { host, heard } = subject();
+    const { host, received } = subject();
     const kept = await host.create(request);
     const unwanted = await host.create(request);
     const sandboxes = [kept.id, "i99999999999999999999"];
     const found = await host.adopt({ sandboxes, checkpoints: [] });
     expect(found.sandboxes).toEqual([kept.id]);
-    expect(heard.endpoints.has(kept.id)).toBe(true);
-    expect(heard.endpoints.has(unwanted.id)).toBe(false);
+    expect(received.endpoints.has(kept.id)).toBe(true);
+    expect(received.endpoints.has(unwanted.id)).toBe(false);
     await host.destroy(kept.id);
   });
 
   test("a paused sandbox is not reachable and comes back under its id; its checkpoint stays until it is removed", async () => {
-    const { host, heard } = subject();
+    const { host, received } = subject();
     const { id } = await host.create(request);
     const pausing = host.pause(id, "contract-1", { memory: true });
-    expect(heard.endpoints.has(id)).toBe(false);
+    expect(received.endpoints.has(id)).toBe(false);
     await pausing;
-    expect(heard.endpoints.has(id)).toBe(false);
+    expect(received.endpoints.has(id)).toBe(false);
     for (const memory of [true, false]) {
       await host.resume({ ...request, id, checkpoint: "contract-1", memory });
-      expect(heard.endpoints.has(id)).toBe(true);
+      expect(received.endpoints.has(id)).toBe(true);
       await host.destroy(id);
     }
     await host.removeCheckpoint("contract-1");
@@ -234,24 +234,24 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   });
 
   test("after a failed pause the sandbox is reachable again", async () => {
-    const { host, heard } = subject();
+    const { host, received } = subject();
     const { id } = await host.create(request);
     await host.snapshot(id, "contract-7", { memory: false });
     await expect(host.pause(id, "contract-7", { memory: false })).rejects.toBeInstanceOf(Fault);
-    expect(heard.endpoints.has(id)).toBe(true);
+    expect(received.endpoints.has(id)).toBe(true);
     await host.destroy(id);
     await host.removeCheckpoint("contract-7");
   });
 
   test("a snapshot leaves the sandbox running, and any number of others start from it", async () => {
-    const { host, heard } = subject();
+    const { host, received } = subject();
     const { id } = await host.create(request);
     await host.snapshot(id, "contract-2", { memory: true });
-    expect(heard.endpoints.has(id)).toBe(true);
+    expect(received.endpoints.has(id)).toBe(true);
     const copies = await Promise.all([1, 2].map(() => host.create({ ...request, checkpoint: "contract-2" })));
     expect(new Set([id, ...copies.map((copy) => copy.id)]).size).toBe(3);
     await host.removeCheckpoint("contract-2");
-    for (const copy of copies) expect(heard.endpoints.has(copy.id)).toBe(true);
+    for (const copy of copies) expect(received.endpoints.has(copy.id)).toBe(true);
     await Promise.all([id, ...copies.map((copy) => copy.id)].map((each) => host.destroy(each)));
   });
 
@@ -294,16 +294,16 @@ describe.each(Object.keys(subjects))("%s", (name) => {
   });
 
   test("sandboxes can be created from a build", async () => {
-    const { host, heard } = subject();
+    const { host, received } = subject();
     const from = { kind: "template", from: kind, checkpoint: null, envVars: { A: "1" } } as const;
     const outcome = await host.build(requestOf([], { from }));
     expect(outcome).toMatchObject({ isReady: true, defaultUser: "user", envVars: { A: "1" }, checkpoint: null });
     const { id } = await host.create({ ...request, kind: { ...kind, image: requireReady(outcome).image } });
-    expect(heard.endpoints.has(id)).toBe(true);
+    expect(received.endpoints.has(id)).toBe(true);
     await host.destroy(id);
     // The build's own sandboxes were not announced.
-    const told = heard.events.flatMap((event) => (event.kind === "reachable" ? [event.id] : []));
-    expect(told).toEqual([id]);
+    const reported = received.events.flatMap((event) => (event.kind === "reachable" ? [event.id] : []));
+    expect(reported).toEqual([id]);
   });
 
   test("a cancelled build ends with the reason; cancelling it again, or an unknown one, succeeds", async () => {

@@ -23,16 +23,16 @@ async function killed(request: BuildRequest, line: string, afterMs: number): Pro
     stdout: "pipe",
     stderr: "inherit",
   });
-  let said = "";
+  let output = "";
   const decoder = new TextDecoder();
   for await (const chunk of child.stdout) {
-    said += decoder.decode(chunk, { stream: true });
-    if (said.includes(line)) break;
+    output += decoder.decode(chunk, { stream: true });
+    if (output.includes(line)) break;
   }
   await Bun.sleep(afterMs);
   child.kill("SIGKILL");
   await child.exited;
-  return said;
+  return output;
 }
 
 /** The phases of a build of 20 MB: the step itself, its layer, the image, the start, its checkpoint, the last check. */

@@ -94,16 +94,16 @@ test("a renewed guest has no settings left, started processes continue, and copi
   });
   expect(await ask(here.machine, copy.id, PORT)).toBe("3");
   expect(await ask(here.machine, copy.id, PORT)).toBe("4");
-  let said = "";
+  let output = "";
   const inside = new GuestCommands(here.machine.addressOf(copy.id) ?? "", "of the copy");
   await inside.run(
     { argv: ["/bin/sh", "-c", "echo $Z"], user: "user", cwd: "/", envVars: {} },
     (chunk) => {
-      said += Buffer.from(chunk).toString();
+      output += Buffer.from(chunk).toString();
     },
     signal,
   );
-  expect(said).toBe("z\n");
+  expect(output).toBe("z\n");
   expect(await shell(here.data, copy.id, "cat /etc/hostname")).toBe("e2b.local");
   expect(await shell(here.data, copy.id, "cat /etc/machine-id")).not.toBe(
     await shell(here.data, id, "cat /etc/machine-id"),

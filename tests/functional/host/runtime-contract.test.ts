@@ -200,11 +200,11 @@ describe.each(RUNTIME_NAMES)("%s", (name) => {
   }
 
   async function running(id: string): Promise<NewSandbox & CreatedContainer> {
-    const asked = sandbox(id);
-    const made = await runtime.create(asked);
+    const request = sandbox(id);
+    const made = await runtime.create(request);
     await runtime.start(id, made.pid);
     await until("the guest listens", () => subject.listens(id, made.pid));
-    return { ...asked, ...made };
+    return { ...request, ...made };
   }
 
   async function write(request: CheckpointRequest): Promise<void> {

@@ -166,16 +166,16 @@ test("if the checkpoint no longer fits, sandboxes run the start command until a 
     const sandbox = await Sandbox.create(templateId, options(server.apiKey));
     return await served(sandbox).finally(() => sandbox.kill());
   };
-  const said = (event: string) => server.log.filter((line) => line.includes(event));
+  const textOf = (event: string) => server.log.filter((line) => line.includes(event));
   const before = await served(sandboxes.one);
   const anew = await Promise.all([create(), create()]);
   expect(new Set([before, ...anew]).size).toBe(3);
   const isKeptAgain = "a template's started processes were checkpointed again";
-  await until("it is kept again", () => said(isKeptAgain).length > 0, 30_000);
+  await until("it is kept again", () => textOf(isKeptAgain).length > 0, 30_000);
   const restored = await Promise.all([create(), create()]);
   expect(new Set(restored).size).toBe(1);
   expect([before, ...anew]).not.toContain(restored[0] ?? "");
-  expect(said("a template's started processes cannot be restored").map((line) => JSON.parse(line))).toEqual([
+  expect(textOf("a template's started processes cannot be restored").map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({ level: "warn", template: templateId, reason: expect.stringContaining("99.1.0") }),
   ]);
   await until("the old memory is gone", async () => !(await server.machine.parts.checkpoints.list()).includes(kept));

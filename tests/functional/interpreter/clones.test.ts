@@ -142,10 +142,10 @@ test("all generators differ in copies of a notebook, except generators made by t
 
 test("values that kernels drew at their start are equal in all sandboxes; child processes draw their own", async () => {
   const clones = await Promise.all([1, 2].map(() => Sandbox.create(server().options)));
-  const asked = "import subprocess, sys\nown = [sys.executable, '-c', 'print(hash(\"word\"))']\n";
+  const request = "import subprocess, sys\nown = [sys.executable, '-c', 'print(hash(\"word\"))']\n";
   const print = "print(hash('word'), id(sys), subprocess.check_output(own, text=True))";
   const seen = await Promise.all(
-    clones.map(async (clone) => (await clone.runCode(asked + print)).logs.stdout.join("")),
+    clones.map(async (clone) => (await clone.runCode(request + print)).logs.stdout.join("")),
   );
   const [one = [], other = []] = seen.map((line) => line.trim().split(" "));
   expect(one).toHaveLength(3);

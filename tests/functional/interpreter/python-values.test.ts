@@ -131,13 +131,13 @@ test("a data frame with too many cells is returned as text and HTML only", async
 test("docs/interpreter.md has the limits of results", () => {
   const source = readText("templates/code-interpreter-v1/files/opt/sandlot/python/sandlot_kernel/limits.py");
   const rows = tableRows(readText("docs/interpreter.md"), ["Beside the text", "Largest", "In", "Beyond it"]);
-  const told = rows.map(({ Largest: value, In: name }) => [name, value]);
+  const reported = rows.map(({ Largest: value, In: name }) => [name, value]);
   const held = [...source.matchAll(/^(\w+) = ([\d_* ]+)$/gm)].map(([, name = "", text = ""]) => {
     const value = text.split("*").reduce((product, factor) => product * Number(factor.replaceAll("_", "")), 1);
     return [name, name.endsWith("_BYTES") ? inBytes(value) : value.toLocaleString("en").replaceAll(",", " ")];
   });
   expect(held.length).toBe(3);
-  expect(told).toEqual(held);
+  expect(reported).toEqual(held);
 });
 
 test("long sequences are shown completely and quickly", async () => {

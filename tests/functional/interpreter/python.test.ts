@@ -31,19 +31,19 @@ describe("the stream", () => {
 
 describe("a cell", () => {
   test("returns its value, prints and errors in separate fields", async () => {
-    const told: string[] = [];
+    const reported: string[] = [];
     const { text, logs, results, error } = await sandbox().runCode(
       "import sys\nprint('out')\nprint('more', 'words')\nprint('err', file=sys.stderr)\nx = 41\nx + 1",
       {
-        onStdout: ({ line }) => void told.push(`out ${line}`),
-        onStderr: ({ line }) => void told.push(`err ${line}`),
-        onResult: (result) => void told.push(`result ${result.text}`),
+        onStdout: ({ line }) => void reported.push(`out ${line}`),
+        onStderr: ({ line }) => void reported.push(`err ${line}`),
+        onResult: (result) => void reported.push(`result ${result.text}`),
       },
     );
     expect([text, error]).toEqual(["42", undefined]);
     expect(results).toHaveLength(1);
     expect(logs).toEqual({ stdout: ["out\n", "more words\n"], stderr: ["err\n"] });
-    expect(told.toSorted()).toEqual(["err err\n", "out more words\n", "out out\n", "result 42"]);
+    expect(reported.toSorted()).toEqual(["err err\n", "out more words\n", "out out\n", "result 42"]);
   });
 
   test("sees variables of earlier cells", async () => {

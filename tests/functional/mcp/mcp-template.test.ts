@@ -22,8 +22,8 @@ test("sandboxes of a template with addMcpServer serve the added servers and have
 
 test("an unknown server name fails the build, and the error lists the known ones", async () => {
   const template = Template().fromTemplate("mcp-gateway").addMcpServer("grafana");
-  const said: string[] = [];
-  const onBuildLogs = ({ message }: { message: string }) => said.push(message);
+  const lines: string[] = [];
+  const onBuildLogs = ({ message }: { message: string }) => lines.push(message);
   await refusalOf(Template.build(template, "without-servers", { ...server().options, onBuildLogs }));
-  expect(said.join("\n")).toContain('"grafana" cannot be served: no server of this name is in this template');
+  expect(lines.join("\n")).toContain('"grafana" cannot be served: no server of this name is in this template');
 });

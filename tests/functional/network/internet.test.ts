@@ -35,15 +35,15 @@ test("every address answers over TCP, UDP, TLS and DNS", async () => {
     },
   );
   for (const address of ipv4) {
-    const told = JSON.parse(await curl(`https://${address}/reached`));
-    expect(told).toMatchObject({ scheme: "https", address, name: null, host: address });
+    const response = JSON.parse(await curl(`https://${address}/reached`));
+    expect(response).toMatchObject({ scheme: "https", address, name: null, host: address });
   }
 });
 
 test("a web site reports the address, TLS name and Host of a request", async () => {
   const to = `allowed.test:443:${SITES["other.test"]}`;
-  const told = await curl("--resolve", to, "-H", "Host: hidden.test", "https://allowed.test/reached");
-  expect(JSON.parse(told)).toEqual({
+  const reported = await curl("--resolve", to, "-H", "Host: hidden.test", "https://allowed.test/reached");
+  expect(JSON.parse(reported)).toEqual({
     scheme: "https",
     address: SITES["other.test"],
     name: "allowed.test",

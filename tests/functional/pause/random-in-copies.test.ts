@@ -62,17 +62,17 @@ test("each copy draws its own random numbers and finds MADV_WIPEONFORK memory em
   const { snapshotId } = await original.createSnapshot();
   const snapshots = await Promise.all([1, 2, 3].map(() => Sandbox.create(snapshotId, server().options)));
   const copies = [...snapshots, ...(await forked(original, 3))];
-  const said = await Promise.all(copies.map(ask));
+  const output = await Promise.all(copies.map(ask));
   let after = await ask(original);
 
-  expect(new Set([before, ...said, after].map(({ drawn }) => drawn)).size).toBe(copies.length + 2);
+  expect(new Set([before, ...output, after].map(({ drawn }) => drawn)).size).toBe(copies.length + 2);
   // Otherwise this shows nothing. The kernel empties the stock once a minute, or when memory is short.
   await until("what is drawn comes from the stock, where there is one", async () => {
     after = await ask(original);
     return after.stock === null || after.stock.includes(after.drawn);
   });
-  for (const { stock } of said) expect(stock ?? "").toBe("");
-  expect(said.map(({ marked }) => marked)).toEqual(copies.map(() => ""));
+  for (const { stock } of output) expect(stock ?? "").toBe("");
+  expect(output.map(({ marked }) => marked)).toEqual(copies.map(() => ""));
   expect(after.marked).toBe("mark");
 
   await original.pause();

@@ -20,8 +20,8 @@ const slow = () => Template().fromTemplate("base").runCmd('echo be""gun; exec sl
 /** A build whose first step runs. */
 async function underWay(server: TestServer) {
   const build = await Template.buildInBackground(slow(), "slow", server.options);
-  const said = async () => JSON.stringify(await Template.getBuildStatus(build, server.options));
-  await until("the step runs", async () => (await said()).includes("begun"));
+  const textOf = async () => JSON.stringify(await Template.getBuildStatus(build, server.options));
+  await until("the step runs", async () => (await textOf()).includes("begun"));
   return build;
 }
 
@@ -68,8 +68,8 @@ describe("the next start", () => {
       Template().fromImage(`${sender.name}/${repository}:1`, { username: "reader", password: "sesame" });
     const build = await Template.buildInBackground(from("private-blob-hangs"), "fetching", server.options);
     await until("it waits for a blob", async () => {
-      const asked = (await (await fetch(`${sender.url}/asked`)).json()) as string[];
-      return asked.some((line) => line.startsWith("blobs"));
+      const request = (await (await fetch(`${sender.url}/asked`)).json()) as string[];
+      return request.some((line) => line.startsWith("blobs"));
     });
     await server.crash();
     server = await startServer(data, settings);
@@ -77,13 +77,13 @@ describe("the next start", () => {
     const search = ["grep", "--recursive", "--files-with-matches", "sesame", `/proc/${server.pid}/root${data}`];
     // The result of a search that read everything and found nothing; a file that vanishes meanwhile makes it run again.
     const NONE = { exitCode: 1, stdout: "", stderr: "" };
-    let said: unknown;
+    let output: unknown;
     const hasReadAll = async () => {
-      said = await attempt(search, { timeoutMs: 60_000 });
-      return Bun.deepEquals(said, NONE);
+      output = await attempt(search, { timeoutMs: 60_000 });
+      return Bun.deepEquals(output, NONE);
     };
     await until("all is read", hasReadAll).catch(() => undefined);
-    expect(said).toEqual(NONE);
+    expect(output).toEqual(NONE);
     await Template.build(from("private-one"), "fetching", server.options);
     expect(await settledCensus(data, NOTHING)).toEqual(NOTHING);
   });

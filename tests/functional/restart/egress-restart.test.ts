@@ -42,12 +42,12 @@ test("network rules hold after kill -9 of the server and after the next start", 
     [named, addressed].map(({ sandboxId }) => Sandbox.connect(sandboxId, { ...second.options, ...LIFE })),
   );
   if (sameNamed === undefined || sameAddressed === undefined) throw new Error("a sandbox is gone");
-  const told = await exchange(sameNamed, [
+  const responses = await exchange(sameNamed, [
     { address: "allowed.test", hosts: ["allowed.test"] },
     { address: SITES["other.test"], name: "other.test", hosts: ["other.test"] },
   ]);
-  expect(told[0]).toEqual([`allowed.test@${SITES["allowed.test"]}`]);
-  expect(told[1]?.join()).not.toContain("@");
+  expect(responses[0]).toEqual([`allowed.test@${SITES["allowed.test"]}`]);
+  expect(responses[1]?.join()).not.toContain("@");
   await expectReached(sameNamed, ["tcp 1.1.1.1 80"]);
   await expectReached(sameAddressed, ["tcp 1.1.1.1 80", `dns ${NAME_SERVER} 53`]);
   expect(await reached(sameAddressed, ["tcp 8.8.8.8 80", "udp 8.8.8.8 7000"])).toEqual([]);

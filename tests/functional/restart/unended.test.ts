@@ -65,7 +65,8 @@ describe("a sandbox that cannot be ended", () => {
     const stuck = await stuckSandboxes(held);
     for (const attempt of ["first", "second"]) {
       const ends = stuck.map(({ id }) => here.machine.destroy(id).then(() => "gone", String));
-      for (const said of await Promise.all(ends)) expect(`${attempt}: ${said}`).toContain("something in it still runs");
+      for (const output of await Promise.all(ends))
+        expect(`${attempt}: ${output}`).toContain("something in it still runs");
     }
     for (const record of stuck) expect(await isLeft(record)).toEqual(ALL_BUT_THE_WAY_TO_IT);
     const taken = new Set(stuck.map(({ slot }) => slot));

@@ -12,35 +12,35 @@ beforeAll(async () => {
 
 async function start(user: string, process: object, more: object = {}) {
   const { end, stderr, pty, error } = await startProcess(server(), sandbox.sandboxId, user, process, more);
-  return { exitCode: end?.exitCode, said: stderr + pty, error };
+  return { exitCode: end?.exitCode, output: stderr + pty, error };
 }
 
 test.each(["user", "root"])("a program that %s cannot execute fails with a clear error", async (user) => {
   await sandbox.commands.run("printf '#!/no/shell\\n' > script; printf hi > text; chmod 755 script; chmod 644 text");
   const missing = '"no-such-program" could not be executed: there is no such program in the directories of its PATH';
-  expect(await start(user, { cmd: "no-such-program" })).toMatchObject({ exitCode: 127, said: `${missing}\n` });
+  expect(await start(user, { cmd: "no-such-program" })).toMatchObject({ exitCode: 127, output: `${missing}\n` });
   const pty = { size: { cols: 80, rows: 24 } };
   expect(await start(user, { cmd: "no-such-program" }, { pty })).toMatchObject({
     exitCode: 127,
-    said: `${missing}\r\n`,
+    output: `${missing}\r\n`,
   });
   const at = "/home/user";
   expect(await start(user, { cmd: `${at}/script` })).toMatchObject({
     exitCode: 127,
-    said: `"${at}/script" could not be executed: the interpreter "/no/shell" in the first line of it is not there\n`,
+    output: `"${at}/script" could not be executed: the interpreter "/no/shell" in the first line of it is not there\n`,
   });
   expect(await start(user, { cmd: `${at}/text` })).toMatchObject({
     exitCode: 126,
-    said: `"${at}/text" could not be executed: the user may not execute it, whose mode is 644\n`,
+    output: `"${at}/text" could not be executed: the user may not execute it, whose mode is 644\n`,
   });
 });
 
 test("the error is the same in every locale", async () => {
-  const { said } = await start("user", {
+  const { output } = await start("user", {
     cmd: "no-such-program",
     envs: { LANG: "de_DE.UTF-8", LC_ALL: "de_DE.UTF-8" },
   });
-  expect(said).toStartWith('"no-such-program" could not be executed: ');
+  expect(output).toStartWith('"no-such-program" could not be executed: ');
 });
 
 test("a NUL byte is rejected with the name of its field", async () => {

@@ -45,8 +45,8 @@ describe("the page", () => {
     "has an example of %s",
     (call, path) => {
       const scripts = page.examples.filter(({ section }) => section === call).map(({ script }) => script);
-      const asked = new RegExp(`\\bcurl .*\\$SANDLOT${path.replaceAll(".", "\\.")}(?![\\w/])`);
-      expect(scripts.filter((script) => asked.test(script))).not.toEqual([]);
+      const request = new RegExp(`\\bcurl .*\\$SANDLOT${path.replaceAll(".", "\\.")}(?![\\w/])`);
+      expect(scripts.filter((script) => request.test(script))).not.toEqual([]);
     },
   );
 

@@ -22,12 +22,12 @@ const WEB = 8000;
 const SOCKET = 8100;
 
 let server: TestServer;
-let said: string;
+let output: string;
 /** Has services; made by a client that knows the server's one URL. */
 let serving: Sandbox;
 beforeAll(async () => {
   const made = await sandlotTls(folder);
-  said = made.stdout;
+  output = made.stdout;
   expect([made.exitCode, made.stderr]).toEqual([0, ""]);
   server = await startServer(folder);
   serving = await Sandbox.create({ ...server.options, timeoutMs: 600_000 });
@@ -47,7 +47,7 @@ const exported = () => ({
 });
 
 test("`sandlot tls` prints the variables of clients, and that names resolve for Node and Python", () => {
-  expect(said).toMatch(/^look-up {6}Node finds .*127\.0\.0\.1.*, Python finds .*127\.0\.0\.1/m);
+  expect(output).toMatch(/^look-up {6}Node finds .*127\.0\.0\.1.*, Python finds .*127\.0\.0\.1/m);
   for (const line of [
     `export E2B_DOMAIN=${DOMAIN}`,
     `export E2B_API_KEY=$(sudo cat ${folder}/api-key)`,
@@ -55,7 +55,7 @@ test("`sandlot tls` prints the variables of clients, and that names resolve for 
     `export SSL_CERT_FILE=${trust.bundle}`,
     `export REQUESTS_CA_BUNDLE=${trust.bundle}`,
   ]) {
-    expect(said).toContain(`  ${line}`);
+    expect(output).toContain(`  ${line}`);
   }
   expect(server.output()).toContain(`and https://api.${DOMAIN}\n`);
 });
@@ -92,11 +92,11 @@ test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone",
       // Node has its own WebSocket from version 22 on.
       const { WebSocket } = "WebSocket" in globalThis ? globalThis : ((await import("undici" as string)) as never);
       const socket = new WebSocket(`wss://${serving.getHost(8100)}/path`);
-      const heard: string[] = [];
-      socket.onmessage = ({ data }: { data: unknown }) => void heard.push(String(data));
-      await until(() => heard.length === 1);
+      const received: string[] = [];
+      socket.onmessage = ({ data }: { data: unknown }) => void received.push(String(data));
+      await until(() => received.length === 1);
       socket.send("over TLS");
-      await until(() => heard.length === 2);
+      await until(() => received.length === 2);
       socket.close();
 
       const { state } = await sandbox.getInfo();
@@ -109,7 +109,7 @@ test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone",
         isSame,
         page: { method, url, length },
         files: { downloaded, uploaded, parcel },
-        heard,
+        received,
         hosts,
         links,
         state,
@@ -124,7 +124,7 @@ test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone",
     isSame: true,
     page: { method: "POST", url: "/echo?x=1", length: 9 },
     files: { downloaded: "signed", uploaded: 200, parcel: "from outside" },
-    heard: ["connected to /path", "over TLS"],
+    received: ["connected to /path", "over TLS"],
     hosts: [`8000-ID.${DOMAIN}`, `8000-ID.${DOMAIN}`],
     links: [`https://49983-ID.${DOMAIN}`, `https://49983-ID.${DOMAIN}`],
     state: "running",

@@ -179,9 +179,9 @@ test("/proc/meminfo and niceness are the same after a pause, also for programs f
   const again = await Sandbox.connect(paused.sandboxId, server().options);
   const [before] = await again.commands.list();
   await again.commands.sendStdin(before?.pid ?? 0, "\n");
-  const told = /^MemTotal: +1048576 kB\n0\n$/;
-  await until("the program from before has looked", async () => told.test(await again.files.read("looked")));
-  expect((await again.commands.run(look)).stdout).toMatch(told);
+  const reported = /^MemTotal: +1048576 kB\n0\n$/;
+  await until("the program from before has looked", async () => reported.test(await again.files.read("looked")));
+  expect((await again.commands.run(look)).stdout).toMatch(reported);
   expect((await again.commands.run("ps -o ni= -p $PPID", { user: "root" })).stdout.trim()).toBe("-15");
   const used = await again.commands.run("free -m | awk '/^Mem/ { print $3 }'");
   expect(Number(used.stdout)).toBeGreaterThan(0);

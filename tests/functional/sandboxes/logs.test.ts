@@ -126,8 +126,8 @@ test("events during a restart of the server are in the log once", async () => {
   const second = await startServer(folder);
   const log = await logWith(sandbox.sandboxId, has({ event_type: "process_end", command: "across-the-crash" }), second);
   for (const command of ["before-the-crash", "across-the-crash"]) {
-    const told = log.filter(({ fields }) => fields.command?.includes(command));
-    expect(told.map(({ fields }) => fields.event_type)).toEqual(["process_start", "process_end"]);
+    const reported = log.filter(({ fields }) => fields.command?.includes(command));
+    expect(reported.map(({ fields }) => fields.event_type)).toEqual(["process_start", "process_end"]);
   }
   const times = log.map(({ timestamp }) => timestamp);
   expect(times).toEqual(times.toSorted());
@@ -147,10 +147,10 @@ test("a log continues after a pause, and the log of a copy begins with the copy"
     sandbox.sandboxId,
     (all) => ended(all) && has({ event_type: "process_end", command: "after-the" })(all),
   );
-  const told = (text: string) =>
+  const reportOf = (text: string) =>
     log.filter(({ fields }) => fields.event_type?.startsWith("process") && fields.command?.includes(text));
-  expect(told("before-the-pause")).toHaveLength(2);
-  expect(told("# across-the-pause")).toHaveLength(2);
+  expect(reportOf("before-the-pause")).toHaveLength(2);
+  expect(reportOf("# across-the-pause")).toHaveLength(2);
   const life = log.flatMap(({ fields }) => fields.event_type?.match(/lifecycle\.(\w+)/)?.[1] ?? []);
   expect(life).toEqual(expect.arrayContaining(["created", "paused", "resumed"]));
   const times = log.map(({ timestamp }) => timestamp);

@@ -103,8 +103,8 @@ test("after a burst of creates the pool serves the next burst, and the operator 
   expect(metrics).toContain(`sandlot_ready_pool_target{template="${BASE_TEMPLATE.id}"} ${MOST}\n`);
   const before = pool();
   const sandboxes = await burst(MOST);
-  const said = await Promise.all(sandboxes.map(({ commands, sandboxId }) => commands.run(`echo ${sandboxId}`)));
-  expect(said.map(({ stdout }) => stdout.trim())).toEqual(sandboxes.map(({ sandboxId }) => sandboxId));
+  const output = await Promise.all(sandboxes.map(({ commands, sandboxId }) => commands.run(`echo ${sandboxId}`)));
+  expect(output.map(({ stdout }) => stdout.trim())).toEqual(sandboxes.map(({ sandboxId }) => sandboxId));
   const served = ({ hits, joined }: PoolReport) => hits + joined;
   await until("the report counts them", () => served(pool()) === served(before) + MOST);
   expect(pool().misses).toBe(before.misses);

@@ -56,9 +56,9 @@ async function expectEnd(sandboxID: string, seconds: number, act: () => Promise<
 async function expectGoneAtOnce(sandboxID: string): Promise<void> {
   const began = performance.now();
   for (;;) {
-    const asked = performance.now();
+    const startedAt = performance.now();
     if ((await call("GET", `/sandboxes/${sandboxID}`)).status === 404) return;
-    expect(asked - began).toBeLessThan(100);
+    expect(startedAt - began).toBeLessThan(100);
     await Bun.sleep(5);
   }
 }

@@ -28,10 +28,10 @@ test("a wrong key is rejected", async () => {
 });
 
 // A sample; all refusals: src/control/lifecycle/create.test.ts, src/control/routes/network-fields.test.ts and others.
-test.each<{ asked: string; named: string; options: SandboxOpts }>([
-  { asked: "a name without a denial", named: "allowOut", options: { network: { allowOut: ["a.test"] } } },
-  { asked: "an unknown volume", named: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
-  { asked: "a life without an end", named: "timeout", options: { timeoutMs: 2 ** 31 * 1000 } },
+test.each<{ request: string; named: string; options: SandboxOpts }>([
+  { request: "a name without a denial", named: "allowOut", options: { network: { allowOut: ["a.test"] } } },
+  { request: "an unknown volume", named: "volumeMounts", options: { volumeMounts: { "/mnt/data": "my-volume" } } },
+  { request: "a life without an end", named: "timeout", options: { timeoutMs: 2 ** 31 * 1000 } },
 ])("$asked is rejected with the name $named, and no sandbox is created", async ({ named, options }) => {
   const error = await refusalOf(Sandbox.create({ ...server().options, ...options }));
   expect(error).toBeInstanceOf(SandboxError);

@@ -84,20 +84,21 @@ test("180 commands are followed at once, and other requests are answered", async
 });
 
 test.each(["kill", "pause"] as const)("all followed streams end with a %s, and get the reason", async (end) => {
-  const { done, told } = await onNode(async ({ Sandbox, until, word }) => {
+  const { done, reports } = await onNode(async ({ Sandbox, until, word }) => {
     const sandbox = await Sandbox.create();
-    const told: string[] = [];
-    const tell = (error: unknown) => void told.push(String(error));
+    const reports: string[] = [];
+    const tell = (error: unknown) => void reports.push(String(error));
     const command = await sandbox.commands.run("sleep 300", { background: true });
     const terminal = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => undefined });
     await sandbox.files.watchDir("/tmp", () => undefined, { onExit: tell });
     for (const followed of [command, terminal]) void followed.wait().then(tell, tell);
     const done = await (word === "kill" ? sandbox.kill() : sandbox.pause());
-    await until(() => told.length === 3);
-    return { done, told };
+    await until(() => reports.length === 3);
+    return { done, reports };
   }, end);
   expect(done).toBe(true);
-  for (const words of told) expect(words).toMatch(/^TimeoutError: .*The sandbox was killed or reached its end of life/);
+  for (const words of reports)
+    expect(words).toMatch(/^TimeoutError: .*The sandbox was killed or reached its end of life/);
 });
 
 test("another client follows a command again after a pause, by its pid", async () => {

@@ -39,19 +39,19 @@ test("a sandbox of a snapshot has its processes and variables, and the options o
 });
 
 test("streams of the original continue during a snapshot", async () => {
-  let heard = "";
+  let received = "";
   const counting = await sandbox.commands.run("n=0; while read -r _; do n=$((n + 1)); echo $n; done", {
     background: true,
     stdin: true,
     timeoutMs: 0,
     onStdout: (text) => {
-      heard += text;
+      received += text;
     },
   });
   await counting.sendStdin("\n");
   const { snapshotId } = await sandbox.createSnapshot();
   await counting.sendStdin("\n");
-  await until("both lines are heard on the same stream", () => heard === "1\n2\n");
+  await until("both lines are heard on the same stream", () => received === "1\n2\n");
   await counting.kill();
   expect(await Sandbox.deleteSnapshot(snapshotId, server().options)).toBe(true);
 });

@@ -40,24 +40,24 @@ test("apt, pip and npm install packages, and every wait helper works", async () 
 // Seen to fail with Debian's marker that has pip refuse, and with a folder of npm that is root's alone.
 test("in a sandbox, pip, npm and apt install usable packages for the user and for root", async () => {
   const sandbox = await Sandbox.create("base", Object.assign({ envs: SOURCES }, server().options));
-  const said = async (command: string, user = "user") =>
+  const textOf = async (command: string, user = "user") =>
     (await sandbox.commands.run(command, { user, timeoutMs: BUILD_MS })).stdout.trimEnd().split("\n").at(-1);
   // A build installs as root, too.
   for (const as of LONG ? [`sudo --preserve-env=${Object.keys(SOURCES).join()}`, ""] : [""]) {
-    expect(await said(`${as} npm install -g hello-npm >&2 && hello-npm`)).toBe("hello of npm");
-    if (as !== "") await said(`${as} npm uninstall -g hello-npm`);
-    expect(await said(`${as} pip install hello-pip >&2 && hello-pip`)).toBe("hello of pip");
-    await said(`${as} pip uninstall --yes hello-pip`);
+    expect(await textOf(`${as} npm install -g hello-npm >&2 && hello-npm`)).toBe("hello of npm");
+    if (as !== "") await textOf(`${as} npm uninstall -g hello-npm`);
+    expect(await textOf(`${as} pip install hello-pip >&2 && hello-pip`)).toBe("hello of pip");
+    await textOf(`${as} pip uninstall --yes hello-pip`);
   }
-  expect(await said("pip install --user hello-pip >&2 && hello-pip && command -v hello-pip")).toBe(
+  expect(await textOf("pip install --user hello-pip >&2 && hello-pip && command -v hello-pip")).toBe(
     "/home/user/.local/bin/hello-pip",
   );
-  await said(APT_SOURCE, "root");
-  expect(await said("sudo apt-get update >&2 && sudo apt-get install -y hello-apt >&2 && hello-apt")).toBe(
+  await textOf(APT_SOURCE, "root");
+  expect(await textOf("sudo apt-get update >&2 && sudo apt-get install -y hello-apt >&2 && hello-apt")).toBe(
     "hello of apt",
   );
   // Debian's own is below the new one, not removed.
-  expect(await said("pip install --upgrade pip")).toContain("Successfully installed pip-99.0");
+  expect(await textOf("pip install --upgrade pip")).toContain("Successfully installed pip-99.0");
 });
 
 test("ADD of a Dockerfile fetches a URL inside the build and verifies its checksum", async () => {

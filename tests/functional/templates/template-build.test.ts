@@ -8,7 +8,7 @@ import { sharedServer } from "../../support/shared-server.ts";
 
 const server = sharedServer();
 const context = folderOfFile("context");
-const heard: LogEntry[] = [];
+const received: LogEntry[] = [];
 
 /** The output of a shell line in a new sandbox of the template. */
 async function inside(name: string, line: string): Promise<string> {
@@ -38,7 +38,7 @@ beforeAll(async () => {
     tags: ["stable"],
     cpuCount: 1,
     memoryMB: 512,
-    onBuildLogs: (entry) => void heard.push(entry),
+    onBuildLogs: (entry) => void received.push(entry),
   });
 });
 
@@ -46,8 +46,8 @@ describe("a template of files, commands, variables, a user and a folder", () => 
   test("is the base of its sandboxes, under each of its tags", async () => {
     const line =
       "id -un; pwd; echo $GREETING; echo $BOTH; cat /opt/made; python3 /srv/app/main.py; stat -c %U /srv/app";
-    const said = ["builder", "/home/builder/site", "hello", "/home/user:x", "made", "hello", "root"].join("\n");
-    expect(await inside("first:v1", line)).toBe(said);
+    const output = ["builder", "/home/builder/site", "hello", "/home/user:x", "made", "hello", "root"].join("\n");
+    expect(await inside("first:v1", line)).toBe(output);
     expect(await inside("first:stable", "cat /srv/app/deep/data.txt")).toBe("data");
   });
 
@@ -58,8 +58,8 @@ describe("a template of files, commands, variables, a user and a folder", () => 
   });
 
   test("sends its log to the client while it is built", () => {
-    expect(messages(heard)).toContain("data");
-    expect(heard.every(({ timestamp }) => timestamp instanceof Date)).toBe(true);
+    expect(messages(received)).toContain("data");
+    expect(received.every(({ timestamp }) => timestamp instanceof Date)).toBe(true);
   });
 
   test("is a base for other templates, which inherit its user and variables", async () => {

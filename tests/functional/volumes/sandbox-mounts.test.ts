@@ -86,7 +86,7 @@ test("one error lists all invalid mounts, and no sandbox is created", async () =
   };
   const refusal = await server().call("POST", "/sandboxes", body);
   expect(refusal.status).toBe(400);
-  for (const said of [
+  for (const output of [
     '[1]: there is no volume "nowhere"',
     '[1]: the path "relative" is not absolute',
     `[2]: volume "${volume.name}" is mounted twice`,
@@ -97,7 +97,7 @@ test("one error lists all invalid mounts, and no sandbox is created", async () =
     '[6]: the path "/" is the system\'s',
     "[7]: its path is empty",
   ]) {
-    expect(refusal.body.message).toContain(said);
+    expect(refusal.body.message).toContain(output);
   }
   expect(await Sandbox.list(options).nextItems()).toEqual([]);
 });

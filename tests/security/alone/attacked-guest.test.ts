@@ -36,11 +36,11 @@ const END_ALL_OF_USER = "setpriv --reuid=user --regid=user --clear-groups sh -c 
 /** The status is undefined after a timeout. */
 async function health(host: string): Promise<{ status: number | undefined; ms: number }> {
   const begun = performance.now();
-  const asked = fetch(`${server().url}/health`, {
+  const request = fetch(`${server().url}/health`, {
     headers: { host },
     signal: AbortSignal.timeout(10 * ANSWER_MAX_MS),
   });
-  const response = await asked.catch((error: unknown) => {
+  const response = await request.catch((error: unknown) => {
     if (error instanceof DOMException && error.name === "TimeoutError") return undefined;
     throw error;
   });
@@ -58,7 +58,7 @@ beforeAll(async () => {
  */
 async function watchHealth(sandbox: Sandbox): Promise<number[]> {
   const deadline = performance.now() + WATCHED_MS;
-  const asked: { statuses: (number | undefined)[]; lateMs: number }[] = [];
+  const requests: { statuses: (number | undefined)[]; lateMs: number }[] = [];
   while (performance.now() < deadline) {
     const [{ status, ms }, quiet] = await Promise.all([
       health(`49983-${sandbox.sandboxId}.anything.test`),
@@ -66,11 +66,11 @@ async function watchHealth(sandbox: Sandbox): Promise<number[]> {
     ]);
     // No response from one of them is due to the attack; no response from both is due to the machine.
     const statuses = [status, quiet.status];
-    if (statuses.some((each) => each !== undefined)) asked.push({ statuses, lateMs: ms - quiet.ms });
+    if (statuses.some((each) => each !== undefined)) requests.push({ statuses, lateMs: ms - quiet.ms });
     await Bun.sleep(20);
   }
-  expect(asked.filter(({ statuses }) => statuses.some((each) => each !== 204))).toEqual([]);
-  return asked.map(({ lateMs }) => lateMs).filter((ms) => ms > ANSWER_MAX_MS);
+  expect(requests.filter(({ statuses }) => statuses.some((each) => each !== 204))).toEqual([]);
+  return requests.map(({ lateMs }) => lateMs).filter((ms) => ms > ANSWER_MAX_MS);
 }
 
 /** Drops the guest's pages from the page cache, as after a machine start; pages that a process has mapped stay. */
@@ -142,14 +142,14 @@ attacked("a fork bomb of root's: commands are refused for what they are refused 
   });
   bomb.wait().catch(() => undefined);
   await until("there is no place left", async () => {
-    const told = await sandbox.commands.run("true", { timeoutMs: 5_000 }).catch((error: Error) => error);
-    return told instanceof Error && told.message.includes("room for another process");
+    const result = await sandbox.commands.run("true", { timeoutMs: 5_000 }).catch((error: Error) => error);
+    return result instanceof Error && result.message.includes("room for another process");
   });
   await expectPrompt(sandbox);
   expect(await bomb.kill()).toBe(true);
   await until("the last of its children is gone", async () => {
-    const told = await sandbox.commands.run("ls | cat", { timeoutMs: 5_000 }).catch((error: Error) => error);
-    return !(told instanceof Error);
+    const result = await sandbox.commands.run("ls | cat", { timeoutMs: 5_000 }).catch((error: Error) => error);
+    return !(result instanceof Error);
   });
 });
 
@@ -175,7 +175,7 @@ for (const [what, script] of LONG ? MEMORY_BOMBS : MEMORY_BOMBS.slice(0, 2)) {
     const kills = "cat /sys/fs/cgroup/memory/memory.oom_control /sys/fs/cgroup/memory.events 2>/dev/null; true";
     // The kernel kills root's commands before the guest, too: they may need more than one try.
     const orDead = (done: Promise<boolean>) => done.catch(() => false);
-    const hasKilled = () => asRoot(sandbox, kills).then((said) => /oom_kill [1-9]/.test(said));
+    const hasKilled = () => asRoot(sandbox, kills).then((output) => /oom_kill [1-9]/.test(output));
     await until("the memory was too little", () => orDead(hasKilled()));
     await until("root has ended the attack", () => orDead(hasEnded(sandbox)));
   });

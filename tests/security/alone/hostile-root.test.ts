@@ -39,12 +39,12 @@ describe("an image with links in place of what is mounted and hidden", () => {
       writeFileSync(join(root, "tmp/proc/kallsyms"), "not the kernel's");
     });
     // To refuse such an image is as good.
-    const said = await made.catch((error: Error) => error);
-    if (said instanceof Error) {
-      expect(said.message).toMatch(REFUSALS);
+    const output = await made.catch((error: Error) => error);
+    if (output instanceof Error) {
+      expect(output.message).toMatch(REFUSALS);
       return;
     }
-    const { [DISK]: _, ...open } = openIn(JSON.parse(said) as Found);
+    const { [DISK]: _, ...open } = openIn(JSON.parse(output) as Found);
     expect(Object.values(open).flat()).toEqual([]);
   });
 });

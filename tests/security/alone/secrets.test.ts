@@ -69,12 +69,12 @@ const server = serverOfFile("secrets", {
 
 let watch: ProcessWatch;
 let source: Awaited<ReturnType<typeof startBadRegistry>>;
-const heard: string[] = [];
+const received: string[] = [];
 const receiver = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   async fetch(request) {
-    heard.push(`${JSON.stringify([...request.headers])} ${await request.text()}`);
+    received.push(`${JSON.stringify([...request.headers])} ${await request.text()}`);
     return new Response("no", { status: 500 });
   },
 });
@@ -227,7 +227,7 @@ beforeAll(async () => {
     expect([path, (await call("GET", path)).status]).toEqual([path, 200]);
   }
   for (const [name, secret] of Object.entries(made)) expect([name, secret.length > 20]).toEqual([name, true]);
-  await until("the webhook was tried", () => heard.length > 0);
+  await until("the webhook was tried", () => received.length > 0);
 });
 afterAll(async () => {
   await watch[Symbol.asyncDispose]();
@@ -289,7 +289,7 @@ test("no secret is in a response, an error, a list, or a log of a sandbox or bui
 });
 
 test("no secret is in a webhook message", () => {
-  expect(secretsIn(heard.join("\n"), { ...given, ...made })).toEqual([]);
+  expect(secretsIn(received.join("\n"), { ...given, ...made })).toEqual([]);
 });
 
 test("no secret is in the arguments or environment of a process that was not given it", () => {

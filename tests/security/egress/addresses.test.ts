@@ -100,8 +100,8 @@ test("no rule opens an address that is closed to every sandbox", async () => {
     { address, hosts: ["metadata.test"] },
     { address, name: "metadata.test", hosts: ["metadata.test"] },
   ]);
-  const told = (await exchange(sandbox, web)).flat();
-  expect(told.filter((text) => MUST_BE_CLOSED.some((address) => text.endsWith(`@${address}`)))).toEqual([]);
+  const responses = (await exchange(sandbox, web)).flat();
+  expect(responses.filter((text) => MUST_BE_CLOSED.some((address) => text.endsWith(`@${address}`)))).toEqual([]);
 });
 
 test("a web site denied by its address is also closed by its name", async () => {

@@ -33,9 +33,9 @@ async function inGroups<T>(items: readonly T[], work: (item: T, index: number) =
 
 /** It reaches its own name and is answered for it, and neither of the next one's. */
 async function expectApart(sandbox: Sandbox, own: string, next: string): Promise<void> {
-  const told = await exchange(sandbox, [...ways(own), ...ways(next)]);
-  expect(told.slice(0, 2)).toEqual(Array(2).fill([`${own}@${address}`]));
-  expect(told.slice(2).flat().join()).not.toContain("@");
+  const responses = await exchange(sandbox, [...ways(own), ...ways(next)]);
+  expect(responses.slice(0, 2)).toEqual(Array(2).fill([`${own}@${address}`]));
+  expect(responses.slice(2).flat().join()).not.toContain("@");
   const { stdout } = await sandbox.commands.run(`python3 /tmp/ask.py ${NAME_SERVER} ${own} ${next}`);
   expect(stdout).toBe(`${own} udp 0 1 tcp 0 1\n${next} udp 5 0 tcp 5 0\n`);
 }

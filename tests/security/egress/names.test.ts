@@ -59,8 +59,8 @@ const bothWays = (address: string, name: string): Exchange[] => [
 ];
 
 async function expectNothing(exchanges: readonly Exchange[]): Promise<void> {
-  const told = await exchange(sandbox, exchanges);
-  expect(told.flat().filter((text) => text.includes("@") || text === "200")).toEqual([]);
+  const responses = await exchange(sandbox, exchanges);
+  expect(responses.flat().filter((text) => text.includes("@") || text === "200")).toEqual([]);
 }
 
 describe("names that are allowed", () => {
@@ -73,16 +73,16 @@ describe("names that are allowed", () => {
     ["of one open and one closed address", "mixed.test", ALLOWED_SITE],
     ["of both IPv4 and IPv6", "both.test", ALLOWED_SITE],
   ])("are reached by HTTP and TLS: %s", async (_, name, address) => {
-    const told = await exchange(sandbox, bothWays(name, name));
-    expect(told).toEqual(Array(2).fill([`${name}@${address}`]));
+    const responses = await exchange(sandbox, bothWays(name, name));
+    expect(responses).toEqual(Array(2).fill([`${name}@${address}`]));
   });
 
   test("are checked on each request of a kept connection", async () => {
     const mark = newMark();
     const hosts = ["allowed.test", "front.test", "allowed.test", "other.test"];
-    const [told = []] = await exchange(sandbox, [{ address: "allowed.test", hosts, path: "/reached" }]);
-    expect(told.slice(0, 3).filter((text) => text.startsWith("allowed.test@"))).not.toEqual([]);
-    expect(told.filter((text) => text.startsWith("other.test"))).toEqual([]);
+    const [responses = []] = await exchange(sandbox, [{ address: "allowed.test", hosts, path: "/reached" }]);
+    expect(responses.slice(0, 3).filter((text) => text.startsWith("allowed.test@"))).not.toEqual([]);
+    expect(responses.filter((text) => text.startsWith("other.test"))).toEqual([]);
     const second = `GET /first HTTP/1.1\r\nHost: allowed.test\r\n\r\nGET /${mark} HTTP/1.1\r\nHost: other.test\r\n\r\n`;
     await exchange(sandbox, [{ address: "allowed.test", hosts: ["-"], raw: second }]);
     expect(await timesSeen(`/${mark}`)).toBe(0);
@@ -131,8 +131,8 @@ describe("names that are not allowed", () => {
     await sandbox.commands.run(`echo '${OTHER_SITE} allowed.test' >> /etc/hosts`, { user: "root" });
     try {
       expect((await sandbox.commands.run("getent hosts allowed.test")).stdout).toContain(OTHER_SITE);
-      const told = await exchange(sandbox, bothWays("allowed.test", "allowed.test"));
-      expect(told).toEqual(Array(2).fill([`allowed.test@${ALLOWED_SITE}`]));
+      const responses = await exchange(sandbox, bothWays("allowed.test", "allowed.test"));
+      expect(responses).toEqual(Array(2).fill([`allowed.test@${ALLOWED_SITE}`]));
     } finally {
       await sandbox.commands.run("sed '/allowed.test/d' /etc/hosts > /tmp/hosts && cat /tmp/hosts > /etc/hosts", {
         user: "root",
@@ -145,11 +145,11 @@ describe("names that are not allowed", () => {
    * the allowed address.
    */
   test("as a Host inside the TLS of an allowed name lead only to that name's address", async () => {
-    const told = await exchange(sandbox, [
+    const responses = await exchange(sandbox, [
       { address: OTHER_SITE, name: "allowed.test", hosts: ["other.test"] },
       { address: SITES["hidden.test"], name: "front.test", hosts: ["hidden.test"] },
     ]);
-    expect(told).toEqual([[`other.test@${ALLOWED_SITE}`], [`hidden.test@${SITES["front.test"]}`]]);
+    expect(responses).toEqual([[`other.test@${ALLOWED_SITE}`], [`hidden.test@${SITES["front.test"]}`]]);
   });
 });
 
@@ -196,9 +196,9 @@ describe("a name with a private address", () => {
     const names = Array.from({ length: 8 }, () => `${newMark()}.rebind.test`);
     // DNS gives the sandbox the open or the closed address; then it goes to the open one by itself, twice.
     const exchanges = names.flatMap((name) => [...bothWays(name, name), ...bothWays(OUTSIDE, name)]);
-    const told = (await exchange(sandbox, [...exchanges, ...exchanges])).flat();
-    expect(told.filter((text) => MUST_BE_CLOSED.some((address) => text.endsWith(`@${address}`)))).toEqual([]);
-    expect(told.filter((text) => text.endsWith(`@${ALLOWED_SITE}`))).not.toEqual([]);
+    const responses = (await exchange(sandbox, [...exchanges, ...exchanges])).flat();
+    expect(responses.filter((text) => MUST_BE_CLOSED.some((address) => text.endsWith(`@${address}`)))).toEqual([]);
+    expect(responses.filter((text) => text.endsWith(`@${ALLOWED_SITE}`))).not.toEqual([]);
     for (const name of names) expect(await timesAsked(name)).toBeGreaterThan(1);
   });
 });
@@ -230,8 +230,8 @@ describe("DNS queries", () => {
 
 test("with a star every name is reached, but no bare address", async () => {
   await sandbox.updateNetwork({ allowOut: ["*"], denyOut: [ALL_TRAFFIC] });
-  const told = await exchange(sandbox, bothWays("other.test", "other.test"));
-  expect(told).toEqual(Array(2).fill([`other.test@${OTHER_SITE}`]));
+  const responses = await exchange(sandbox, bothWays("other.test", "other.test"));
+  expect(responses).toEqual(Array(2).fill([`other.test@${OTHER_SITE}`]));
   await expectNothing([...bothWays(OTHER_SITE, OTHER_SITE), { address: OTHER_SITE, name: "", hosts: ["-"] }]);
   await expectReached(sandbox, [`dns ${NAME_SERVER} ${dns}`]);
   expect(await reached(sandbox, [`tcp ${OTHER_SITE} ${echo}`, `udp ${OTHER_SITE} ${quic}`])).toEqual([]);

@@ -76,9 +76,9 @@ describe("rules", () => {
     await expectOnly(plugged, [], probes);
     const proxy = { host: "proxy.test", port: 1080, credentials: null };
     await plugged.set(opening(ranges, { proxy, denyRanges: [`${OTHER_PRIVATE}/32`] }));
-    expect(await plugged.asked(PRIVATE, 7000)).toBe(`proxied ${plugged.address}`);
-    expect(await plugged.asked(OTHER_PRIVATE, 7000)).toBe("ConnectionRefusedError");
-    expect(await plugged.asked(METADATA, 80)).toBe("ConnectionRefusedError");
+    expect(await plugged.request(PRIVATE, 7000)).toBe(`proxied ${plugged.address}`);
+    expect(await plugged.request(OTHER_PRIVATE, 7000)).toBe("ConnectionRefusedError");
+    expect(await plugged.request(METADATA, 80)).toBe("ConnectionRefusedError");
   });
 
   test("that close again cut incoming packets, even if the sandbox sends nothing", async () => {

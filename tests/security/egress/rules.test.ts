@@ -66,7 +66,7 @@ describe("addresses", () => {
     const before = await here.plug({ ...deny("9.0.0.0/8"), allowNames: ["a.test"] });
     const { slot, address } = before;
     await before[Symbol.asyncDispose]();
-    expect(here.relay.told.get(address)).toBeNull();
+    expect(here.relay.reported.get(address)).toBeNull();
     expect(here.network.judgeOf(address)).toBeUndefined();
     expect(await here.table()).not.toMatch(new RegExp(`slot_${slot}_(allow|deny)|chain slot_${slot}_\\w+ {\\n\\t\\t`));
   });
@@ -234,8 +234,8 @@ describe("DNS queries", () => {
     using _dns = await answerNames();
     await using plugged = await here.plug("closed");
     const names = Array.from({ length: 40 }, (_, index) => `a${index}.test`);
-    const told = await attempt(plugged.command(["python3", ASK, NAME_SERVER, ...names]));
-    expect(told.stdout.trim().split("\n")).toEqual(names.map((name) => `${name} udp 5 0 tcp 5 0`));
+    const reported = await attempt(plugged.command(["python3", ASK, NAME_SERVER, ...names]));
+    expect(reported.stdout.trim().split("\n")).toEqual(names.map((name) => `${name} udp 5 0 tcp 5 0`));
     expect(await plugged.reached([...every(OUTSIDE), `tcp ${here.network.gateway} 80`])).toEqual([]);
   });
 });
@@ -245,20 +245,20 @@ describe("the relay", () => {
 
   test("gets only connections that a name can allow, with the sandbox's own address", async () => {
     await using plugged = await here.plug(named);
-    expect(here.relay.told.get(plugged.address)).toEqual(named);
-    expect(await plugged.asked(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
-    expect(await plugged.asked(OUTSIDE, 443)).toBe(`tls ${plugged.address}`);
-    expect(await plugged.asked(OUTSIDE, 7000)).toBe("ConnectionRefusedError");
-    expect(await plugged.asked(OTHER, 7000)).toBe("hello");
-    expect(await plugged.asked("10.1.2.3", 80)).toBe("ConnectionRefusedError");
+    expect(here.relay.reported.get(plugged.address)).toEqual(named);
+    expect(await plugged.request(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
+    expect(await plugged.request(OUTSIDE, 443)).toBe(`tls ${plugged.address}`);
+    expect(await plugged.request(OUTSIDE, 7000)).toBe("ConnectionRefusedError");
+    expect(await plugged.request(OTHER, 7000)).toBe("hello");
+    expect(await plugged.request("10.1.2.3", 80)).toBe("ConnectionRefusedError");
   });
 
   test("gets every TCP connection of a sandbox with a proxy, and other packets do not leave", async () => {
     await using plugged = await here.plug({ ...deny(`${OTHER}/32`), allowNames: ["a.test"], proxy });
-    expect(await plugged.asked(OUTSIDE, 7000)).toBe(`proxied ${plugged.address}`);
-    expect(await plugged.asked(OTHER, 80)).toBe(`http ${plugged.address}`);
-    expect(await plugged.asked(OTHER, 7000)).toBe("ConnectionRefusedError");
-    expect(await plugged.asked("10.1.2.3", 7000)).toBe("ConnectionRefusedError");
+    expect(await plugged.request(OUTSIDE, 7000)).toBe(`proxied ${plugged.address}`);
+    expect(await plugged.request(OTHER, 80)).toBe(`http ${plugged.address}`);
+    expect(await plugged.request(OTHER, 7000)).toBe("ConnectionRefusedError");
+    expect(await plugged.request("10.1.2.3", 7000)).toBe("ConnectionRefusedError");
     expect(await plugged.reached([`udp ${OUTSIDE} 7000`])).toEqual([]);
   });
 
@@ -308,7 +308,7 @@ describe("the relay", () => {
     await expectOnly(plugged, [`tcp ${OTHER} 80`], [`tcp ${OTHER} 80`, `tcp ${OUTSIDE} 80`]);
     expect(here.network.judgeOf(plugged.address)?.mayAsk("a.test")).toBe(false);
     await plugged.set(named);
-    expect(await plugged.asked(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
+    expect(await plugged.request(OUTSIDE, 80)).toBe(`http ${plugged.address}`);
   });
 });
 
@@ -327,7 +327,7 @@ test("a restarted server creates its table with the rules of running sandboxes",
   await expectOnly(open, [probes[0] ?? "", probes[1] ?? ""], probes);
   await expectOnly(closed, [], probes);
   await expectOnly(denied, [probes[1] ?? ""], probes);
-  expect(await led.asked(OUTSIDE, 80)).toBe(`http ${led.address}`);
+  expect(await led.request(OUTSIDE, 80)).toBe(`http ${led.address}`);
   expect(await unknown.reached([...probes, `dns ${NAME_SERVER} 53`])).toEqual([]);
   await unknown[Symbol.asyncDispose]();
   await here.network.admitAll();

@@ -31,7 +31,7 @@ const FLOWS = [
   { kind: "drip", address: OUTSIDE, host: OUTSIDE },
   { kind: "drip", address: ALLOWED_SITE, host: "allowed.test" },
   { kind: "drip", address: ALLOWED_SITE, name: "allowed.test" },
-  { kind: "dns", address: NAME_SERVER, asked: "wild.test" },
+  { kind: "dns", address: NAME_SERVER, query: "wild.test" },
 ];
 const LOOSE: SandboxNetworkUpdate = {
   allowInternetAccess: true,

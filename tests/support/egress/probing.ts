@@ -61,15 +61,15 @@ export async function exchange(sandbox: Sandbox, exchanges: readonly Exchange[])
 
 /** How often this text came as a datagram, a piece of an echoed connection, or the path of a request. */
 export async function timesSeen(what: string): Promise<number> {
-  return await asked(`/seen?what=${encodeURIComponent(what)}`);
+  return await requestsMade(`/seen?what=${encodeURIComponent(what)}`);
 }
 
 /** How often any name server there was asked for this name. */
 export async function timesAsked(name: string): Promise<number> {
-  return await asked(`/asked?name=${encodeURIComponent(name)}`);
+  return await requestsMade(`/asked?name=${encodeURIComponent(name)}`);
 }
 
-async function asked(path: string): Promise<number> {
+async function requestsMade(path: string): Promise<number> {
   return Number(await (await fetch(`http://${OUTSIDE}${path}`)).text());
 }
 

@@ -55,8 +55,8 @@ function look(): void {
         const place = `${pid} ${where} ${text}`;
         if (!content.includes(text) || found.has(place)) continue;
         found.add(place);
-        const told = { pid: Number(pid), where, text, command: command.replaceAll("\0", " ").trim() };
-        console.log(JSON.stringify({ ...told, nested: pids !== own }));
+        const reported = { pid: Number(pid), where, text, command: command.replaceAll("\0", " ").trim() };
+        console.log(JSON.stringify({ ...reported, nested: pids !== own }));
       }
     }
   }

@@ -11,8 +11,8 @@ const PROGRAM_MS = 120_000;
 export async function runExample(name: string, server: TestServer): Promise<string[]> {
   const [, shown = ""] = /^(node examples\/)[\w-]+\.mjs$/m.exec(readText("examples/README.md")) ?? [];
   using clone = new FreshClone();
-  const said = await clone.run(`${shown}${name}`.split(" "), printedEnv(server), PROGRAM_MS);
-  return said.trimEnd().split("\n");
+  const output = await clone.run(`${shown}${name}`.split(" "), printedEnv(server), PROGRAM_MS);
+  return output.trimEnd().split("\n");
 }
 
 /** The blocks of TypeScript on a page, in their order. */

@@ -44,7 +44,7 @@ function endless(): ReadableStream<Uint8Array> {
 }
 
 /** The requests received, so that a test sees what was fetched. */
-let asked: string[] = [];
+let requests: string[] = [];
 
 Bun.serve({
   hostname,
@@ -53,12 +53,12 @@ Bun.serve({
   async fetch(request) {
     const { pathname } = new URL(request.url);
     if (pathname === "/asked") {
-      const response = Response.json(asked);
-      asked = [];
+      const response = Response.json(requests);
+      requests = [];
       return response;
     }
     const [, how = "", what = "", which = ""] = /^\/v2\/([^/]+)\/(manifests|blobs)\/(.+)$/.exec(pathname) ?? [];
-    asked.push(`${what} ${which} ${request.headers.get("authorization") ?? "nobody"}`);
+    requests.push(`${what} ${which} ${request.headers.get("authorization") ?? "nobody"}`);
     // Clients ask here first whether they have to authenticate.
     const isOpen = how !== "" && !how.startsWith("private");
     if (!isOpen && request.headers.get("authorization") !== `Basic ${btoa("reader:sesame")}`) {

@@ -52,7 +52,7 @@ def opened(flow):
         stream.sendall(b"first")
     elif kind == "dns":
         stream = connect(address, DNS)
-        stream.sendall(question(flow["asked"]))
+        stream.sendall(question(flow["query"]))
     elif "name" in flow:
         stream = ssl._create_unverified_context().wrap_socket(connect(address, SECURE_WEB), server_hostname=flow["name"])
         stream.sendall(f"GET /drip HTTP/1.1\r\nHost: {flow['name']}\r\n\r\n".encode())
@@ -90,7 +90,7 @@ def drained(stream):
 def passes(flow, stream, mark, seconds):
     try:
         if flow["kind"] == "dns":
-            stream.sendall(question(f"{mark}.{flow['asked']}"))
+            stream.sendall(question(f"{mark}.{flow['query']}"))
         elif flow["kind"] in ("tcp", "udp"):
             stream.sendall(mark.encode())
     except OSError:

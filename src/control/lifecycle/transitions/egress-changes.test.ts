@@ -183,12 +183,12 @@ describe("a change interrupted by", () => {
     const row = await f.store.sandboxes.byId(id);
     await f.store.egressChanges.begin(row ?? fail(), f.clock.now());
     await f.host.setEgress(id, "open");
-    const told: string[] = [];
-    f.host.beforeEgressHolds = async (each) => void told.push(each);
+    const reported: string[] = [];
+    f.host.beforeEgressHolds = async (each) => void reported.push(each);
     await f.restart();
     await f.control.settled();
     // The other sandbox receives its unchanged rules, because the team's open networks may have changed.
-    expect([enforced(id), new Set(told)]).toEqual([denied("8.8.8.8"), new Set([id, other])]);
+    expect([enforced(id), new Set(reported)]).toEqual([denied("8.8.8.8"), new Set([id, other])]);
     expect(enforced(other)).toBe("open");
     expect((await f.store.sandboxes.byId(id))?.egressUnsettled).toBe(false);
   });

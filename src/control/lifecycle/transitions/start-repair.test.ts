@@ -67,14 +67,14 @@ test("many creates with a mismatch start one repair, with one log line", async (
 
 test("a create that began before a repair and ends after it starts no other", async () => {
   outdate();
-  const asked = Promise.withResolvers<void>();
+  const requested = Promise.withResolvers<void>();
   const late = Promise.withResolvers<void>();
   f.host.beforeCreate = () => {
-    asked.resolve();
+    requested.resolve();
     return late.promise;
   };
   const waiting = create();
-  await asked.promise;
+  await requested.promise;
   f.host.beforeCreate = async () => undefined;
   await create();
   await f.control.settled();

@@ -163,10 +163,10 @@ describe("a health check", () => {
     const { begun, finish } = f.hold("beforeResume");
     const waking = wake(id);
     await begun;
-    const asked = ask(id);
+    const request = ask(id);
     finish();
-    expect([await asked, await waking]).toEqual([expect.anything(), expect.anything()]);
-    expect(await asked).not.toHaveProperty("refused");
+    expect([await request, await waking]).toEqual([expect.anything(), expect.anything()]);
+    expect(await request).not.toHaveProperty("refused");
   });
 });
 

@@ -35,7 +35,7 @@ test.each([false, true])("GetWatcherEvents has the change made just before, recu
   );
   const request = { ...OPTIONS, $typeName: "filesystem.CreateWatcherRequest", path: folder, recursive } as const;
   const { watcherId = "" } = await calls.createWatcher(request, context("createWatcher"));
-  const told = async () => {
+  const reportOf = async () => {
     const poll = { $typeName: "filesystem.GetWatcherEventsRequest", watcherId } as const;
     const { events = [] } = await calls.getWatcherEvents(poll, context("getWatcherEvents"));
     return events.map(({ name, entry }) => [name, entry?.size]);
@@ -43,15 +43,15 @@ test.each([false, true])("GetWatcherEvents has the change made just before, recu
   mkdirSync(`${folder}/sub`);
   writeFileSync(`${folder}/sub/f`, "123");
   const below = recursive ? [["sub/f", 3n]] : [];
-  expect((await told()).filter(([name]) => name !== "sub")).toEqual(below);
+  expect((await reportOf()).filter(([name]) => name !== "sub")).toEqual(below);
   appendFileSync(`${folder}/g`, "1");
   rmSync(`${folder}/g`);
-  expect(await told()).toEqual([
+  expect(await reportOf()).toEqual([
     ["g", undefined],
     ["g", undefined],
     ["g", undefined],
   ]);
-  expect(await told()).toEqual([]);
+  expect(await reportOf()).toEqual([]);
   await calls.removeWatcher({ $typeName: "filesystem.RemoveWatcherRequest", watcherId }, context("removeWatcher"));
 });
 

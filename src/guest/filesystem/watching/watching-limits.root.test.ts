@@ -18,8 +18,8 @@ const home = emptyFolderOf(guest);
 
 const call = async (method: string, message: unknown, to = guest) => {
   const response = await to.call(`filesystem.Filesystem/${method}`, message);
-  const told = (await response.json()) as { watcherId?: string; code?: string; message?: string };
-  return { status: response.status, ...told };
+  const reported = (await response.json()) as { watcherId?: string; code?: string; message?: string };
+  return { status: response.status, ...reported };
 };
 const remove = (watcherId: string, of = guest) => call("RemoveWatcher", { watcherId }, of);
 const watches = () => kernelWatches(guest.pid);
@@ -75,15 +75,15 @@ describe("the end of a stream", () => {
   // Seen to fail: without throwing the signal's reason at the end, the stream ends as if all were well.
   timed("comes with the deadline of the call, between keepalives, and releases the watch", async () => {
     const headers = { "Connect-Timeout-Ms": "2500", "Keepalive-Ping-Interval": "1" };
-    await using told = await StreamedWatch.open(guest, { path: home }, headers);
-    expect([await told.next(), await told.next()]).toEqual([{ keepalive: {} }, { keepalive: {} }]);
-    expect(await told.next()).toMatchObject({ error: { code: "deadline_exceeded" } });
+    await using reported = await StreamedWatch.open(guest, { path: home }, headers);
+    expect([await reported.next(), await reported.next()]).toEqual([{ keepalive: {} }, { keepalive: {} }]);
+    expect(await reported.next()).toMatchObject({ error: { code: "deadline_exceeded" } });
     await untilReleased();
   });
 
   test("comes at once when the kernel has lost events", async () => {
     // Seen to fail: with the overflow event ignored, the stream goes on and clients do not notice the loss.
-    await using told = await StreamedWatch.open(guest, { path: home });
+    await using reported = await StreamedWatch.open(guest, { path: home });
     const watcherId = await createWatcher(guest, { path: home });
     const queue = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));
     process.kill(guest.pid, "SIGSTOP");
@@ -93,8 +93,8 @@ describe("the end of a stream", () => {
       process.kill(guest.pid, "SIGCONT");
     }
     let events = 0;
-    let last = await told.next();
-    for (; last.error === undefined; last = await told.next()) events++;
+    let last = await reported.next();
+    for (; last.error === undefined; last = await reported.next()) events++;
     expect(events).toBe(queue);
     expect(last.error).toMatchObject({ code: "internal", message: expect.stringContaining("max_queued_events") });
     for (let again = 0; again < 2; again++) {
@@ -136,13 +136,13 @@ describe("unread events", () => {
 describe("a flood", () => {
   // Seen to fail: without the pause before each sending, the kernel's queue overflows while events are on their way.
   timed("above the kernel's queue is delivered completely to a client that reads", async () => {
-    await using told = await StreamedWatch.open(guest, { path: home });
+    await using reported = await StreamedWatch.open(guest, { path: home });
     const flood = churn(20_000, 12);
     try {
       const last = String(19_999).padStart(12, "x");
       let events = 0;
       for (;;) {
-        const { filesystem, error } = await told.next();
+        const { filesystem, error } = await reported.next();
         expect(error).toBeUndefined();
         events++;
         if (filesystem?.name === last && filesystem.type === "EVENT_TYPE_REMOVE") break;
@@ -157,12 +157,12 @@ describe("a flood", () => {
 describe("a thousand files at once", () => {
   // Seen to fail: with only the first 256 events of each batch kept.
   test.each([{}, { recursive: true, includeEntry: true }])("are all reported, %p", async (options) => {
-    await using told = await StreamedWatch.open(guest, { path: home, ...options });
+    await using reported = await StreamedWatch.open(guest, { path: home, ...options });
     const watcherId = await createWatcher(guest, { path: home, ...options });
     const names = Array.from({ length: 1000 }, (_, at) => `file-${String(at).padStart(4, "0")}`);
     for (const name of names) put(`${home}/${name}`, "x");
     const expected = names.flatMap((name) => [`CREATE ${name}`, `WRITE ${name}`]);
-    expect(await told.shown()).toEqual(expected);
+    expect(await reported.shown()).toEqual(expected);
     expect((await pollEvents(guest, watcherId)).map(shown)).toEqual(expected);
     await remove(watcherId);
   });
@@ -171,9 +171,9 @@ describe("a thousand files at once", () => {
     mkdirSync(`${home}/watched`);
     mkdirSync(`${home}/full/deep`, { recursive: true });
     for (let at = 0; at < 500; at++) for (const path of ["full", "full/deep"]) put(`${home}/${path}/${at}`);
-    await using told = await StreamedWatch.open(guest, { path: `${home}/watched`, recursive: true });
+    await using reported = await StreamedWatch.open(guest, { path: `${home}/watched`, recursive: true });
     await Bun.spawn(["mv", "full", "watched"], { cwd: home }).exited;
-    const events = await told.shown();
+    const events = await reported.shown();
     expect([events.length, new Set(events).size]).toEqual([1002, 1002]);
   });
 });

@@ -21,7 +21,7 @@ const python = (script: string) => {
 // Seen to fail: without the look into new directories it loses names, without the memory of what was announced it tells
 // some twice.
 test("a watched tree reports quickly created entries, each once", async () => {
-  await using told = await watch();
+  await using reported = await watch();
   python(`
 for round in range(20):
   os.makedirs(f"{round}/b/c")
@@ -31,43 +31,43 @@ for round in range(20):
   const paths = Array.from({ length: 20 }, (_, round) =>
     ["", "/b", "/b/c", "/b/d", ...files].map((path) => `CREATE ${round}${path}`),
   );
-  expect((await told.shown()).toSorted()).toEqual(paths.flat().toSorted());
+  expect((await reported.shown()).toSorted()).toEqual(paths.flat().toSorted());
 });
 
 // Seen to fail, on a busy machine: with places that could not be reached not looked at again.
 test("a watched tree loses nothing when a new directory is renamed at once, as installers do", async () => {
-  await using told = await watch();
+  await using reported = await watch();
   for (let round = 0; round < 20; round++) {
     python(`os.makedirs("tmp/x/y"); os.rename("tmp", "done-${round}")`);
-    await told.events();
+    await reported.events();
     put(watched(`done-${round}/x/y/f`));
-    expect(await told.shown()).toEqual([`CREATE done-${round}/x/y/f`]);
+    expect(await reported.shown()).toEqual([`CREATE done-${round}/x/y/f`]);
   }
 });
 
 // Seen to fail: as the one before, with new directories opened by their path alone, and with any directory at a path
 // taken for the one that was known there.
 test("a watched tree follows one name that many directories have, one after the other", async () => {
-  await using told = await watch();
+  await using reported = await watch();
   python(`
 for at in range(200):
   os.makedirs("tmp/x/y")
   os.rename("tmp", f"done-{at}")`);
-  await told.events();
+  await reported.events();
   for (let at = 0; at < 200; at++) put(watched(`done-${at}/x/y/f`));
-  expect(await told.shown()).toEqual(Array.from({ length: 200 }, (_, at) => `CREATE done-${at}/x/y/f`));
+  expect(await reported.shown()).toEqual(Array.from({ length: 200 }, (_, at) => `CREATE done-${at}/x/y/f`));
 });
 
 // Seen to fail: without the look at the place that was left.
 test("a watched tree distinguishes two directories that are swapped", async () => {
   mkdirSync(watched("a/of-a"), { recursive: true });
   mkdirSync(watched("b/of-b"), { recursive: true });
-  await using told = await watch();
+  await using reported = await watch();
   python(`assert ctypes.CDLL(None).renameat2(-100, b"a", -100, b"b", 2) == 0`);
-  await told.events();
+  await reported.events();
   put(watched("a/of-b/f"));
   put(watched("b/of-a/f"));
-  expect(await told.shown()).toEqual(["CREATE a/of-b/f", "CREATE b/of-a/f"]);
+  expect(await reported.shown()).toEqual(["CREATE a/of-b/f", "CREATE b/of-a/f"]);
 });
 
 /** Makes, moves and removes directories in a small space of names, so that they get into each other's way. */
@@ -90,12 +90,12 @@ for _ in range(400):
 test.each(process.env.SANDLOT_TEST_LONG === "1" ? [1, 2, 3, 4, 5, 6, 7, 8] : [1, 2, 3])(
   "after random renames (seed %d) every directory is watched under its name",
   async (seed) => {
-    await using told = await watch();
+    await using reported = await watch();
     python(tumult(seed));
-    await told.events();
+    await reported.events();
     const left = readdirSync(home, { recursive: true }).map((name) => `${name}/file`);
     for (const name of left) put(watched(name));
-    expect((await told.shown()).toSorted()).toEqual(left.map((name) => `CREATE ${name}`).toSorted());
+    expect((await reported.shown()).toSorted()).toEqual(left.map((name) => `CREATE ${name}`).toSorted());
     expect(left.length).toBeGreaterThan(0);
   },
 );

@@ -32,13 +32,13 @@ const shell = (script: string) => {
 
 describe("one directory", () => {
   test("reports each change of a file with its own event type", async () => {
-    await using told = await watch();
+    await using reported = await watch();
     put(watched("f"), "content");
     chmodSync(watched("f"), 0o600);
     appendFileSync(watched("f"), "more");
     renameSync(watched("f"), watched("g é\n"));
     unlinkSync(watched("g é\n"));
-    expect(await told.shown()).toEqual([
+    expect(await reported.shown()).toEqual([
       "CREATE f",
       "WRITE f",
       "CHMOD f",
@@ -50,7 +50,7 @@ describe("one directory", () => {
   });
 
   test("reports links, directories, and entries moved in and out", async () => {
-    await using told = await watch();
+    await using reported = await watch();
     symlinkSync("nowhere", watched("link"));
     mkdirSync(watched("dir"));
     chmodSync(watched("dir"), 0o700);
@@ -59,7 +59,7 @@ describe("one directory", () => {
     linkSync(`${home}/outside/f`, watched("hard"));
     renameSync(`${home}/outside/f`, watched("in"));
     renameSync(watched("hard"), `${home}/outside/out`);
-    expect(await told.shown()).toEqual([
+    expect(await reported.shown()).toEqual([
       "CREATE link",
       "CREATE dir",
       "CHMOD dir",
@@ -72,35 +72,35 @@ describe("one directory", () => {
 
   test("reports neither deeper entries nor reads", async () => {
     mkdirSync(watched("sub"));
-    await using told = await watch();
+    await using reported = await watch();
     shell("echo x > sub/f; cat sub/f; ls sub; mkdir sub/deeper");
-    expect(await told.shown()).toEqual([]);
+    expect(await reported.shown()).toEqual([]);
   });
 
   test("reports itself as a dot, and nothing after its removal", async () => {
-    await using told = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
+    await using reported = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
     chmodSync(watched(), 0o700);
     rmdirSync(watched());
-    expect(await told.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_CHMOD" });
-    expect(await told.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_REMOVE" });
+    expect(await reported.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_CHMOD" });
+    expect(await reported.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_REMOVE" });
     mkdirSync(watched());
     put(watched("f"));
-    expect(await told.next()).toEqual({ keepalive: {} });
+    expect(await reported.next()).toEqual({ keepalive: {} });
   });
 
   test("reports its own rename, and nothing afterwards", async () => {
-    await using told = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
+    await using reported = await StreamedWatch.open(guest, { path: watched() }, { "Keepalive-Ping-Interval": "1" });
     renameSync(watched(), `${home}/renamed`);
     put(`${home}/renamed/f`);
-    expect(await told.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_RENAME" });
-    expect(await told.next()).toEqual({ keepalive: {} });
+    expect(await reported.nextEvent()).toEqual({ name: ".", type: "EVENT_TYPE_RENAME" });
+    expect(await reported.next()).toEqual({ keepalive: {} });
   });
 
   test("may be given through a link, or relative to the home of the user", async () => {
     symlinkSync("watched", `${home}/link`);
-    await using told = await StreamedWatch.open(guest, { path: `${home}/link` });
+    await using reported = await StreamedWatch.open(guest, { path: `${home}/link` });
     put(watched("f"));
-    expect(await told.shown()).toEqual(["CREATE f"]);
+    expect(await reported.shown()).toEqual(["CREATE f"]);
     const response = await guest.call("filesystem.Filesystem/CreateWatcher", { path: "no/such" }, basic("root"));
     expect(await response.json()).toMatchObject({
       code: "not_found",
@@ -112,37 +112,37 @@ describe("one directory", () => {
 describe("a tree", () => {
   test("reports existing and later directories", async () => {
     mkdirSync(watched("old/deep"), { recursive: true });
-    await using told = await watch({ recursive: true });
+    await using reported = await watch({ recursive: true });
     put(watched("old/deep/f"));
     mkdirSync(watched("new"));
-    expect(await told.shown()).toEqual(["CREATE old/deep/f", "CREATE new"]);
+    expect(await reported.shown()).toEqual(["CREATE old/deep/f", "CREATE new"]);
     put(watched("new/f"), "x");
     chmodSync(watched("new"), 0o700);
     rmSync(watched("new"), { recursive: true });
-    expect(await told.shown()).toEqual(["CREATE new/f", "WRITE new/f", "CHMOD new", "REMOVE new/f", "REMOVE new"]);
+    expect(await reported.shown()).toEqual(["CREATE new/f", "WRITE new/f", "CHMOD new", "REMOVE new/f", "REMOVE new"]);
   });
 
   test("reports a name again when it is created again", async () => {
     mkdirSync(`${home}/outside/d`);
     put(`${home}/outside/d/f`);
-    await using told = await watch({ recursive: true });
+    await using reported = await watch({ recursive: true });
     renameSync(`${home}/outside/d`, watched("d"));
-    expect(await told.shown()).toEqual(["CREATE d", "CREATE d/f"]);
+    expect(await reported.shown()).toEqual(["CREATE d", "CREATE d/f"]);
     put(watched("d/g"));
     renameSync(watched("d/g"), watched("d/f"));
     unlinkSync(watched("d/f"));
     put(watched("d/f"));
-    expect(await told.shown()).toEqual(["CREATE d/g", "RENAME d/g", "CREATE d/f", "REMOVE d/f", "CREATE d/f"]);
+    expect(await reported.shown()).toEqual(["CREATE d/g", "RENAME d/g", "CREATE d/f", "REMOVE d/f", "CREATE d/f"]);
   });
 
   test("follows a renamed directory with its content", async () => {
     mkdirSync(watched("a/b/c"), { recursive: true });
     mkdirSync(watched("other"));
-    await using told = await watch({ recursive: true });
+    await using reported = await watch({ recursive: true });
     renameSync(watched("a"), watched("other/z"));
     put(watched("other/z/b/c/f"));
     mkdirSync(watched("other/z/b/c/new"));
-    expect(await told.shown()).toEqual([
+    expect(await reported.shown()).toEqual([
       "RENAME a",
       "CREATE other/z",
       "CREATE other/z/b/c/f",
@@ -150,60 +150,63 @@ describe("a tree", () => {
     ]);
     put(watched("other/z/b/c/new/g"));
     mkdirSync(watched("a"));
-    expect(await told.shown()).toEqual(["CREATE other/z/b/c/new/g", "CREATE a"]);
+    expect(await reported.shown()).toEqual(["CREATE other/z/b/c/new/g", "CREATE a"]);
   });
 
   test("drops a directory that is moved out, and follows it again when it returns", async () => {
     mkdirSync(watched("a/b"), { recursive: true });
-    await using told = await watch({ recursive: true });
+    await using reported = await watch({ recursive: true });
     renameSync(watched("a"), `${home}/outside/a`);
     put(`${home}/outside/a/b/f`);
-    expect(await told.shown()).toEqual(["RENAME a"]);
+    expect(await reported.shown()).toEqual(["RENAME a"]);
     put(`${home}/outside/a/b/g`);
-    expect(await told.shown()).toEqual([]);
+    expect(await reported.shown()).toEqual([]);
     renameSync(`${home}/outside/a`, watched("again"));
-    const back = await told.shown();
+    const back = await reported.shown();
     expect(back.slice(0, 2)).toEqual(["CREATE again", "CREATE again/b"]);
     expect(back.slice(2).toSorted()).toEqual(["CREATE again/b/f", "CREATE again/b/g"]);
     unlinkSync(watched("again/b/f"));
-    expect(await told.shown()).toEqual(["REMOVE again/b/f"]);
+    expect(await reported.shown()).toEqual(["REMOVE again/b/f"]);
   });
 
   test("continues when a directory above it is renamed", async () => {
     mkdirSync(`${home}/up/watched/sub`, { recursive: true });
-    await using told = await StreamedWatch.open(guest, { path: `${home}/up/watched`, recursive: true });
+    await using reported = await StreamedWatch.open(guest, { path: `${home}/up/watched`, recursive: true });
     renameSync(`${home}/up`, `${home}/elsewhere`);
     mkdirSync(`${home}/elsewhere/watched/new`);
     put(`${home}/elsewhere/watched/sub/f`);
-    expect([(await told.next()).filesystem?.name, (await told.next()).filesystem?.name]).toEqual(["new", "sub/f"]);
+    expect([(await reported.next()).filesystem?.name, (await reported.next()).filesystem?.name]).toEqual([
+      "new",
+      "sub/f",
+    ]);
   });
 
   test("does not follow links", async () => {
     symlinkSync(`${home}/outside`, watched("link"));
-    await using told = await watch({ recursive: true });
+    await using reported = await watch({ recursive: true });
     symlinkSync(`${home}/outside`, watched("later"));
     put(`${home}/outside/f`);
-    expect(await told.shown()).toEqual(["CREATE later"]);
+    expect(await reported.shown()).toEqual(["CREATE later"]);
   });
 });
 
 describe("entries", () => {
   test("come with existing files, and not with removed ones", async () => {
-    await using told = await watch({ recursive: true, includeEntry: true });
+    await using reported = await watch({ recursive: true, includeEntry: true });
     put(watched("f"), "12345");
     mkdirSync(watched("dir"));
-    expect(await told.events()).toMatchObject([
+    expect(await reported.events()).toMatchObject([
       { name: "f", type: "EVENT_TYPE_CREATE", entry: { name: "f", path: watched("f"), type: "FILE_TYPE_FILE" } },
       { name: "f", type: "EVENT_TYPE_WRITE", entry: { size: "5", permissions: "-rw-r--r--" } },
       { name: "dir", type: "EVENT_TYPE_CREATE", entry: { type: "FILE_TYPE_DIRECTORY" } },
     ]);
     chmodSync(watched(), 0o700);
     renameSync(watched("f"), watched("dir/g"));
-    const later = await told.events();
+    const later = await reported.events();
     expect(later.map(shown)).toEqual(["CHMOD .", "RENAME f", "CREATE dir/g"]);
     expect(later.map(({ entry }) => entry?.path)).toEqual([watched(), undefined, watched("dir/g")]);
     unlinkSync(watched("dir/g"));
-    expect(await told.events()).toEqual([{ name: "dir/g", type: "EVENT_TYPE_REMOVE" }]);
+    expect(await reported.events()).toEqual([{ name: "dir/g", type: "EVENT_TYPE_REMOVE" }]);
   });
 
   test("are left out unless requested, and for clients that do not know them", async () => {

@@ -40,8 +40,8 @@ describe("output", () => {
 
   test("of programs is complete before the end", async () => {
     for (let time = 0; time < (process.env.SANDLOT_TEST_LONG === "1" ? 500 : 20); time++) {
-      const said = await run(kernel, "sh -c 'echo out; echo err >&2'");
-      expect(said).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"] });
+      const output = await run(kernel, "sh -c 'echo out; echo err >&2'");
+      expect(output).toMatchObject({ stdout: ["out\n"], stderr: ["err\n"] });
     }
   });
 

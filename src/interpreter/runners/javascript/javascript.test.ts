@@ -82,11 +82,11 @@ describe("results", () => {
   });
 
   test("an object uses its own display method", async () => {
-    const said = await run(
+    const output = await run(
       kernel,
       "({ [Symbol.for('Jupyter.display')]: () => ({ 'text/html': '<b>x</b>', 'application/json': { a: 1 } }) })",
     );
-    expect(said.bundles).toEqual([{ "text/html": "<b>x</b>", "application/json": { a: 1 } }]);
+    expect(output.bundles).toEqual([{ "text/html": "<b>x</b>", "application/json": { a: 1 } }]);
     expect((await run(kernel, "({ _toPng: () => Uint8Array.of(1, 2) })")).bundles).toEqual([{ "image/png": "AQI=" }]);
     expect((await run(kernel, "$$.html('<i>y</i>'); 1")).bundles).toEqual([
       { "text/html": "<i>y</i>" },
@@ -323,12 +323,12 @@ test("random numbers work after new seeds, also by a stored function", async () 
 
 test("a cell that ends the process returns its output, and the kernel ends", async () => {
   const own = await started("javascript");
-  const told: string[] = [];
+  const reported: string[] = [];
   const over = own.execute("console.log('bye'); process.exit(3)", (output) => {
-    if (output.kind === "stdout") told.push(output.text);
+    if (output.kind === "stdout") reported.push(output.text);
   });
   await expect(over).rejects.toBeInstanceOf(KernelEnded);
-  expect(told).toEqual(["bye\n"]);
+  expect(reported).toEqual(["bye\n"]);
   await own.ended;
   await expect(run(own, "1")).rejects.toBeInstanceOf(KernelEnded);
 });
