@@ -19,6 +19,7 @@ import { Builds } from "./builds/builds.ts";
 import { BuiltinBuilds } from "./builds/builtin-builds.ts";
 import { Uploads } from "./builds/uploads.ts";
 import { createDispatch } from "./http/dispatch.ts";
+import { IdempotentCreates } from "./lifecycle/idempotent-creates.ts";
 import { Lifecycle } from "./lifecycle/lifecycle.ts";
 import type { MemoryBound } from "./lifecycle/promised-memory.ts";
 import type { Parts } from "./parts.ts";
@@ -147,6 +148,7 @@ export function createControl(services: ControlServices): Control {
       uploads,
       deleteTemplate: (...args) => deleteTemplate({ ...parts, builds, readyOrders, housekeeping, lifecycle }, ...args),
       lifecycle,
+      idempotentCreates: new IdempotentCreates(parts),
       volumes,
       volumeContent: services.volumeContent,
       activity,

@@ -42,6 +42,7 @@ import { DOCKERFILE_INSTRUCTIONS_MAX, DOCKERFILE_MAX_BYTES } from "./dockerfile/
 import { REQUEST_BODY_MAX_BYTES } from "./http/dispatch.ts";
 import { REQUEST_VALUES_MAX } from "./http/json-bounds.ts";
 import { REQUEST_BODY_MS } from "./http/request-body.ts";
+import { IDEMPOTENCY_KEYS_PER_TEAM_MAX } from "./lifecycle/idempotent-creates.ts";
 import { EGRESS_CHANGES_WAITING_MAX } from "./lifecycle/transitions/egress-changes.ts";
 import {
   BUILD_WITHOUT_UPLOAD_MS,
@@ -130,6 +131,7 @@ const OF_TEAMS = limitRows([
   ["team", "volumes with concurrent file requests", VOLUME_CONTENTS_PER_TEAM_MAX, LATER],
   ["team", "API keys", API_KEYS_PER_TEAM_MAX, NOT_LATER],
   ["user", "access tokens", ACCESS_TOKENS_PER_USER_MAX, NOT_LATER],
+  ["team", "idempotency keys in 24 hours", IDEMPOTENCY_KEYS_PER_TEAM_MAX, NOT_LATER],
   ["team", "snapshots", SNAPSHOTS_PER_TEAM_MAX, NOT_LATER],
   ["team", "webhooks", WEBHOOKS_PER_TEAM_MAX, NOT_LATER],
   ["team", "queued deliveries of a webhook", DELIVERIES_WAITING_MAX, "further deliveries are recorded as failed"],

@@ -321,6 +321,21 @@ export const migrations: readonly Migration[] = [
       await sql`ALTER TABLE builds ADD COLUMN wall TEXT`;
     },
   },
+  {
+    version: 11,
+    title: "idempotency keys of creates",
+    async apply(sql) {
+      await sql`CREATE TABLE idempotency_keys (
+        team_id TEXT NOT NULL REFERENCES teams (id) ON DELETE CASCADE,
+        key_hash TEXT NOT NULL,
+        request_hash TEXT NOT NULL,
+        sandbox_id TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        PRIMARY KEY (team_id, key_hash))`;
+      await sql`CREATE INDEX idempotency_keys_of_team ON idempotency_keys (team_id, created_at)`;
+      await sql`CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at)`;
+    },
+  },
 ];
 
 /** Between the title of a step and the version of the program that applied it. */

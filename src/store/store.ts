@@ -9,6 +9,7 @@ import { buildsIn } from "./builds.ts";
 import { buildsInUseIn } from "./builds-in-use.ts";
 import { egressChangesIn } from "./egress-changes.ts";
 import { type Engine, type Outlasts, openEngine, type Statement } from "./engine.ts";
+import { idempotencyKeysIn } from "./idempotency-keys.ts";
 import { keysIn } from "./keys.ts";
 import { listedTemplatesIn } from "./listed-templates.ts";
 import { metricBlocksIn } from "./metric-blocks.ts";
@@ -68,6 +69,7 @@ function tablesIn(sql: Statement, quick: Statement = sql) {
   return {
     people: peopleIn(sql),
     keys: keysIn(sql),
+    idempotencyKeys: idempotencyKeysIn(sql),
     templates: templatesIn(sql),
     listedTemplates: listedTemplatesIn(sql),
     builds: buildsIn(sql),

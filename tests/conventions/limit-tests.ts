@@ -71,6 +71,9 @@ const TESTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "total environment variables": "envVars must take at most 1048576 bytes together, got 1100045",
     "`mcp` of a create": "mcp must have at most 65536 bytes as JSON, got 80013",
   },
+  "src/control/lifecycle/idempotent-creates.test.ts": {
+    "idempotency keys in 24 hours": "above the team's limit is rejected, and nothing is created",
+  },
   "src/control/lifecycle/transitions/egress-changes.test.ts": {
     "queued changes of network rules": "are rejected if they would wait too long",
   },

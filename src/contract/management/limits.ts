@@ -27,6 +27,9 @@ export const PROXY_CREDENTIAL_MAX_BYTES = 255;
 export const MASK_REQUEST_HOST_MAX_CHARS = 261;
 export const HTTPS_PORTS_MAX = 128;
 
+/** A repeated create is recognised by its Idempotency-Key for this long. */
+export const IDEMPOTENCY_KEY_KEPT_MS = 24 * 60 * 60_000;
+export const IDEMPOTENCY_KEY_MAX_CHARS = 255;
 export const FORK_COUNT_MAX = 100;
 export const TEMPLATE_NAME_MAX_CHARS = 128;
 export const PAGE_TOKEN_MAX_CHARS = 256;

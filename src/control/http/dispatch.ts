@@ -45,7 +45,8 @@ const ALLOWED_HEADERS =
   "Origin, Accept, Content-Type, Authorization, X-API-Key, X-Team-ID, Idempotency-Key, User-Agent, browser, lang, " +
   "lang_version, package_version, publisher, sdk_runtime, system";
 const EXPOSED_HEADERS =
-  "X-Next-Token, X-Total-Running, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After";
+  "X-Next-Token, X-Total-Running, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, " +
+  "Idempotent-Replayed";
 
 /** Owner of the bodies of requests without a key. */
 const STRANGERS = { id: "", name: "all who send no key" };

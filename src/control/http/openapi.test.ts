@@ -30,6 +30,7 @@ test("an operation lists its parameters, responses and authentication", async ()
   expect(create.requestBody.content["application/json"].schema).toMatchObject({ required: ["templateID"] });
   expect(create.responses["201"].content["application/json"].schema.required).toContain("envdAccessToken");
   expect(create.responses["503"].content["application/json"].schema).toEqual({ $ref: "#/components/schemas/Error" });
+  expect(create.parameters).toMatchObject([{ name: "Idempotency-Key", in: "header", required: false }]);
   const connect = document.paths["/v2/sandboxes/{sandboxID}/connect"].post;
   expect(connect.parameters).toEqual([{ name: "sandboxID", in: "path", required: true, schema: { type: "string" } }]);
   expect(connect.requestBody.required).toBe(false);
@@ -48,8 +49,8 @@ test("an operation lists its parameters, responses and authentication", async ()
 });
 
 test.each([
-  ["/sandboxes", [400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503, 507]],
-  ["/v2/sandboxes", [400, 401, 403, 404, 408, 413, 415, 422, 429, 500, 503, 507]],
+  ["/sandboxes", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
+  ["/v2/sandboxes", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/v2/sandboxes/{sandboxID}/connect", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],
   ["/sandboxes/{sandboxID}/resume", [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 507]],

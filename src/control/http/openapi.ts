@@ -56,7 +56,7 @@ function operation(route: RouteFacts): Json {
     summary: route.summary,
     ...(route.deprecated && { deprecated: true }),
     security: SECURITY[route.auth],
-    parameters: [...pathParameters(route.path), ...queryParameters(route.query)],
+    parameters: [...pathParameters(route.path), ...queryParameters(route.query), ...headerParameters(route.headers)],
     ...(route.body && {
       requestBody: { required: route.body.required, content: content(schemaOf(route.body.schema, "input")) },
     }),
@@ -98,6 +98,16 @@ function queryParameters(query: z.ZodObject | undefined): Json[] {
     style: "form",
     explode: false,
     schema,
+  }));
+}
+
+function headerParameters(headers: RouteFacts["headers"] = {}): Json[] {
+  return Object.entries(headers).map(([name, description]) => ({
+    name,
+    in: "header",
+    required: false,
+    description,
+    schema: { type: "string" },
   }));
 }
 

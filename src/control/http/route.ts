@@ -27,6 +27,8 @@ export interface RouteFacts {
   /** A newer version of the same operation exists. */
   deprecated?: boolean;
   query?: z.ZodObject;
+  /** Optional headers of the request that are particular to this route, with their meaning. */
+  headers?: Record<string, string>;
   body?: { schema: z.ZodType; required: boolean; maxBytes?: number };
   /** Instead of `body`: bytes of this media type, which the handler reads as a stream. */
   upload?: string;

@@ -30,6 +30,7 @@ import type { HostEvent } from "../../contract/internal/host.ts";
 import type { Team } from "../../store/people.ts";
 import type { Sandbox, SandboxRun } from "../../store/sandboxes.ts";
 import type { StartableTemplate } from "../templates/template-look-up.ts";
+import type { CreateKey } from "./idempotent-creates.ts";
 import { LifecycleCore, type LifecycleServices } from "./lifecycle-core.ts";
 import { newEnd } from "./lifecycle-listener.ts";
 import { MemoryRelief } from "./memory-relief.ts";
@@ -99,8 +100,9 @@ export class Lifecycle {
   /** Sends the egress rules of a team's running sandboxes to the host again. */
   renewEgress = (teamId: string) => this.#egressChanges.renew(teamId);
 
-  create(team: Team, from: StartableTemplate, options: SandboxOptions): Promise<Sandbox> {
-    return createFromTemplate(this.#core, team, from, options);
+  /** With a key, the new sandbox is recorded under it. Fault 409 if another one has been meanwhile. */
+  create(team: Team, from: StartableTemplate, options: SandboxOptions, key?: CreateKey): Promise<Sandbox> {
+    return createFromTemplate(this.#core, team, from, options, key);
   }
 
   /** The team's sandbox while it is running or paused, or a Fault 404. */

@@ -26,6 +26,7 @@ import {
 } from "../../contract/management/sandbox-requests.ts";
 import type { Team } from "../../store/people.ts";
 import type { RouteResult } from "../http/route.ts";
+import type { CreateKey, Repeatable } from "../lifecycle/idempotent-creates.ts";
 import { secondsOf } from "../lifecycle/timers/run-length.ts";
 import { REQUEST_LARGE_BODY_MAX_BYTES } from "../limits.ts";
 import { findStartable } from "../templates/template-look-up.ts";
@@ -35,9 +36,17 @@ import { asCreated, asDetail, asListed } from "../views/sandbox-view.ts";
 import { egressIn, networkIn } from "./network-request.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route, type Services } from "./services.ts";
-import { refuseIdempotencyKey, refuseRules, refuseUnbuilt } from "./unbuilt-fields.ts";
+import { refuseRules, refuseUnbuilt } from "./unbuilt-fields.ts";
 
-const created = [{ status: 201, description: "The sandbox runs", schema: createdSandbox }];
+const created = [
+  {
+    status: 201,
+    description: "The sandbox runs",
+    schema: createdSandbox,
+    headers: { "Idempotent-Replayed": "`true`: an earlier request with this Idempotency-Key created it" },
+  },
+];
+const REPEATABLE = { "Idempotency-Key": "Returns the same sandbox for a repetition of the request within 24 hours" };
 const connected = [
   { status: 200, description: "The sandbox was already running", schema: createdSandbox },
   { status: 201, description: "The sandbox was paused and has been resumed", schema: createdSandbox },
@@ -49,10 +58,11 @@ export const sandboxRoutes: readonly Route[] = [
     summary: "Create a sandbox from a template",
     deprecated: true,
     body: { schema: createSandboxV1, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
+    headers: REPEATABLE,
     success: created,
-    errors: [403, 404, 422, 429, 503, 507],
-    handle: ({ caller, body }, services) =>
-      create(services, caller.team, body, {
+    errors: [403, 404, 409, 422, 429, 503, 507],
+    handle: ({ caller, body, headers }, services) =>
+      create(services, caller.team, body, repeatable("v1", body, headers), {
         secure: body.secure ?? false,
         timeoutSeconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS),
       }),
@@ -61,15 +71,14 @@ export const sandboxRoutes: readonly Route[] = [
     auth: "key",
     summary: "Create a sandbox from a template; its runtime always requires a token",
     body: { schema: createSandboxV2, required: true, maxBytes: REQUEST_LARGE_BODY_MAX_BYTES },
+    headers: REPEATABLE,
     success: created,
-    errors: [403, 404, 422, 429, 503, 507],
-    async handle({ caller, body, headers }, services) {
-      refuseIdempotencyKey(headers);
-      return create(services, caller.team, body, {
+    errors: [403, 404, 409, 422, 429, 503, 507],
+    handle: ({ caller, body, headers }, services) =>
+      create(services, caller.team, body, repeatable("v2", body, headers), {
         secure: true,
         timeoutSeconds: secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V2_SECONDS),
-      });
-    },
+      }),
   }),
   route("GET /sandboxes", {
     auth: "key",
@@ -203,26 +212,38 @@ export const sandboxRoutes: readonly Route[] = [
 ];
 
 async function create(
-  { store, lifecycle, volumes, unbuilt }: Services,
+  { store, lifecycle, volumes, unbuilt, idempotentCreates }: Services,
   team: Team,
   body: CreateSandboxV1 | CreateSandboxV2,
+  repeated: Repeatable | undefined,
   decided: { secure: boolean; timeoutSeconds: number },
 ): Promise<RouteResult> {
   refuseUnbuilt(body);
   refuseForgetful(body);
-  const sandbox = await lifecycle.create(team, await findStartable(store, team, body.templateID, unbuilt), {
-    ...decided,
-    metadata: body.metadata ?? {},
-    envVars: body.envVars ?? {},
-    allowInternetAccess: body.allow_internet_access ?? null,
-    network: networkIn(body.network ?? {}),
-    mcp: body.mcp ?? null,
-    autoPause: body.autoPause ?? false,
-    autoPauseMemory: body.autoPauseMemory ?? true,
-    autoResume: body.autoResume?.enabled ?? false,
-    volumeMounts: await volumes.mounts(team, body.volumeMounts ?? []),
-  });
-  return { status: 201, body: asCreated(sandbox) };
+  const createNew = async (key?: CreateKey) => {
+    const options = {
+      ...decided,
+      metadata: body.metadata ?? {},
+      envVars: body.envVars ?? {},
+      allowInternetAccess: body.allow_internet_access ?? null,
+      network: networkIn(body.network ?? {}),
+      mcp: body.mcp ?? null,
+      autoPause: body.autoPause ?? false,
+      autoPauseMemory: body.autoPauseMemory ?? true,
+      autoResume: body.autoResume?.enabled ?? false,
+      volumeMounts: await volumes.mounts(team, body.volumeMounts ?? []),
+    };
+    return lifecycle.create(team, await findStartable(store, team, body.templateID, unbuilt), options, key);
+  };
+  if (repeated === undefined) return { status: 201, body: asCreated(await createNew()) };
+  const { sandbox, isReplay } = await idempotentCreates.run(team, repeated, createNew);
+  return { status: 201, body: asCreated(sandbox), ...(isReplay && { headers: { "Idempotent-Replayed": "true" } }) };
+}
+
+/** The two generations differ in what they do with the same body. */
+function repeatable(generation: "v1" | "v2", body: unknown, headers: Headers): Repeatable | undefined {
+  const key = headers.get("idempotency-key");
+  return key === null ? undefined : { key, request: [generation, body] };
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Activity } from "../activity/activity.ts";
 import type { Builds } from "../builds/builds.ts";
 import type { Uploads } from "../builds/uploads.ts";
 import * as http from "../http/route.ts";
+import type { IdempotentCreates } from "../lifecycle/idempotent-creates.ts";
 import type { Lifecycle } from "../lifecycle/lifecycle.ts";
 import type { Parts } from "../parts.ts";
 import type { BuiltinDefinition } from "../templates/builtin-definition.ts";
@@ -21,6 +22,7 @@ export interface Services extends Pick<Parts, "store" | "clock" | "ids"> {
   uploads: Uploads;
   deleteTemplate: DeleteTemplate;
   lifecycle: Lifecycle;
+  idempotentCreates: IdempotentCreates;
   volumes: Volumes;
   volumeContent: VolumeContent;
   activity: Activity;

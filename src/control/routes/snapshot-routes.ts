@@ -11,6 +11,7 @@ import { asCreated } from "../views/sandbox-view.ts";
 import { listSnapshots } from "../views/snapshot-list.ts";
 import { sandboxIdFrom } from "./sandbox-path.ts";
 import { type Route, route } from "./services.ts";
+import { refuseIdempotencyKey } from "./unbuilt-fields.ts";
 
 export const snapshotRoutes: readonly Route[] = [
   route("POST /sandboxes/{sandboxID}/fork", {
@@ -19,7 +20,8 @@ export const snapshotRoutes: readonly Route[] = [
     body: { schema: forkRequest, required: false },
     success: [{ status: 201, description: "One entry for each copy: the sandbox, or the error", schema: forkAnswer }],
     errors: [403, 409, 422, 503, 507],
-    async handle({ caller, params, body }, { lifecycle }) {
+    async handle({ caller, params, body, headers }, { lifecycle }) {
+      refuseIdempotencyKey(headers);
       const id = sandboxIdFrom(params.sandboxID);
       const seconds = secondsOf(caller.team, body.timeout, TIMEOUT_DEFAULT_V1_SECONDS);
       const copies = await lifecycle.fork(caller.team, id, body.count ?? 1, seconds);
@@ -35,7 +37,8 @@ export const snapshotRoutes: readonly Route[] = [
     body: { schema: createSnapshot, required: true },
     success: [{ status: 201, description: "The snapshot", schema: snapshot }],
     errors: [409, 422, 503, 507],
-    async handle({ caller, params, body }, services) {
+    async handle({ caller, params, body, headers }, services) {
+      refuseIdempotencyKey(headers);
       const id = sandboxIdFrom(params.sandboxID);
       const request = { name: body.name ?? undefined, memory: body.memory ?? true };
       return { body: await makeSnapshot(services, caller, id, request) };

@@ -46,9 +46,12 @@ for (const path of ["/sandboxes", "/v2/sandboxes"]) {
   });
 }
 
-test("Idempotency-Key is rejected where it would have a meaning, and ignored elsewhere", async () => {
+test("Idempotency-Key is rejected where a repetition would make another copy, and ignored where it would not", async () => {
   const key = { "Idempotency-Key": "abc" };
-  const v2 = await f.call("POST", "/v2/sandboxes", { templateID: "base" }, key);
-  expect([v2.status, v2.body.message.includes("Idempotency-Key")]).toEqual([400, true]);
-  expect((await f.call("POST", "/sandboxes", { templateID: "base" }, key)).status).toBe(201);
+  const id = await f.create();
+  for (const copy of ["fork", "snapshots"]) {
+    const { status, body } = await f.call("POST", `/sandboxes/${id}/${copy}`, {}, key);
+    expect([copy, status, body.message.includes("Idempotency-Key")]).toEqual([copy, 400, true]);
+  }
+  expect((await f.call("POST", `/sandboxes/${id}/timeout`, { timeout: 60 }, key)).status).toBe(204);
 });

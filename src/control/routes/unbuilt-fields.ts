@@ -24,9 +24,10 @@ export function refuseRules({ rules }: NetworkUpdate): void {
   if (hasEntries(rules)) throw new Fault(400, "this server does not support rules yet; leave it out");
 }
 
+/** For calls that would make another copy when they are repeated. */
 export function refuseIdempotencyKey(headers: Headers): void {
   if (headers.has("idempotency-key")) {
-    throw new Fault(400, "this server does not support the header Idempotency-Key yet; leave it out");
+    throw new Fault(400, "this endpoint does not support the header Idempotency-Key; leave it out");
   }
 }
 

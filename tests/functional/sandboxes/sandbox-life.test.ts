@@ -32,6 +32,23 @@ test("by default a sandbox is made from base and ends after five minutes", async
   await sandbox.kill();
 });
 
+test("a create repeated with its Idempotency-Key returns the same sandbox, until that is killed", async () => {
+  const { apiUrl, apiKey } = server().options;
+  const headers = { "X-API-Key": apiKey, "Idempotency-Key": crypto.randomUUID() };
+  const body = JSON.stringify({ templateID: "base", envVars: { A: "b" } });
+  const create = async () => {
+    const response = await fetch(`${apiUrl}/v2/sandboxes`, { method: "POST", headers, body });
+    return [response.status, await response.json()];
+  };
+  const [status, first] = await create();
+  expect(status).toBe(201);
+  expect(await create()).toEqual([201, first]);
+  const sandbox = await Sandbox.connect(first.sandboxID, server().options);
+  expect((await sandbox.commands.run("echo $A")).stdout).toBe("b\n");
+  await sandbox.kill();
+  expect((await create())[0]).toBe(409);
+});
+
 test("variables given at creation are in every process", async () => {
   const value = "two words, a \"quote\", a $sign, a 'tick' and\na new line";
   const sandbox = await Sandbox.create({ ...server().options, envs: { GREETING: value, EMPTY: "" } });

@@ -11,6 +11,7 @@ import { kindOf, kindOfSandbox, type StartableTemplate } from "../../templates/t
 import { hostMounts, requireVolumes } from "../../volumes/volume-mounts.ts";
 import { egressOf, requireOpenProxy } from "../egress.ts";
 import { placementFault } from "../host-fault.ts";
+import { type CreateKey, recordKey } from "../idempotent-creates.ts";
 import type { LifecycleCore } from "../lifecycle-core.ts";
 import type { Lease } from "../quota.ts";
 
@@ -43,6 +44,8 @@ interface Source {
   build?: Build;
   /** Only for a copy: the id of the original. */
   copyOf?: string;
+  /** Only if the client may repeat the request. */
+  key?: CreateKey | undefined;
 }
 
 export async function createFromTemplate(
@@ -50,6 +53,7 @@ export async function createFromTemplate(
   team: Team,
   from: StartableTemplate,
   options: SandboxOptions,
+  key?: CreateKey,
 ): Promise<Sandbox> {
   const { template, build, alias } = from;
   const origin = { ...options, teamId: team.id, templateId: template.id, buildId: build.id, alias };
@@ -60,7 +64,7 @@ export async function createFromTemplate(
   using lease = await core.quota.take(team, { memoryMB: build.memoryMB });
   try {
     const kind = kindForTeam(kindOf(build), team, core.sharedMemory);
-    const source = { kind, checkpoint: build.checkpoint, build };
+    const source = { kind, checkpoint: build.checkpoint, build, key };
     return await make(core, lease, { ...origin, envVars, volumeMounts }, source);
   } catch (error) {
     // A deleted template or volume explains any failure, so it is reported instead.
@@ -97,7 +101,7 @@ async function make(
   core: LifecycleCore,
   lease: Lease,
   origin: Origin,
-  { kind, checkpoint, build, copyOf }: Source,
+  { kind, checkpoint, build, copyOf, key }: Source,
 ): Promise<Sandbox> {
   const { reachability, clock, ids, log, listener } = core;
   const createdAt = clock.now();
@@ -139,10 +143,15 @@ async function make(
     memoryMB: kind.memoryMB,
     diskSizeMB: kind.diskSizeMB,
   };
-  await record(core, sandbox, copyOf !== undefined);
-  // The host lost it before it had a row, so the event found no sandbox.
-  if (!reachability.isUp(id) && (await core.lost(sandbox))) {
-    throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
+  try {
+    await record(core, sandbox, { isCopy: copyOf !== undefined, key });
+    // The host lost it before it had a row, so the event found no sandbox.
+    if (!reachability.isUp(id) && (await core.lost(sandbox))) {
+      throw new Fault(503, "Failed to place sandbox: it ended while it was started; try again");
+    }
+  } catch (error) {
+    if (key !== undefined) await freeKey(core, key, id);
+    throw error;
   }
   log.write({ level: "info", event: "sandbox created", sandbox: id, team: origin.teamId, template: kind.templateId });
   listener.onEvent("created", sandbox, copyOf && `forked from ${copyOf}`);
@@ -157,7 +166,11 @@ async function place(core: LifecycleCore, request: CreateSandbox): Promise<Creat
   }
 }
 
-async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): Promise<void> {
+async function record(
+  core: LifecycleCore,
+  sandbox: Sandbox,
+  { isCopy, key }: { isCopy: boolean; key: CreateKey | undefined },
+): Promise<void> {
   const { store, host, log, reachability, expiry } = core;
   // Before the row is written, so that an expiry right after it finds a run to end.
   reachability.begin(sandbox);
@@ -169,6 +182,7 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
         if (!isThere && !isCopy) throw deletedMeanwhile(sandbox.templateId);
         await requireVolumes(tables, sandbox.teamId, sandbox.volumeMounts);
         await tables.sandboxes.add(sandbox);
+        if (key !== undefined) await recordKey(tables, key, sandbox);
         // A running sandbox does not survive a crash of the machine, so its row need not. A change that must, such as a
         // pause, makes this row durable too.
         return sandbox;
@@ -184,6 +198,13 @@ async function record(core: LifecycleCore, sandbox: Sandbox, isCopy: boolean): P
     throw error;
   }
   expiry.noteEnd(sandbox.endAt);
+}
+
+/** So that the client may try again with the same key. */
+async function freeKey({ store, log }: LifecycleCore, key: CreateKey, sandbox: string): Promise<void> {
+  await store.idempotencyKeys.free(key, sandbox).catch((error: unknown) => {
+    log.write({ level: "error", event: "key of a failed create not freed", sandbox, error: described(error) });
+  });
 }
 
 function deletedMeanwhile(templateId: string): Fault {
