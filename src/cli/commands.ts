@@ -9,6 +9,7 @@ import { nearest } from "../base/nearest.ts";
 import { version } from "../base/version.ts";
 import { Fault } from "../contract/fault.ts";
 import { loadConfig } from "./config.ts";
+import type { OwnerNames } from "./keys.ts";
 
 interface Option {
   type: "string" | "boolean";
@@ -46,6 +47,19 @@ const BACKUP_OPTION = {
 const BACKUP_OPTIONS = {
   init: { type: "boolean", about: "make the repository if TARGET has none (default: no)" },
   keep: { type: "string", value: "DAYS", about: "afterwards remove older backups (default: keep all)" },
+} as const;
+
+const TEAM = { TEAM: "of a-z, 0-9, - and _; names of its templates begin with it" } as const;
+const OWNER = {
+  team: { type: "string", value: "TEAM", about: "team of the key (default: default)" },
+  user: {
+    type: "string",
+    value: "EMAIL",
+    about: "user of the token, and creator of the key (default: operator@localhost)",
+  },
+} as const;
+const REVOKE_KEYS = {
+  keys: { type: "boolean", about: "also revoke the API keys that the user made (default: no)" },
 } as const;
 
 const config = () => loadConfig(process.env);
@@ -102,22 +116,83 @@ export const COMMANDS: readonly Command[] = [
   {
     usage: "keys create [NAME]",
     about: 'Create an API key and print it once (default name: "unnamed")',
-    run: async ({ positionals: [name] }) => (await import("./keys.ts")).createKey(config(), name),
+    options: OWNER,
+    run: async ({ positionals: [name], values }) =>
+      (await import("./keys.ts")).createKey(config(), ownerOf(values), name),
   },
   {
     usage: "keys list",
     about: "List API keys and access tokens, masked",
-    run: async () => (await import("./keys.ts")).listKeys(config()),
+    options: OWNER,
+    run: async ({ values }) => (await import("./keys.ts")).listKeys(config(), ownerOf(values)),
   },
   {
     usage: "keys revoke ID",
     about: "Revoke an API key or access token at once",
-    run: async ({ positionals: [id = ""] }) => (await import("./keys.ts")).revokeKey(config(), id),
+    options: OWNER,
+    run: async ({ positionals: [id = ""], values }) =>
+      (await import("./keys.ts")).revokeKey(config(), ownerOf(values), id),
   },
   {
     usage: "keys token [NAME]",
     about: 'Create an access token and print it once (default name: "unnamed")',
-    run: async ({ positionals: [name] }) => (await import("./keys.ts")).createToken(config(), name),
+    options: { user: OWNER.user },
+    run: async ({ positionals: [name], values: { user } }) =>
+      (await import("./keys.ts")).createToken(config(), textOf(user), name),
+  },
+  {
+    usage: "teams list",
+    about: "List teams with their members",
+    run: async () => (await import("./people.ts")).listTeams(config()),
+  },
+  {
+    usage: "teams create TEAM [NAME]",
+    about: "Create a team",
+    arguments: { ...TEAM, NAME: "shown to people (default: TEAM)" },
+    run: async ({ positionals: [team = "", name] }) => (await import("./people.ts")).addTeam(config(), team, name),
+  },
+  {
+    usage: "teams rename TEAM NAME",
+    about: "Change the name of a team that people see",
+    run: async ({ positionals: [team = "", name = ""] }) =>
+      (await import("./people.ts")).changeTeamName(config(), team, name),
+  },
+  {
+    usage: "users list",
+    about: "List users with their teams, the default one first",
+    run: async () => (await import("./people.ts")).listUsers(config()),
+  },
+  {
+    usage: "users create EMAIL [TEAM...]",
+    about: "Create a user, as a member of these teams; the first is the default",
+    run: async ({ positionals: [email = "", ...teams] }) =>
+      (await import("./people.ts")).addUser(config(), email, teams),
+  },
+  {
+    usage: "users delete EMAIL",
+    about: "Delete a user with all access tokens",
+    options: REVOKE_KEYS,
+    run: async ({ positionals: [email = ""], values: { keys } }) =>
+      (await import("./people.ts")).removeUser(config(), email, keys === true),
+  },
+  {
+    usage: "users join EMAIL TEAM",
+    about: "Make a user a member of a team",
+    run: async ({ positionals: [email = "", team = ""] }) =>
+      (await import("./people.ts")).joinTeam(config(), email, team),
+  },
+  {
+    usage: "users leave EMAIL TEAM",
+    about: "Remove a user from a team",
+    options: REVOKE_KEYS,
+    run: async ({ positionals: [email = "", team = ""], values: { keys } }) =>
+      (await import("./people.ts")).leaveTeam(config(), email, team, keys === true),
+  },
+  {
+    usage: "users default EMAIL TEAM",
+    about: "Set the team that clients choose after a log-in",
+    run: async ({ positionals: [email = "", team = ""] }) =>
+      (await import("./people.ts")).preferTeam(config(), email, team),
   },
   {
     usage: "limits [TEAM] [LIMIT=VALUE...]",
@@ -273,6 +348,10 @@ export const COMMANDS: readonly Command[] = [
     run: async ({ words }) => (await import("./bench.ts")).trace(config(), words),
   },
 ];
+
+function ownerOf({ team, user }: Given["values"]): OwnerNames {
+  return { team: textOf(team), user: textOf(user) };
+}
 
 function textOf(value: Given["values"][string]): string | undefined {
   return typeof value === "string" ? value : undefined;

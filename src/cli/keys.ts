@@ -1,4 +1,4 @@
-/** `sandlot keys …`: API keys and access tokens. */
+/** `sandlot keys …`: API keys of a team, and access tokens of a user. By default those of the first team and user. */
 import { systemClock } from "../base/clock.ts";
 import { Fault } from "../contract/fault.ts";
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../contract/management/identifiers.ts";
@@ -10,64 +10,82 @@ import {
   revokeAccessToken,
   revokeApiKey,
 } from "../control/access/keys.ts";
-import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL } from "../control/first-run.ts";
+import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL, teamNamed, userNamed } from "../control/access/people.ts";
+import type { Team, User } from "../store/people.ts";
 import type { Store } from "../store/store.ts";
 import type { Config } from "./config.ts";
 import { withStore } from "./with-store.ts";
 
+/** As the options `--team` and `--user` name them. */
+export interface OwnerNames {
+  team: string | undefined;
+  user: string | undefined;
+}
+
 interface Owner {
-  teamId: string;
-  userId: string;
+  team: Team;
+  /** Undefined: only keys of the team are meant. */
+  user: User | undefined;
 }
 
-export function createKey(config: Config, name = "unnamed"): Promise<number> {
-  return withOwner(config, async (store, { teamId, userId }) => {
+export function createKey(config: Config, names: OwnerNames, name = "unnamed"): Promise<number> {
+  return withOwner(config, names, async (store, { team, user }) => {
     const services = { store, ids: createIds(), clock: systemClock };
-    return [(await createApiKey(services, { teamId, name, createdBy: userId })).secret];
+    return [(await createApiKey(services, { teamId: team.id, name, createdBy: user?.id ?? null })).secret];
   });
 }
 
-export function createToken(config: Config, name = "unnamed"): Promise<number> {
-  return withOwner(config, async (store, { userId }) => {
+export function createToken(config: Config, email = OPERATOR_EMAIL, name = "unnamed"): Promise<number> {
+  return withOwner(config, { team: undefined, user: email }, async (store, { user }) => {
     const services = { store, ids: createIds(), clock: systemClock };
-    return [(await createAccessToken(services, { userId, name })).secret];
+    return [(await createAccessToken(services, { userId: user?.id ?? "", name })).secret];
   });
 }
 
-export function listKeys(config: Config): Promise<number> {
-  return withOwner(config, listed);
+/** API keys of the team, then access tokens of the user. */
+export function listKeys(config: Config, names: OwnerNames): Promise<number> {
+  return withOwner(config, names, async (store, { team, user }) => {
+    const keyLines = (await store.keys.apiKeysOf(team.id)).map((key) => {
+      const used = key.lastUsedAt === null ? "never used" : `used ${iso(key.lastUsedAt)}`;
+      return `${key.id}  ${maskedSecret(API_KEY_PREFIX, key)}  ${iso(key.createdAt)}  ${used}  ${key.name}`;
+    });
+    const tokens = user === undefined ? [] : await store.keys.accessTokensOf(user.id);
+    const tokenLines = tokens.map(
+      (token) => `${token.id}  ${maskedSecret(ACCESS_TOKEN_PREFIX, token)}  ${iso(token.createdAt)}  ${token.name}`,
+    );
+    return [...keyLines, ...tokenLines];
+  });
 }
 
 /** A key or a token: `sandlot keys list` shows both. */
-export function revokeKey(config: Config, id: string): Promise<number> {
-  return withOwner(config, async (store, { teamId, userId }) => {
-    const isToken = (await store.keys.accessTokensOf(userId)).some((token) => token.id === id);
-    await (isToken ? revokeAccessToken({ store }, userId, id) : revokeApiKey({ store }, teamId, id));
+export function revokeKey(config: Config, names: OwnerNames, id: string): Promise<number> {
+  return withOwner(config, names, async (store, { team, user }) => {
+    const tokens = user === undefined ? [] : await store.keys.accessTokensOf(user.id);
+    if (user !== undefined && tokens.some((token) => token.id === id)) await revokeAccessToken({ store }, user.id, id);
+    else await revokeApiKey({ store }, team.id, id);
     return [`revoked ${id}`];
   });
 }
 
-/** Prints the lines that `work` returns. */
-function withOwner(config: Config, work: (store: Store, owner: Owner) => Promise<string[]>): Promise<number> {
+/**
+ * Prints the lines that `work` returns. Without a user, tokens of the operator are meant as well, unless a team is
+ * named.
+ */
+function withOwner(
+  config: Config,
+  { team: slug, user: email }: OwnerNames,
+  work: (store: Store, owner: Owner) => Promise<string[]>,
+): Promise<number> {
   return withStore(config, async (store) => {
-    const team = await store.people.teamBySlug(DEFAULT_TEAM_SLUG);
-    const user = await store.people.userByEmail(OPERATOR_EMAIL);
-    if (team === undefined || user === undefined) throw new Fault(404, "the store has no team yet. FIX: sandlot up");
-    for (const line of await work(store, { teamId: team.id, userId: user.id })) console.log(line);
+    if ((await store.people.userByEmail(OPERATOR_EMAIL)) === undefined) {
+      throw new Fault(404, "the store has no team yet. FIX: sandlot up");
+    }
+    const wanted = email ?? (slug === undefined ? OPERATOR_EMAIL : undefined);
+    const user = wanted === undefined ? undefined : await userNamed(store, wanted);
+    const team = await teamNamed(store, slug ?? DEFAULT_TEAM_SLUG);
+    for (const line of await work(store, { team, user })) console.log(line);
     return 0;
   });
-}
-
-/** API keys of the team, then access tokens of the operator. */
-async function listed(store: Store, { teamId, userId }: Owner): Promise<string[]> {
-  const keyLines = (await store.keys.apiKeysOf(teamId)).map((key) => {
-    const used = key.lastUsedAt === null ? "never used" : `used ${iso(key.lastUsedAt)}`;
-    return `${key.id}  ${maskedSecret(API_KEY_PREFIX, key)}  ${iso(key.createdAt)}  ${used}  ${key.name}`;
-  });
-  const tokenLines = (await store.keys.accessTokensOf(userId)).map(
-    (token) => `${token.id}  ${maskedSecret(ACCESS_TOKEN_PREFIX, token)}  ${iso(token.createdAt)}  ${token.name}`,
-  );
-  return [...keyLines, ...tokenLines];
 }
 
 function iso(at: number): string {

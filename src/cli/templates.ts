@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { Fault } from "../contract/fault.ts";
 import { isRuntimeName, RUNTIME_NAMES, type RuntimeName } from "../contract/runtime-name.ts";
-import { DEFAULT_TEAM_SLUG } from "../control/first-run.ts";
+import { DEFAULT_TEAM_SLUG } from "../control/access/people.ts";
 import { setKeptReady, setRuntime } from "../control/templates/operator-templates.ts";
 import { type StoredBytes, storedBytes } from "../images/disk/stored-bytes.ts";
 import { type PoolReport, readPoolReport } from "../sandbox/pool/pool-report.ts";

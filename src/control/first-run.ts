@@ -9,12 +9,10 @@ import type { Store, Tables } from "../store/store.ts";
 import { GLOBAL_NAMESPACE } from "../store/templates.ts";
 import type { Ids } from "./access/ids.ts";
 import { createApiKeyIn } from "./access/keys.ts";
+import { DEFAULT_TEAM_SLUG, OPERATOR_EMAIL } from "./access/people.ts";
 import type { BuiltinDefinition } from "./templates/builtin-definition.ts";
 import { kindOf } from "./templates/template-look-up.ts";
 import { DEFAULT_TAG } from "./templates/template-reference.ts";
-
-export const OPERATOR_EMAIL = "operator@localhost";
-export const DEFAULT_TEAM_SLUG = "default";
 
 /** Ready pool of a template that is built on demand. Its started processes use memory as long as they are kept. */
 export const DEFINED_READY = 1;

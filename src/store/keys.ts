@@ -35,14 +35,15 @@ const accessTokens = new Table({ id: TEXT, userId: TEXT, name: TEXT, hash: TEXT,
 export type AccessToken = Stored<typeof accessTokens>;
 
 export function keysIn(sql: Statement) {
-  const { first, all, execute, changed, number } = accessTokens.over(sql);
+  const { first, all, execute, changed, count, number } = accessTokens.over(sql);
   return {
     addApiKey: (key: ApiKey) => execute`INSERT INTO api_keys ${apiKeys.values(key)}`,
 
     /** The key with this hash and its team, in one lookup. */
     async apiKeyByHash(hash: string): Promise<{ key: ApiKey; team: Team } | undefined> {
       const { rows } = await sql`SELECT api_keys.*,
-          teams.name AS team_name, teams.slug AS team_slug, teams.limits AS team_limits, teams.created_at AS team_created_at
+          teams.name AS team_name, teams.slug AS team_slug, teams.limits AS team_limits, teams.created_at AS team_created_at,
+          teams.deleting_since AS team_deleting_since
         FROM api_keys JOIN teams ON teams.id = api_keys.team_id WHERE api_keys.hash = ${hash}`;
       const row = rows[0];
       if (row === undefined) return undefined;
@@ -52,6 +53,7 @@ export function keysIn(sql: Statement) {
         slug: row.team_slug,
         limits: row.team_limits,
         created_at: row.team_created_at,
+        deleting_since: row.team_deleting_since,
       });
       return { key: apiKeys.read(row), team };
     },
@@ -73,6 +75,14 @@ export function keysIn(sql: Statement) {
     /** False: there was no such key. */
     removeApiKey: (teamId: string, id: string) => changed`DELETE FROM api_keys
         WHERE id = ${id} AND team_id = ${teamId}`,
+
+    /** The keys that this user created, also by logging in: of one team, or of all. Returns how many. */
+    removeApiKeysBy: (userId: string, teamId = "") => count`DELETE FROM api_keys
+        WHERE created_by = ${userId} AND (${teamId} = '' OR team_id = ${teamId})`,
+
+    /** As `removeApiKeysBy`. */
+    countApiKeysBy: (userId: string, teamId = "") => number`SELECT COUNT(*) AS keys FROM api_keys
+        WHERE created_by = ${userId} AND (${teamId} = '' OR team_id = ${teamId})`,
     noteApiKeyUse: (id: string, at: number) => execute`UPDATE api_keys SET last_used_at = ${at} WHERE id = ${id}`,
     addAccessToken: (token: AccessToken) => execute`INSERT INTO access_tokens ${accessTokens.values(token)}`,
     accessTokenByHash: (hash: string) => first`SELECT * FROM access_tokens WHERE hash = ${hash}`,

@@ -336,6 +336,38 @@ export const migrations: readonly Migration[] = [
       await sql`CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at)`;
     },
   },
+  {
+    version: 12,
+    title: "deletion of teams, admin tokens and the audit log",
+    async apply(sql) {
+      await sql`ALTER TABLE teams ADD COLUMN deleting_since BIGINT`;
+      await sql`CREATE TABLE admin_tokens (
+        id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        hash TEXT NOT NULL UNIQUE,
+        mask_prefix TEXT NOT NULL,
+        mask_suffix TEXT NOT NULL,
+        value_length INTEGER NOT NULL,
+        created_at BIGINT NOT NULL,
+        last_used_at BIGINT)`;
+      // No references: entries outlive teams, users and keys.
+      await sql`CREATE TABLE audit_log (
+        id TEXT PRIMARY KEY,
+        at BIGINT NOT NULL,
+        subject TEXT NOT NULL,
+        team_id TEXT,
+        actor TEXT NOT NULL,
+        actor_id TEXT,
+        action TEXT NOT NULL,
+        object TEXT,
+        address TEXT,
+        status INTEGER NOT NULL,
+        request_id TEXT)`;
+      await sql`CREATE INDEX audit_by_time ON audit_log (at, id)`;
+      await sql`CREATE INDEX audit_of_team ON audit_log (team_id, subject, at, id)`;
+      await sql`CREATE TABLE server_state (name TEXT PRIMARY KEY, value TEXT NOT NULL, changed_at BIGINT NOT NULL)`;
+    },
+  },
 ];
 
 /** Between the title of a step and the version of the program that applied it. */

@@ -47,6 +47,9 @@ export const WEBHOOK_NAME_MAX_CHARS = 128;
 export const WEBHOOK_SECRET_MAX_CHARS = 256;
 export const DELIVERY_PAGE_DEFAULT = 25;
 export const KEY_NAME_MAX_CHARS = 128;
+export const TEAM_SLUG_MAX_CHARS = 63;
+/** As SMTP bounds a path. */
+export const EMAIL_MAX_CHARS = 254;
 
 /** Resources of a sandbox. */
 export const CPU_COUNT_MIN = 1;

@@ -62,7 +62,7 @@ async function teamOf(
   if (teamId !== undefined && named === undefined) throw new Fault(403, "teamID is not a team of the token's user");
   const owner = templateId === undefined ? undefined : (await store.templates.byId(templateId))?.teamId;
   const byTemplate = memberships.find(({ team }) => team.id === owner);
-  const found = named ?? byTemplate ?? memberships.find(({ isDefault }) => isDefault) ?? memberships[0];
+  const found = named ?? byTemplate ?? memberships[0];
   if (found === undefined) throw new Fault(403, "the token's user belongs to no team");
   return found.team;
 }

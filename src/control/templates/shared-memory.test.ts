@@ -11,6 +11,7 @@ const team = (slug: string, sharedMemory?: boolean): Team => ({
   slug,
   limits: sharedMemory === undefined ? {} : { sharedMemory },
   createdAt: 0,
+  deletingSince: null,
 });
 
 test.each([

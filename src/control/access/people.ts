@@ -1,0 +1,176 @@
+/** Creates teams and users, and decides which user belongs to which team. */
+import type { z } from "zod";
+import type { Clock } from "../../base/clock.ts";
+import { Fault } from "../../contract/fault.ts";
+import { UUID } from "../../contract/management/identifiers.ts";
+import { teamName, teamSlug, userEmail } from "../../contract/management/team.ts";
+import { shown } from "../../contract/shown.ts";
+import type { Team, User } from "../../store/people.ts";
+import type { Store, Tables } from "../../store/store.ts";
+import type { Ids } from "./ids.ts";
+
+/** Of every server. */
+export const OPERATOR_EMAIL = "operator@localhost";
+export const DEFAULT_TEAM_SLUG = "default";
+
+export const TEAMS_MAX = 1_000;
+export const USERS_MAX = 10_000;
+export const MEMBERS_PER_TEAM_MAX = 500;
+/** A log-in creates a key in each of them. */
+export const TEAMS_PER_USER_MAX = 50;
+
+interface PeopleServices {
+  store: Store;
+  ids: Ids;
+  clock: Clock;
+}
+
+/** Fault 409 if the slug is taken, 429 at the limit. */
+export function createTeam(
+  { store, ids, clock }: PeopleServices,
+  request: { slug: string; name?: string | undefined },
+): Promise<Team> {
+  const slug = checked(teamSlug, "team", request.slug);
+  const name = checked(teamName, "name of a team", request.name ?? slug);
+  return store.transaction(async ({ people }) => {
+    if ((await people.teamCount()) >= TEAMS_MAX) {
+      throw new Fault(429, `the server has ${TEAMS_MAX} teams, the most it may have; delete one first`);
+    }
+    const team: Team = { id: ids.uuid(), name, slug, limits: {}, createdAt: clock.now(), deletingSince: null };
+    if (await people.addTeam(team)) return team;
+    throw new Fault(409, `there is already a team "${slug}"; a team that is being deleted keeps its name until then`);
+  });
+}
+
+/** Changes the name that people see. The slug stays, because names of templates begin with it. */
+export async function renameTeam({ store }: Pick<PeopleServices, "store">, team: Team, name: string): Promise<Team> {
+  const renamed = { ...team, name: checked(teamName, "name of a team", name) };
+  await store.people.rename(team.id, renamed.name);
+  return renamed;
+}
+
+/** Fault 409 if there is such a user already, 429 at the limit. */
+export function createUser(
+  { store, ids, clock }: PeopleServices,
+  request: { email: string; teamIds?: readonly string[] },
+): Promise<User> {
+  const email = checked(userEmail, "email address", request.email);
+  return store.transaction(async (tables) => {
+    const { people } = tables;
+    if ((await people.userCount()) >= USERS_MAX) {
+      throw new Fault(429, `the server has ${USERS_MAX} users, the most it may have; delete one first`);
+    }
+    const user: User = { id: ids.uuid(), email, createdAt: clock.now() };
+    if (!(await people.addUser(user))) throw new Fault(409, `there is already a user "${email}"`);
+    for (const teamId of request.teamIds ?? []) await join(tables, user, await teamWithId(tables, teamId));
+    return user;
+  });
+}
+
+/** What happens to the API keys that a user made: they belong to the teams, so they stay unless they are revoked. */
+interface Leaving {
+  /** Whether to revoke these keys. */
+  revokeKeys: boolean;
+}
+
+export interface Left {
+  /** Keys that were revoked, and keys that are still valid. */
+  revokedKeys: number;
+  validKeys: number;
+}
+
+/** With memberships and access tokens. Fault 409 for the operator of the server. */
+export function deleteUser({ store }: Pick<PeopleServices, "store">, user: User, leaving: Leaving): Promise<Left> {
+  if (user.email === OPERATOR_EMAIL) {
+    throw new Fault(409, `"${OPERATOR_EMAIL}" is the server's own user and cannot be deleted`);
+  }
+  return store.transaction(async (tables) => {
+    const left = await keysLeft(tables, user, undefined, leaving);
+    await tables.people.removeUser(user.id);
+    return left;
+  });
+}
+
+/** The user's first team becomes the default. Fault 409 for a member, 429 at a limit. */
+export function addMember({ store }: Pick<PeopleServices, "store">, team: Team, user: User): Promise<void> {
+  return store.transaction((tables) => join(tables, user, team));
+}
+
+async function join({ people }: Tables, user: User, team: Team): Promise<void> {
+  await people.holdTeam(team.id);
+  await people.holdUser(user.id);
+  const teams = await people.teamsOf(user.id);
+  if (teams.some(({ team: { id } }) => id === team.id)) {
+    throw new Fault(409, `"${user.email}" is already a member of team "${team.slug}"`);
+  }
+  if (teams.length >= TEAMS_PER_USER_MAX) {
+    throw new Fault(429, `"${user.email}" is in ${TEAMS_PER_USER_MAX} teams, the most a user may be in`);
+  }
+  if ((await people.membersOf(team.id)).length >= MEMBERS_PER_TEAM_MAX) {
+    throw new Fault(429, `team "${team.slug}" has ${MEMBERS_PER_TEAM_MAX} members, the most a team may have`);
+  }
+  await people.join(user.id, team.id, teams.length === 0);
+}
+
+export function removeMember(
+  { store }: Pick<PeopleServices, "store">,
+  team: Team,
+  user: User,
+  leaving: Leaving,
+): Promise<Left> {
+  return store.transaction(async (tables) => {
+    if (!(await tables.people.leave(user.id, team.id))) throw notMember(user, team);
+    return await keysLeft(tables, user, team.id, leaving);
+  });
+}
+
+/** The team that clients choose for this user, such as `e2b auth login`. */
+export function chooseDefault({ store }: Pick<PeopleServices, "store">, team: Team, user: User): Promise<void> {
+  return store.transaction(async ({ people }) => {
+    if ((await people.member(user.id, team.id)) === undefined) throw notMember(user, team);
+    await people.prefer(user.id, team.id);
+  });
+}
+
+async function keysLeft({ keys }: Tables, user: User, teamId: string | undefined, leaving: Leaving): Promise<Left> {
+  const count = await keys.countApiKeysBy(user.id, teamId);
+  if (!leaving.revokeKeys) return { revokedKeys: 0, validKeys: count };
+  return { revokedKeys: await keys.removeApiKeysBy(user.id, teamId), validKeys: 0 };
+}
+
+/** Fault 404 if there is none. */
+export async function teamNamed({ people }: Pick<Tables, "people">, slug: string): Promise<Team> {
+  const team = await people.teamBySlug(slug);
+  if (team === undefined) throw new Fault(404, `there is no team ${shown(slug)}; \`sandlot teams list\` shows them`);
+  return requireStaying(team);
+}
+
+/** Fault 404 if there is none, 409 if it is being deleted. */
+async function teamWithId({ people }: Pick<Tables, "people">, id: string): Promise<Team> {
+  const team = UUID.test(id) ? await people.team(id.toLowerCase()) : undefined;
+  if (team === undefined)
+    throw new Fault(404, `there is no team with the id ${shown(id)}; GET /admin/teams lists them`);
+  return requireStaying(team);
+}
+
+/** Fault 404 if there is none. */
+export async function userNamed({ people }: Pick<Tables, "people">, email: string): Promise<User> {
+  const user = await people.userByEmail(email.toLowerCase());
+  if (user === undefined) throw new Fault(404, `there is no user ${shown(email)}; \`sandlot users list\` shows them`);
+  return user;
+}
+
+function requireStaying(team: Team): Team {
+  if (team.deletingSince === null) return team;
+  throw new Fault(409, `team "${team.slug}" is being deleted`);
+}
+
+function notMember({ email }: User, { slug }: Team): Fault {
+  return new Fault(404, `"${email}" is not a member of team "${slug}"`);
+}
+
+function checked<T extends z.ZodType>(schema: T, what: string, value: unknown): z.output<T> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new Fault(400, `invalid ${what}: ${shown(String(value))}; ${parsed.error.issues[0]?.message}`);
+}
