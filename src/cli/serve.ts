@@ -10,8 +10,9 @@ import { LocalImages } from "../builder/registry/local-images.ts";
 import { Fault } from "../contract/fault.ts";
 import { BASE_TEMPLATE } from "../contract/management/base-template.ts";
 import { createIds } from "../control/access/ids.ts";
-import { createControl } from "../control/control.ts";
+import { type Control, createControl } from "../control/control.ts";
 import { ensureFirstRun } from "../control/first-run.ts";
+import type { BuiltinDefinition } from "../control/templates/builtin-definition.ts";
 import { requireTeams, warnOfLimits } from "../control/templates/shared-memory.ts";
 import { traceControl } from "../control/tracing.ts";
 import { serveManagement } from "../edge/management-server.ts";
@@ -19,11 +20,12 @@ import { TrustedProxies } from "../edge/routing/client-address.ts";
 import { Machine } from "../host/machine.ts";
 import { traceHost } from "../host/tracing.ts";
 import { prepareStoreFiles } from "../images/disk/store-files.ts";
+import { serveMetrics } from "../metrics/metrics-listener.ts";
 import { ServerMetrics } from "../metrics/server-metrics.ts";
 import { BASE_IMAGE } from "../setup/base-image.ts";
 import { applySettings, startMerging } from "../setup/host-changes.ts";
 import { TemplateImages } from "../setup/template-images.ts";
-import { openStore } from "../store/store.ts";
+import { openStore, type Store } from "../store/store.ts";
 import { removeEdgeCgroups } from "../system/cgroup/edge-memory.ts";
 import { memoryLeft } from "../system/cgroup/memory-left.ts";
 import { shieldTools } from "../system/command.ts";
@@ -34,7 +36,8 @@ import { requireMerging } from "../system/page-merging.ts";
 import { ServiceNotices } from "../system/service-notices.ts";
 import { startTicks } from "../system/start-ticks.ts";
 import { serveAdmin } from "./admin/admin-socket.ts";
-import { adminRoutes, readings } from "./admin/server-status.ts";
+import { type Operated, readings } from "./admin/readings.ts";
+import { adminRoutes } from "./admin/server-status.ts";
 import { banner, ownUrl } from "./banner.ts";
 import { buildAhead, builtinDefinition } from "./builtin-templates.ts";
 import type { Config } from "./config.ts";
@@ -43,7 +46,6 @@ import { bundleEdge, startEdge } from "./edge/edge-start.ts";
 import { firstApiKey } from "./first-api-key.ts";
 import { Listeners } from "./listeners.ts";
 import { RecentLines } from "./logs/recent-lines.ts";
-import { serveMetrics } from "./metrics-listener.ts";
 import { currentGuestFolder, requireRoot } from "./prepare.ts";
 
 /** Recording of internal steps to a file: write interval and maximum size. */
@@ -52,7 +54,49 @@ const STEPS_FILE = { writeEveryMs: 100, maxBytes: 256 * 1024 ** 2 } as const;
 const LINK_SECRET_BYTES = 32;
 const MIB = 1024 ** 2;
 
+const log = stderrLog;
+
 export async function serve(config: Config): Promise<number> {
+  const data = await claimMachine(config);
+  const program = bundleEdge(data);
+  program.catch(() => undefined);
+  const opened = await openData(config, data);
+  const { store } = opened;
+  const host = await openHost(config, data, opened.blobs);
+  const operated = { data, store, host, config };
+  const observed = observe(operated);
+  const control = openControl(operated, opened);
+  observed.metrics.watchWakes(control.directory);
+  if (config.stepsFile !== undefined) traceControl(control, store);
+  await store.makeRoom().catch((error: unknown) => {
+    log.write({ level: "error", event: "the disk has no space for the store", error: described(error) });
+  });
+  const listening = await listen(operated, { control, observed, program: await program });
+  const { listeners } = listening;
+  await control.start();
+  await buildAhead(control, config.templates);
+  const isTerminal = process.stdout.isTTY === true;
+  const addresses = { ...config.addresses, listen: listeners.listen, tls: listeners.tls };
+  console.log(banner(addresses, { secret: opened.apiKey, file: data.keyFile, isTerminal }));
+  const notices = new ServiceNotices(process.env, log);
+  notices.ready(`Serving at ${ownUrl(listeners.listen)}`);
+
+  await stopSignal();
+  notices.stopping();
+  // New requests are refused, management requests finish, streams to sandboxes are cut. Sandboxes keep running, and the
+  // next start adopts them.
+  void listeners.stop(false);
+  await control.close();
+  await listening.stop();
+  observed.metrics.close();
+  await host.close();
+  await store.close();
+  console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
+  return 0;
+}
+
+/** Makes this process the one server of its data folder, with the settings of the machine that it needs. */
+async function claimMachine(config: Config): Promise<DataFolder> {
   requireRoot();
   const data = new DataFolder(config.dataFolder);
   data.lock();
@@ -62,13 +106,22 @@ export async function serve(config: Config): Promise<number> {
   writeFileSync(serverFile(data), `${process.pid} ${startTicks(process.pid)}`);
   if (config.sharedMemory !== "off") await requireMerging("SANDLOT_SHARED_MEMORY");
   applySettings(data);
-
   if (config.stepsFile !== undefined) traceHost(data.cgroup, stepsInto(config.stepsFile, STEPS_FILE));
-  const log = stderrLog;
   outliveOthers();
   shieldTools();
-  const program = bundleEdge(data);
-  program.catch(() => undefined);
+  return data;
+}
+
+interface OpenedData {
+  store: Store;
+  blobs: FolderBlobs;
+  definitions: readonly BuiltinDefinition[];
+  /** The key made at the first start, for the banner, if it is still kept. */
+  apiKey: string | undefined;
+}
+
+/** The store, with the rows of a first start, and uploaded files. */
+async function openData(config: Config, data: DataFolder): Promise<OpenedData> {
   await prepareStoreFiles(data.storeFile);
   const store = await openStore(`sqlite://${data.storeFile}`, systemClock.now());
   const base = { ...BASE_TEMPLATE, image: BASE_IMAGE };
@@ -81,7 +134,11 @@ export async function serve(config: Config): Promise<number> {
   requireTeams(config.sharedMemory, teams);
   if (config.runtime !== "crun") warnOfLimits(teams, log);
   const blobs = await FolderBlobs.open(data.blobsFolder, systemClock);
-  const host = await Machine.open({
+  return { store, blobs, definitions, apiKey };
+}
+
+async function openHost(config: Config, data: DataFolder, files: FolderBlobs): Promise<Machine> {
+  return await Machine.open({
     data,
     cacheFolder: config.cacheFolder,
     guestFolder: currentGuestFolder(config),
@@ -90,7 +147,7 @@ export async function serve(config: Config): Promise<number> {
     runsc: config.runsc,
     readyMax: config.readyMax,
     ownImage: BASE_IMAGE,
-    files: blobs,
+    files,
     builds: config.buildBounds,
     builtinImages: new TemplateImages(config, config.definitions),
     quotas: config.quotas,
@@ -106,7 +163,16 @@ export async function serve(config: Config): Promise<number> {
       blobs: await FolderBlobs.open(join(data.path, "registry-blobs"), systemClock),
     },
   });
-  const operated = { data, store, host, config };
+}
+
+interface Observed {
+  metrics: ServerMetrics;
+  recentLines: RecentLines;
+}
+
+/** Counts what the store, the host and the log do. */
+function observe(operated: Operated): Observed {
+  const { store, host } = operated;
   const metrics = new ServerMetrics({ version: version(), read: () => readings(operated) });
   metrics.watchHost(host);
   metrics.watchStore(store);
@@ -117,17 +183,20 @@ export async function serve(config: Config): Promise<number> {
   });
   host.parts.network.onDecisions = (decisions) => metrics.relayReported(decisions);
   host.parts.dns.onDecision = (decision) => metrics.dnsDecided(decision);
+  return { metrics, recentLines };
+}
+
+function openControl({ data, store, host, config }: Operated, { blobs, definitions }: OpenedData): Control {
   const local = new LocalImages(config.localImages);
   const { memoryOvercommit: factor } = config;
-  const activity = { allowWebhooksInside: config.allowWebhooksInside };
-  const control = createControl({
+  return createControl({
     store,
     host,
     blobs,
     clock: systemClock,
     ids: createIds(),
     log,
-    activity,
+    activity: { allowWebhooksInside: config.allowWebhooksInside },
     builtinsReady: config.readyPerKind,
     definitions,
     builds: config.builds,
@@ -142,18 +211,28 @@ export async function serve(config: Config): Promise<number> {
     volumeBounds: config.volumes,
     publicUrl: config.addresses.publicUrl,
   });
-  metrics.watchWakes(control.directory);
-  if (config.stepsFile !== undefined) traceControl(control, store);
-  await store.makeRoom().catch((error: unknown) => {
-    log.write({ level: "error", event: "the disk has no space for the store", error: described(error) });
-  });
+}
+
+interface Listening {
+  listeners: Listeners;
+  /** Ends every connection. */
+  stop(): Promise<void>;
+}
+
+/** Opens the server: to clients through the edge, to Prometheus, and to the operator's commands. */
+async function listen(
+  operated: Operated,
+  { control, observed, program }: { control: Control; observed: Observed; program: string },
+): Promise<Listening> {
+  const { data, host, config } = operated;
+  const { metrics, recentLines } = observed;
   const { trustedProxies } = config.addresses;
   const inner = serveManagement({
     management: control.handle,
     trustedProxies: new TrustedProxies(trustedProxies),
   });
   const edge = await startEdge({
-    program: await program,
+    program,
     net: host.parts.network.net,
     tag: data.tag,
     directory: control.directory,
@@ -170,31 +249,15 @@ export async function serve(config: Config): Promise<number> {
     data.adminSocket,
     adminRoutes(operated, { control, metrics, recentLines, tls: listeners.tls }),
   );
-  await control.start();
-  await buildAhead(control, config.templates);
-  const isTerminal = process.stdout.isTTY === true;
-  const addresses = { ...config.addresses, listen: listeners.listen, tls: listeners.tls };
-  console.log(banner(addresses, { secret: apiKey, file: data.keyFile, isTerminal }));
-  const notices = new ServiceNotices(process.env, log);
-  notices.ready(`Serving at ${ownUrl(listeners.listen)}`);
-
-  await stopSignal();
-  notices.stopping();
-  // New requests are refused, management requests finish, streams to sandboxes are cut. Sandboxes keep running, and the
-  // next start adopts them.
-  void listeners.stop(false);
-  await control.close();
-  await listeners.stop(true);
-  await edge.close();
-  await removeEdgeCgroups(data.tag);
-  await inner.stop(true);
-  await admin.stop();
-  await prometheus?.stop();
-  metrics.close();
-  await host.close();
-  await store.close();
-  console.log("sandlot: stopped. Sandboxes run on and are served again at the next start; `sandlot down` ends them.");
-  return 0;
+  const stop = async () => {
+    await listeners.stop(true);
+    await edge.close();
+    await removeEdgeCgroups(data.tag);
+    await inner.stop(true);
+    await admin.stop();
+    await prometheus?.stop();
+  };
+  return { listeners, stop };
 }
 
 /** Created at the first start, so that upload links survive a restart. */

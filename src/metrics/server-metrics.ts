@@ -33,32 +33,65 @@ const DELAY_LOOK_MS = 500;
 const TEXT_KEPT_MS = 1_000;
 const MIB = 1024 ** 2;
 
-/** Gauges without labels. */
-const NUMBERS = {
-  sandlot_slots: "Network slots, one for each sandbox that runs or is ready.",
-  sandlot_slots_free: "Network slots that are free.",
-  sandlot_disk_bytes: "Size of the filesystem that holds the disks of sandboxes.",
-  sandlot_disk_free_bytes: "Free space of the filesystem that holds the disks of sandboxes.",
-  sandlot_data_bytes: "Size of the filesystem that holds the data folder.",
-  sandlot_data_free_bytes: "Free space of the filesystem that holds the data folder.",
-  sandlot_memory_bytes: "Memory that sandboxes and the server have together: of the machine, or of a cgroup limit.",
-  sandlot_memory_available_bytes: "Memory that sandboxes can still get.",
-  sandlot_memory_reserve_bytes: "Memory that stays available.",
-  sandlot_memory_short: "1 while no sandbox starts because memory is short.",
-  sandlot_memory_used_bytes: "Memory that sandboxes use, ready ones and their page cache included.",
-  sandlot_shared_memory_bytes: "Memory kept once for several processes.",
-  sandlot_shared_memory_saved_bytes: "Memory that sharing saves.",
-} as const;
+/** Gauges without labels: their help and their value. */
+const NUMBERS: Readonly<Record<string, readonly [help: string, value: (readings: Readings) => number]>> = {
+  sandlot_slots: ["Network slots, one for each sandbox that runs or is ready.", ({ slots }) => slots.total],
+  sandlot_slots_free: ["Network slots that are free.", ({ slots }) => slots.free],
+  sandlot_disk_bytes: ["Size of the filesystem that holds the disks of sandboxes.", ({ disk }) => disk.totalBytes],
+  sandlot_disk_free_bytes: [
+    "Free space of the filesystem that holds the disks of sandboxes.",
+    ({ disk }) => disk.freeBytes,
+  ],
+  sandlot_data_bytes: ["Size of the filesystem that holds the data folder.", ({ dataDisk }) => dataDisk.totalBytes],
+  sandlot_data_free_bytes: [
+    "Free space of the filesystem that holds the data folder.",
+    ({ dataDisk }) => dataDisk.freeBytes,
+  ],
+  sandlot_memory_bytes: [
+    "Memory that sandboxes and the server have together: of the machine, or of a cgroup limit.",
+    ({ memory }) => memory.totalBytes,
+  ],
+  sandlot_memory_available_bytes: ["Memory that sandboxes can still get.", ({ memory }) => memory.availableBytes],
+  sandlot_memory_reserve_bytes: ["Memory that stays available.", ({ memory }) => memory.reserveBytes],
+  sandlot_memory_short: ["1 while no sandbox starts because memory is short.", ({ memory }) => Number(memory.isShort)],
+  sandlot_memory_used_bytes: [
+    "Memory that sandboxes use, ready ones and their page cache included.",
+    ({ memory }) => memory.usedBytes,
+  ],
+  sandlot_shared_memory_bytes: ["Memory kept once for several processes.", ({ memory }) => memory.sharedBytes],
+  sandlot_shared_memory_saved_bytes: ["Memory that sharing saves.", ({ memory }) => memory.savedBytes],
+};
 
+/** Gauges of the ready pool by template: `sandlot_ready_pool_…`. */
 const POOL = {
-  sandlot_ready_pool_ready: "Sandboxes that wait for a create.",
-  sandlot_ready_pool_making: "Sandboxes that are being made ready.",
-  sandlot_ready_pool_target: "Sandboxes that should be ready.",
-  sandlot_ready_pool_floor: "Sandboxes that are kept ready in any case.",
+  ready: "Sandboxes that wait for a create.",
+  making: "Sandboxes that are being made ready.",
+  target: "Sandboxes that should be ready.",
+  floor: "Sandboxes that are kept ready in any case.",
 } as const;
 
+interface Space {
+  totalBytes: number;
+  freeBytes: number;
+}
+
+/** The machine and its sandboxes at this moment. */
 export interface Readings {
-  numbers: Readonly<Record<keyof typeof NUMBERS, number>>;
+  slots: { total: number; free: number };
+  /** The filesystem with the disks of sandboxes. */
+  disk: Space;
+  /** The filesystem of the data folder. */
+  dataDisk: Space;
+  memory: {
+    totalBytes: number;
+    availableBytes: number;
+    reserveBytes: number;
+    isShort: boolean;
+    usedBytes: number;
+    /** Kept once for several processes. */
+    sharedBytes: number;
+    savedBytes: number;
+  };
   sandboxes: readonly { team: string; state: string; count: number; memoryMB: number }[];
   pool: {
     templates: readonly { templateId: string; ready: number; making: number; target: number; floor: number }[];
@@ -127,8 +160,14 @@ export class ServerMetrics {
     "Creates by what served them, since the server started.",
     ["served"],
   );
-  readonly #numbers = gaugesOf(this.#registry, NUMBERS, []);
-  readonly #pool = gaugesOf(this.#registry, POOL, ["template"]);
+  readonly #numbers = Object.entries(NUMBERS).map(([name, [help, value]]) => ({
+    gauge: this.#gauge(name, help),
+    value,
+  }));
+  readonly #pool = Object.entries(POOL).map(([key, help]) => ({
+    key: key as keyof typeof POOL,
+    gauge: this.#gauge(`sandlot_ready_pool_${key}`, help, ["template"]),
+  }));
   readonly #sandboxes = this.#gauge("sandlot_sandboxes", "Sandboxes by state.", ["state"]);
   readonly #teams = this.#gauge("sandlot_team_sandboxes", "Sandboxes of a team that are not paused.", ["team"]);
   readonly #promised = this.#gauge("sandlot_memory_promised_bytes", "Memory sizes of sandboxes that are not paused.");
@@ -238,11 +277,11 @@ export class ServerMetrics {
   }
 
   async #read(): Promise<string> {
-    const { numbers, sandboxes, pool } = await this.services.read();
-    for (const [name, gauge] of Object.entries(this.#numbers)) gauge.set(numbers[name as keyof typeof numbers]);
+    const readings = await this.services.read();
+    const { sandboxes, pool } = readings;
+    for (const { gauge, value } of this.#numbers) gauge.set(value(readings));
     this.#readSandboxes(sandboxes);
-    for (const [name, gauge] of Object.entries(this.#pool)) {
-      const key = name.slice("sandlot_ready_pool_".length) as "ready" | "making" | "target" | "floor";
+    for (const { key, gauge } of this.#pool) {
       const values = new Map(pool.templates.map((template) => [template.templateId, template[key]]));
       gauge.reset();
       for (const [template, value] of largest(values, METRIC_TEMPLATES_MAX)) gauge.set({ template }, value);
@@ -295,18 +334,6 @@ export class ServerMetrics {
   #gauge<L extends string = never>(name: string, help: string, labelNames: L[] = []): Gauge<L> {
     return new Gauge({ name, help, labelNames, registers: [this.#registry] });
   }
-}
-
-function gaugesOf<N extends string, L extends string>(
-  registry: Registry,
-  helps: Readonly<Record<N, string>>,
-  labelNames: L[],
-): Record<N, Gauge<L>> {
-  const gauges = Object.entries<string>(helps).map(([name, help]) => [
-    name,
-    new Gauge({ name, help, labelNames, registers: [registry] }),
-  ]);
-  return Object.fromEntries(gauges);
 }
 
 /** Counts that can be added; other names and numbers of a process that is not trusted are dropped. */

@@ -1,24 +1,16 @@
-/** What the server tells its operator: readings for its metrics, its status, and its sandboxes. */
-import { statfs } from "node:fs/promises";
-import { join } from "node:path";
+/** The calls of the admin socket: the server's status, its sandboxes, metrics, settings and log. */
 import { version } from "../../base/version.ts";
 import type { Usage } from "../../contract/internal/host.ts";
 import type { Control } from "../../control/control.ts";
-import type { Machine } from "../../host/machine.ts";
-import type { Readings, ServerMetrics } from "../../metrics/server-metrics.ts";
+import type { ServerMetrics } from "../../metrics/server-metrics.ts";
 import type { SandboxOverview } from "../../store/sandboxes.ts";
-import type { Store } from "../../store/store.ts";
-import { memoryInUse } from "../../system/cgroup/memory-in-use.ts";
-import { memoryLeft } from "../../system/cgroup/memory-left.ts";
 import { mergedBytes } from "../../system/cgroup/merged-bytes.ts";
-import type { DataFolder } from "../../system/data-folder.ts";
-import { mergedMemory } from "../../system/page-merging.ts";
 import type { Listen } from "../addresses.ts";
 import type { TlsAddresses } from "../banner.ts";
-import type { Config } from "../config.ts";
 import type { RecentLines } from "../logs/recent-lines.ts";
 import { effectiveSettings } from "../settings.ts";
 import type { AdminRoutes } from "./admin-socket.ts";
+import { type Operated, readings } from "./readings.ts";
 
 /** Sandboxes in a list for the operator, the newest first. */
 const ADMIN_SANDBOXES_MAX = 10_000;
@@ -62,13 +54,6 @@ export interface ServerStatus {
   dataDisk: { totalBytes: number; freeBytes: number };
 }
 
-interface Operated {
-  data: DataFolder;
-  store: Store;
-  host: Machine;
-  config: Config;
-}
-
 interface AdminServices {
   control: Pick<Control, "operator">;
   metrics: Pick<ServerMetrics, "text">;
@@ -92,7 +77,7 @@ export function adminRoutes(operated: Operated, { control, metrics, recentLines,
 
 async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): Promise<ServerStatus> {
   const { config } = operated;
-  const { numbers, sandboxes, pool } = await readings(operated);
+  const { slots, memory, disk, dataDisk, sandboxes, pool } = await readings(operated);
   const inStates = Map.groupBy(sandboxes, ({ state }) => state);
   const inMemory = sandboxes.filter(({ state }) => state !== "paused");
   return {
@@ -106,16 +91,16 @@ async function serverStatus(operated: Operated, tls: TlsAddresses | undefined): 
     metrics: config.metrics === undefined ? null : written(config.metrics),
     sandboxes: Object.fromEntries([...inStates].map(([state, rows]) => [state, sum(rows.map(({ count }) => count))])),
     ready: sum(pool.templates.map(({ ready }) => ready)),
-    slots: { total: numbers.sandlot_slots, free: numbers.sandlot_slots_free },
+    slots,
     memory: {
-      totalBytes: numbers.sandlot_memory_bytes,
-      availableBytes: numbers.sandlot_memory_available_bytes,
-      usedBytes: numbers.sandlot_memory_used_bytes,
+      totalBytes: memory.totalBytes,
+      availableBytes: memory.availableBytes,
+      usedBytes: memory.usedBytes,
       promisedBytes: sum(inMemory.map(({ memoryMB }) => memoryMB)) * MIB,
-      savedBytes: numbers.sandlot_shared_memory_saved_bytes,
+      savedBytes: memory.savedBytes,
     },
-    disk: { totalBytes: numbers.sandlot_disk_bytes, freeBytes: numbers.sandlot_disk_free_bytes },
-    dataDisk: { totalBytes: numbers.sandlot_data_bytes, freeBytes: numbers.sandlot_data_free_bytes },
+    disk,
+    dataDisk,
   };
 }
 
@@ -125,33 +110,6 @@ function written({ hostname, port }: Listen): string {
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
-}
-
-export async function readings({ data, store, host, config }: Operated): Promise<Readings> {
-  const [disk, dataDisk] = await Promise.all([statfs(join(data.path, "disks")), statfs(data.path)]);
-  const { totalBytes, availableBytes } = memoryLeft(data.cgroup);
-  const { sharedBytes, savedBytes } = mergedMemory() ?? { sharedBytes: 0, savedBytes: 0 };
-  const { network } = host.parts;
-  const pool = host.poolReport();
-  return {
-    numbers: {
-      sandlot_slots: network.slotCount,
-      sandlot_slots_free: network.freeSlots,
-      sandlot_disk_bytes: disk.blocks * disk.bsize,
-      sandlot_disk_free_bytes: disk.bavail * disk.bsize,
-      sandlot_data_bytes: dataDisk.blocks * dataDisk.bsize,
-      sandlot_data_free_bytes: dataDisk.bavail * dataDisk.bsize,
-      sandlot_memory_bytes: totalBytes,
-      sandlot_memory_available_bytes: availableBytes,
-      sandlot_memory_reserve_bytes: Math.floor((totalBytes * config.memoryReserve) / 100),
-      sandlot_memory_short: pool.isShortOfMemory ? 1 : 0,
-      sandlot_memory_used_bytes: memoryInUse(data.cgroup),
-      sandlot_shared_memory_bytes: sharedBytes,
-      sandlot_shared_memory_saved_bytes: savedBytes,
-    },
-    sandboxes: await store.sandboxes.counts(),
-    pool,
-  };
 }
 
 async function adminSandboxes({ data, store, host, config }: Operated): Promise<AdminSandbox[]> {

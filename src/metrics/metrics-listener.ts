@@ -1,13 +1,12 @@
 /** The listener for Prometheus: `GET /metrics` and nothing else. */
 import { Fault } from "../contract/fault.ts";
-import type { ServerMetrics } from "../metrics/server-metrics.ts";
-import type { Listen } from "./addresses.ts";
+import type { ServerMetrics } from "./server-metrics.ts";
 
 const TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8";
 const IDLE_SECONDS = 30;
 
 export async function serveMetrics(
-  { hostname, port }: Listen,
+  { hostname, port }: { hostname: string; port: number },
   metrics: Pick<ServerMetrics, "text">,
 ): Promise<{ stop(): Promise<void> }> {
   try {
