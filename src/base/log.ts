@@ -1,7 +1,9 @@
 /**
  * Structured log: one JSON object per line. Callers keep secrets out of entries: no header, no body, no query string.
- * Keys and tokens that a client put elsewhere, such as into a path, are masked.
+ * Keys and tokens that a client put elsewhere, such as into a path, are masked. A line for a request has its id.
  */
+import { currentRequest } from "./current-request.ts";
+
 export interface Log {
   write(entry: LogEntry): void;
 }
@@ -15,7 +17,10 @@ export interface LogEntry {
 
 export function jsonLog(writeLine: (line: string, entry: LogEntry) => void, now: () => number = Date.now): Log {
   return {
-    write: (entry) => writeLine(masked(JSON.stringify({ time: new Date(now()).toISOString(), ...entry })), entry),
+    write(entry) {
+      const line = { time: new Date(now()).toISOString(), ...entry, request: entry.request ?? currentRequest()?.id };
+      writeLine(masked(JSON.stringify(line)), entry);
+    },
   };
 }
 

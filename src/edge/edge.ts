@@ -8,15 +8,16 @@
 import type { Splice } from "../base/splicing.ts";
 import { Fault } from "../contract/fault.ts";
 import type { Directory } from "../contract/internal/directory.ts";
+import { REQUEST_ID_HEADER } from "../contract/request-id.ts";
 import type { SignedLink } from "../contract/runtime/file-signature.ts";
 import { RUNTIME_PORT } from "../contract/runtime/version.ts";
-import type { ReadHeaders } from "../http1/header-lines.ts";
+import { HeaderLines, type ReadHeaders } from "../http1/header-lines.ts";
 import type { ClientRequest } from "./front/client-request.ts";
 import { EDGE_CONNECTIONS_DEFAULT } from "./limits.ts";
 import { type ConnectionQuota, LocalQuota } from "./proxy/connection-quota.ts";
 import { type OutgoingRequest, proxy, startExchange } from "./proxy/exchange.ts";
 import { linesTowardsManagement, linesTowardsSandbox } from "./proxy/forwarded-headers.ts";
-import { type ManagementSocket, PEER_HEADER, peerLine } from "./proxy/management-peer.ts";
+import { type ManagementSocket, PEER_HEADER, peerValue } from "./proxy/management-peer.ts";
 import { respondWith } from "./proxy/respond.ts";
 import type { ConnectOptions } from "./proxy/sandbox-socket.ts";
 import { upgradeOf } from "./proxy/upgrade.ts";
@@ -86,7 +87,7 @@ export function createEdge(services: EdgeServices): Edge {
   /** Whatever fails, the client gets a response. */
   function guarded(client: ClientRequest, work: () => Promise<void> | undefined): void {
     const failed = (failure: unknown) => {
-      log("a request could not be routed", { failure });
+      log("a request could not be routed", { request: client.requestId, failure });
       void respondWith(client, refuse(badRequest(500, "The request could not be routed"), client.headers));
     };
     try {
@@ -117,8 +118,11 @@ export function createEdge(services: EdgeServices): Edge {
   async function proxyToManagement(client: ClientRequest): Promise<void> {
     const { method, target, headers } = client;
     counts.request("management");
-    const lines = linesTowardsManagement(headers, PEER_HEADER) + peerLine(management, client);
-    const outgoing = { head: `${method} ${target} HTTP/1.1\r\n${lines}`, isGuest: false };
+    const own = new HeaderLines();
+    own.append(PEER_HEADER, peerValue(management, client));
+    own.append(REQUEST_ID_HEADER, client.requestId);
+    const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsManagement(headers, own)}`;
+    const outgoing = { head, isGuest: false };
     // The management server closes a request that is idle for too long; the edge then does the same.
     const failed = () => client.cut();
     await proxy(client, outgoing, { to: management }).catch(failed);
@@ -161,7 +165,7 @@ export function createEdge(services: EdgeServices): Edge {
       },
       failed(failure) {
         guarded(client, async () => {
-          const why = await lookup.refusalAfter(route, headers, service, failure);
+          const why = await lookup.refusalAfter(route, client, service, failure);
           await (why === undefined ? toSandbox(client, target, route) : respondWith(client, refuse(why, headers)));
         });
       },
@@ -172,13 +176,14 @@ export function createEdge(services: EdgeServices): Edge {
   /** While it waits, the request only counts for the sandbox. Once the team is known, it counts for that too. */
   async function whenAwake(client: ClientRequest, target: string, route: SandboxAddress): Promise<void> {
     const mayWake = !asksForHealth(client.method, route, target);
-    const found = await lookup.awake(route, { headers: client.headers, mayWake });
+    const { headers, requestId } = client;
+    const found = await lookup.awake(route, { headers, requestId, mayWake });
     if ("reason" in found) return await respondWith(client, refused(found, client, route));
     if (client.isDisconnected) return;
     client.onOver?.();
     client.onOver = undefined;
     const full = enter(client, route.sandboxId, found);
-    if (full !== undefined) return await respondWith(client, refuse(full, client.headers));
+    if (full !== undefined) return await respondWith(client, refuse(full, headers));
     await proxyToSandbox(client, target, route, found);
   }
 
@@ -186,6 +191,7 @@ export function createEdge(services: EdgeServices): Edge {
     const { method, headers } = client;
     const request = {
       headers,
+      requestId: client.requestId,
       mayWake: !asksForHealth(method, route, target),
       get signal() {
         return client.signal;
@@ -228,12 +234,21 @@ function outgoingRequest(
   { maskedHost }: ServiceTarget,
 ): OutgoingRequest {
   const { method, headers } = client;
-  const isGuest = port === RUNTIME_PORT && method === "GET" && /^\/files(\?|$)/.test(target);
-  const upgrade = port === RUNTIME_PORT ? undefined : upgradeOf(client);
+  const isForRuntime = port === RUNTIME_PORT;
+  const isGuest = isForRuntime && method === "GET" && /^\/files(\?|$)/.test(target);
+  const upgrade = isForRuntime ? undefined : upgradeOf(client);
+  const own = isForRuntime ? ownHeaders(client) : undefined;
   // A new connection for each request: addresses pass from one sandbox to the next, and an idle connection must not.
   const connection = upgrade === undefined ? "Connection: close\r\n" : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`;
-  const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost)}${connection}`;
-  return { head, isGuest, upgrade };
+  const head = `${method} ${target} HTTP/1.1\r\n${linesTowardsSandbox(headers, maskedHost, own)}${connection}`;
+  return { head, isGuest, upgrade, ownOfResponse: own };
+}
+
+/** Of requests to a runtime and of its responses. Services on other ports choose their own. */
+function ownHeaders({ requestId }: ClientRequest): HeaderLines {
+  const own = new HeaderLines();
+  own.append(REQUEST_ID_HEADER, requestId);
+  return own;
 }
 
 /** Refusals that need no lookup of the sandbox. */

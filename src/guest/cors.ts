@@ -1,7 +1,8 @@
 /** Any web page may call the runtime, without credentials. Browsers send no token with a preflight. */
 import { RUNTIME_CORS_MAX_AGE_SECONDS, RUNTIME_CORS_METHODS } from "../contract/runtime/cors.ts";
 
-const EXPOSED = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control, X-Content-Type-Options";
+const EXPOSED =
+  "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, Cache-Control, X-Content-Type-Options, X-Request-Id";
 
 export function preflightResponse(request: Request): Response | undefined {
   const asks = request.headers.get("access-control-request-method");

@@ -1,4 +1,5 @@
 /** Handles requests for file contents (upload, download, compose) after the checks of front-door.ts. */
+import { requestIdIn } from "../contract/request-id.ts";
 import { compose } from "./files/compose.ts";
 import { readComposeRequest } from "./files/compose-request.ts";
 import { download } from "./files/download.ts";
@@ -28,7 +29,7 @@ export class FileRequests {
     const account: Account = requireUser(services.accounts, url.searchParams.get("username") || named || defaultUser);
     const resolve = (path: string, field?: string) => resolvePath(path, account, defaultWorkdir, field);
     const path = url.searchParams.get("path");
-    const facts = { path: resolve(path ?? ""), user: account.name };
+    const facts = { path: resolve(path ?? ""), user: account.name, request_id: requestIdIn(request.headers) };
     if (request.method === "GET") {
       services.meminfoFile.refreshIfAt(facts.path);
       const status = (response: Response) => ({ status: response.status });
@@ -52,7 +53,12 @@ export class FileRequests {
       destination: resolve(destination, "destination"),
       owner,
     };
-    const facts = { path: composition.destination, sources: sources.length, user: owner.name };
+    const facts = {
+      path: composition.destination,
+      sources: sources.length,
+      user: owner.name,
+      request_id: requestIdIn(request.headers),
+    };
     const work = () => compose(composition, request.signal);
     return Response.json(await notingFiles(services.journal, "compose", facts, work), {
       headers: { "Content-Type": "application/json" },

@@ -3,6 +3,7 @@
  * route. It is a plain function from Request to Response, so tests need no socket.
  */
 import { Fault } from "../contract/fault.ts";
+import { requestIdIn } from "../contract/request-id.ts";
 import type { ConnectServices } from "./connect-services.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { allowOrigin, preflightResponse } from "./cors.ts";
@@ -47,7 +48,7 @@ export async function handleRequest(request: Request, services: GuestServices): 
     if (services.control.admits(request, url.pathname)) return await services.control.handle(request, url.pathname);
     return preflightResponse(request) ?? allowOrigin(request, await handleChecked(request, url, services));
   } catch (thrown) {
-    return allowOrigin(request, faultResponse(thrown));
+    return allowOrigin(request, faultResponse(thrown, request));
   }
 }
 
@@ -133,10 +134,10 @@ function nowSeconds(): number {
   return Math.floor(Date.now() / 1000);
 }
 
-function faultResponse(thrown: unknown): Response {
+function faultResponse(thrown: unknown, { headers }: Request): Response {
   const fault = Fault.from(thrown);
   if (fault.status >= 500 && fault.cause !== undefined && !isAbort(fault.cause)) {
-    logError("a request failed", fault.cause, { status: fault.status });
+    logError("a request failed", fault.cause, { status: fault.status, request: requestIdIn(headers) });
   }
   const { code, message } = fault.toBody();
   return new Response(`${JSON.stringify({ code, message })}\n`, {

@@ -71,6 +71,8 @@ export interface WakeRequest {
   trafficToken: string | null;
   /** False: the request only checks whether the sandbox is up. It joins a start in progress but begins none. */
   mayWake: boolean;
+  /** Id of the request, for the log. */
+  requestId?: string;
 }
 
 export type Wake = { woken: true } | { refused: WakeRefusal };

@@ -334,7 +334,7 @@ describe("the log", () => {
       expect(JSON.parse(f.logLines.at(-1) ?? "{}").request).toBe(headers.get("x-request-id"));
       return headers.get("x-request-id");
     };
-    expect(await idFor("job-7_b")).toBe("job-7_b");
+    expect(await idFor("job-7_b.c")).toBe("job-7_b.c");
     for (const odd of ["a b", "x".repeat(65), 'a"b', "é"]) expect(await idFor(odd)).toMatch(/^[0-9a-f]{16}$/);
   });
 

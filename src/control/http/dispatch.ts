@@ -5,8 +5,10 @@
  */
 import { Hono } from "hono";
 import type { Clock } from "../../base/clock.ts";
+import { inRequest } from "../../base/current-request.ts";
 import { described, masked } from "../../base/log.ts";
 import { Fault } from "../../contract/fault.ts";
+import { requestIdIn } from "../../contract/request-id.ts";
 import {
   type Authentication,
   authenticateBearer,
@@ -25,7 +27,6 @@ import type { Route, RouteResult } from "./route.ts";
 import { baseOf } from "./server-address.ts";
 
 export const REQUEST_BODY_MAX_BYTES = 1024 * 1024;
-const REQUEST_ID = /^[\w-]{1,64}$/;
 /** Longer paths are cut in log lines. */
 const LOGGED_PATH_MAX_CHARS = 256;
 
@@ -42,7 +43,7 @@ interface Exchange {
 }
 
 const ALLOWED_HEADERS =
-  "Origin, Accept, Content-Type, Authorization, X-API-Key, X-Team-ID, Idempotency-Key, User-Agent, browser, lang, " +
+  "Origin, Accept, Content-Type, Authorization, X-API-Key, X-Team-ID, X-Request-Id, Idempotency-Key, User-Agent, browser, lang, " +
   "lang_version, package_version, publisher, sdk_runtime, system";
 const EXPOSED_HEADERS =
   "X-Next-Token, X-Total-Running, X-Request-Id, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, " +
@@ -99,9 +100,9 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
   });
   app.onError((error, c) => writeError(error, c.env));
 
-  return async (request, client) => {
+  async function respond(request: Request, client: Client | undefined, id: string): Promise<Response> {
     const exchange: Exchange = {
-      id: givenId(request) ?? ids.requestId(),
+      id,
       client,
       route: undefined,
       allowance: undefined,
@@ -127,13 +128,12 @@ export function createDispatch<S>(options: DispatchOptions<S>): Dispatch {
       error: exchange.fault && reasonFor(exchange.fault),
     });
     return response;
-  };
-}
+  }
 
-/** The id that the client chose, if it has a form that is safe in logs and headers. */
-function givenId({ headers }: Request): string | undefined {
-  const given = headers.get("x-request-id");
-  return given !== null && REQUEST_ID.test(given) ? given : undefined;
+  return (request, client) => {
+    const id = requestIdIn(request.headers) ?? ids.requestId();
+    return inRequest({ id }, () => respond(request, client, id));
+  };
 }
 
 /** Not failures of the server: the feature is not built; the server is busy; the disk or a quota is full. */

@@ -7,6 +7,8 @@ export interface ClientRequest {
   /** The target as sent. */
   readonly target: string;
   readonly headers: HeaderLines;
+  /** Ties the response to log lines; decided when first asked for. */
+  readonly requestId: string;
   /** The client's address. */
   readonly peer: string;
   /** Whether it came over TLS. */

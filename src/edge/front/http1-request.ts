@@ -5,6 +5,7 @@ import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_
 import type { BodySink, ClientRequest, ClientTunnel, ResponseBody, ResponseLines } from "./client-request.ts";
 import { headText, joined } from "./head-text.ts";
 import type { HeldBytes } from "./held-bytes.ts";
+import { requestIdOf } from "./request-id.ts";
 
 /** How much of an unwanted body is read so that the client sees the response; a longer body ends the connection. */
 export const EDGE_UNWANTED_BODY_MAX_BYTES = 1024 * 1024;
@@ -65,6 +66,7 @@ export class Http1Request implements ClientRequest {
   /** Bytes of the body read since the response was completed. */
   #unwantedBytes = 0;
   #abort: AbortController | undefined;
+  #requestId: string | undefined;
   onDisconnect: (() => void) | undefined;
   onDrained: (() => void) | undefined;
   onOver: (() => void) | undefined;
@@ -88,6 +90,11 @@ export class Http1Request implements ClientRequest {
 
   get isSecure(): boolean {
     return this.connection.isSecure;
+  }
+
+  get requestId(): string {
+    this.#requestId ??= requestIdOf(this.headers);
+    return this.#requestId;
   }
 
   get signal(): AbortSignal {

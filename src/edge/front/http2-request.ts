@@ -9,6 +9,7 @@ import type { BodySink, ClientRequest, ResponseBody, ResponseLines } from "./cli
 import { type HeldBytes, OWN_HELD_BYTES } from "./held-bytes.ts";
 import type { Http2Carried, Http2Connection } from "./http2-connection.ts";
 import type { Http2Head } from "./http2-head.ts";
+import { requestIdOf } from "./request-id.ts";
 import { UnsentBytes } from "./unsent-bytes.ts";
 
 type Bytes = Buffer<ArrayBuffer>;
@@ -42,6 +43,7 @@ export class Http2Request implements ClientRequest, Http2Carried {
   #isEnding = false;
   #state: "awaited" | "begun" | "over" = "awaited";
   #abort: AbortController | undefined;
+  #requestId: string | undefined;
   onDisconnect: (() => void) | undefined;
   onDrained: (() => void) | undefined;
   onOver: (() => void) | undefined;
@@ -78,6 +80,11 @@ export class Http2Request implements ClientRequest, Http2Carried {
 
   get isSpent(): boolean {
     return this.#held.isSpent;
+  }
+
+  get requestId(): string {
+    this.#requestId ??= requestIdOf(this.headers);
+    return this.#requestId;
   }
 
   get signal(): AbortSignal {

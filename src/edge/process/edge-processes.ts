@@ -5,9 +5,11 @@
  * connection there, or is gone.
  */
 
+import { inRequest, type RequestOrigin } from "../../base/current-request.ts";
 import { beginStep, isRecording } from "../../base/steps.ts";
 import { scaled } from "../../base/time-factor.ts";
-import type { Directory } from "../../contract/internal/directory.ts";
+import type { Directory, WakeRequest } from "../../contract/internal/directory.ts";
+import { isRequestId } from "../../contract/request-id.ts";
 import type { ClientListener, ClientListeners, ListenerSettings } from "../front/listeners.ts";
 import { type ConnectionLimits, EDGE_PROCESS_PING_MS } from "../limits.ts";
 import type { ManagementSocket } from "../proxy/management-peer.ts";
@@ -139,7 +141,7 @@ export class EdgeProcesses implements ClientListeners {
     const { processes, management, trustedProxies, limits, counts, countsFile, directory, log } = this.options;
     const shared = { countsFile, management, trustedProxies, limits };
     const handle = new ProcessHandle(this.options.start(process), {
-      wake: (id, request) => directory.wake(id, request),
+      wake: (id, request) => inRequest(originOf(request), () => directory.wake(id, request)),
       forward: (id, port) => directory.forward(id, port),
       findSigned: (link, client) => directory.findSigned(link, client),
       log,
@@ -183,6 +185,11 @@ export class EdgeProcesses implements ClientListeners {
       if (handle === undefined) await Bun.sleep(Math.min(EDGE_PROCESS_RESTART_MAX_MS, 2 ** Math.min(fails, 16)));
     }
   }
+}
+
+/** The process handles hostile bytes, so its word is checked. */
+function originOf({ requestId }: WakeRequest): RequestOrigin | undefined {
+  return requestId !== undefined && isRequestId(requestId) ? { id: requestId } : undefined;
 }
 
 /** Shows steps of a process among those of the server. */

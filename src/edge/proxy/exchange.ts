@@ -7,6 +7,7 @@
 import type { Spliced } from "../../base/splicing.ts";
 import { beginStep } from "../../base/steps.ts";
 import { type Body, BodyUntilClose, ChunkedBody, CountedBody } from "../../http1/body.ts";
+import type { HeaderLines } from "../../http1/header-lines.ts";
 import { isBodiless, type ResponseHead, responseLength } from "../../http1/response-head.ts";
 import type { BodySink, ClientRequest, ClientTunnel, ResponseBody, ResponseLines } from "../front/client-request.ts";
 import { EDGE_CHUNKS_AT_ONCE_MAX, EDGE_JOINED_PIECE_MAX_BYTES, EDGE_SPLICED_MIN_BYTES } from "../limits.ts";
@@ -23,6 +24,8 @@ export interface OutgoingRequest {
   head: string;
   /** The sandbox's own runtime always gives the length of a response; one that just ends may have been cut short. */
   isGuest: boolean;
+  /** Headers of the response that the edge decides, in place of the service's. */
+  ownOfResponse?: HeaderLines | undefined;
   /** Protocols that the client offers in Upgrade. The connection becomes a tunnel once the service accepts one. */
   upgrade?: string | undefined;
 }
@@ -202,7 +205,7 @@ class Exchange implements SandboxSocketListener, BodySink {
 
   #begin({ status, statusText, headers, rest }: ServiceHead): void {
     this.#nextStep("edge: forward the response");
-    const lines = { status, statusText, headers: linesTowardsClient(headers) };
+    const lines = { status, statusText, headers: linesTowardsClient(headers, this.request.ownOfResponse) };
     if (status === SWITCHING_PROTOCOLS) {
       const agreed = agreedUpgrade(this.request.upgrade, headers);
       if (agreed === undefined) throw new Error("the service changed to a protocol that was not offered");

@@ -1,7 +1,7 @@
 /**
  * Which headers are forwarded. Those about one connection are not (RFC 9110, 7.6.1); claims about earlier proxies are
- * not trusted; the control secret and keys of the API never pass. All others are unchanged, and none is added unless
- * the creator of the sandbox asked for it.
+ * not trusted; the control secret and keys of the API never pass. All others are unchanged. None is added for a service
+ * unless the creator of the sandbox asked for it; control and runtimes get the headers that the edge decides.
  */
 import { ACCESS_TOKEN_PREFIX, API_KEY_PREFIX } from "../../contract/management/identifiers.ts";
 import { CONTROL_SECRET_HEADER } from "../../contract/runtime/guest-control.ts";
@@ -29,38 +29,44 @@ const FORWARDED_HOST = "x-forwarded-host";
 const OWN_KEY = new RegExp(`(?:^|[\\s,])${API_KEY_PREFIX}`);
 const OWN_BEARER = new RegExp(`(?:^|[\\s,])bearer\\s+(?:${API_KEY_PREFIX}|${ACCESS_TOKEN_PREFIX})`, "i");
 
+const NONE = new HeaderLines();
+
 /**
- * The header lines for a service, Host first. With a masked host, X-Forwarded-Host has the original one. Throws for a
- * value that would break out of its line.
+ * The header lines for a service, Host first. With a masked host, X-Forwarded-Host has the original one. `own` replaces
+ * headers of the client, here and below. Throws for a value that would break out of its line.
  */
-export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | null): string {
+export function linesTowardsSandbox(headers: HeaderLines, maskedHost: string | null, own = NONE): string {
   const host = headers.get("host");
   const named = namesIn(headers.get("connection"));
   let lines = headerLine("Host", maskedHost ?? host ?? "");
   headers.forEach((value, name) => {
-    if (name === "host" || named?.has(name) === true || staysBehind(name, headers)) return;
+    if (name === "host" || own.has(name) || named?.has(name) === true || staysBehind(name, headers)) return;
     lines += headerLine(name, value);
   });
+  lines += own.text;
   return maskedHost === null || host === null ? lines : lines + headerLine(FORWARDED_HOST, host);
 }
 
-/** The header lines for the management interface: unchanged, except those about the connection and the reserved one. */
-export function linesTowardsManagement(headers: HeaderLines, reserved: string): string {
+/** The header lines for the management interface: unchanged, except those about the connection and the edge's own. */
+export function linesTowardsManagement(headers: HeaderLines, own: HeaderLines): string {
   let lines = headerLine("Host", headers.get("host") ?? "");
   headers.forEach((value, name) => {
     // The edge has already sent 100 Continue.
-    const isOurs = name === "host" || name === "expect" || name === reserved;
+    const isOurs = name === "host" || name === "expect" || own.has(name);
     if (!isOurs && !CONNECTION_ONLY.has(name)) lines += headerLine(name, value);
   });
-  return lines;
+  return lines + own.text;
 }
 
 /** The headers of a sandbox's response for the client. */
-export function linesTowardsClient(headers: HeaderLines): HeaderLines {
+export function linesTowardsClient(headers: HeaderLines, own = NONE): HeaderLines {
   const named = namesIn(headers.get("connection"));
   const lines = new HeaderLines();
   headers.forEach((value, name) => {
-    if (!CONNECTION_ONLY.has(name) && named?.has(name) !== true) lines.append(name, value);
+    if (!CONNECTION_ONLY.has(name) && !own.has(name) && named?.has(name) !== true) lines.append(name, value);
+  });
+  own.forEach((value, name) => {
+    lines.append(name, value);
   });
   return lines;
 }

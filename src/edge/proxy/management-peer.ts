@@ -23,12 +23,12 @@ export function newManagementSocket(): ManagementSocket {
   return { unix: `\0sandlot-${crypto.randomUUID()}`, secret: crypto.randomUUID() };
 }
 
-/** The header line that states the client's address. */
-export function peerLine(
+/** The value that states the client's address. */
+export function peerValue(
   { secret }: ManagementSocket,
   { peer, isSecure }: { peer: string; isSecure: boolean },
 ): string {
-  return `${PEER_HEADER}: ${secret} ${isSecure ? "https" : "http"} ${peer}\r\n`;
+  return `${secret} ${isSecure ? "https" : "http"} ${peer}`;
 }
 
 /** The client that the header states. Without the secret: an unknown one. */

@@ -59,6 +59,7 @@ type Attempt = (way: ServiceTarget) => Promise<void>;
 /** The request: its headers with tokens, how long its client waits, and whether it may resume a paused sandbox. */
 interface WaitingRequest {
   headers: ReadHeaders;
+  requestId: string;
   /** Created on first access, so only read where there is something to wait for. */
   readonly signal: AbortSignal;
   mayWake: boolean;
@@ -126,7 +127,7 @@ export class ServiceLookup {
         return undefined;
       } catch (failure) {
         if (isUnsent(failure) && destination.run.isOver) continue;
-        if (!isRefused(failure)) return await this.#unanswered(address, request.headers, destination.run);
+        if (!isRefused(failure)) return await this.#unanswered(address, request, destination.run);
       }
       // Measured from the start of the attempt: it may have been slow, and the service may have started meanwhile.
       const endMs = startedMs + budgetMs;
@@ -140,18 +141,18 @@ export class ServiceLookup {
   /** Undefined: it can be reached, or could a moment ago. */
   async #wake(
     { sandboxId, port }: SandboxAddress,
-    { headers, mayWake }: Omit<WaitingRequest, "signal">,
+    { headers, requestId, mayWake }: Omit<WaitingRequest, "signal">,
   ): Promise<Refusal | undefined> {
     const accessToken = headers.get(ACCESS_TOKEN_HEADER);
     const trafficToken = headers.get(TRAFFIC_TOKEN_HEADER);
-    const woken = await this.directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake });
+    const woken = await this.directory.wake(sandboxId, { port, accessToken, trafficToken, mayWake, requestId });
     return "woken" in woken ? undefined : { reason: REASONS[woken.refused], sandboxId };
   }
 
   /** Throws the error of the last attempt; ECONNREFUSED only if every way was refused. */
   async #once(
     address: SandboxAddress,
-    { headers }: WaitingRequest,
+    { headers, requestId }: WaitingRequest,
     { endpoint, access, run }: Destination,
     attempt: Attempt,
   ): Promise<void> {
@@ -177,17 +178,17 @@ export class ServiceLookup {
       return await tryAt(address.port);
     } catch (failure) {
       if (!isRefused(failure)) throw failure;
-      const port = await this.#ask(address, host);
+      const port = await this.#ask(address, host, requestId);
       if (port === undefined) throw failure;
       return await tryForward(port);
     }
   }
 
-  async #ask(address: SandboxAddress, host: string): Promise<number | undefined> {
+  async #ask(address: SandboxAddress, host: string, request: string): Promise<number | undefined> {
     try {
       return await this.#forwards.ask(address, host);
     } catch (failure) {
-      this.log("asking a sandbox for the way to a loopback service failed", { ...address, failure });
+      this.log("asking a sandbox for the way to a loopback service failed", { ...address, request, failure });
       return undefined;
     }
   }
@@ -195,27 +196,31 @@ export class ServiceLookup {
   /** The refusal after that way failed. Undefined: the request was not sent, and `to` has more ways to try. */
   async refusalAfter(
     address: SandboxAddress,
-    headers: ReadHeaders,
+    request: Omit<WaitingRequest, "signal" | "mayWake">,
     { run }: ServiceTarget,
     failure: unknown,
   ): Promise<Refusal | undefined> {
     if (isRefused(failure) || (isUnsent(failure) && run.isOver)) return undefined;
-    return await this.#unanswered(address, headers, run);
+    return await this.#unanswered(address, request, run);
   }
 
   /**
    * A request that was sent may have had its effect, so it is not sent again to the next run. The connection may end
    * before this process hears that the sandbox is being paused.
    */
-  async #unanswered(address: SandboxAddress, headers: ReadHeaders, run: SandboxRun): Promise<Refusal> {
+  async #unanswered(
+    address: SandboxAddress,
+    { headers, requestId }: Omit<WaitingRequest, "signal" | "mayWake">,
+    run: SandboxRun,
+  ): Promise<Refusal> {
     const left: Refusal = { reason: "sandbox-left", sandboxId: address.sandboxId };
     const isOpen = () => this.routes.find(address.sandboxId)?.run === run;
     if (!isOpen()) return left;
     try {
-      const refusal = await this.#wake(address, { headers, mayWake: false });
+      const refusal = await this.#wake(address, { headers, requestId, mayWake: false });
       return refusal === undefined && isOpen() ? closed(address) : left;
     } catch (failure) {
-      this.log("asking whether a sandbox is still up failed", { ...address, failure });
+      this.log("asking whether a sandbox is still up failed", { ...address, request: requestId, failure });
       return closed(address);
     }
   }

@@ -29,11 +29,13 @@ interface EdgeOptions {
 }
 
 export class EdgeUnderTest implements AsyncDisposable {
-  readonly #management = serveManagement({ management: () => this.management() });
+  readonly #management = serveManagement({ management: (request) => this.management(request) });
   readonly #edge: Edge;
   readonly #front: Front;
   readonly #tlsFront: Front;
   readonly logged: string[] = [];
+  /** Of the messages in `logged`. */
+  readonly contexts: Record<string, unknown>[] = [];
   /** Calls to the directory and to the sandbox's forwarder. */
   lookups = 0;
   forwardsAsked = 0;
@@ -43,12 +45,15 @@ export class EdgeUnderTest implements AsyncDisposable {
   /** By default `wake` knows the sandboxes of the table alone. */
   wake: Directory["wake"] = async (id) =>
     this.routes.find(id) === undefined ? { refused: "not-found" } : { woken: true };
-  management = async () => new Response("management");
+  management: (request: Request) => Promise<Response> = async () => new Response("management");
   #runs = 1;
 
   constructor({ trustedProxies = new TrustedProxies([]), limits, ...rest }: EdgeOptions = {}) {
     const routes = { find: (id: string) => this.find(id) };
-    const log = (message: string) => this.logged.push(message);
+    const log = (message: string, context: Record<string, unknown>) => {
+      this.logged.push(message);
+      this.contexts.push(context);
+    };
     const management = this.#management.socket;
     const services = { directory: this.#directory(), routes, management, log, trustedProxies };
     const quota = limits && { quota: new LocalQuota(limits) };

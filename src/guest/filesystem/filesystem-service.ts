@@ -1,5 +1,6 @@
 /** The Filesystem service: resolves the paths of a call for its user and passes the work to file-tree and watching. */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import { requestIdIn } from "../../contract/request-id.ts";
 import type { Filesystem } from "../../contract/runtime/wire/filesystem/filesystem_pb.ts";
 import { type Entry, readEntry } from "../file-tree/entry.ts";
 import { describe, list, makeDirectory, move, remove } from "../file-tree/tree.ts";
@@ -33,7 +34,7 @@ export function filesystemService(
     async makeDir(request, context) {
       const path = resolve(request.path, context);
       const owner = callUser(context);
-      await notingFiles(journal, "make directory", { path, user: owner.name }, () => makeDirectory(path, owner));
+      await notingFiles(journal, "make directory", facts(path, context), () => makeDirectory(path, owner));
       return { entry: await entryAt(path, context) };
     },
 
@@ -41,8 +42,8 @@ export function filesystemService(
       const destination = resolve(request.destination, context, "destination");
       const path = resolve(request.source, context, "source");
       const owner = callUser(context);
-      const facts = { path, destination, user: owner.name };
-      await notingFiles(journal, "move", facts, () => move(path, destination, owner));
+      const moved = { ...facts(path, context), destination };
+      await notingFiles(journal, "move", moved, () => move(path, destination, owner));
       return { entry: await entryAt(destination, context) };
     },
 
@@ -53,12 +54,17 @@ export function filesystemService(
 
     async remove(request, context) {
       const path = resolve(request.path, context);
-      await notingFiles(journal, "remove", { path, user: callUser(context).name }, () => remove(path));
+      await notingFiles(journal, "remove", facts(path, context), () => remove(path));
       return {};
     },
 
     ...watchCalls(new Watchers(accounts), resolve, (context) => !isLegacy(context)),
   };
+}
+
+/** For the journal. */
+function facts(path: string, context: HandlerContext) {
+  return { path, user: callUser(context).name, request_id: requestIdIn(context.requestHeader) };
 }
 
 /** Every response to a legacy client carries a header that says so. */

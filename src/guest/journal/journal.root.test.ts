@@ -197,7 +197,8 @@ describe("a guest", () => {
     });
     await guest.call("filesystem.Filesystem/MakeDir", { path: `${base}/d` }, token);
     await guest.call("filesystem.Filesystem/Move", { source: `${base}/c`, destination: `${base}/d/c` }, token);
-    await guest.call("filesystem.Filesystem/Remove", { path: `${base}/d` }, token);
+    const request = { "X-Request-Id": "mine" };
+    await guest.call("filesystem.Filesystem/Remove", { path: `${base}/d` }, { ...token, ...request });
     const received = (await heardBy(guest, atLeast(9))).slice(1);
     expect(received.map(({ level, fields }) => `${level} ${fields?.operation}`)).toEqual([
       "info upload",
@@ -216,6 +217,7 @@ describe("a guest", () => {
       user: "root",
     });
     expect(received[6]?.fields).toMatchObject({ path: `${base}/c`, destination: `${base}/d/c` });
+    expect(received.map(({ fields }) => fields?.request_id).filter(Boolean)).toEqual(["mine"]);
     expect(JSON.stringify(received)).not.toContain("secret content");
     expect(JSON.stringify(received)).not.toContain("token-of-mine");
   });

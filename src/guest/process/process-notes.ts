@@ -9,7 +9,7 @@ export function noteProcess(
   journal: Journal,
   process: GuestProcess,
   account: Account,
-  lifetimeMs: number | undefined,
+  { lifetimeMs, requestId }: { lifetimeMs: number | undefined; requestId: string | undefined },
 ): void {
   const startedAt = performance.now();
   const { pid, tag } = process;
@@ -22,6 +22,7 @@ export function noteProcess(
     user: account.name,
     tag,
     request_timeout_ms: lifetimeMs,
+    request_id: requestId,
   });
   void process.ended.then((end) => {
     const { stdin, stdout, stderr, pty } = process.carriedBytes;
@@ -38,17 +39,24 @@ export function noteProcess(
       stdout_bytes: stdout,
       stderr_bytes: stderr,
       pty_bytes: pty,
+      request_id: requestId,
     });
   });
 }
 
-export function noteFailedStart(journal: Journal, request: StartCall, account: Account, thrown: unknown): void {
+export function noteFailedStart(
+  journal: Journal,
+  request: StartCall,
+  account: Account,
+  { thrown, requestId }: { thrown: unknown; requestId: string | undefined },
+): void {
   journal.note("process", "warn", "Process could not be started", {
     event_type: "process_start_failed",
     command: commandLine(request.process),
     user: account.name,
     tag: request.tag,
     error: thrown instanceof Error ? thrown.message : String(thrown),
+    request_id: requestId,
   });
 }
 

@@ -1,5 +1,6 @@
 /** The Process service: maps RPC calls to the process table and turns process events into streams. */
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import { requestIdIn } from "../../contract/request-id.ts";
 import {
   type Process,
   type ProcessInput,
@@ -32,14 +33,15 @@ export function processService(
   function start(request: StartRequest, context: HandlerContext): GuestProcess {
     const account = callUser(context);
     const lifetimeMs = context.timeoutMs();
+    const requestId = requestIdIn(context.requestHeader);
     meminfoFile.refresh();
     try {
       const started = launch(request, account, lifetimeMs);
       table.add(started);
-      noteProcess(journal, started, account, lifetimeMs);
+      noteProcess(journal, started, account, { lifetimeMs, requestId });
       return started;
     } catch (thrown) {
-      noteFailedStart(journal, request, account, thrown);
+      noteFailedStart(journal, request, account, { thrown, requestId });
       throw thrown;
     }
   }

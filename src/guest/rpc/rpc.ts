@@ -79,7 +79,8 @@ export function createRpcRoutes(
       if (handler === undefined) throw new ConnectError("there is no such method", Code.Unimplemented);
       return invoke(request, url, handler, user);
     },
-    refusal: (request, thrown) => errorResponse(request, toConnectError(thrown), Fault.from(thrown).status),
+    refusal: (request, thrown) =>
+      errorResponse(request, toConnectError(thrown, request.headers), Fault.from(thrown).status),
   };
 }
 
@@ -133,17 +134,17 @@ const convertErrors: Interceptor = (next) => async (request) => {
     // A call whose deadline has passed must have no effect.
     request.signal.throwIfAborted();
     const response = await next(request);
-    return response.stream ? { ...response, message: withConvertedErrors(response.message) } : response;
+    return response.stream ? { ...response, message: withConvertedErrors(response.message, request.header) } : response;
   } catch (thrown) {
-    throw toConnectError(thrown);
+    throw toConnectError(thrown, request.header);
   }
 };
 
-async function* withConvertedErrors<T>(messages: AsyncIterable<T>): AsyncGenerator<T> {
+async function* withConvertedErrors<T>(messages: AsyncIterable<T>, headers: Headers): AsyncGenerator<T> {
   try {
     yield* messages;
   } catch (thrown) {
-    throw toConnectError(thrown);
+    throw toConnectError(thrown, headers);
   }
 }
 

@@ -1,0 +1,19 @@
+/**
+ * The id of a client's request, from the client to the guest: in the header below, in responses, and in log lines. The
+ * edge decides it. Every reader checks its form, because a client may have written the header.
+ */
+
+export const REQUEST_ID_HEADER = "x-request-id";
+
+/** Short, and without characters that mean anything to a log, a terminal or a header. */
+const FORM = /^[A-Za-z0-9._-]{1,64}$/;
+
+export function isRequestId(text: string): boolean {
+  return FORM.test(text);
+}
+
+/** The id in these headers, if it has the right form. */
+export function requestIdIn(headers: { get(name: string): string | null }): string | undefined {
+  const given = headers.get(REQUEST_ID_HEADER);
+  return given !== null && isRequestId(given) ? given : undefined;
+}
