@@ -20,7 +20,14 @@ export const COMMANDS: Readonly<Record<string, string>> = {
 };
 
 const DEBIAN_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
-const INSTALL_MS = scaled(600_000);
+const INSTALL_MS = scaled(900_000);
+
+/** Other programs hold apt's locks for minutes, such as the automatic updates of a machine that has just booted. */
+const LOCKED_MAX_S = 300;
+const APT_GET = ["apt-get", "-q", "-o", `DPkg::Lock::Timeout=${LOCKED_MAX_S}`];
+const LISTS_LOCK = "/var/lib/apt/lists/lock";
+/** apt waits for the lock of installations, but not for the lock of package lists. */
+const LISTS_RETRY = { everyMs: 2_000, times: LOCKED_MAX_S / 2 } as const;
 
 export function missingCommands(commands = COMMANDS): string[] {
   return Object.keys(commands).filter((name) => Bun.which(name, { PATH: MINIMAL_ENV.PATH ?? "" }) === null);
@@ -40,15 +47,26 @@ export async function installPackages(progress: (line: string) => void, commands
   progress(`installing ${packages.join(", ")}`);
   const env = { ...MINIMAL_ENV, DEBIAN_FRONTEND: "noninteractive" };
   // A stale package list is the usual reason for a failing install; a failing update alone is not fatal.
-  await attempt(["apt-get", "update", "-q"], { timeoutMs: INSTALL_MS, env, onOutput: lines(progress) });
+  const options = { timeoutMs: INSTALL_MS, env, onOutput: lines(progress) };
+  await unlockedLists(() => attempt([...APT_GET, "update"], options), progress);
   try {
-    await run(["apt-get", "install", "-y", "-q", "--no-install-recommends", ...packages], {
-      timeoutMs: INSTALL_MS,
-      env,
-      onOutput: lines(progress),
-    });
+    await run([...APT_GET, "install", "-y", "--no-install-recommends", ...packages], options);
   } catch (cause) {
     throw new Fault(500, `apt-get could not install ${packages.join(" ")}. ${fix}`, { cause });
+  }
+}
+
+/** Runs `update` again while another program holds the lock of the package lists. */
+export async function unlockedLists(
+  update: () => Promise<{ stderr: string }>,
+  progress: (line: string) => void,
+  retry: { everyMs: number; times: number } = LISTS_RETRY,
+): Promise<void> {
+  for (let tries = 0; tries < retry.times; tries++) {
+    const { stderr } = await update();
+    if (!stderr.includes(LISTS_LOCK)) return;
+    if (tries === 0) progress("waiting until another program has updated the package lists");
+    await Bun.sleep(retry.everyMs);
   }
 }
 
