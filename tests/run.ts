@@ -19,6 +19,7 @@ import { type BunTestOptions, bunTest, hasPassed, type Outcome, WORKERS } from "
 import { runCheckLane } from "./check-lane.ts";
 import { filesOfLane, filesWithTimedTests, isSideBySide, LANES, type Lane, laneOf, selectTests } from "./lanes.ts";
 import { printSummary } from "./summary.ts";
+import { debianRootSteps } from "./support/debian-root.ts";
 import { LONG } from "./support/long.ts";
 import { newDataFolder, removeServersOf, removeStaleServers, runFoldersLeftBy } from "./support/server.ts";
 import { templateStepsFor, usesTemplate } from "./support/templates-of-tests.ts";
@@ -96,7 +97,12 @@ process.exit(isGood ? 0 : 1);
 
 async function runOnMachine(chosen: readonly Lane[]): Promise<Outcome[]> {
   const config = loadConfig(settingsOfServer(process.env));
-  const ofFiles = [...imageSteps(config, files), ...templateStepsFor(config, files), ...resticSteps(config)];
+  const ofFiles = [
+    ...imageSteps(config, files),
+    ...templateStepsFor(config, files),
+    ...resticSteps(config),
+    ...debianRootSteps(config, files),
+  ];
   await prepare(config, [...runscSteps(config), ...ofFiles]);
   // All before the tests: their network has no package servers.
   const install = (commands: Readonly<Record<string, string>>) =>

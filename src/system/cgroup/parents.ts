@@ -65,7 +65,8 @@ export function removeEmptyParents(place = machine()): void {
   const parents = all.filter((parent) => existsSync(parent));
   if (parents.map(removed).includes(false)) return;
   const before = readNote(place);
-  for (const [tree, controllers] of Object.entries(before)) takeBack(tree, controllers);
+  // A process may see fewer trees than the server did.
+  for (const [tree, controllers] of Object.entries(before)) if (isV2(tree)) takeBack(tree, controllers);
   rmSync(place.note, { force: true });
 }
 

@@ -11,7 +11,7 @@ import { LocalAuthority } from "../../../src/tls/local-authority.ts";
 import { cliOfFile } from "../../support/e2b-cli.ts";
 import { startService } from "../../support/listening.ts";
 import { sandlotTls } from "../../support/programs/sandlot-tls.ts";
-import { runWithSdk } from "../../support/programs/sdk-program.ts";
+import { useWithDomain } from "../../support/programs/sdk-with-domain.ts";
 import { newDataFolder, startServer, type TestServer, tearDownServer } from "../../support/server.ts";
 import { until } from "../../support/until.ts";
 
@@ -61,76 +61,7 @@ test("`sandlot tls` prints the variables of clients, and that names resolve for 
 });
 
 test.each(["node", "bun"] as const)("the SDK on %s works with the domain alone", async (runtime) => {
-  const seen = await runWithSdk(
-    async ({ Sandbox, word, until }) => {
-      const sandbox = await Sandbox.create({ timeoutMs: 300_000 });
-      const { stdout } = await sandbox.commands.run("echo hello; sleep 0.1; echo again");
-      const bytes = new Uint8Array(8 << 20).map((_, at) => at * 7);
-      await sandbox.files.write("big", new Blob([bytes]));
-      const back = await sandbox.files.read("big", { format: "bytes" });
-      const isSame = Buffer.compare(back, bytes) === 0;
-
-      const serving = await Sandbox.connect(word);
-      const address = serving.getHost(8000);
-      const page = await fetch(`https://${address}/echo?x=1`, { method: "POST", body: "to a port" });
-      const { method, url, headers, length } = (await page.json()) as {
-        method: string;
-        url: string;
-        headers: { host: string };
-        length: number;
-      };
-
-      await sandbox.files.write("letter", "signed");
-      const download = await sandbox.downloadUrl("letter", { useSignatureExpiration: 60_000 });
-      const downloaded = await (await fetch(download)).text();
-      const form = new FormData();
-      form.append("file", new Blob(["from outside"]), "parcel");
-      const upload = await sandbox.uploadUrl("parcel", { useSignatureExpiration: 60_000 });
-      const { status: uploaded } = await fetch(upload, { method: "POST", body: form });
-      const parcel = await sandbox.files.read("parcel");
-
-      // Node has its own WebSocket from version 22 on.
-      const { WebSocket } = "WebSocket" in globalThis ? globalThis : ((await import("undici" as string)) as never);
-      const socket = new WebSocket(`wss://${serving.getHost(8100)}/path`);
-      const received: string[] = [];
-      socket.onmessage = ({ data }: { data: unknown }) => void received.push(String(data));
-      await until(() => received.length === 1);
-      socket.send("over TLS");
-      await until(() => received.length === 2);
-      socket.close();
-
-      const { state } = await sandbox.getInfo();
-      const isRunning = await sandbox.isRunning();
-      const killed = await sandbox.kill();
-      const hosts = [address, headers.host].map((host) => host.replace(serving.sandboxId, "ID"));
-      const links = [download, upload].map((link) => new URL(link).origin.replace(sandbox.sandboxId, "ID"));
-      return {
-        stdout,
-        isSame,
-        page: { method, url, length },
-        files: { downloaded, uploaded, parcel },
-        received,
-        hosts,
-        links,
-        state,
-        isRunning,
-        killed,
-      };
-    },
-    { runtime, env: exported(), word: serving.sandboxId },
-  );
-  expect(seen).toEqual({
-    stdout: "hello\nagain\n",
-    isSame: true,
-    page: { method: "POST", url: "/echo?x=1", length: 9 },
-    files: { downloaded: "signed", uploaded: 200, parcel: "from outside" },
-    received: ["connected to /path", "over TLS"],
-    hosts: [`8000-ID.${DOMAIN}`, `8000-ID.${DOMAIN}`],
-    links: [`https://49983-ID.${DOMAIN}`, `https://49983-ID.${DOMAIN}`],
-    state: "running",
-    isRunning: true,
-    killed: true,
-  });
+  await useWithDomain({ runtime, env: exported(), word: serving.sandboxId }, DOMAIN);
 });
 
 const cli = cliOfFile(

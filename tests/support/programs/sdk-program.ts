@@ -16,7 +16,7 @@ interface Given {
   until(isSo: () => boolean | Promise<boolean>): Promise<void>;
 }
 
-interface Where {
+export interface Where {
   runtime?: "node" | "bun";
   env: Record<string, string>;
   word?: string;

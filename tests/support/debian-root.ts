@@ -1,0 +1,34 @@
+/**
+ * A small Debian for programs of long tests that should neither be installed on this machine nor start services on it:
+ * reverse proxies, ACME. Made before the tests, which have no package servers.
+ */
+import { existsSync } from "node:fs";
+import type { Config } from "../../src/cli/config.ts";
+import { fetchDebian } from "../../src/setup/fetching.ts";
+import { makeWhole, type SetupStep } from "../../src/setup/step.ts";
+import { LONG } from "./long.ts";
+
+const PACKAGES = ["nginx-light", "caddy", "haproxy", "certbot", "pebble"];
+/** Increase the number when the packages change. */
+const ROOT = "/var/cache/sandlot-tests/debian-1";
+const MAKE_MS = 1_200_000;
+/** Each of these starts programs of the root. */
+const TEST_FILES: readonly string[] = [
+  "tests/functional/network/reverse-proxies.test.ts",
+  "tests/functional/network/acme.test.ts",
+];
+
+export function debianRootSteps({ debianMirror: mirror }: Config, files: readonly string[]): SetupStep[] {
+  if (!LONG || !files.some((file) => TEST_FILES.includes(file))) return [];
+  const options = ["--variant=apt", `--include=${PACKAGES.join(",")}`, '--aptopt=Apt::Install-Recommends "false"'];
+  const debian = { suite: "trixie", mirror, options, timeoutMs: MAKE_MS };
+  const make: SetupStep["make"] = (progress) => makeWhole(ROOT, (folder) => fetchDebian(folder, debian, progress));
+  return [{ title: "a Debian with reverse proxies for tests (a minute)", done: () => existsSync(ROOT), make }];
+}
+
+/** The command line of a program in this Debian, with `folder` as its /srv. */
+export function inDebianRoot(folder: string, argv: readonly string[]): string[] {
+  const mounts = ["dev", "proc", "sys"].map((name) => `mount --rbind /${name} ${ROOT}/${name}`);
+  const script = [...mounts, `mount --bind ${folder} ${ROOT}/srv`, `exec chroot ${ROOT} "$@"`].join(" && ");
+  return ["unshare", "--mount", "--propagation=private", "sh", "-c", script, "sh", ...argv];
+}
