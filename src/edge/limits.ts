@@ -29,7 +29,8 @@ export const EDGE_CLOSE_MS = 5000;
 export const EDGE_KEEPALIVE_MS = 20_000;
 /** The head of a client's request: its request line and headers. */
 export const EDGE_REQUEST_HEAD_MAX_BYTES = 16 * 1024;
-export const EDGE_REQUEST_HEAD_MAX_LINES = 198;
+/** Bun reads at most 199 headers of a management request, and the edge adds up to three. */
+export const EDGE_REQUEST_HEAD_MAX_LINES = 196;
 /** From the first byte of a head to its last; also for the TLS handshake. */
 export const EDGE_REQUEST_HEAD_MS = 12_000;
 /** How long a client's connection may be idle between two requests. */
